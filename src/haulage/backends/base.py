@@ -1,0 +1,313 @@
+"""The seam: everything Haulage asks of a device's driver, in one class.
+
+Only ints, bytes, strings and tuples of them cross it; no array, stream object or kernel does.
+Whatever can be checked, cached, counted or kept alive is so *above* the seam, once for all
+devices; a back end translates calls and reports only what its caller could not have foreseen
+(out of memory, a lost device, a kernel that failed). A wrong argument here is a bug above.
+
+Each method says whether a back end **must**, **should** or **may** implement it. The default of a
+*may* method raises `Unsupported` naming the back end and the method. Back ends keep the order of
+methods of this file, so that a `diff` of two of them reads as a table.
+
+Pointers are addresses in the device's address space (on the CPU device: of this process). A
+stream is an int made by `stream_create`; 0 is the default stream. Work on the default stream
+starts only when all earlier work of the other (blocking) streams is done, and work on those only
+when earlier work of the default stream is done. Work in one stream runs in order. Work handed to
+a stream may still be running when the call returns: the caller keeps all memory that it names
+alive until the stream has passed it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from haulage.errors import Unsupported
+
+DEVICE, PINNED, MAPPED, MANAGED = "device", "pinned", "mapped", "managed"
+KINDS = (DEVICE, PINNED, MAPPED, MANAGED)
+
+# Flags of `alloc` and `register`, to be or-ed; a back end that has no use for one ignores it.
+PORTABLE, WRITE_COMBINED, ATTACH_HOST = 1, 2, 4
+
+# Flags of `stream_create`: the stream does not wait for the default stream, nor it for the stream.
+NON_BLOCKING = 1
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What looking for a driver gave; shown by `haulage info` and in errors of explicit choices."""
+
+    available: bool
+    looked_for: tuple[str, ...]
+    answer: str
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What a device is and how much it can take. Sizes in bytes, counts in units."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    warp_size: int
+    max_threads_per_block: int
+    max_block: tuple[int, int, int]
+    max_grid: tuple[int, int, int]
+    max_static_shared: int
+    max_dynamic_shared: int
+    total_memory: int
+    architecture: str
+    host_memory_is_device_memory: bool = False
+    details: dict[str, str] = field(default_factory=dict)
+
+
+class KernelStopped(Exception):
+    """Threads of a kernel stopped with a fault; raised by the synchronising calls, once.
+
+    `function` is the handle that was launched, `code` the fault that the kernel's code gave.
+    """
+
+    def __init__(self, function: int, code: int) -> None:
+        super().__init__(f"function {function:#x} stopped with fault {code}")
+        self.function = function
+        self.code = code
+
+
+class Backend(ABC):
+    """One driver. Its devices are numbered from 0; most calls act on the calling thread's one."""
+
+    name: str = "?"
+
+    # ---- devices ------------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def probe(cls) -> Probe:
+        """Must. Look for the driver without keeping anything; never raises."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Must. How many devices there are."""
+
+    @abstractmethod
+    def properties(self, device: int) -> Properties:
+        """Must. What `device` is; constant for the life of the process."""
+
+    @abstractmethod
+    def activate(self, device: int) -> None:
+        """Must. Make `device` the one that later calls of this thread act on."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Must. Wait for all work of the active device. Raises KernelStopped for a fault."""
+
+    @abstractmethod
+    def memory_info(self) -> tuple[int, int]:
+        """Must. (free, total) bytes of the active device's memory, now."""
+
+    # ---- memory -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def alloc(self, nbytes: int, kind: str, flags: int = 0) -> tuple[int, int]:
+        """Must. Allocate `nbytes` (> 0) of one of `KINDS`, aligned to 256 bytes or more.
+
+        Returns (device pointer, host pointer); the host pointer is 0 for memory that the host
+        cannot address. On a device whose memory is the host's both are the same.
+
+        Raises:
+            OutOfMemory: says how much was asked and how much is free.
+        """
+
+    @abstractmethod
+    def free(self, device_ptr: int, host_ptr: int, kind: str) -> None:
+        """Must. Give back what `alloc` returned. The caller has seen to it that no work uses it."""
+
+    @abstractmethod
+    def register(self, host_ptr: int, nbytes: int, flags: int = 0) -> int:
+        """Must. Pin existing host memory and map it; returns its device pointer."""
+
+    @abstractmethod
+    def unregister(self, host_ptr: int) -> None:
+        """Must. Undo `register`."""
+
+    @abstractmethod
+    def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
+        """Must. Copy `nbytes` between device or host memory in `stream`; direction is found out."""
+
+    @abstractmethod
+    def copy_nd(
+        self,
+        dst: int,
+        dst_strides: Sequence[int],
+        src: int,
+        src_strides: Sequence[int],
+        shape: Sequence[int],
+        itemsize: int,
+        stream: int,
+    ) -> None:
+        """Must. Copy an n-d region, element by element as the byte strides say, in `stream`.
+
+        Strides may be negative; those of the source may be 0 (broadcast). The pointers are those
+        of element (0, ..., 0). Source and target do not overlap.
+        """
+
+    @abstractmethod
+    def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
+        """Must. Write `value` (1 to 16 bytes, a whole element) `count` times from `dst` on."""
+
+    # ---- streams and events -------------------------------------------------------------------
+
+    @abstractmethod
+    def stream_create(self, flags: int = 0) -> int:
+        """Must. A new stream of the active device; a handle that is not 0."""
+
+    @abstractmethod
+    def stream_destroy(self, stream: int) -> None:
+        """Must. Give the stream back; work still in it runs to its end. Does not wait."""
+
+    @abstractmethod
+    def stream_synchronize(self, stream: int) -> None:
+        """Must. Wait for all work handed to `stream` so far. Raises KernelStopped for a fault."""
+
+    @abstractmethod
+    def stream_query(self, stream: int) -> bool:
+        """Must. Whether all work handed to `stream` is done; never waits."""
+
+    @abstractmethod
+    def stream_wait_event(self, stream: int, event: int) -> None:
+        """Must. Later work of `stream` starts only when the last record of `event` is reached.
+
+        An event that was never recorded counts as reached.
+        """
+
+    @abstractmethod
+    def event_create(self, timing: bool = True) -> int:
+        """Must. A new event of the active device; a handle that is not 0."""
+
+    @abstractmethod
+    def event_destroy(self, event: int) -> None:
+        """Must. Give the event back; waits that already hang on it stay right."""
+
+    @abstractmethod
+    def event_record(self, event: int, stream: int) -> None:
+        """Must. Mark the present end of `stream`; a new record replaces the older one."""
+
+    @abstractmethod
+    def event_synchronize(self, event: int) -> None:
+        """Must. Wait until the last record is reached; returns at once if there is none."""
+
+    @abstractmethod
+    def event_query(self, event: int) -> bool:
+        """Must. Whether the last record is reached (True if there is none); never waits."""
+
+    @abstractmethod
+    def event_elapsed(self, start: int, end: int) -> float:
+        """Must. Milliseconds between two reached records.
+
+        Raises:
+            DeviceError: either event was made without timing, never recorded or not reached.
+        """
+
+    # ---- code ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def load(self, code: bytes) -> int:
+        """Must. Load compiled code; returns a module handle.
+
+        Raises:
+            DeviceError: the driver did not take the code; the message has its log.
+        """
+
+    @abstractmethod
+    def unload(self, module: int) -> None:
+        """Must. Give a module back; the caller has seen to it that nothing of it runs."""
+
+    @abstractmethod
+    def function(self, module: int, name: str) -> int:
+        """Must. The handle of the kernel `name` of a module."""
+
+    @abstractmethod
+    def launch(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        args: bytes,
+    ) -> None:
+        """Must. Run a kernel in `stream` with `args`, its packed argument block.
+
+        The block holds the arguments in order, each at its natural alignment, as a C struct would.
+        A fault in the kernel is not raised here but by the next synchronising call.
+        """
+
+    # ---- may ----------------------------------------------------------------------------------
+
+    def stream_priorities(self) -> tuple[int, int]:
+        """May. (least, greatest) priority that `stream_create` takes. Default: (0, 0), none."""
+        return (0, 0)
+
+    def stream_callback(self, stream: int, callback: object) -> None:
+        """May. Call `callback()` on a host thread once earlier work of `stream` is done."""
+        self._unsupported("stream_callback")
+
+    def symbol(self, module: int, name: str) -> tuple[int, int]:
+        """May. (device pointer, bytes) of a module's global variable."""
+        self._unsupported("symbol")
+
+    def function_info(self, function: int) -> dict[str, int]:
+        """May. Registers, local and shared bytes and the like of a function."""
+        self._unsupported("function_info")
+
+    def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
+        """May. Blocks of that size which fit one multiprocessor at once."""
+        self._unsupported("occupancy")
+
+    def ipc_export(self, device_ptr: int) -> bytes:
+        """May. A handle that another process of this machine can open."""
+        self._unsupported("ipc_export")
+
+    def ipc_import(self, handle: bytes) -> int:
+        """May. The device pointer for another process's handle."""
+        self._unsupported("ipc_import")
+
+    def peer_enable(self, device: int, peer: int) -> None:
+        """May. Let kernels of `device` reach the memory of `peer`."""
+        self._unsupported("peer_enable")
+
+    def prefetch(self, device_ptr: int, nbytes: int, device: int, stream: int) -> None:
+        """May. Move managed memory to `device` (-1: the host) ahead of its use."""
+        self._unsupported("prefetch")
+
+    def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
+        """May. Tell the driver how managed memory will be used."""
+        self._unsupported("advise")
+
+    def reserve(self, nbytes: int) -> int:
+        """May. Reserve a range of device addresses without memory behind it."""
+        self._unsupported("reserve")
+
+    def map(self, address: int, nbytes: int) -> None:
+        """May. Put memory behind a part of a reserved range."""
+        self._unsupported("map")
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        """May. Take the memory behind a part of a reserved range away."""
+        self._unsupported("unmap")
+
+    def capture_begin(self, stream: int) -> None:
+        """May. Record what is handed to `stream` instead of running it."""
+        self._unsupported("capture_begin")
+
+    def capture_end(self, stream: int) -> int:
+        """May. Stop recording; returns a graph handle."""
+        self._unsupported("capture_end")
+
+    def graph_launch(self, graph: int, stream: int) -> None:
+        """May. Run a recorded graph in `stream`."""
+        self._unsupported("graph_launch")
+
+    def _unsupported(self, method: str) -> NoReturn:
+        raise Unsupported(f"the {self.name} back end has no {method}")

@@ -1,0 +1,37 @@
+"""Settings from the environment, each read when it is asked for, so that tests can set them."""
+
+import os
+from pathlib import Path
+
+
+def device_choice() -> str | None:
+    """`HAULAGE_DEVICE`: a device by name and, if wished, number (`cpu`, `nvidia:1`), or None."""
+    return os.environ.get("HAULAGE_DEVICE", "").strip() or None
+
+
+def worker_threads() -> int:
+    """`HAULAGE_NUM_THREADS`: worker threads of the CPU device; all usable cores by default.
+
+    Raises:
+        ValueError: the variable is set to something that is not a positive whole number.
+    """
+    text = os.environ.get("HAULAGE_NUM_THREADS", "").strip()
+    if not text:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(
+            f"HAULAGE_NUM_THREADS={text!r}: expected a positive whole number of threads; "
+            "unset it to use every core"
+        )
+    return int(text)
+
+
+def cache_folder() -> Path:
+    """`HAULAGE_CACHE_DIR`: where compiled kernels are kept (default `~/.cache/haulage`)."""
+    chosen = os.environ.get("HAULAGE_CACHE_DIR", "").strip()
+    if chosen:
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(base) if base else Path.home() / ".cache") / "haulage"

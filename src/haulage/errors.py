@@ -1,0 +1,55 @@
+"""Every exception that Haulage raises of its own, in one place.
+
+    HaulageError
+    ├── DeviceError (RuntimeError)          a driver refused what was asked of it
+    │   ├── DeviceNotFound                  the device that was asked for is not there
+    │   ├── OutOfMemory (MemoryError)       the device has no room for what was asked
+    │   └── Unsupported (NotImplementedError)   this device has no such feature
+    ├── DeviceMismatch (ValueError)         one call was given things of two devices
+    ├── LaunchError (ValueError)            a kernel was configured or called wrongly
+    ├── CompileError (TypeError)            a kernel could not be compiled
+    └── KernelError (RuntimeError)          a thread of a running kernel failed
+        └── BarrierError                    a barrier that some threads of a block never reach
+
+Wrong values and types in ordinary calls raise ValueError, TypeError and IndexError as NumPy does.
+"""
+
+
+class HaulageError(Exception):
+    """Base of all exceptions that are Haulage's own."""
+
+
+class DeviceError(HaulageError, RuntimeError):
+    """A driver refused what was asked of it; the message has its name for the failure."""
+
+
+class DeviceNotFound(DeviceError):
+    """The device that was asked for explicitly is not there; the message says what was tried."""
+
+
+class OutOfMemory(DeviceError, MemoryError):
+    """The device has no room; the message says how much was asked and how much is free."""
+
+
+class Unsupported(DeviceError, NotImplementedError):
+    """The back end has no such feature; the message names the back end and the feature."""
+
+
+class DeviceMismatch(HaulageError, ValueError):
+    """Arrays, streams or kernels of two devices met in one call; the message names both."""
+
+
+class LaunchError(HaulageError, ValueError):
+    """A kernel was configured or called wrongly; nothing ran."""
+
+
+class CompileError(HaulageError, TypeError):
+    """A kernel could not be compiled; the message names the kernel and the line."""
+
+
+class KernelError(HaulageError, RuntimeError):
+    """A thread of a running kernel failed; raised by the next synchronise."""
+
+
+class BarrierError(KernelError):
+    """Some threads of a block wait at a barrier that its other threads can never reach."""
