@@ -1,0 +1,1 @@
+"""What happens at run time: devices, memory, streams, events, arrays, copies and launches."""
