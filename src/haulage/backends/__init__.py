@@ -1,0 +1,1 @@
+"""Back ends: one class a driver, behind the seam of `base.py`."""

@@ -1,0 +1,253 @@
+"""The CPU as a device: host memory of its own, worker threads, stream queues."""
+
+import atexit
+import functools
+import os
+import struct
+import weakref
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from haulage import config
+from haulage.backends.base import Backend, KernelStopped, Probe, Properties
+from haulage.backends.cpu_driver import copies, loader, processor
+from haulage.backends.cpu_driver.loader import Loader
+from haulage.backends.cpu_driver.memory import Memory
+from haulage.backends.cpu_driver.pool import Pool
+from haulage.backends.cpu_driver.streams import Streams
+from haulage.backends.cpu_driver.threads import Threads
+from haulage.errors import DeviceError
+
+# What a kernel's code finds at its first argument: grid, block, dynamic shared bytes, nothing;
+# then, aligned to 16 bytes, its packed arguments.
+_launch_header = struct.Struct("=8I").pack
+
+
+class CPUBackend(Backend):
+    """The driver of the CPU device. There is one device, number 0."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._memory = Memory()
+        self._streams = Streams(Threads)
+        self._loader = Loader()
+        _look_after(self)
+
+    # ---- devices ------------------------------------------------------------------------------
+
+    @classmethod
+    def probe(cls) -> Probe:
+        """The CPU is always there."""
+        return Probe(True, ("the processor",), processor.name())
+
+    def count(self) -> int:
+        """One."""
+        return 1
+
+    def properties(self, device: int) -> Properties:
+        """What the processor is, with the limits of an ordinary GPU."""
+        self.activate(device)
+        return _properties()
+
+    def activate(self, device: int) -> None:
+        """There is nothing to switch."""
+        if device != 0:
+            raise DeviceError(f"cpu:{device}: there is one cpu device, cpu:0")
+
+    def synchronize(self) -> None:
+        """Wait for all streams; Ctrl-C interrupts the wait, not the work."""
+        self._streams.synchronize()
+
+    def memory_info(self) -> tuple[int, int]:
+        """(free, total) bytes of the host's memory."""
+        return processor.memory()
+
+    # ---- memory -------------------------------------------------------------------------------
+
+    def alloc(self, nbytes: int, kind: str, flags: int = 0) -> tuple[int, int]:
+        """Host memory whatever the kind; both pointers are the same."""
+        address = self._memory.alloc(nbytes, kind)
+        return address, address
+
+    def free(self, device_ptr: int, host_ptr: int, kind: str) -> None:
+        """Give memory back."""
+        self._memory.free(device_ptr, kind)
+
+    def register(self, host_ptr: int, nbytes: int, flags: int = 0) -> int:
+        """Host memory is device memory already; only noted."""
+        self._memory.register(host_ptr, nbytes)
+        return host_ptr
+
+    def unregister(self, host_ptr: int) -> None:
+        """Undo `register`."""
+        self._memory.unregister(host_ptr)
+
+    def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
+        """Copy host memory."""
+        self._streams.submit(stream, copies.copy, dst, src, nbytes)
+
+    def copy_nd(
+        self,
+        dst: int,
+        dst_strides: Sequence[int],
+        src: int,
+        src_strides: Sequence[int],
+        shape: Sequence[int],
+        itemsize: int,
+        stream: int,
+    ) -> None:
+        """Copy an n-d region of host memory."""
+        self._streams.submit(
+            stream, copies.copy_nd, dst, dst_strides, src, src_strides, shape, itemsize
+        )
+
+    def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
+        """Fill host memory."""
+        self._streams.submit(stream, copies.fill, dst, value, count)
+
+    # ---- streams and events -------------------------------------------------------------------
+
+    def stream_create(self, flags: int = 0) -> int:
+        """A new stream; it takes a thread only while it has work."""
+        return self._streams.stream_create(flags)
+
+    def stream_destroy(self, stream: int) -> None:
+        """Forget a stream; its work goes on."""
+        self._streams.stream_destroy(stream)
+
+    def stream_synchronize(self, stream: int) -> None:
+        """Wait for a stream; Ctrl-C interrupts the wait, not the work."""
+        self._streams.stream_synchronize(stream)
+
+    def stream_query(self, stream: int) -> bool:
+        """Whether a stream's work is done."""
+        return self._streams.stream_query(stream)
+
+    def stream_wait_event(self, stream: int, event: int) -> None:
+        """Order a stream after an event."""
+        self._streams.stream_wait_event(stream, event)
+
+    def event_create(self, timing: bool = True) -> int:
+        """A new event."""
+        return self._streams.event_create(timing)
+
+    def event_destroy(self, event: int) -> None:
+        """Forget an event."""
+        self._streams.event_destroy(event)
+
+    def event_record(self, event: int, stream: int) -> None:
+        """Mark a stream's present end."""
+        self._streams.event_record(event, stream)
+
+    def event_synchronize(self, event: int) -> None:
+        """Wait for a record; raises what failed in its stream."""
+        self._streams.event_synchronize(event)
+
+    def event_query(self, event: int) -> bool:
+        """Whether a record is reached."""
+        return self._streams.event_query(event)
+
+    def event_elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two records, by the monotonic clock."""
+        return self._streams.event_elapsed(start, end)
+
+    # ---- code ---------------------------------------------------------------------------------
+
+    def load(self, code: bytes) -> int:
+        """Link a host object file into the process."""
+        return self._loader.load(code)
+
+    def unload(self, module: int) -> None:
+        """Take it out again."""
+        self._loader.unload(module)
+
+    def function(self, module: int, name: str) -> int:
+        """The address of `i64 name(ptr launch, i64 first_block, i64 last_block)`."""
+        return self._loader.function(module, name)
+
+    def launch(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        args: bytes,
+    ) -> None:
+        """Share a grid's blocks out over the worker threads."""
+        launch = _launch_header(*grid, *block, shared_bytes, 0) + args
+        self._streams.submit(stream, _run, function, launch)
+
+    # ---- may ----------------------------------------------------------------------------------
+
+    def stream_callback(self, stream: int, callback: object) -> None:
+        """Call `callback()` on a thread of the stream (default stream, idle: on this one)."""
+        self._streams.submit(stream, cast(Callable[[], None], callback), callback=True)
+
+    def prefetch(self, device_ptr: int, nbytes: int, device: int, stream: int) -> None:
+        """Nothing to do: all memory is in one place."""
+
+    def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
+        """Nothing to do: all memory is in one place."""
+
+
+_pool = Pool()
+
+
+def _run(function: int, launch: bytes) -> None:
+    fault = _pool.run(function, launch)
+    if fault:
+        raise KernelStopped(function, fault)
+
+
+@functools.cache
+def _properties() -> Properties:
+    threads = config.worker_threads()
+    return Properties(
+        name=processor.name(),
+        compute_capability=(9, 0),
+        multiprocessors=threads,
+        warp_size=32,
+        max_threads_per_block=1024,
+        max_block=(1024, 1024, 64),
+        max_grid=(2**31 - 1, 65535, 65535),
+        max_static_shared=48 << 10,
+        max_dynamic_shared=227 << 10,
+        total_memory=processor.memory()[1],
+        architecture=processor.architecture(),
+        host_memory_is_device_memory=True,
+        details={"cores": str(os.cpu_count() or 1), "threads": str(threads)},
+    )
+
+
+# ---- the process: its fork and its end --------------------------------------------------------
+
+_backends: "weakref.WeakSet[CPUBackend]" = weakref.WeakSet()
+
+
+def _look_after(backend: CPUBackend) -> None:
+    _watch_process()
+    _backends.add(backend)
+
+
+@functools.cache
+def _watch_process() -> None:
+    atexit.register(_close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_renew)
+
+
+def _close() -> None:
+    _pool.close()
+    for backend in list(_backends):
+        backend._streams.close()
+
+
+def _renew() -> None:
+    _pool.renew()
+    loader.renew_jit_lock()
+    for backend in list(_backends):
+        backend._memory.renew_lock()
+        backend._streams.renew()
+        backend._loader.renew_lock()

@@ -1,0 +1,139 @@
+"""Host object files, linked into this process by LLVM's ORC.
+
+Every exported function of an object is looked up when the object is loaded, so that a symbol that
+nobody has is an error of the load and not of the first launch.
+"""
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from haulage.backends.cpu_driver import elf
+from haulage.errors import DeviceError
+
+# glibc's vector mathematics, which vectorised kernels call by these names.
+_VECTOR_MATH, _VECTOR_MATH_PREFIX = "libmvec.so.1", "_ZGV"
+
+
+@dataclass
+class _Module:
+    tracker: Any  # LLVM keeps the code as long as this lives
+    functions: dict[str, int]
+
+
+class Loader:
+    """The modules that are loaded, by handle. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._modules: dict[int, _Module] = {}
+        self._handles = itertools.count(1)
+
+    def load(self, code: bytes) -> int:
+        """Link an object file; returns a module handle.
+
+        Raises:
+            DeviceError: not an object file of this machine, or a symbol that nobody has.
+        """
+        functions, missing = elf.symbols(code)
+        tracker = link("kernel", functions, code=code, needs=missing)
+        with self._lock:
+            handle = next(self._handles)
+            self._modules[handle] = _Module(tracker, {n: tracker[n] for n in functions})
+        return handle
+
+    def unload(self, handle: int) -> None:
+        """Give the code of a module back."""
+        with self._lock:
+            module = self._modules.pop(handle, None)
+        if module is None:
+            raise DeviceError(f"the cpu device has no module {handle}; it may be unloaded")
+        with _jit_lock:
+            module.tracker.close()
+
+    def function(self, handle: int, name: str) -> int:
+        """The address of an exported function."""
+        module = self._modules.get(handle)
+        if module is None:
+            raise DeviceError(f"the cpu device has no module {handle}; it may be unloaded")
+        address = module.functions.get(name)
+        if address is None:
+            raise DeviceError(
+                f"module {handle} has no function {name!r}; "
+                f"it has {', '.join(sorted(module.functions)) or 'none'}"
+            )
+        return address
+
+    def renew_lock(self) -> None:
+        """After a fork, in the child: the lock may have been held by a thread that is gone."""
+        self._lock = threading.RLock()
+
+
+_jit: Any = None
+_jit_lock = threading.RLock()
+_library_numbers = itertools.count(1)
+
+
+def renew_jit_lock() -> None:
+    """After a fork, in the child: the lock may have been held by a thread that is gone."""
+    global _jit_lock
+    _jit_lock = threading.RLock()
+
+
+def link(
+    kind: str,
+    exports: list[str],
+    *,
+    code: bytes = b"",
+    ir: str = "",
+    needs: list[str] | None = None,
+) -> Any:
+    """Link an object or LLVM IR; returns llvmlite's tracker, which gives addresses by name.
+
+    `needs` are the names that the object leaves to others; they are only looked at to provide
+    vector mathematics and to say which one nobody has.
+
+    Raises:
+        DeviceError: with LLVM's text.
+    """
+    import llvmlite.binding as llvm
+
+    global _jit
+    needs = needs or []
+    with _jit_lock:
+        if _jit is None:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            _jit = llvm.create_lljit_compiler(suppress_errors=True)
+            _immortal(_jit)  # worker threads run its code until the process is gone
+        if any(name.startswith(_VECTOR_MATH_PREFIX) for name in needs):
+            _load_vector_math()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        if ir:
+            builder.add_ir(ir)
+        else:
+            builder.add_object_img(code)
+        for name in exports:
+            builder.export_symbol(name)
+        try:
+            return builder.link(_jit, f"haulage.{kind}.{next(_library_numbers)}")
+        except RuntimeError as error:
+            nowhere = [name for name in needs if not llvm.address_of_symbol(name)]
+            reason = f"nobody has {', '.join(nowhere)}: " if nowhere else ""
+            raise DeviceError(f"the cpu device did not take the code: {reason}{error}") from error
+
+
+@functools.cache
+def _load_vector_math() -> None:
+    # Where there is no such library the link fails and names the functions.
+    with contextlib.suppress(OSError):
+        ctypes.CDLL(_VECTOR_MATH, mode=ctypes.RTLD_GLOBAL)
+
+
+def _immortal(thing: object) -> None:
+    """Keep an object from ever being disposed of, also when the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

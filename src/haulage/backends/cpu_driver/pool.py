@@ -1,0 +1,113 @@
+"""The native worker threads that run the blocks of kernels: one pool a process.
+
+The workers are plain pthreads made by the pool's own code rather than Python threads: they never
+touch the interpreter, so they need no thread state, can't delay its end, and take no signals
+(all are blocked in them), which keeps Ctrl-C with the main thread.
+"""
+
+import contextlib
+import ctypes
+import platform
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from haulage import config
+from haulage.backends.cpu_driver import loader
+from haulage.backends.cpu_driver.pool_ir import pool_ir
+from haulage.errors import DeviceError
+
+# A launch is cut into this many chunks, or into this many a thread if that is more.
+CHUNKS, CHUNKS_PER_THREAD = 32, 4
+
+
+class _Slot(ctypes.Structure):
+    """Where the pool's code notes a job that is not finished, whatever interrupts the caller."""
+
+    _fields_ = (("job", ctypes.c_void_p),)
+
+
+class Pool:
+    """Runs grids on all worker threads. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._code: Any = None
+        self._prepared = False
+        self._workers = 0
+        self._closing = False
+        self._run: Any = self._run_first
+
+    def run(self, entry: int, launch: bytes) -> int:
+        """Run all blocks of a grid; returns 0 or the first fault.
+
+        `entry` is the address of `i64 entry(ptr launch, i64 first, i64 last)`. The calling thread
+        takes part. When an exception (Ctrl-C) comes, the blocks that have not begun are dropped;
+        none is running any more when it leaves this call.
+        """
+        slot = _Slot()
+        try:
+            fault: int = self._run(entry, launch, slot)
+            while slot.job and not self._closing:
+                fault = self._resume(slot)
+        finally:
+            if slot.job:
+                self._cancel(slot)
+        return fault
+
+    def close(self) -> None:
+        """At exit: grids that are running stop at the next chance."""
+        self._closing = True
+
+    def renew(self) -> None:
+        """After a fork, in the child: the workers are gone and start anew at the next launch."""
+        self._lock = threading.RLock()
+        self._prepared = False
+        self._workers = 0
+        self._run = self._run_first
+
+    def _run_first(self, entry: int, launch: bytes, slot: _Slot) -> int:
+        self._start()
+        fault: int = self._run(entry, launch, slot)
+        return fault
+
+    def _start(self) -> None:
+        with self._lock:
+            threads = config.worker_threads()
+            if self._code is None:
+                names = ["run", "resume", "cancel", "start", "prepare"]
+                text = pool_ir(platform.machine(), platform.system())
+                self._code = loader.link("pool", names, ir=text)
+            address = self._code.__getitem__
+            slot = ctypes.POINTER(_Slot)
+            job = ctypes.CFUNCTYPE(ctypes.c_int64, slot)
+            self._resume, self._cancel = job(address("resume")), job(address("cancel"))
+            if not self._prepared:
+                self._prepared = True
+                prepare = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address("prepare"))
+                prepare(max(CHUNKS, CHUNKS_PER_THREAD * threads))
+            start = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(address("start"))
+            wanted = threads - 1  # the launching thread takes part
+            with _signals_blocked():
+                self._workers += start(max(0, wanted - self._workers))
+            if self._workers < wanted:
+                raise DeviceError(
+                    f"the system started {self._workers} of {wanted} worker threads; "
+                    "set HAULAGE_NUM_THREADS to use fewer"
+                )
+            grid = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, slot)
+            self._run = grid(address("run"))
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Threads that are made in here take no signals."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,378 @@
+"""Streams, events and the rules of their order.
+
+Whatever is handed to a stream becomes a task that hangs on earlier ones: on the last task of its
+own stream, on the event the stream was told to wait for, and on the default stream's rule (its
+work waits for all earlier work of the blocking streams, and theirs for its). A task whose last
+predecessor ends is ready. Who runs ready tasks, and when, is the executor's business: `Threads`
+runs them as soon as it can. An executor that runs them late and out of order, as far as the tasks
+hang on each other, can take its place.
+
+Work of the default stream that has nothing to wait for is run at once by the calling thread.
+"""
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from haulage.backends.base import NON_BLOCKING, KernelStopped
+from haulage.errors import DeviceError
+
+DEFAULT_STREAM = 0
+
+# A wait wakes up this often (seconds) so that systems whose lock waits can't be interrupted
+# still see Ctrl-C.
+_TICK = 0.2
+
+
+class Stream:
+    """A queue of tasks; `tail` is the last one that was handed over."""
+
+    __slots__ = ("blocking", "handle", "tail")
+
+    def __init__(self, handle: int, blocking: bool) -> None:
+        self.handle = handle
+        self.blocking = blocking
+        self.tail: Task | None = None
+
+
+class Task:
+    """One piece of work of a stream; without a function it only marks a point of the stream."""
+
+    __slots__ = ("args", "callback", "done", "followers", "function", "stamp", "stream", "waits")
+
+    def __init__(
+        self, stream: Stream, function: Callable[..., None] | None, args: tuple, callback: bool
+    ) -> None:
+        self.stream = stream
+        self.function = function
+        self.args = args
+        self.callback = callback  # runs a caller's Python function: nobody can say for how long
+        self.waits = 1  # predecessors that are not done, and one until it is handed over
+        self.followers: list[Task] = []
+        self.done = False
+        self.stamp = 0  # perf_counter_ns of its end, for marks
+
+
+class Event:
+    """The last record of an event, if any."""
+
+    __slots__ = ("record", "timing")
+
+    def __init__(self, timing: bool) -> None:
+        self.timing = timing
+        self.record: Task | None = None
+
+
+class Executor(Protocol):
+    """Runs the tasks in `Streams.ready`; all methods are called with `Streams.lock` held."""
+
+    def wake(self) -> None:
+        """There are ready tasks: see to it that they are run, by `Streams.perform`."""
+
+    def close(self) -> list[Task]:
+        """Begin nothing any more; returns the tasks that are running."""
+
+    def renew(self) -> None:
+        """After a fork, in the child: the threads are gone and the lock is another."""
+
+
+class Streams:
+    """All streams and events of the device. Safe to use from any thread.
+
+    Ctrl-C may raise KeyboardInterrupt in the main thread after any call and at any turn of a
+    loop. So what must not come apart stands together without either, and `_end` can be begun
+    again wherever it was cut short.
+    """
+
+    def __init__(self, executor: Callable[["Streams"], Executor]) -> None:
+        # Reentrant, as a collection may run a finaliser that frees an array while it is held.
+        self.lock = threading.RLock()
+        self.ready: deque[Task] = deque()
+        self._changed = threading.Condition(self.lock)
+        self._waiting = 0
+        self._handles = itertools.count(1)
+        self._default = Stream(DEFAULT_STREAM, blocking=False)
+        self._streams = {DEFAULT_STREAM: self._default}
+        self._events: dict[int, Event] = {}
+        self._busy: dict[Stream, None] = {}  # streams other than the default whose tail is not done
+        self._at_once: Task | None = None  # the last task of the default stream run by its caller
+        self._ended: list[Task] = []  # done, but not all of their followers are started
+        self._failures: list[tuple[Stream, BaseException]] = []
+        self._closed = False
+        self._executor = executor(self)
+
+    # ---- handing over -------------------------------------------------------------------------
+
+    def submit(
+        self,
+        handle: int,
+        function: Callable[..., None] | None,
+        *args: Any,
+        after: Task | None = None,
+        callback: bool = False,
+    ) -> Task:
+        """Hand `function(*args)` to a stream, to be run after the task `after` as well.
+
+        Raises:
+            DeviceError: there is no such stream, or the interpreter is shutting down.
+        """
+        stream = self._find(handle)
+        default = self._default
+        task = Task(stream, function, args, callback)
+        at_once = False
+        try:
+            with self.lock:
+                if self._closed and stream is not default and function is not None:
+                    raise DeviceError("the cpu device takes no more work: the interpreter ends")
+                _hang(task, stream.tail)
+                if after is not None:
+                    _hang(task, after)
+                if stream is not default:
+                    if stream.blocking:
+                        _hang(task, default.tail)
+                elif self._busy:
+                    for other in list(self._busy):
+                        if other.blocking:
+                            _hang(task, other.tail)
+                stream.tail = task
+                if stream is not default:
+                    self._busy[stream] = None
+                task.waits -= 1
+                if task.waits:
+                    return task
+                if function is None:
+                    self._end(task)
+                elif stream is default:
+                    self._at_once = task
+                    at_once = True
+                else:
+                    self.ready.append(task)
+                    self._executor.wake()
+            if at_once:
+                assert function is not None
+                function(*args)
+        except Exception as error:
+            # Anything else, a signal handler's exception for one, is the caller's to see now.
+            if not at_once or not (callback or isinstance(error, KernelStopped)):
+                raise
+            self._keep(task, error)
+        finally:
+            if at_once:
+                try:
+                    self._end(task)
+                except BaseException:
+                    self._end(task)
+                    raise
+        return task
+
+    def perform(self, task: Task) -> None:
+        """Run a ready task in this thread; what it raises is kept. `end` must follow."""
+        try:
+            if task.function is not None:
+                task.function(*task.args)
+        except BaseException as error:  # of an executor's thread, so nobody else would see it
+            self._keep(task, error)
+
+    def end(self, task: Task) -> None:
+        """Note that a task is done and make ready what waited for it; wakes no executor."""
+        with self.lock:
+            if not task.done:
+                task.stamp = time.perf_counter_ns()
+                task.done = True
+                task.args = ()  # an event may keep the task; its arguments need not live on
+                self._ended.append(task)
+            while self._ended:
+                task = self._ended[-1]
+                while task.followers:
+                    follower = task.followers[-1]
+                    del task.followers[-1]
+                    follower.waits -= 1
+                    if follower.waits:
+                        continue
+                    if follower.function is not None and not self._closed:
+                        self.ready.append(follower)
+                    else:
+                        follower.stamp = time.perf_counter_ns()
+                        follower.done = True
+                        self._ended.append(follower)
+                        break
+                else:
+                    if task.stream.tail is task:
+                        self._busy.pop(task.stream, None)
+                    self._ended.remove(task)
+            if self._waiting:
+                self._changed.notify_all()
+
+    def _end(self, task: Task) -> None:
+        self.end(task)
+        if self.ready:
+            with self.lock:
+                self._executor.wake()
+
+    def _keep(self, task: Task, error: BaseException) -> None:
+        with self.lock:
+            self._failures.append((task.stream, error))
+
+    # ---- waiting ------------------------------------------------------------------------------
+
+    def wait(self, tasks: Iterable[Task | None]) -> None:
+        """Return when all `tasks` are done; Ctrl-C interrupts it."""
+        for task in tasks:
+            if task is None or task.done:
+                continue
+            with self.lock:
+                self._waiting += 1
+                try:
+                    while not task.done:
+                        self._changed.wait(_TICK)
+                        if self.ready:
+                            self._executor.wake()  # an interrupt may have come before it was
+                finally:
+                    self._waiting -= 1
+
+    def synchronize(self) -> None:
+        """Wait for all work of all streams, then raise what failed, once."""
+        with self.lock:
+            tails = [self._default.tail, *(stream.tail for stream in self._busy)]
+        self.wait(tails)
+        self._raise_failures(None)
+
+    def stream_synchronize(self, handle: int) -> None:
+        """Wait for all work of one stream, then raise what failed in it, once."""
+        stream = self._find(handle)
+        self.wait((stream.tail,))
+        self._raise_failures(stream)
+
+    def stream_query(self, handle: int) -> bool:
+        """Whether all work of the stream is done."""
+        tail = self._find(handle).tail
+        return tail is None or tail.done
+
+    def _raise_failures(self, stream: Stream | None) -> None:
+        if not self._failures:
+            return
+        with self.lock:
+            mine = [e for s, e in self._failures if stream is None or s is stream]
+            self._failures = [
+                (s, e) for s, e in self._failures if not (stream is None or s is stream)
+            ]
+        if mine:
+            if len(mine) > 1:
+                mine[0].add_note(f"{len(mine) - 1} later tasks failed as well; this is the first")
+            raise mine[0]
+
+    # ---- streams ------------------------------------------------------------------------------
+
+    def stream_create(self, flags: int) -> int:
+        """A new stream's handle."""
+        handle = next(self._handles)
+        self._streams[handle] = Stream(handle, blocking=not flags & NON_BLOCKING)
+        return handle
+
+    def stream_destroy(self, handle: int) -> None:
+        """Forget a stream; what it still holds is run."""
+        if handle == DEFAULT_STREAM:
+            raise DeviceError("the default stream of the cpu device cannot be destroyed")
+        self._find(handle)
+        del self._streams[handle]
+
+    def stream_wait_event(self, handle: int, event: int) -> None:
+        """Let later work of the stream wait for the event's present record."""
+        record = self._find_event(event).record
+        if record is not None and not record.done:
+            self.submit(handle, None, after=record)
+
+    def _find(self, handle: int) -> Stream:
+        stream = self._streams.get(handle)
+        if stream is None:
+            raise DeviceError(f"the cpu device has no stream {handle:#x}; it may be destroyed")
+        return stream
+
+    # ---- events -------------------------------------------------------------------------------
+
+    def event_create(self, timing: bool) -> int:
+        """A new event's handle."""
+        handle = next(self._handles)
+        self._events[handle] = Event(timing)
+        return handle
+
+    def event_destroy(self, handle: int) -> None:
+        """Forget an event; tasks that wait for its record still do."""
+        self._find_event(handle)
+        del self._events[handle]
+
+    def event_record(self, handle: int, stream: int) -> None:
+        """Mark the stream's present end."""
+        event = self._find_event(handle)
+        event.record = self.submit(stream, None)
+
+    def event_synchronize(self, handle: int) -> None:
+        """Wait for the last record, then raise what failed in the stream it was made in."""
+        record = self._find_event(handle).record
+        if record is not None:
+            self.wait((record,))
+            self._raise_failures(record.stream)
+
+    def event_query(self, handle: int) -> bool:
+        """Whether the last record is reached."""
+        record = self._find_event(handle).record
+        return record is None or record.done
+
+    def event_elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two reached records."""
+        stamps = []
+        for which, handle in (("start", start), ("end", end)):
+            event = self._find_event(handle)
+            if not event.timing:
+                raise DeviceError(f"elapsed time: the {which} event was made without timing")
+            if event.record is None:
+                raise DeviceError(f"elapsed time: the {which} event was never recorded")
+            if not event.record.done:
+                raise DeviceError(
+                    f"elapsed time: the {which} event is not reached yet; synchronise it first"
+                )
+            stamps.append(event.record.stamp)
+        return (stamps[1] - stamps[0]) / 1e6
+
+    def _find_event(self, handle: int) -> Event:
+        event = self._events.get(handle)
+        if event is None:
+            raise DeviceError(f"the cpu device has no event {handle:#x}; it may be destroyed")
+        return event
+
+    # ---- the ends of things -------------------------------------------------------------------
+
+    def close(self) -> None:
+        """At exit: drop what has not begun, and wait for what runs except callers' callbacks."""
+        with self.lock:
+            self._closed = True
+            running = self._executor.close()
+            while self.ready:
+                self._end(self.ready.pop())
+            if self._at_once is not None:
+                running.append(self._at_once)
+        self.wait(task for task in running if not task.callback)
+
+    def renew(self) -> None:
+        """After a fork, in the child: no queued work, no threads; handles stay good."""
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._waiting = 0
+        for stream in (self._default, *self._streams.values(), *self._busy):
+            stream.tail = None
+        for event in self._events.values():
+            if event.record is not None and not event.record.done:
+                event.record = None
+        for kept in (self.ready, self._busy, self._ended, self._failures):
+            kept.clear()
+        self._at_once = None
+        self._executor.renew()
+
+
+def _hang(task: Task, predecessor: Task | None) -> None:
+    if predecessor is not None and not predecessor.done:
+        task.waits += 1
+        predecessor.followers.append(task)
