@@ -1,0 +1,1 @@
+"""From a Python function to code for a target, in named stages."""

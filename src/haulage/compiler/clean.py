@@ -1,0 +1,38 @@
+"""The first stage behind the front end: one body function, optimised but not yet widened.
+
+What the limits of blocks and grids say about the index registers has to be known before LLVM first
+looks, or the wraparound of negative indices stays in every access; and it has to happen before any
+loop is widened or unrolled, or the cuts would have nothing simple left to work on.
+"""
+
+import re
+
+from haulage.compiler import llvm
+from haulage.compiler.simt.body import KERNEL
+from haulage.targets.base import REGISTER_RANGES, Target
+
+
+def clean(text: str, entry: str, target: Target) -> str:
+    """The module of `text` with `entry` as `haulage.kernel`, inlined and optimised at level 2."""
+    with llvm.LOCK:
+        module = llvm.parse(_with_ranges(text))
+        for function in module.functions:
+            if not function.is_declaration and function.name != entry:
+                function.linkage = "internal"
+        for variable in module.global_variables:
+            if variable.name.startswith("_ZN08NumbaEnv"):
+                variable.linkage = "internal"
+        module.get_function(entry).name = KERNEL
+        llvm.optimise(module, target, 2, widen=False)
+        llvm.run_passes(module, target, "lower_switch", "instruction_namer")
+        return str(module)
+
+
+def _with_ranges(text: str) -> str:
+    for name, (low, high) in REGISTER_RANGES.items():
+        text = re.sub(
+            rf"(?m)^(define .*)\bi32 (%{re.escape(name)}\b)",
+            rf"\1i32 range(i32 {low}, {high}) \2",
+            text,
+        )
+    return text

@@ -1,0 +1,71 @@
+"""The ways in which a kernel's thread can stop, each with a number that compiled code can return.
+
+A fault is noted where it is lowered: a `raise` with its exception, a barrier with its place in the
+source (the fault is then that other threads never reach it). Numbers are positive, unique in this
+process and small enough for 31 bits.
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from haulage.errors import BarrierError, KernelError
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a thread stopped, and where in the source."""
+
+    exception: type[BaseException] | None
+    arguments: tuple[Any, ...]
+    filename: str
+    line: int
+
+    @property
+    def is_barrier(self) -> bool:
+        return self.exception is None
+
+    def describe(self, kernel: str) -> Exception:
+        """The exception for the user of `kernel`."""
+        place = f"{self.filename}:{self.line}"
+        if self.exception is None:
+            return BarrierError(
+                f"kernel {kernel}: some threads of a block wait at the barrier in {place}, "
+                "which the block's other threads never reach; let every thread of the block "
+                "reach the same barriers"
+            )
+        text = ", ".join(str(argument) for argument in self.arguments)
+        raised = self.exception.__name__ + (f": {text}" if text else "")
+        return KernelError(f"kernel {kernel}: a thread raised {raised} in {place}")
+
+
+class FaultTable:
+    """Numbers for faults, given out as code is lowered; the same fault keeps its number."""
+
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._numbers: dict[Fault, int] = {}
+        self._lock = threading.Lock()
+
+    def number(self, module: Any, fault: Fault) -> int:
+        """The number of `fault`, noted on the `llvmlite.ir` module whose code can give it."""
+        with self._lock:
+            number = self._numbers.get(fault)
+            if number is None:
+                self._faults.append(fault)
+                number = self._numbers[fault] = len(self._faults)
+        if not hasattr(module, "haulage_faults"):
+            module.haulage_faults = set()
+        module.haulage_faults.add(number)
+        return number
+
+    def barrier(self, module: Any, filename: str, line: int) -> int:
+        """The number of the fault that the barrier in this line can meet."""
+        return self.number(module, Fault(None, (), filename, line))
+
+    def select(self, numbers: set[int]) -> dict[int, Fault]:
+        """The faults behind some numbers, in order."""
+        return {number: self._faults[number - 1] for number in sorted(numbers)}
+
+
+TABLE = FaultTable()

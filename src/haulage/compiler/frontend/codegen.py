@@ -1,0 +1,68 @@
+"""Numba's code libraries without code: they only gather the LLVM IR of a function and its callees."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core.codegen import Codegen, CodeLibrary
+
+
+class IRLibrary(CodeLibrary):  # type: ignore[misc]
+    """The IR modules of one compiled function and, by reference, of all that it calls."""
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self._own: list[Any] = []
+        self._linked: list[IRLibrary] = []
+
+    def add_ir_module(self, module: Any) -> None:
+        self._own.append(module)
+
+    def add_linking_library(self, library: Any) -> None:
+        self._linked.append(library)
+
+    def modules(self) -> list[Any]:
+        """Each module once, this function's own first."""
+        found: list[Any] = []
+        libraries: list[IRLibrary] = [self]
+        seen: set[int] = set()
+        while libraries:
+            library = libraries.pop(0)
+            if id(library) in seen:
+                continue
+            seen.add(id(library))
+            found += library._own
+            libraries += library._linked
+        return found
+
+    def finalize(self) -> None:
+        self._finalized = True
+
+    def get_function(self, name: str) -> Any:
+        for module in self.modules():
+            if name in module.globals:
+                return module.globals[name]
+        raise KeyError(name)
+
+    def get_llvm_str(self) -> str:
+        return "\n".join(str(module) for module in self.modules())
+
+    def get_asm_str(self) -> str:
+        raise NotImplementedError("an IR library has no machine code")
+
+
+class IRCodegen(Codegen):  # type: ignore[misc]
+    """Makes empty modules for a target."""
+
+    _library_class = IRLibrary
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def _create_empty_module(self, name: str) -> Any:
+        module = ir.Module(name)
+        module.triple = self._target.triple
+        module.data_layout = self._target.data_layout
+        return module
+
+    def _add_module(self, module: Any) -> None:
+        """Nothing to keep: libraries hold their modules."""

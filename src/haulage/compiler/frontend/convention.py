@@ -1,0 +1,73 @@
+"""How compiled functions call each other: status code, return pointer, hidden arguments, arguments.
+
+This is Numba's minimal calling convention with the target's hidden arguments put in front of the
+user's; each function passes its own on to what it calls.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core.callconv import MinimalCallConv
+
+from haulage.compiler.faults import TABLE, Fault
+
+_RETURN_POINTER = 1
+
+
+class CallConvention(MinimalCallConv):  # type: ignore[misc]
+    """`i32 function(return pointer, hidden..., arguments...)`; the status 0 means done."""
+
+    @property
+    def _hidden(self) -> tuple[tuple[str, Any], ...]:
+        hidden: tuple[tuple[str, Any], ...] = self.context.haulage_target.hidden_arguments
+        return hidden
+
+    def _first_argument(self) -> int:
+        return _RETURN_POINTER + len(self._hidden)
+
+    def get_function_type(self, restype: Any, argtypes: Any) -> Any:
+        plain = super().get_function_type(restype, argtypes)
+        return ir.FunctionType(
+            plain.return_type,
+            [plain.args[0], *(kind for _, kind in self._hidden), *plain.args[_RETURN_POINTER:]],
+        )
+
+    def get_arguments(self, func: Any) -> Any:
+        return func.args[self._first_argument() :]
+
+    def decorate_function(
+        self, fn: Any, args: Any, fe_argtypes: Any, noalias: bool = False
+    ) -> None:
+        super().decorate_function(fn, args, fe_argtypes, noalias)
+        hidden = fn.args[_RETURN_POINTER : self._first_argument()]
+        for argument, (name, _) in zip(hidden, self._hidden, strict=True):
+            argument.name = name
+        fn.attributes.add("alwaysinline")
+
+    def call_function(
+        self, builder: Any, callee: Any, resty: Any, argtys: Any, args: Any
+    ) -> tuple[Any, Any]:
+        result_type = callee.args[0].type.pointee
+        result = cgutils.alloca_once(builder, result_type)
+        builder.store(cgutils.get_null_value(result_type), result)
+        hidden = builder.function.args[_RETURN_POINTER : self._first_argument()]
+        plain = self._get_arg_packer(argtys).as_arguments(builder, args)
+        code = builder.call(callee, [result, *hidden, *plain])
+        value = self.context.get_returned_value(builder, resty, builder.load(result))
+        return self._get_return_status(builder, code), value
+
+    def _make_call_helper(self, builder: Any) -> "_FaultNumbers":
+        return _FaultNumbers(builder.module)
+
+
+class _FaultNumbers:
+    """Gives a `raise` its number; called by Numba's lowering, once per statement."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def _add_exception(self, exc: Any, exc_args: Any, locinfo: Any) -> int:
+        _, filename, line = locinfo or ("", "<unknown>", 0)
+        fault = Fault(exc or RuntimeError, tuple(exc_args or ()), filename, line)
+        return TABLE.number(self._module, fault)

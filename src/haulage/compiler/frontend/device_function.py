@@ -1,0 +1,87 @@
+"""Functions that kernels call: compiled for the kernel's target, once for each tuple of types."""
+
+import types as python_types
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from numba.core import compiler, sigutils, typing
+from numba.core.dispatcher import Dispatcher
+from numba.core.target_extension import target_override
+
+from haulage.compiler.frontend.options import Options, numba_flags
+from haulage.compiler.frontend.pipeline import SIMTPipeline
+
+
+class DeviceFunction(Dispatcher):  # type: ignore[misc]
+    """Numba's view of a device function; each target has a subclass (`target.device_class`)."""
+
+    numba_name: str
+    known: "WeakKeyDictionary[Any, DeviceFunction]"
+
+    def __init__(self, py_func: Any, options: Options) -> None:
+        super().__init__(py_func, targetoptions={}, pipeline_class=SIMTPipeline)
+        self._options = options
+        self._results: dict[Any, Any] = {}
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        pysig, args = self._compiler.fold_argument_types(args, kws)
+        result = self.compile_for(args)
+        template = typing.make_concrete_template(
+            f"CallTemplate({self.py_func.__name__})",
+            key=self.py_func,
+            signatures=[result.signature],
+        )
+        return template, pysig, args, kws
+
+    def compile_for(self, args: Any, return_type: Any = None) -> Any:
+        """Numba's compile result for a tuple of argument types."""
+        result = self._results.get(args)
+        if result is None:
+            context = self.targetdescr.target_context
+            with target_override(self.numba_name):
+                result = compiler.compile_extra(
+                    self.targetdescr.typing_context,
+                    context,
+                    self.py_func,
+                    args,
+                    return_type,
+                    numba_flags(self._options),
+                    {},
+                    pipeline_class=SIMTPipeline,
+                )
+            result.library.finalize()
+            self._results[args] = result
+            self.overloads[tuple(args)] = result
+            context.insert_user_function(result.entry_point, result.fndesc, [result.library])
+        return result
+
+    def compile(self, sig: Any) -> Any:
+        args, return_type = sigutils.normalize_signature(sig)
+        return self.compile_for(args, return_type)
+
+
+def as_device_function(function_class: Any, value: Any) -> Any:
+    """`value` as a device function of one target, or None if it is no function of ours.
+
+    Ours are the objects that `@jit` made (they carry `haulage_function`) and functions compiled by
+    Numba for other targets, which are compiled anew from their Python source.
+    """
+    if isinstance(value, DeviceFunction):
+        return None
+    if hasattr(value, "haulage_function") or isinstance(value, Dispatcher):
+        return _known(function_class, value)
+    return None
+
+
+def plain_device_function(function_class: Any, value: Any) -> Any:
+    """A plain Python function as a device function of one target, or None for anything else."""
+    return _known(function_class, value) if isinstance(value, python_types.FunctionType) else None
+
+
+def _known(function_class: Any, value: Any) -> Any:
+    function = function_class.known.get(value)
+    if function is None:
+        py_func = getattr(value, "py_func", value)
+        options = getattr(value, "haulage_options", Options())
+        function = function_class.known[value] = function_class(py_func, options)
+    return function

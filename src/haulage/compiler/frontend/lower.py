@@ -1,0 +1,112 @@
+"""From a Python function and argument types to one LLVM module for a target."""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import errors as numba_errors
+from numba.core import sigutils, types
+
+from haulage.compiler.faults import TABLE, Fault
+from haulage.compiler.frontend.options import Options
+from haulage.compiler.frontend.target import device_class
+from haulage.errors import CompileError
+from haulage.targets.base import Target
+
+# Numba compiles one function at a time; its own lock covers only its own dispatchers.
+_LOCK = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What the front end made of a kernel.
+
+    `llvm`: text of the module with the kernel and all it calls, not optimised. `entry`: the
+    kernel's name there. `arguments`: LLVM types of the user's arguments, flattened. `faults`: how
+    its threads can stop, by number. `types`: Numba's report of the types it inferred.
+    """
+
+    llvm: str
+    entry: str
+    arguments: tuple[str, ...]
+    signature: str
+    faults: dict[int, Fault]
+    types: str
+
+
+def lower(function: Any, argument_types: tuple[Any, ...], target: Target, options: Options) -> Lowered:
+    """Type and lower `function` for Numba `argument_types`.
+
+    Raises:
+        CompileError: Numba could not type or lower it, or it returns a value.
+    """
+    name = getattr(function, "__qualname__", repr(function))
+    with _LOCK:
+        device_function = device_class(target)(function, options)
+        try:
+            result = device_function.compile_for(argument_types)
+        except numba_errors.NumbaError as error:
+            raise CompileError(f"kernel {name} for {_listed(argument_types)}: {error}") from error
+        returned = result.signature.return_type
+        if returned not in (types.none, types.void):
+            raise CompileError(
+                f"kernel {name} returns a value ({returned}); a kernel gives its results through "
+                "its array arguments, and only functions made with device=True return values"
+            )
+        modules = result.library.modules()
+        faults: set[int] = set()
+        for module in modules:
+            faults |= getattr(module, "haulage_faults", set())
+        packer = result.target_context.get_arg_packer(argument_types)
+        return Lowered(
+            llvm=_linked(modules),
+            entry=result.fndesc.llvm_func_name,
+            arguments=tuple(
+                "ptr" if isinstance(kind, ir.PointerType) else str(kind)
+                for kind in packer.argument_types
+            ),
+            signature=f"({_listed(argument_types)})",
+            faults=TABLE.select(faults),
+            types=str(result.type_annotation),
+        )
+
+
+def parse_signature(signature: Any) -> tuple[Any, ...]:
+    """Numba argument types of a signature.
+
+    Takes Numba's signatures and strings (`"void(float32[:], int64)"`) and tuples of Numba types,
+    type strings, NumPy dtypes or scalar classes.
+
+    Raises:
+        TypeError: something in it names no type.
+    """
+    import numpy as np
+    from numba.np import numpy_support
+
+    def one(item: Any) -> Any:
+        if isinstance(item, types.Type):
+            return item
+        if isinstance(item, str):
+            return sigutils._parse_signature_string(item)
+        return numpy_support.from_dtype(np.dtype(item))
+
+    if isinstance(signature, (tuple, list)):
+        return tuple(one(item) for item in signature)
+    arguments, returned = sigutils.normalize_signature(signature)
+    if returned not in (None, types.none, types.void):
+        raise TypeError(f"a kernel must return void; got the signature {signature}")
+    return tuple(arguments)
+
+
+def _listed(argument_types: tuple[Any, ...]) -> str:
+    return ", ".join(str(kind) for kind in argument_types)
+
+
+def _linked(modules: list[Any]) -> str:
+    import llvmlite.binding as llvm
+
+    linked = llvm.parse_assembly(str(modules[0]))
+    for module in modules[1:]:
+        linked.link_in(llvm.parse_assembly(str(module)))
+    return str(linked)

@@ -1,0 +1,65 @@
+"""Numba's compilation passes for kernels: from bytecode to LLVM IR, no machine code."""
+
+from typing import Any
+
+from numba.core import compiler, typing
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import AnnotateTypes, IRLegalization, NativeLowering
+
+
+class _PlacedLower(Lower):  # type: ignore[misc]
+    """Numba's lowering, noting on the builder which source line it is at, for faults."""
+
+    def lower_inst(self, inst: Any) -> None:
+        self.builder.source_place = (self.loc.filename, self.loc.line)
+        super().lower_inst(inst)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PlacedLowering(NativeLowering):  # type: ignore[misc]
+    _name = "haulage_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        return _PlacedLower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Result(LoweringPass):  # type: ignore[misc]
+    """Ends the pipeline with Numba's record of the compiled function."""
+
+    _name = "haulage_result"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        lowered = state["cr"]
+        state.cr = compiler.compile_result(
+            typing_context=state.typingctx,
+            target_context=state.targetctx,
+            library=state.library,
+            signature=typing.signature(state.return_type, *state.args),
+            fndesc=lowered.fndesc,
+            call_helper=lowered.call_helper,
+            # Numba keys the functions that a context knows by this object.
+            entry_point=object(),
+            metadata=state.metadata,
+            type_annotation=state.type_annotation,
+        )
+        return True
+
+
+class SIMTPipeline(CompilerBase):  # type: ignore[misc]
+    """The untyped and typed passes of Numba's nopython mode, then lowering."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = PassManager("haulage")
+        passes.passes.extend(DefaultPassBuilder.define_untyped_pipeline(self.state).passes)
+        passes.passes.extend(DefaultPassBuilder.define_typed_pipeline(self.state).passes)
+        for step in (IRLegalization, AnnotateTypes, _PlacedLowering, _Result):
+            passes.add_pass(step, step.__name__)
+        passes.finalize()
+        return [passes]

@@ -1,0 +1,164 @@
+"""Our targets as Numba sees them: one SIMT class, one small class per target below it."""
+
+from functools import cache, cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from numba.core import types, typing
+from numba.core.base import BaseContext
+from numba.core.descriptors import TargetDescriptor
+from numba.core.options import TargetOptions
+from numba.core.target_extension import GPU, dispatcher_registry, jit_registry, target_registry
+
+from haulage.compiler.faults import TABLE
+from haulage.compiler.frontend import words
+from haulage.compiler.frontend.codegen import IRCodegen
+from haulage.compiler.frontend.convention import CallConvention
+from haulage.compiler.frontend.device_function import (
+    DeviceFunction,
+    as_device_function,
+    plain_device_function,
+)
+from haulage.targets.base import Target
+
+
+class SIMT(GPU):  # type: ignore[misc]
+    """Everything that runs a kernel as blocks of threads; words and overloads are for this."""
+
+
+target_registry[words.SIMT] = SIMT
+
+
+class SIMTTypingContext(typing.BaseContext):  # type: ignore[misc]
+    """Types kernels: the words of `lang/`, device functions, and what Numba itself knows."""
+
+    def __init__(self, function_class: Any) -> None:
+        self._function_class = function_class
+        super().__init__()
+
+    def load_additional_registries(self) -> None:
+        from numba.core.typing import cmathdecl, enumdecl, mathdecl, npydecl
+
+        for module in (cmathdecl, enumdecl, mathdecl, npydecl):
+            self.install_registry(module.registry)
+
+    def resolve_value_type(self, val: Any) -> Any:
+        word = words.value_type(val)
+        if word is not None:
+            return word
+        function = as_device_function(self._function_class, val)
+        if function is not None:
+            return super().resolve_value_type(function)
+        try:
+            return super().resolve_value_type(val)
+        except ValueError:
+            function = plain_device_function(self._function_class, val)
+            if function is None:
+                raise
+            return super().resolve_value_type(function)
+
+
+class SIMTContext(BaseContext):  # type: ignore[misc]
+    """Lowers kernels for one target."""
+
+    implement_powi_as_math_call = True
+    enable_boundscheck = False
+    haulage_faults = TABLE
+
+    def __init__(self, typing_context: Any, target: Target, numba_name: str) -> None:
+        self.haulage_target = target
+        super().__init__(typing_context, numba_name)
+
+    def init(self) -> None:
+        self._codegen = IRCodegen(self.haulage_target)
+
+    def load_additional_registries(self) -> None:
+        # Importing these fills Numba's registry of builtins.
+        from numba.cpython import (  # noqa: F401
+            cmathimpl,
+            enumimpl,
+            iterators,
+            mathimpl,
+            numbers,
+            rangeobj,
+            slicing,
+            tupleobj,
+        )
+        from numba.np import arrayobj, npdatetime, npyimpl  # noqa: F401
+
+        self.install_registry(cmathimpl.registry)
+        self.install_registry(mathimpl.registry)
+        self.install_registry(npyimpl.registry)
+        self.install_registry(words.registry)
+
+    def create_module(self, name: str) -> Any:
+        return self._codegen._create_empty_module(name)
+
+    def codegen(self) -> Any:
+        return self._codegen
+
+    @cached_property
+    def target_data(self) -> Any:
+        import llvmlite.binding as llvm
+
+        return llvm.create_target_data(self.haulage_target.data_layout)
+
+    @cached_property
+    def call_conv(self) -> Any:
+        return CallConvention(self)
+
+    def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
+        # A device function or an argument left out has no value at run time.
+        if isinstance(ty, (types.Dispatcher, types.Omitted)):
+            return self.get_dummy_value()
+        return super().get_constant_generic(builder, ty, val)
+
+    def get_ufunc_info(self, ufunc_key: Any) -> Any:
+        from numba.np import ufunc_db
+
+        return ufunc_db.get_ufunc_info(ufunc_key)
+
+    def post_lowering(self, mod: Any, library: Any) -> None:
+        if self.fastmath:
+            from numba.core import fastmathpass
+
+            fastmathpass.rewrite_module(mod, self.fastmath)
+
+
+class _Descriptor(TargetDescriptor):  # type: ignore[misc]
+    """Ties one target's typing and lowering contexts together."""
+
+    options = TargetOptions
+
+    def __init__(self, target: Target, numba_name: str, function_class: Any) -> None:
+        super().__init__(numba_name)
+        self._target = target
+        self._function_class = function_class
+
+    @cached_property
+    def typing_context(self) -> Any:
+        return SIMTTypingContext(self._function_class)
+
+    @cached_property
+    def target_context(self) -> Any:
+        return SIMTContext(self.typing_context, self._target, self._target_name)
+
+
+@cache
+def device_class(target: Target) -> Any:
+    """The `DeviceFunction` class of one target.
+
+    Numba's registries take a class once only, so each target gets its own, made on demand.
+    """
+    numba_name = f"{words.SIMT}_{target.kind}_{target.architecture}"
+    numba_class = type(numba_name, (SIMT,), {})
+    target_registry[numba_name] = numba_class
+    function_class = type(
+        f"DeviceFunction_{target.architecture}",
+        (DeviceFunction,),
+        {"numba_name": numba_name, "known": WeakKeyDictionary()},
+    )
+    function_class.targetdescr = _Descriptor(target, numba_name, function_class)
+    dispatcher_registry[numba_class] = function_class
+    jit_registry[numba_class] = lambda *args, **kwargs: function_class
+    return function_class

@@ -1,0 +1,107 @@
+"""Makes Numba know the objects of `lang/`: words, namespaces and index registers."""
+
+import functools
+import inspect
+from typing import Any
+
+from numba.core import types
+from numba.core.datamodel import models, register_default
+from numba.core.imputils import Registry
+from numba.core.typing.templates import AttributeTemplate, infer_getattr, make_intrinsic_template
+
+from haulage.lang import tools
+from haulage.lang.word import Namespace, Register3, Word
+
+# The name of the Numba target that all of our targets are below.
+SIMT = "haulage"
+
+registry = Registry("haulage")
+
+
+class Register3Type(types.Dummy):  # type: ignore[misc]
+    """The type of `threadIdx` and its like."""
+
+    def __init__(self, register: str) -> None:
+        self.register = register
+        super().__init__(f"registers({register})")
+
+
+class NamespaceType(types.Dummy):  # type: ignore[misc]
+    """The type of `shared`, `atomic` and their like."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+        super().__init__(f"namespace({namespace.__name__}, {id(namespace)})")
+
+
+register_default(Register3Type)(models.OpaqueModel)
+register_default(NamespaceType)(models.OpaqueModel)
+
+
+@infer_getattr
+class _Register3Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = Register3Type
+
+    def generic_resolve(self, owner: Any, attribute: str) -> Any:
+        return types.int32 if attribute in ("x", "y", "z") else None
+
+
+@infer_getattr
+class _NamespaceAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = NamespaceType
+
+    def generic_resolve(self, owner: Any, attribute: str) -> Any:
+        member = vars(owner.namespace).get(attribute)
+        return None if member is None else value_type(member)
+
+
+@registry.lower_getattr_generic(Register3Type)
+def _lower_register(context: Any, builder: Any, owner: Any, value: Any, attribute: str) -> Any:
+    return context.haulage_target.register(builder, f"{owner.register}.{attribute}")
+
+
+@registry.lower_getattr_generic(NamespaceType)
+def _lower_member(context: Any, builder: Any, owner: Any, value: Any, attribute: str) -> Any:
+    return context.get_dummy_value()
+
+
+@registry.lower_constant(Register3Type)
+@registry.lower_constant(NamespaceType)
+def _lower_constant(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
+def value_type(value: Any) -> Any:
+    """The Numba type of an object of `lang/`, or None if it is none."""
+    if isinstance(value, Word):
+        return _function_type(value)
+    if isinstance(value, Register3):
+        return Register3Type(value.name)
+    if isinstance(value, Namespace):
+        return NamespaceType(value)
+    return None
+
+
+@functools.cache
+def _function_type(word: Word) -> Any:
+    parameters = list(inspect.signature(word.build).parameters.values())[1:]
+
+    @functools.wraps(word.build)
+    def define(context: Any, *args: Any, **kwargs: Any) -> Any:
+        built = word.build(tools, *args, **kwargs)
+        if built is None:
+            return None
+        sig, generate = built
+        # Numba's lowering wants a type for each parameter, left out or not.
+        left_out = tuple(
+            types.Omitted(parameter.default)
+            for parameter in parameters[len(sig.args) :]
+            if parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+        )
+        return sig.replace(args=(*sig.args, *left_out)), generate
+
+    return types.Function(
+        make_intrinsic_template(
+            word, define, word.__name__, prefer_literal=True, kwargs={"target": SIMT}
+        )
+    )

@@ -1,0 +1,67 @@
+"""LLVM as a library: reading text, optimising, writing code. llvmlite is imported on first use."""
+
+import threading
+from functools import cache
+from typing import Any
+
+from haulage.targets.base import Target
+
+# LLVM's global context, in which llvmlite parses, is not safe to use from two threads.
+LOCK = threading.RLock()
+
+
+@cache
+def machine(target: Target) -> Any:
+    """LLVM's target machine for `target`."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small"
+    )
+
+
+def parse(text: str) -> Any:
+    """A verified LLVM module of `text`."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.verify()
+    return module
+
+
+def optimise(module: Any, target: Target, level: int, *, widen: bool) -> None:
+    """Run LLVM's default pipeline of a level; `widen` allows vectorising and unrolling."""
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = widen
+    options.slp_vectorization = widen
+    options.loop_interleaving = widen
+    options.loop_unrolling = widen
+    builder = llvm.create_pass_builder(machine(target), options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def run_passes(module: Any, target: Target, *names: str) -> None:
+    """Run single passes, by llvmlite's names for them, in order."""
+    import llvmlite.binding as llvm
+
+    manager = llvm.create_new_module_pass_manager()
+    for name in names:
+        getattr(manager, f"add_{name}_pass")()
+    builder = llvm.create_pass_builder(machine(target), llvm.create_pipeline_tuning_options())
+    manager.run(module, builder)
+
+
+def object_code(text: str, target: Target) -> bytes:
+    """Relocatable object code of a module's text."""
+    code: bytes = machine(target).emit_object(parse(text))
+    return code
+
+
+def assembly(text: str, target: Target) -> str:
+    """Assembly text of a module's text."""
+    code: str = machine(target).emit_assembly(parse(text))
+    return code

@@ -1,0 +1,147 @@
+"""What both ways of running a block share: the block function's parameters, rooms and metadata.
+
+The block function runs one block: `i32 @haulage.block(blockIdx, gridDim, dynamic shared memory,
+the user's arguments, private room)` gives 0, or the fault that stopped a thread.
+"""
+
+import re
+from collections.abc import Sequence
+
+from haulage.compiler.simt.body import Body
+from haulage.targets.base import REGISTER_RANGES
+from haulage.targets.cpu import HIDDEN_NAMES
+
+# Rooms of one thread's own memory that together take more than this live on the heap, not on the
+# stack of the thread that runs the block.
+STACK_LIMIT = 64 * 1024
+
+_RETURN_POINTER = 1
+
+Typed = tuple[str, str]
+
+
+def _ranged(name: str) -> str:
+    low, high = REGISTER_RANGES[name]
+    return f"i32 range(i32 {low}, {high})"
+
+
+BLOCK_PARAMETERS: tuple[Typed, ...] = (
+    *((_ranged(f"blockIdx.{axis}"), f"%blockIdx.{axis}") for axis in "xyz"),
+    *((_ranged(f"gridDim.{axis}"), f"%gridDim.{axis}") for axis in "xyz"),
+    ("ptr", "%dynamicShared"),
+    ("i64", "%dynamicSharedBytes"),
+)
+
+
+def parameter_list(parameters: Sequence[Typed]) -> str:
+    """Parameters as a definition writes them."""
+    return ", ".join(f"{kind} {name}" for kind, name in parameters)
+
+
+def argument_list(arguments: Sequence[Typed]) -> str:
+    """Arguments as a call writes them."""
+    return parameter_list(arguments)
+
+
+def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
+    """The user's own parameters of the body, without the hidden ones."""
+    parameters = body.function.parameters[_RETURN_POINTER + len(HIDDEN_NAMES) :]
+    if attributes:
+        return [(parameter.type, parameter.name) for parameter in parameters]
+    return [(parameter.type.split(" ", 1)[0], parameter.name) for parameter in parameters]
+
+
+def shared_rooms(body: Body) -> list[str]:
+    """Lines that make the block's shared arrays."""
+    return [
+        f"  {room.name} = alloca [{room.nbytes} x i8], align {room.align}" for room in body.shared
+    ]
+
+
+def _stride(nbytes: int, align: int) -> int:
+    return -(-nbytes // align) * align
+
+
+def _private_layout(body: Body, threads: int) -> tuple[list[int], int]:
+    """Offsets of the private rooms, all threads of one room together, and the bytes in all."""
+    offsets: list[int] = []
+    total = 0
+    for room in body.private:
+        total = _stride(total, 64)
+        offsets.append(total)
+        total += _stride(room.nbytes, room.align) * threads
+    return offsets, total
+
+
+def heap_bytes(body: Body, threads: int) -> int:
+    """Bytes of private memory that a block function must be given; 0 if it makes its own."""
+    _, total = _private_layout(body, threads)
+    return total if total > STACK_LIMIT else 0
+
+
+def private_rooms(body: Body, threads: int) -> list[str]:
+    """Lines that make the private rooms, for all threads of the block."""
+    offsets, total = _private_layout(body, threads)
+    lines: list[str] = []
+    for number, (room, offset) in enumerate(zip(body.private, offsets, strict=True)):
+        if total > STACK_LIMIT:
+            lines.append(
+                f"  %private.{number} = getelementptr inbounds i8, ptr %private.room, i64 {offset}"
+            )
+        else:
+            nbytes = _stride(room.nbytes, room.align) * threads
+            lines.append(f"  %private.{number} = alloca [{nbytes} x i8], align 64")
+    return lines
+
+
+def private_pointers(body: Body, thread: str, suffix: str) -> tuple[list[str], list[str]]:
+    """Lines that find one thread's rooms by its linear number, and the names of their addresses."""
+    lines: list[str] = []
+    names: list[str] = []
+    for number, room in enumerate(body.private):
+        name = f"%private.own.{number}{suffix}"
+        stride = _stride(room.nbytes, room.align)
+        lines += [
+            f"  {name}.offset = mul nuw nsw i64 {thread}, {stride}",
+            f"  {name} = getelementptr inbounds i8, ptr %private.{number}, i64 {name}.offset",
+        ]
+        names.append(name)
+    return lines, names
+
+
+class Metadata:
+    """Notes for LLVM's loop vectoriser, numbered after those that the module has.
+
+    The threads of a block may run in any order between two barriers, so no iteration of a thread
+    loop depends on another: their accesses are one group that the loop declares parallel.
+    """
+
+    def __init__(self, module_text: str) -> None:
+        used = [int(number) for number in re.findall(r"^!(\d+) = ", module_text, re.MULTILINE)]
+        self._first = max(used, default=-1) + 1
+        self._lines: list[str] = []
+        self._group = self._add("distinct !{}")
+        self._parallel = self._add(f'!{{!"llvm.loop.parallel_accesses", !{self._group}}}')
+        self._no_unroll = self._add('!{!"llvm.loop.unroll.disable"}')
+
+    def _add(self, text: str) -> int:
+        number = self._first + len(self._lines)
+        self._lines.append(f"!{number} = {text}")
+        return number
+
+    def access(self) -> str:
+        """The note of a call whose accesses belong to the thread loop around it."""
+        return f", !llvm.access.group !{self._group}"
+
+    def thread_loop(self, trips: int) -> str:
+        """The note of a loop over `trips` threads."""
+        number = self._first + len(self._lines)
+        # A loop of 16 turns would be unrolled whole before the vectoriser sees it.
+        notes = [self._parallel, self._no_unroll] if trips > 1 else [self._parallel]
+        listed = ", ".join(f"!{note}" for note in notes)
+        self._add(f"distinct !{{!{number}, {listed}}}")
+        return f", !llvm.loop !{number}"
+
+    def text(self) -> str:
+        """The definitions of all notes."""
+        return "\n".join(self._lines)

@@ -1,0 +1,137 @@
+"""A kernel's body as the two ways of running a block take it: read, with its memory set apart.
+
+Shared arrays become parameters of the functions that are made from the body, and private arrays
+(allocas) become rooms of which every thread has its own.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from haulage.compiler import llvm
+from haulage.compiler.simt import model
+from haulage.compiler.simt.model import Block, Function, Instruction
+from haulage.targets.base import Target
+from haulage.targets.cpu import SHARED_ADDRESS, SHARED_PREFIX
+
+KERNEL = "haulage.kernel"
+
+_DROPPED = ("llvm.lifetime.", "llvm.experimental.noalias.scope.decl", "llvm.donothing")
+_ALLOCA = re.compile(r"= alloca (?P<type>.+?)(?:, align (?P<align>\d+))?$")
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory that the body names: LLVM name, bytes, alignment."""
+
+    name: str
+    nbytes: int
+    align: int
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body without its memory: what is left of the module, the function, its rooms.
+
+    `around` is the module's text without the body's definition; `shared` and `private` are the
+    rooms, `may_fail` whether a thread can return a fault.
+    """
+
+    around: str
+    function: Function
+    shared: tuple[Room, ...]
+    private: tuple[Room, ...]
+    may_fail: bool
+
+
+def read(text: str, target: Target) -> Body:
+    """The body `haulage.kernel` of a module's text, whose every value has a name."""
+    module = llvm.parse(text)
+    reference = module.get_function(KERNEL)
+    function_text = str(reference)
+    function = model.read(reference, function_text)
+    shared = _take_shared(function, module, target)
+    private = _take_private(function, target)
+    for block in function.blocks.values():
+        block.body = [_plain_call(item) for item in block.body if not _is_dropped(item)]
+    around = _without_definition(text)
+    return Body(around, function, shared, private, _may_fail(function))
+
+
+def _is_dropped(item: Instruction) -> bool:
+    return item.callee is not None and item.callee.startswith(_DROPPED)
+
+
+def _plain_call(item: Instruction) -> Instruction:
+    # A tail call may not be given memory of its caller, which is what rooms and slots become.
+    if item.opcode != "call" or "tail call " not in item.text:
+        return item
+    return model.replace(item, text=re.sub(r"\b(must|no)?tail call ", "call ", item.text))
+
+
+def _take_shared(function: Function, module: Any, target: Target) -> tuple[Room, ...]:
+    """Replace the addresses of shared arrays by parameters named like the arrays."""
+    names: dict[str, str] = {}
+    used: dict[str, None] = {}
+    for block in function.blocks.values():
+        for item in block.body:
+            if item.callee == SHARED_ADDRESS:
+                found = re.search(rf'@({re.escape(SHARED_PREFIX)}\d+)', item.text)
+                assert found is not None and item.result is not None
+                names[item.result] = f"%{found[1]}"
+                used[found[1]] = None
+        block.body = [item for item in block.body if item.callee != SHARED_ADDRESS]
+    function.rename(names)
+    sizes = {room.name: room for room in module.global_variables}
+    data = llvm.machine(target).target_data
+    return tuple(
+        Room(f"%{name}", data.get_abi_size(sizes[name].global_value_type), _alignment(sizes[name]))
+        for name in used
+    )
+
+
+def _alignment(room: Any) -> int:
+    found = re.search(r", align (\d+)", str(room))
+    return max(64, int(found[1]) if found else 1)
+
+
+def _take_private(function: Function, target: Target) -> tuple[Room, ...]:
+    rooms = []
+    for block in function.blocks.values():
+        for item in block.body:
+            if item.opcode == "alloca":
+                found = _ALLOCA.search(item.text)
+                assert found is not None and item.result is not None, item.text
+                size = _size_of(found["type"], target)
+                rooms.append(Room(item.result, size, int(found["align"] or 16)))
+        block.body = [item for item in block.body if item.opcode != "alloca"]
+    return tuple(rooms)
+
+
+def _size_of(type_text: str, target: Target) -> int:
+    probe = llvm.parse(f"@probe = external global {type_text}").get_global_variable("probe")
+    size: int = llvm.machine(target).target_data.get_abi_size(probe.global_value_type)
+    return size
+
+
+def _without_definition(text: str) -> str:
+    lines = text.splitlines()
+    start = next(
+        index for index, line in enumerate(lines) if line.startswith("define") and f"@{KERNEL}(" in line
+    )
+    end = lines.index("}", start)
+    kept = lines[:start] + lines[end + 1 :]
+    gone = (f"@{SHARED_PREFIX}", "source_filename", "; ModuleID")
+    return "\n".join(line for line in kept if not line.startswith(gone))
+
+
+def _may_fail(function: Function) -> bool:
+    return any(return_code(block) not in (None, "0") for block in function.blocks.values())
+
+
+def return_code(block: Block) -> str | None:
+    """What the block's `ret` gives back, or None if it has none."""
+    end = block.terminator
+    if not isinstance(end, Instruction) or end.opcode != "ret":
+        return None
+    return end.text.split(" ", 2)[2].strip()

@@ -1,0 +1,223 @@
+"""Writes a body as a block function that runs every thread as an LLVM coroutine.
+
+This takes any placement of barriers. The threads run in turn, each until its next barrier or its
+end; when all that have not ended wait, the next round begins. If some wait and others have ended,
+the waiting ones can never go on: that is the fault of the barrier they wait at.
+
+See LLVM's "Coroutines in LLVM", switched-resume lowering: the default pipeline splits the function.
+"""
+
+from math import prod
+
+from haulage.compiler.simt.block_function import (
+    BLOCK_PARAMETERS,
+    argument_list,
+    parameter_list,
+    private_pointers,
+    private_rooms,
+    shared_rooms,
+    user_parameters,
+)
+from haulage.compiler.simt.body import Body, return_code
+from haulage.compiler.simt.cuts import place_of
+from haulage.compiler.simt.model import Block, phi_text
+from haulage.targets.cpu import BARRIER
+
+# A thread's state: positive at a barrier (its fault number), zero when it ended, negative when a
+# fault ended it (minus the fault's number).
+DECLARATIONS = """
+declare token @llvm.coro.id(i32, ptr, ptr, ptr)
+declare i64 @llvm.coro.size.i64()
+declare ptr @llvm.coro.begin(token, ptr)
+declare i8 @llvm.coro.suspend(token, i1)
+declare void @llvm.coro.end(ptr, i1, token)
+declare ptr @llvm.coro.free(token, ptr)
+declare void @llvm.coro.resume(ptr)
+declare void @llvm.coro.destroy(ptr)
+"""
+HEAP_DECLARATIONS = """
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+"""
+
+
+def write(body: Body, block: tuple[int, int, int]) -> str:
+    """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z)."""
+    return "\n\n".join([DECLARATIONS, HEAP_DECLARATIONS, _thread_function(body), _block_function(body, block)])
+
+
+def _thread_function(body: Body) -> str:
+    parameters = [
+        *((parameter.type, parameter.name) for parameter in body.function.parameters),
+        *(("ptr", room.name) for room in body.shared),
+        *(("ptr", room.name) for room in body.private),
+        ("ptr", "%state"),
+    ]
+    lines = [
+        f"define internal ptr @haulage.thread({parameter_list(parameters)}) presplitcoroutine {{",
+        "coroutine.start:",
+        "  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
+        "  %coroutine.size = call i64 @llvm.coro.size.i64()",
+        "  %coroutine.room = call ptr @malloc(i64 %coroutine.size)",
+        "  %coroutine = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.room)",
+        f"  br label {body.function.entry}",
+    ]
+    last_label = {label: label for label in body.function.blocks}
+    texts: dict[str, list[str]] = {}
+    for label, block in body.function.blocks.items():
+        texts[label], last_label[label] = _block_lines(block)
+    for label, block in body.function.blocks.items():
+        lines.append(f"{label[1:]}:")
+        for phi in block.phis:
+            sources = tuple((value, last_label[source]) for value, source in phi.incoming)
+            lines.append("  " + phi_text(phi, sources))
+        lines += texts[label]
+    lines += [
+        "coroutine.final:",
+        "  %coroutine.ended = call i8 @llvm.coro.suspend(token none, i1 true)",
+        "  switch i8 %coroutine.ended, label %coroutine.suspended [",
+        "    i8 0, label %coroutine.never",
+        "    i8 1, label %coroutine.cleanup",
+        "  ]",
+        "coroutine.never:",
+        "  unreachable",
+        "coroutine.cleanup:",
+        "  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine)",
+        "  call void @free(ptr %coroutine.freed)",
+        "  br label %coroutine.suspended",
+        "coroutine.suspended:",
+        "  call void @llvm.coro.end(ptr %coroutine, i1 false, token none)",
+        "  ret ptr %coroutine",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _block_lines(block: Block) -> tuple[list[str], str]:
+    """The block's lines behind its phis, and the label that they end in."""
+    lines: list[str] = []
+    current = block.label
+    barriers = 0
+    for item in block.body:
+        if item.callee != BARRIER:
+            lines.append("  " + item.text)
+            continue
+        barriers += 1
+        stem = block.label[1:].strip('"') + f".barrier.{barriers}"
+        lines += [
+            f"  store i32 {place_of(item)}, ptr %state",
+            f'  %"{stem}.woken" = call i8 @llvm.coro.suspend(token none, i1 false)',
+            f'  switch i8 %"{stem}.woken", label %coroutine.suspended [',
+            f'    i8 0, label %"{stem}"',
+            "    i8 1, label %coroutine.cleanup",
+            "  ]",
+            f'"{stem}":',
+        ]
+        current = f'%"{stem}"'
+    code = return_code(block)
+    if code is None:
+        assert block.terminator is not None
+        lines.append("  " + block.terminator.text)
+    else:
+        stem = block.label[1:].strip('"')
+        lines += [
+            f'  %"{stem}.state" = sub i32 0, {code}',
+            f'  store i32 %"{stem}.state", ptr %state',
+            "  br label %coroutine.final",
+        ]
+    return lines, current
+
+
+def _block_function(body: Body, block: tuple[int, int, int]) -> str:
+    threads = prod(block)
+    user = user_parameters(body)
+    parameters = [*BLOCK_PARAMETERS, *user, ("ptr noalias", "%private.room")]
+    private, pointers = private_pointers(body, "%thread", "")
+    arguments = argument_list(
+        [
+            ("ptr", "%ret"),
+            *(("i32", f"%{axis}") for axis in "xyz"),
+            *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
+            *(("i32", str(size)) for size in block),
+            *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
+            ("ptr", "%dynamicShared"),
+            ("i64", "%dynamicSharedBytes"),
+            *user_parameters(body, attributes=False),
+            *(("ptr", room.name) for room in body.shared),
+            *(("ptr", pointer) for pointer in pointers),
+            ("ptr", "%state.start"),
+        ]
+    )
+    return "\n".join(
+        [
+            f"define internal i32 @haulage.block({parameter_list(parameters)}) noinline {{",
+            "block.start:",
+            "  %ret = alloca ptr",
+            f"  %handles = alloca [{threads} x ptr], align 64",
+            f"  %states = alloca [{threads} x i32], align 64",
+            *shared_rooms(body),
+            *private_rooms(body, threads),
+            "  br label %start",
+            "start:",
+            "  %thread = phi i64 [ 0, %block.start ], [ %thread.after, %start ]",
+            "  %linear = trunc i64 %thread to i32",
+            f"  %x = urem i32 %linear, {block[0]}",
+            f"  %rows = udiv i32 %linear, {block[0]}",
+            f"  %y = urem i32 %rows, {block[1]}",
+            f"  %z = udiv i32 %rows, {block[1]}",
+            "  %state.start = getelementptr inbounds i32, ptr %states, i64 %thread",
+            *private,
+            f"  %handle = call ptr @haulage.thread({arguments})",
+            "  %handle.at = getelementptr inbounds ptr, ptr %handles, i64 %thread",
+            "  store ptr %handle, ptr %handle.at",
+            "  %thread.after = add nuw nsw i64 %thread, 1",
+            f"  %thread.more = icmp ult i64 %thread.after, {threads}",
+            "  br i1 %thread.more, label %start, label %count",
+            # How do the threads stand? Waiting is the largest state, ended by a fault the smallest.
+            "count:",
+            "  %c = phi i64 [ 0, %start ], [ 0, %next ], [ %c.after, %count ]",
+            "  %waiting = phi i32 [ 0, %start ], [ 0, %next ], [ %waiting.now, %count ]",
+            "  %failed = phi i32 [ 0, %start ], [ 0, %next ], [ %failed.now, %count ]",
+            "  %ended = phi i32 [ 0, %start ], [ 0, %next ], [ %ended.now, %count ]",
+            "  %state.at = getelementptr inbounds i32, ptr %states, i64 %c",
+            "  %state = load i32, ptr %state.at",
+            "  %waiting.now = call i32 @llvm.smax.i32(i32 %waiting, i32 %state)",
+            "  %failed.now = call i32 @llvm.smin.i32(i32 %failed, i32 %state)",
+            "  %has.ended = icmp sle i32 %state, 0",
+            "  %one.more = zext i1 %has.ended to i32",
+            "  %ended.now = add i32 %ended, %one.more",
+            "  %c.after = add nuw nsw i64 %c, 1",
+            f"  %c.more = icmp ult i64 %c.after, {threads}",
+            "  br i1 %c.more, label %count, label %judge",
+            "judge:",
+            "  %none.ended = icmp eq i32 %ended.now, 0",
+            "  br i1 %none.ended, label %round, label %finish",
+            "round:",
+            "  %r = phi i64 [ 0, %judge ], [ %r.after, %round ]",
+            "  %waiter.at = getelementptr inbounds ptr, ptr %handles, i64 %r",
+            "  %waiter = load ptr, ptr %waiter.at",
+            "  call void @llvm.coro.resume(ptr %waiter)",
+            "  %r.after = add nuw nsw i64 %r, 1",
+            f"  %r.more = icmp ult i64 %r.after, {threads}",
+            "  br i1 %r.more, label %round, label %next",
+            "next:",
+            "  br label %count",
+            # What stopped a thread comes first: a barrier missed because of it is only its echo.
+            "finish:",
+            "  %any.failed = icmp slt i32 %failed.now, 0",
+            "  %fault = sub i32 0, %failed.now",
+            "  %result = select i1 %any.failed, i32 %fault, i32 %waiting.now",
+            "  br label %destroy",
+            "destroy:",
+            "  %d = phi i64 [ 0, %finish ], [ %d.after, %destroy ]",
+            "  %ended.at = getelementptr inbounds ptr, ptr %handles, i64 %d",
+            "  %ended.handle = load ptr, ptr %ended.at",
+            "  call void @llvm.coro.destroy(ptr %ended.handle)",
+            "  %d.after = add nuw nsw i64 %d, 1",
+            f"  %d.more = icmp ult i64 %d.after, {threads}",
+            "  br i1 %d.more, label %destroy, label %done",
+            "done:",
+            "  ret i32 %result",
+            "}",
+        ]
+    )

@@ -1,0 +1,64 @@
+"""Where a kernel's body is cut: at its barriers, and at the headers of loops that all threads are
+in together, which turns those loops outside the loop over the threads.
+"""
+
+import itertools
+
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.model import Cut, Function, Instruction
+from haulage.compiler.simt.uniformity import Uniformity
+from haulage.targets.cpu import BARRIER
+
+
+def barriers(function: Function) -> list[tuple[str, int, int]]:
+    """(label, index in the block's body, fault number) of each barrier."""
+    return [
+        (block.label, index, place_of(item))
+        for block in function.blocks.values()
+        for index, item in enumerate(block.body)
+        if item.callee == BARRIER
+    ]
+
+
+def place_of(barrier: Instruction) -> int:
+    """The fault number that a barrier's call carries."""
+    return int(barrier.text.rsplit("i32 ", 1)[1].split(")", 1)[0])
+
+
+def divergent_barriers(function: Function, uniformity: Uniformity) -> list[int]:
+    """Fault numbers of the barriers that, as far as can be seen, not all threads may reach."""
+    return [place for label, _, place in barriers(function) if label in uniformity.divergent]
+
+
+def uniform_loops(function: Function, uniformity: Uniformity) -> list[str]:
+    """Headers of the innermost loops without a barrier that all threads go round together."""
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    with_barrier = {label for label, _, _ in barriers(function)}
+    headers: list[str] = []
+    covered: set[str] = set()
+    for loop in graph.natural_loops(successors, function.entry):
+        inner = not (loop.labels & covered)
+        covered |= loop.labels
+        if inner and loop.header not in uniformity.divergent and not loop.labels & with_barrier:
+            headers.append(loop.header)
+    return headers
+
+
+def cut(function: Function, loop_headers: list[str]) -> Function:
+    """A copy of `function` cut at its barriers and behind the phis of `loop_headers`."""
+    result = function.copy()
+    numbers = itertools.count(1)
+    for header in loop_headers:
+        label = f"%after.loop.{next(numbers)}"
+        result.split(header, 0, label, Cut(label, "loop"))
+    waiting = list(result.blocks)
+    while waiting:
+        block = result.blocks[waiting.pop()]
+        for index, item in enumerate(block.body):
+            if item.callee == BARRIER:
+                label = f"%after.barrier.{next(numbers)}"
+                del block.body[index]
+                result.split(block.label, index, label, Cut(label, "barrier", place_of(item)))
+                waiting.append(label)
+                break
+    return result

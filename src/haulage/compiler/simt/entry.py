@@ -1,0 +1,111 @@
+"""Writes the function that the CPU device calls: it runs a range of blocks of one launch.
+
+`i64 haulage_entry(ptr launch, i64 first, i64 last)` runs blocks [first, last) in the order of their
+linear numbers (x fastest) and gives the largest fault, 0 for none. `launch` points to the grid's
+and the block's sizes (three 32-bit numbers each), the bytes of dynamic shared memory, and from byte
+32 on to the kernel's arguments, packed as C would.
+"""
+
+import re
+
+from haulage.compiler.simt.block_function import argument_list, heap_bytes, user_parameters
+from haulage.compiler.simt.body import Body
+
+ENTRY = "haulage_entry"
+ARGUMENTS_AT = 32
+
+_SIZES = {"ptr": 8, "double": 8, "float": 4, "half": 2}
+
+
+def size_of(kind: str) -> int:
+    """Bytes that an argument of an LLVM scalar type takes, which is its alignment too.
+
+    Raises:
+        ValueError: it is no scalar type.
+    """
+    if kind in _SIZES:
+        return _SIZES[kind]
+    if re.fullmatch(r"i(8|16|32|64)", kind):
+        return int(kind[1:]) // 8
+    raise ValueError(f"an argument of LLVM type {kind} cannot be passed to a kernel")
+
+
+def argument_offsets(kinds: tuple[str, ...]) -> tuple[list[int], int]:
+    """The offset of each argument in the packed block, and the block's size in bytes."""
+    offsets: list[int] = []
+    end = 0
+    for kind in kinds:
+        size = size_of(kind)
+        end = -(-end // size) * size
+        offsets.append(end)
+        end += size
+    return offsets, end
+
+
+def write(body: Body, threads: int) -> str:
+    """LLVM text of the entry for blocks of `threads` threads."""
+    user = user_parameters(body, attributes=False)
+    offsets, _ = argument_offsets(tuple(kind for kind, _ in user))
+    lines = [
+        "declare i32 @llvm.umax.i32(i32, i32)",
+        "declare i32 @llvm.smax.i32(i32, i32)",
+        "declare i32 @llvm.smin.i32(i32, i32)",
+        f"define i64 @{ENTRY}(ptr noalias readonly %launch, i64 %first, i64 %last) {{",
+        "start:",
+    ]
+    for number, axis in enumerate("xyz"):
+        lines += [
+            f"  %gridDim.{axis}.at = getelementptr inbounds i8, ptr %launch, i64 {4 * number}",
+            f"  %gridDim.{axis} = load i32, ptr %gridDim.{axis}.at",
+        ]
+    lines += [
+        "  %dynamic.at = getelementptr inbounds i8, ptr %launch, i64 24",
+        "  %dynamic.bytes = load i32, ptr %dynamic.at",
+        "  %dynamicSharedBytes = zext i32 %dynamic.bytes to i64",
+        "  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align 64",
+    ]
+    for (kind, name), offset in zip(user, offsets, strict=True):
+        at = '%"' + name[1:].strip('"') + '.at"'
+        lines += [
+            f"  {at} = getelementptr inbounds i8, ptr %launch, i64 {ARGUMENTS_AT + offset}",
+            f"  {name} = load {kind}, ptr {at}",
+        ]
+    room = heap_bytes(body, threads)
+    lines.append(
+        f"  %private.room = call ptr @malloc(i64 {room})" if room else "  %private.room = freeze ptr null"
+    )
+    lines += [
+        "  %row.wide = zext i32 %gridDim.x to i64",
+        "  %column.wide = zext i32 %gridDim.y to i64",
+        "  br label %blocks",
+        "blocks:",
+        "  %block = phi i64 [ %first, %start ], [ %block.after, %blocks ]",
+        "  %fault = phi i32 [ 0, %start ], [ %fault.now, %blocks ]",
+        "  %blockIdx.x.wide = urem i64 %block, %row.wide",
+        "  %rows = udiv i64 %block, %row.wide",
+        "  %blockIdx.y.wide = urem i64 %rows, %column.wide",
+        "  %blockIdx.z.wide = udiv i64 %rows, %column.wide",
+        *(f"  %blockIdx.{axis} = trunc i64 %blockIdx.{axis}.wide to i32" for axis in "xyz"),
+        "  %this = call i32 @haulage.block("
+        + argument_list(
+            [
+                *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
+                *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
+                ("ptr", "%dynamicShared"),
+                ("i64", "%dynamicSharedBytes"),
+                *user,
+                ("ptr", "%private.room"),
+            ]
+        )
+        + ")",
+        "  %fault.now = call i32 @llvm.umax.i32(i32 %fault, i32 %this)",
+        "  %block.after = add nuw nsw i64 %block, 1",
+        "  %more = icmp ult i64 %block.after, %last",
+        "  br i1 %more, label %blocks, label %end",
+        "end:",
+        *(["  call void @free(ptr %private.room)"] if room else []),
+        "  %result = zext i32 %fault.now to i64",
+        "  ret i64 %result",
+        "}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,267 @@
+"""A small model of an LLVM function: blocks, instructions, and which value uses which.
+
+Instructions keep LLVM's text, from which they are written again; what the analyses need (opcode,
+result, operands, phi sources) is read through llvmlite, not from the text. Names of values and
+labels carry their `%`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+_NAME = re.compile(r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)')
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; `result` is None where it has none, `callee` where it calls nothing known.
+
+    `operands` are local values (parameters and results), `incoming` a phi's (value text, label)
+    pairs, `targets` a terminator's labels.
+    """
+
+    text: str
+    opcode: str
+    type: str
+    result: str | None = None
+    operands: tuple[str, ...] = ()
+    callee: str | None = None
+    incoming: tuple[tuple[str, str], ...] = ()
+    targets: tuple[str, ...] = ()
+
+    @property
+    def is_phi(self) -> bool:
+        return self.opcode == "phi"
+
+    def renamed(self, names: dict[str, str]) -> str:
+        """The text with local values replaced as `names` says."""
+        return _NAME.sub(lambda found: names.get(found[0], found[0]), self.text)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a piece ends: control goes on in `target` once every thread has come so far.
+
+    `reason` is "barrier" or "loop"; `place` the barrier's fault number.
+    """
+
+    target: str
+    reason: str
+    place: int = 0
+
+
+@dataclass
+class Block:
+    """A basic block: phis, other instructions, and a terminator or a cut."""
+
+    label: str
+    phis: list[Instruction] = field(default_factory=list)
+    body: list[Instruction] = field(default_factory=list)
+    terminator: Instruction | Cut | None = None
+
+    @property
+    def successors(self) -> tuple[str, ...]:
+        """Labels that control can go to, over a cut too."""
+        if isinstance(self.terminator, Cut):
+            return (self.terminator.target,)
+        assert self.terminator is not None
+        return self.terminator.targets
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Phis, body and terminator, in order."""
+        yield from self.phis
+        yield from self.body
+        if isinstance(self.terminator, Instruction):
+            yield self.terminator
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the function: its LLVM type with attributes, and its name."""
+
+    type: str
+    name: str
+
+
+@dataclass
+class Function:
+    """A function: parameters and blocks by label, the entry first."""
+
+    parameters: tuple[Parameter, ...]
+    blocks: dict[str, Block]
+
+    @property
+    def entry(self) -> str:
+        return next(iter(self.blocks))
+
+    def definitions(self) -> dict[str, tuple[str, Instruction]]:
+        """For each result: the label of its block, and its instruction."""
+        return {
+            instruction.result: (block.label, instruction)
+            for block in self.blocks.values()
+            for instruction in block.instructions()
+            if instruction.result is not None
+        }
+
+    def predecessors(self) -> dict[str, list[str]]:
+        """For each label the labels of the blocks that go there."""
+        found: dict[str, list[str]] = {label: [] for label in self.blocks}
+        for block in self.blocks.values():
+            for target in block.successors:
+                if block.label not in found[target]:
+                    found[target].append(block.label)
+        return found
+
+    def copy(self) -> "Function":
+        """A copy whose blocks can be changed."""
+        blocks = {
+            label: Block(label, list(block.phis), list(block.body), block.terminator)
+            for label, block in self.blocks.items()
+        }
+        return Function(self.parameters, blocks)
+
+    def rename(self, names: dict[str, str]) -> None:
+        """Replace local values everywhere, as `names` says."""
+        if not names:
+            return
+        for block in self.blocks.values():
+            block.phis = [_renamed(item, names) for item in block.phis]
+            block.body = [_renamed(item, names) for item in block.body]
+            if isinstance(block.terminator, Instruction):
+                block.terminator = _renamed(block.terminator, names)
+
+    def split(self, label: str, index: int, new_label: str, cut: Cut) -> None:
+        """End the block `label` before body instruction `index` with `cut`; the rest is a new block.
+
+        `cut.target` is the new block's label.
+        """
+        head = self.blocks[label]
+        tail = Block(new_label, [], head.body[index:], head.terminator)
+        head.body, head.terminator = head.body[:index], cut
+        ordered: dict[str, Block] = {}
+        for block in self.blocks.values():
+            ordered[block.label] = block
+            if block is head:
+                ordered[new_label] = tail
+        self.blocks = ordered
+        for successor in tail.successors:
+            follower = self.blocks[successor]
+            follower.phis = [_from_other_block(phi, label, new_label) for phi in follower.phis]
+
+
+def _from_other_block(phi: Instruction, old: str, new: str) -> Instruction:
+    incoming = tuple((value, new if label == old else label) for value, label in phi.incoming)
+    return replace(phi, incoming=incoming)
+
+
+def _renamed(item: Instruction, names: dict[str, str]) -> Instruction:
+    return replace(
+        item,
+        text=item.renamed(names),
+        operands=tuple(names.get(name, name) for name in item.operands),
+        incoming=tuple((names.get(value, value), label) for value, label in item.incoming),
+    )
+
+
+def phi_text(phi: Instruction, sources: tuple[tuple[str, str], ...]) -> str:
+    """A phi with other (value, label) sources."""
+    listed = ", ".join(f"[ {value}, {label} ]" for value, label in sources)
+    return f"{phi.result} = phi {phi.type} {listed}"
+
+
+def read(function: Any, text: str) -> Function:
+    """The model of an llvmlite function whose every value and block is named.
+
+    `text` is the function's own text (`str(function)`), whose lines match its instructions.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    body = iter(
+        line
+        for line in lines[lines.index(_define_line(lines)) + 1 : len(lines) - 1 - lines[::-1].index("}")]
+        if line and not line.startswith(";") and not _is_label(line)
+    )
+    parameters = tuple(
+        Parameter(_with_attributes(argument), _name(argument)) for argument in function.arguments
+    )
+    blocks: dict[str, Block] = {}
+    for block_ref in function.blocks:
+        block = Block("%" + _quoted(block_ref.name))
+        for instruction_ref in block_ref.instructions:
+            line = next(body)
+            instruction = _read_instruction(instruction_ref, line)
+            if instruction.is_phi:
+                block.phis.append(instruction)
+            elif instruction.targets or instruction.opcode in ("ret", "unreachable"):
+                block.terminator = instruction
+            else:
+                block.body.append(instruction)
+        blocks[block.label] = block
+    return Function(parameters, blocks)
+
+
+def _define_line(lines: list[str]) -> str:
+    return next(line for line in lines if line.startswith("define "))
+
+
+def _is_label(line: str) -> bool:
+    return re.match(r'(?:"[^"]*"|[-a-zA-Z$._0-9]+):', line) is not None
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[-a-zA-Z$._0-9]+", name) else f'"{name}"'
+
+
+def _name(value: Any) -> str:
+    return "%" + _quoted(value.name)
+
+
+def _with_attributes(argument: Any) -> str:
+    attributes = " ".join(item.decode() for item in argument.attributes)
+    return f"{argument.type} {attributes}".strip()
+
+
+def _read_instruction(ref: Any, line: str) -> Instruction:
+    opcode = ref.opcode
+    operands = list(ref.operands)
+    kinds = [operand.value_kind.name for operand in operands]
+    locals_ = tuple(
+        _name(operand)
+        for operand, kind in zip(operands, kinds, strict=True)
+        if kind in ("argument", "instruction")
+    )
+    targets = tuple(
+        _name(operand)
+        for operand, kind in zip(operands, kinds, strict=True)
+        if kind == "basic_block"
+    )
+    callee = None
+    if opcode == "call" and kinds[-1] == "function":
+        callee = operands[-1].name
+    incoming: tuple[tuple[str, str], ...] = ()
+    if opcode == "phi":
+        incoming = _phi_sources(line)
+        targets = ()
+    elif opcode == "br" and len(targets) == 2:
+        # llvmlite lists the false label first, as LLVM stores it.
+        targets = tuple(_NAME.findall(line.split(",", 1)[1]))[:2]
+    # Debug locations and other notes of the text stay; comments do not.
+    text = re.sub(r"\s+; .*$", "", line)
+    result = _name(ref) if str(ref.type) != "void" and ref.name else None
+    return Instruction(text, opcode, str(ref.type), result, locals_, callee, incoming, targets)
+
+
+def _phi_sources(line: str) -> tuple[tuple[str, str], ...]:
+    """(value, label) pairs of a phi's line; a value may itself hold brackets."""
+    pairs = []
+    rest = line
+    while (start := rest.find("[ ")) >= 0:
+        depth, end = 0, start
+        for end in range(start, len(rest)):
+            depth += {"[": 1, "]": -1}.get(rest[end], 0)
+            if depth == 0:
+                break
+        value, label = rest[start + 2 : end].rsplit(",", 1)
+        pairs.append((value.strip(), label.strip()))
+        rest = rest[end + 1 :]
+    return tuple(pairs)

@@ -1,0 +1,90 @@
+"""From a kernel's body to a module that runs blocks of one size; chooses the way of running them."""
+
+from dataclasses import dataclass
+from math import prod
+
+from haulage.compiler.simt import (
+    body,
+    coroutines,
+    cuts,
+    entry,
+    pieces,
+    thread_loops,
+    uniformity,
+)
+from haulage.compiler.simt.block_function import Metadata, heap_bytes
+from haulage.targets.base import Target
+
+AUTO, CUT, COROUTINES = "auto", "cut", "coroutines"
+WAYS = (AUTO, CUT, COROUTINES)
+
+
+class CannotCut(Exception):
+    """The body has barriers that perhaps not all threads reach; `places` are their numbers."""
+
+    def __init__(self, places: list[int]) -> None:
+        super().__init__(f"barriers {places} stand in divergent flow")
+        self.places = places
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """The module's text, the way that was taken, and how many pieces and bytes it has.
+
+    `pieces` is 0 for coroutines; `shared_bytes` and `local_bytes` are per block and per thread.
+    """
+
+    llvm: str
+    way: str
+    pieces: int
+    shared_bytes: int
+    local_bytes: int
+
+
+def transform(text: str, target: Target, block: tuple[int, int, int], way: str) -> Transformed:
+    """Make the module for one block size (x, y, z) from the cleaned-up text of a kernel's module.
+
+    Raises:
+        CannotCut: `way` is "cut" and that cannot be done.
+    """
+    kernel = body.read(text, target)
+    flow = uniformity.analyse(kernel.function)
+    divergent = cuts.divergent_barriers(kernel.function, flow)
+    if way == CUT and divergent:
+        raise CannotCut(divergent)
+    count = 0
+    if way == COROUTINES or (way == AUTO and divergent):
+        taken = COROUTINES
+        parts = [coroutines.write(kernel, block)]
+    else:
+        taken = CUT
+        cut_function = cuts.cut(kernel.function, cuts.uniform_loops(kernel.function, flow))
+        rooms = frozenset(room.name for room in (*kernel.shared, *kernel.private))
+        divided = pieces.divide(cut_function, flow, rooms)
+        count = len(divided.pieces)
+        metadata = Metadata(kernel.around)
+        parts = [thread_loops.write(kernel, divided, block, metadata), metadata.text()]
+        if heap_bytes(kernel, prod(block)):
+            parts.insert(0, coroutines.HEAP_DECLARATIONS)
+    module = "\n\n".join([kernel.around, entry.write(kernel, prod(block)), *parts])
+    return Transformed(
+        _without_repeated_declarations(module),
+        taken,
+        count,
+        sum(room.nbytes for room in kernel.shared),
+        sum(room.nbytes for room in kernel.private),
+    )
+
+
+def _without_repeated_declarations(module: str) -> str:
+    """The module with each function declared once; the first declaration stands."""
+    seen: set[str] = set()
+    lines: list[str] = []
+    for line in module.splitlines():
+        if line.startswith("declare "):
+            name = line.split("@", 1)[1].split("(", 1)[0]
+            if name in seen:
+                continue
+            seen.add(name)
+        lines.append(line)
+    return "\n".join(lines) + "\n"

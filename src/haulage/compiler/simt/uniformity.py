@@ -1,0 +1,90 @@
+"""Which values are the same in all threads of a block, and which blocks all threads reach together.
+
+The rule of sync dependence as in Karrenberg and Hack, "Improving Performance of OpenCL on CPUs"
+(CC 2012): a value varies if something it is made from does, or if it is merged where threads that
+went different ways meet. A load from one address gives all threads one value, as a program without
+data races may assume between two barriers.
+"""
+
+from dataclasses import dataclass
+
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.model import Function, Instruction
+from haulage.targets.cpu import SHARED_ADDRESS
+
+VARYING_PARAMETERS = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
+
+# Results that differ from thread to thread whatever the operands are.
+_VARYING_OPCODES = frozenset(("alloca", "atomicrmw", "cmpxchg"))
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """`varying`: names of values that can differ; `divergent`: labels that only some threads of a
+    block may be at, at one time."""
+
+    varying: frozenset[str]
+    divergent: frozenset[str]
+
+
+def analyse(function: Function) -> Uniformity:
+    """Find the varying values and divergent blocks of a function."""
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    meeting = graph.immediate_postdominators(successors)
+    varying = set(VARYING_PARAMETERS)
+    divergent: set[str] = set()
+    handled: set[str] = set()
+    changed = True
+    while changed:
+        changed = _spread(function, varying)
+        for label, block in function.blocks.items():
+            if label in handled or not _branches_on(block.terminator, varying):
+                continue
+            handled.add(label)
+            changed = True
+            stop = meeting.get(label, graph.EXIT)
+            influenced = graph.reachable_until(successors, block.successors, stop)
+            divergent |= influenced
+            merged = influenced | ({stop} if stop != graph.EXIT else set())
+            for place in merged:
+                varying |= {phi.result for phi in function.blocks[place].phis if phi.result}
+            if label in influenced:
+                # Threads leave this loop at different times: nothing in it is in step.
+                for place in influenced:
+                    block_values = function.blocks[place].instructions()
+                    varying |= {item.result for item in block_values if item.result}
+    return Uniformity(frozenset(varying), frozenset(divergent))
+
+
+def _branches_on(terminator: object, varying: set[str]) -> bool:
+    return (
+        isinstance(terminator, Instruction)
+        and len(terminator.targets) > 1
+        and any(operand in varying for operand in terminator.operands)
+    )
+
+
+def _spread(function: Function, varying: set[str]) -> bool:
+    """Add what is made from varying values, until nothing more is found; whether any was."""
+    found_any = False
+    found = True
+    while found:
+        found = False
+        for block in function.blocks.values():
+            for item in block.instructions():
+                if item.result and item.result not in varying and _varies(item, varying):
+                    varying.add(item.result)
+                    found = found_any = True
+    return found_any
+
+
+def _varies(item: Instruction, varying: set[str]) -> bool:
+    if item.opcode in _VARYING_OPCODES:
+        return True
+    if item.opcode == "call" and item.callee != SHARED_ADDRESS:
+        # What an unknown function gives may differ from call to call.
+        if item.callee is None or not item.callee.startswith("llvm."):
+            return True
+    if item.opcode == "load" and ("load atomic" in item.text or "load volatile" in item.text):
+        return True
+    return any(operand in varying for operand in item.operands)

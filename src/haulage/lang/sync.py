@@ -1,0 +1,63 @@
+"""Waiting for the other threads of a block, and making writes seen in order."""
+
+from typing import Any
+
+from haulage.lang.word import word
+
+# The flags of roc's barrier and mem_fence, with numba.roc's values.
+CLK_LOCAL_MEM_FENCE = 0
+CLK_GLOBAL_MEM_FENCE = 1
+
+
+def _barrier(tools: Any, *flags: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = context.haulage_faults.barrier(builder.module, *tools.source_place(builder))
+        context.haulage_target.barrier(builder, place)
+        return context.get_dummy_value()
+
+    return tools.signature(tools.types.none, *flags), generate
+
+
+@word("syncthreads")
+def syncthreads(tools: Any) -> Any:
+    """`syncthreads()`: wait until every thread of the block is here; their writes are seen then."""
+    return _barrier(tools)
+
+
+@word("barrier")
+def barrier(tools: Any, flags: Any = None) -> Any:
+    """`barrier(flags=CLK_GLOBAL_MEM_FENCE)`: wait until every work-item of the group is here.
+
+    Both flags order local and global memory on every device.
+    """
+    if flags is None:
+        return _barrier(tools)
+    if not isinstance(flags, tools.types.Integer):
+        raise tools.TypingError(f"barrier(flags): expected a CLK_* flag; got {flags}")
+    return _barrier(tools, flags)
+
+
+def _fence(tools: Any, scope: str) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        context.haulage_target.fence(builder, scope)
+        return context.get_dummy_value()
+
+    return tools.signature(tools.types.none), generate
+
+
+@word("threadfence_block")
+def threadfence_block(tools: Any) -> Any:
+    """`threadfence_block()`: the block sees this thread's earlier writes before its later ones."""
+    return _fence(tools, "block")
+
+
+@word("threadfence")
+def threadfence(tools: Any) -> Any:
+    """`threadfence()`: the device sees this thread's earlier writes before its later ones."""
+    return _fence(tools, "device")
+
+
+@word("threadfence_system")
+def threadfence_system(tools: Any) -> Any:
+    """`threadfence_system()`: every device and the host see them in that order."""
+    return _fence(tools, "system")

@@ -1,0 +1,95 @@
+"""What the descriptions of words need of Numba and llvmlite; imported with the first kernel."""
+
+import math
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.core.typing import signature
+from numba.np.arrayobj import make_array, populate_array
+
+__all__ = ["TypingError", "cgutils", "ir", "math", "signature", "types"]
+
+I32, I64 = ir.IntType(32), ir.IntType(64)
+
+
+def constant_dims(shape: Any, word: str) -> tuple[int, ...]:
+    """The sizes of a shape that is a literal int or a tuple of them.
+
+    Raises:
+        TypingError: the shape is not constant, or a size is negative.
+    """
+    sizes = shape.types if isinstance(shape, types.BaseTuple) else (shape,)
+    if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
+        raise TypingError(f"{word}: the shape must be constant; got {shape}")
+    dims = tuple(int(size.literal_value) for size in sizes)
+    if any(size < 0 for size in dims):
+        raise TypingError(f"{word}: sizes must not be negative; got {dims}")
+    return dims
+
+
+def element_type(dtype: Any, word: str) -> Any:
+    """The Numba type that a dtype argument of a word names: a type, a NumPy dtype or a string."""
+    if isinstance(dtype, (types.DTypeSpec, types.NumberClass)):
+        return dtype.dtype
+    if isinstance(dtype, types.TypeRef):
+        return dtype.instance_type
+    if isinstance(dtype, types.StringLiteral):
+        return named_type(dtype.literal_value, word)
+    raise TypingError(f"{word}: expected a dtype such as np.float32; got {dtype}")
+
+
+def named_type(name: str, word: str) -> Any:
+    """The Numba type of a dtype's name, NumPy's (`f4`) or Numba's (`float32`)."""
+    import numpy as np
+    from numba.np import numpy_support
+
+    try:
+        return numpy_support.from_dtype(np.dtype(name))
+    except (TypeError, NotImplementedError) as error:
+        raise TypingError(f"{word}: {name!r} names no dtype") from error
+
+
+def check_alignment(alignment: Any, word: str) -> int | None:
+    """The value of an `alignment=` argument: None or a positive power of two."""
+    if alignment is None or isinstance(alignment, (types.NoneType, types.Omitted)):
+        return None
+    if not isinstance(alignment, types.IntegerLiteral):
+        raise TypingError(f"{word}: alignment must be a constant int; got {alignment}")
+    value = int(alignment.literal_value)
+    if value <= 0 or value & (value - 1):
+        raise TypingError(f"{word}: alignment must be a positive power of two; got {value}")
+    return value
+
+
+def array_over(
+    context: Any, builder: Any, array_type: Any, data: Any, shape: list[Any], itemsize: int
+) -> Any:
+    """A C-contiguous array value over memory at `data`; `shape` holds 64-bit values."""
+    strides: list[Any] = []
+    step = ir.Constant(I64, itemsize)
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step = builder.mul(step, size, flags=["nsw"])
+    array = make_array(array_type)(context, builder)
+    pointer = builder.bitcast(data, array.data.type)
+    populate_array(
+        array,
+        data=pointer,
+        shape=shape,
+        strides=strides,
+        itemsize=ir.Constant(I64, itemsize),
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+def item_size(context: Any, element: Any) -> int:
+    """Bytes that one element of an array takes."""
+    return int(context.get_abi_sizeof(context.get_data_type(element)))
+
+
+def source_place(builder: Any) -> tuple[str, int]:
+    """(file, line) of the statement that is being lowered; the front end notes it."""
+    return getattr(builder, "source_place", ("<unknown>", 0))

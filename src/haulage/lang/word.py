@@ -1,0 +1,60 @@
+"""The kinds of thing a kernel can name: words to call, namespaces of words, index registers."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+Build = Callable[..., Any]
+
+
+class Word:
+    """A function of the kernel language.
+
+    `build(tools, *argument_types)` types a call and returns (signature, generate), as the function
+    given to `numba.extending.intrinsic` does; `tools` is the module `haulage.lang.tools`.
+    Return None for argument types that the word does not take.
+    """
+
+    def __init__(self, name: str, build: Build) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = build.__doc__
+        self.build = build
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"{self.__name__}() means something only inside a kernel")
+
+    def __repr__(self) -> str:
+        return f"<kernel word {self.__name__}>"
+
+
+def word(name: str) -> Callable[[Build], Word]:
+    """Make a `Word` of the decorated `build` function; `name` is how users know it."""
+    return lambda build: Word(name, build)
+
+
+class Namespace:
+    """Words under a common name, such as `shared` or `atomic`."""
+
+    def __init__(self, name: str, **members: Any) -> None:
+        self.__name__ = name
+        self.__dict__.update(members)
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        raise AttributeError(f"{self.__dict__['__name__']} has no {attribute!r}")
+
+    def __repr__(self) -> str:
+        return f"<kernel namespace {self.__name__}>"
+
+
+class Register3:
+    """Three 32-bit index registers that a kernel reads as `.x`, `.y` and `.z`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        if attribute in ("x", "y", "z"):
+            raise RuntimeError(f"{self.name}.{attribute} means something only inside a kernel")
+        raise AttributeError(f"{self.name} has no {attribute!r}; it has x, y and z")
+
+    def __repr__(self) -> str:
+        return f"<kernel registers {self.name}>"

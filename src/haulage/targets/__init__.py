@@ -1,0 +1,1 @@
+"""What code is made for: frozen data and small hooks, without any driver."""
