@@ -165,7 +165,8 @@ def _whole_number(key: Any, axis: int, n: int) -> int:
         number = operator.index(key)
     except TypeError:
         raise IndexError(
-            f"index {key!r} is a {type(key).__name__}; expected whole numbers, slices, '...' or None"
+            f"index {key!r} is a {type(key).__name__}; "
+            "expected whole numbers, slices, '...' or None"
         ) from None
     if not -n <= number < n:
         raise IndexError(f"index {number} is out of bounds for axis {axis} with size {n}")

@@ -1,0 +1,42 @@
+"""Arrays and kernels with a home on any device: NVIDIA, AMD, or all cores of a CPU.
+
+`from haulage import cuda` gives the words of numba.cuda, `from haulage import roc` those of
+numba.roc; `haulage.use("cpu")` or the variable HAULAGE_DEVICE says on which device they act.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "cuda", "roc", "memory", "use", "devices"]
+
+if TYPE_CHECKING:
+    from haulage import cuda, roc
+    from haulage.runtime import memory
+    from haulage.runtime.device import devices, use
+
+# Name -> (module, attribute or None for the module itself), imported when first asked for.
+_LAZY: dict[str, tuple[str, str | None]] = {
+    "cuda": ("haulage.cuda", None),
+    "roc": ("haulage.roc", None),
+    "memory": ("haulage.runtime.memory", None),
+    "use": ("haulage.runtime.device", "use"),
+    "devices": ("haulage.runtime.device", "devices"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'haulage' has no attribute {name!r}")
+    module_name, attribute = _LAZY[name]
+    # The kinds of devices are registered by the import of this one.
+    importlib.import_module("haulage.platforms")
+    module = importlib.import_module(module_name)
+    value = module if attribute is None else getattr(module, attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,25 @@
+"""Functions whose arguments numba.roc had in another order than numba.cuda."""
+
+from typing import Any
+
+from haulage import api
+from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.device import Device, find
+from haulage.runtime.stream import StreamLike
+
+
+def to_device(
+    obj: Any,
+    stream: StreamLike = None,
+    context: Device | str | None = None,
+    copy: bool = True,
+    to: DeviceNDArray | None = None,
+) -> DeviceNDArray:
+    """Allocate memory on the device and copy `obj` to it; see `haulage.cuda.to_device`.
+
+    Args:
+        context: the device, one of `agents` or a name such as 'cpu'; None: the current one.
+    """
+    if context is None:
+        return api.to_device(obj, stream, copy, to)
+    return api.to_device_of(find(context), obj, stream, copy, to)

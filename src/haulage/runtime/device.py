@@ -1,0 +1,260 @@
+"""The devices of this process, and which of them is meant where none is named."""
+
+import contextvars
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from haulage import config
+from haulage.backends.base import Backend, Probe, Properties
+from haulage.errors import DeviceNotFound
+from haulage.runtime import faults
+from haulage.runtime.stream import Stream
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A kind of device: how to look for its driver and how to get its `Backend`."""
+
+    kind: str
+    probe: Callable[[], Probe]
+    backend: Callable[[], Backend]
+
+
+class Device:
+    """One device. There is one object per device, so `is` compares them.
+
+    `kind` is 'cpu', 'nvidia' or 'amd'; `id` counts from 0 within a kind.
+    """
+
+    def __init__(self, kind: str, backend: Backend, id: int) -> None:
+        self.kind = kind
+        self.backend = backend
+        self.id = id
+        self._text = f"{kind}:{id}"
+        self.default_stream = Stream(self, 0)
+
+    @cached_property
+    def properties(self) -> Properties:
+        """What the device is and how much it can take."""
+        return self.backend.properties(self.id)
+
+    @property
+    def name(self) -> str:
+        """The maker's name for it."""
+        return self.properties.name
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """(major, minor) level of the kernel words that it takes."""
+        return self.properties.compute_capability
+
+    def activate(self) -> None:
+        """Make it the device that the calling thread's driver calls act on."""
+        self.backend.activate(self.id)
+
+    def synchronize(self) -> None:
+        """Wait for all its work.
+
+        Raises:
+            KernelError: threads of a kernel had failed.
+        """
+        self.activate()
+        faults.waited(self.backend.synchronize)
+
+    def memory_info(self) -> tuple[int, int]:
+        """(free, total) bytes of its memory, now."""
+        self.activate()
+        return self.backend.memory_info()
+
+    def __getattr__(self, name: str) -> int:
+        # The driver's upper-case names for figures, as in `device.WARP_SIZE`.
+        figure = _FIGURES.get(name)
+        if figure is None:
+            raise AttributeError(f"a device has no attribute {name!r}")
+        return figure(self.properties)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<Device {self._text} '{self.name}'>"
+
+
+_FIGURES: dict[str, Callable[[Properties], int]] = {
+    "MULTIPROCESSOR_COUNT": lambda p: p.multiprocessors,
+    "WARP_SIZE": lambda p: p.warp_size,
+    "MAX_THREADS_PER_BLOCK": lambda p: p.max_threads_per_block,
+    "MAX_BLOCK_DIM_X": lambda p: p.max_block[0],
+    "MAX_BLOCK_DIM_Y": lambda p: p.max_block[1],
+    "MAX_BLOCK_DIM_Z": lambda p: p.max_block[2],
+    "MAX_GRID_DIM_X": lambda p: p.max_grid[0],
+    "MAX_GRID_DIM_Y": lambda p: p.max_grid[1],
+    "MAX_GRID_DIM_Z": lambda p: p.max_grid[2],
+    "MAX_SHARED_MEMORY_PER_BLOCK": lambda p: p.max_static_shared,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": lambda p: p.max_dynamic_shared,
+    "COMPUTE_CAPABILITY_MAJOR": lambda p: p.compute_capability[0],
+    "COMPUTE_CAPABILITY_MINOR": lambda p: p.compute_capability[1],
+}
+
+
+# ---- the registry -----------------------------------------------------------------------------
+
+# In order of preference; filled by `haulage.platforms`, which alone knows drivers by name.
+_drivers: dict[str, Driver] = {}
+_found: dict[str, tuple[Device, ...]] = {}
+_lock = threading.RLock()
+
+
+def register(driver: Driver) -> None:
+    """Add a kind of device; those that are registered first are preferred."""
+    with _lock:
+        _drivers[driver.kind] = driver
+        _found.pop(driver.kind, None)
+
+
+def devices_of(kind: str) -> tuple[Device, ...]:
+    """The devices of one kind that are present; looked for once."""
+    found = _found.get(kind)
+    if found is None:
+        with _lock:
+            found = _found.get(kind)
+            if found is None:
+                found = _look_for(_drivers[kind])
+                _found[kind] = found
+    return found
+
+
+def _look_for(driver: Driver) -> tuple[Device, ...]:
+    if not driver.probe().available:
+        return ()
+    backend = driver.backend()
+    return tuple(Device(driver.kind, backend, number) for number in range(backend.count()))
+
+
+def devices() -> list[Device]:
+    """All devices that are present, the preferred ones first."""
+    return [device for kind in tuple(_drivers) for device in devices_of(kind)]
+
+
+def find(choice: str | Device, source: str = "") -> Device:
+    """The device that is named explicitly: 'cpu', 'nvidia:1' or a `Device`.
+
+    Args:
+        choice: a kind (its device 0 is meant), or kind and number with a colon between.
+        source: where the choice was made, for the message.
+
+    Raises:
+        DeviceNotFound: it is not there; says what was looked for and what the driver answered.
+    """
+    if isinstance(choice, Device):
+        return choice
+    if not isinstance(choice, str):
+        raise TypeError(f"device {choice!r}: expected a name such as 'cpu' or 'nvidia:1'")
+    asked = f"{source or 'device'} {choice!r}"
+    kind, colon, number = choice.strip().lower().partition(":")
+    known = ", ".join(_drivers)
+    if kind not in _drivers or (colon and not (number.isascii() and number.isdigit())):
+        raise DeviceNotFound(
+            f"{asked}: expected one of {known}, or a name and number as in 'cpu:0'"
+        )
+    present = devices_of(kind)
+    if not present:
+        probe = _drivers[kind].probe()
+        looked_for = ", ".join(probe.looked_for) or "nothing"
+        raise DeviceNotFound(f"{asked}: not found; looked for {looked_for}: {probe.answer}")
+    if int(number or 0) >= len(present):
+        there = ", ".join(str(device) for device in present)
+        raise DeviceNotFound(f"{asked}: the {kind} driver has {len(present)} device(s): {there}")
+    return present[int(number or 0)]
+
+
+# ---- the choice -------------------------------------------------------------------------------
+
+_in_context: contextvars.ContextVar[Device | None] = contextvars.ContextVar(
+    "haulage_device", default=None
+)
+_of_process: Device | None = None
+_process_choice: object = None  # the `use` that chose it
+_best: Device | None = None
+
+
+def current_device() -> Device:
+    """The device that is meant where none is named.
+
+    That is the one of an enclosing `with use(...)`, else that of the last `use(...)`, else
+    `HAULAGE_DEVICE`, else the best one present.
+
+    Raises:
+        DeviceNotFound: `HAULAGE_DEVICE` names a device that is not there.
+    """
+    chosen = _in_context.get()
+    if chosen is not None:
+        return chosen
+    if _of_process is not None:
+        return _of_process
+    named = config.device_choice()
+    if named is not None:
+        return find(named, "HAULAGE_DEVICE")
+    return _best_present()
+
+
+def why_current() -> str:
+    """In words: why `current_device()` is the one that it is."""
+    if _in_context.get() is not None:
+        return "chosen by an enclosing 'with haulage.use(...)'"
+    if _of_process is not None:
+        return "chosen by haulage.use(...)"
+    named = config.device_choice()
+    if named is not None:
+        return f"chosen by HAULAGE_DEVICE={named}"
+    return "the best device present"
+
+
+def _best_present() -> Device:
+    global _best
+    if _best is None:
+        for kind in tuple(_drivers):
+            present = devices_of(kind)
+            if present:
+                _best = present[0]
+                break
+        else:
+            raise DeviceNotFound(f"no device is present; looked for {', '.join(_drivers)}")
+    return _best
+
+
+class use:
+    """Choose the device: `use("cpu")` for the process, `with use("cpu"):` for a context.
+
+    As a context manager it holds for the thread or task inside the `with` only, and the choice for
+    the process is again what it was before. `with` gives the `Device`.
+
+    Args:
+        choice: 'cpu', 'nvidia', 'amd', one of these with a number as in 'nvidia:1', or a `Device`.
+
+    Raises:
+        DeviceNotFound: that device is not there; says what was looked for, and the answer.
+    """
+
+    def __init__(self, choice: str | Device) -> None:
+        global _of_process, _process_choice
+        self.device = find(choice)
+        self._before = _of_process
+        self._tokens: list[contextvars.Token[Device | None]] = []
+        _of_process, _process_choice = self.device, self
+
+    def __enter__(self) -> Device:
+        global _of_process, _process_choice
+        if _process_choice is self:
+            _of_process, _process_choice = self._before, None
+        self._tokens.append(_in_context.set(self.device))
+        return self.device
+
+    def __exit__(self, *exception: Any) -> None:
+        _in_context.reset(self._tokens.pop())
+
+    def __repr__(self) -> str:
+        return f"<haulage.use {self.device}>"

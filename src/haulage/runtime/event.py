@@ -1,0 +1,77 @@
+"""Events: marks in streams that can be waited for and timed."""
+
+from haulage.errors import DeviceMismatch
+from haulage.runtime import faults, finalize
+from haulage.runtime.device import Device
+from haulage.runtime.stream import StreamLike, resolve
+
+
+class Event:
+    """A mark that is put at the present end of a stream, and is reached when its work is done.
+
+    Args:
+        device: whose streams it marks.
+        timing: whether it can take part in `elapsed_time`.
+    """
+
+    __slots__ = ("__weakref__", "device", "handle", "timing")
+
+    def __init__(self, device: Device, timing: bool = True) -> None:
+        device.activate()
+        self.device = device
+        self.timing = timing
+        self.handle = device.backend.event_create(timing)
+
+    def record(self, stream: StreamLike = 0) -> None:
+        """Mark the present end of `stream`; replaces an earlier record."""
+        self.device.backend.event_record(self.handle, self._stream(stream))
+
+    def wait(self, stream: StreamLike = 0) -> None:
+        """Let later work of `stream` start only when the last record is reached."""
+        self.device.backend.stream_wait_event(self._stream(stream), self.handle)
+
+    def synchronize(self) -> None:
+        """Wait until the last record is reached; at once if there was none.
+
+        Raises:
+            KernelError: threads of a kernel before the mark had failed.
+        """
+        self.device.activate()
+        faults.waited(self.device.backend.event_synchronize, self.handle)
+
+    def query(self) -> bool:
+        """Whether the last record is reached (True if there was none); never waits."""
+        self.device.activate()
+        return self.device.backend.event_query(self.handle)
+
+    def elapsed_time(self, end: "Event") -> float:
+        """Milliseconds from this event's record to that of `end`.
+
+        Raises:
+            DeviceError: one of them was not recorded, is not reached, or was made without timing.
+            DeviceMismatch: they are of two devices.
+        """
+        if not isinstance(end, Event):
+            raise TypeError(f"elapsed_time({end!r}): expected an event made by event()")
+        if end.device is not self.device:
+            raise DeviceMismatch(
+                f"no time can be taken from an event of {self.device} to one of {end.device}"
+            )
+        self.device.activate()
+        return self.device.backend.event_elapsed(self.handle, end.handle)
+
+    def _stream(self, stream: StreamLike) -> int:
+        self.device.activate()
+        return resolve(stream, self.device).handle
+
+    def __repr__(self) -> str:
+        return f"<Event {self.handle:#x} on {self.device}>"
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", 0):
+            finalize.give_back(self.device.backend.event_destroy, self.handle)
+
+
+def event_elapsed_time(start: Event, end: Event) -> float:
+    """Milliseconds between two events; see `Event.elapsed_time`."""
+    return start.elapsed_time(end)

@@ -1,0 +1,242 @@
+"""Blocks of memory: who owns them, which streams still use them, and when they are given back."""
+
+import gc
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from haulage.backends.base import DEVICE, KINDS
+from haulage.errors import OutOfMemory
+from haulage.runtime import faults, finalize, ledger
+from haulage.runtime.device import Device
+from haulage.runtime.ledger import Usage
+from haulage.runtime.stream import Stream
+
+__all__ = ["Block", "Usage", "allocate", "hold", "reap", "stats"]
+
+_generations = itertools.count(1)
+
+# A block remembers this many streams before it looks which of them are done with it.
+_MANY_STREAMS = 8
+
+
+class Block:
+    """A piece of memory from a driver, given back when the last reference to it goes.
+
+    `device_ptr` and `host_ptr` are addresses (0: not addressable there, or no bytes), `kind` is
+    'device', 'pinned', 'mapped' or 'managed', `generation` is never the same for two blocks.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "closed",
+        "device",
+        "device_ptr",
+        "generation",
+        "host_ptr",
+        "kind",
+        "nbytes",
+        "streams",
+    )
+
+    def __init__(
+        self, device: Device, device_ptr: int, host_ptr: int, nbytes: int, kind: str
+    ) -> None:
+        self.device = device
+        self.device_ptr = device_ptr
+        self.host_ptr = host_ptr
+        self.nbytes = nbytes
+        self.kind = kind
+        self.generation = next(_generations)
+        self.streams: dict[int, Stream] = {}
+        self.closed = False
+
+    def use(self, stream: Stream | None = None) -> None:
+        """Note that work handed to `stream` uses this memory; to be called before each use.
+
+        Raises:
+            ValueError: the block is closed.
+        """
+        if self.closed:
+            raise ValueError(
+                f"this memory ({self.nbytes} bytes on {self.device}) was given back by close(); "
+                "allocate a new array"
+            )
+        if stream is not None and stream.handle and stream.handle not in self.streams:
+            if len(self.streams) >= _MANY_STREAMS:
+                self.streams = {h: s for h, s in self.streams.items() if not s.query()}
+            self.streams[stream.handle] = stream
+
+    def close(self) -> None:
+        """Give the memory back now, or as soon as the streams that use it are done with it."""
+        if not self.closed:
+            self._give_back()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"<Block of {self.nbytes} bytes, {self.kind} memory on {self.device}{state}>"
+
+    def __del__(self) -> None:
+        if not getattr(self, "closed", True):
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self.closed = True
+        if self.nbytes:
+            finalize.give_back(
+                _release,
+                self.device,
+                self.device_ptr,
+                self.host_ptr,
+                self.nbytes,
+                self.kind,
+                self.streams,
+            )
+
+
+def allocate(device: Device, nbytes: int, kind: str = DEVICE, flags: int = 0) -> Block:
+    """A new block of `nbytes` bytes on `device`, of one of the kinds of `backends.base.KINDS`.
+
+    The contents are not initialised. A block of 0 bytes has the addresses 0.
+
+    Raises:
+        OutOfMemory: the device has no room, also after all that waits to be freed was freed.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind of memory {kind!r}: expected one of {', '.join(KINDS)}")
+    if nbytes < 0:
+        raise ValueError(f"cannot allocate {nbytes} bytes")
+    if nbytes == 0:
+        return Block(device, 0, 0, 0, kind)
+    finalize.drain()
+    reap()
+    device.activate()
+    try:
+        device_ptr, host_ptr = device.backend.alloc(nbytes, kind, flags)
+    except OutOfMemory:
+        gc.collect()
+        finalize.drain()
+        _pending.wait(device)
+        device.activate()
+        device_ptr, host_ptr = device.backend.alloc(nbytes, kind, flags)
+    ledger.allocated(str(device), kind, nbytes)
+    return Block(device, device_ptr, host_ptr, nbytes, kind)
+
+
+def reap() -> None:
+    """Free the memory that waited for streams which are done with it by now; never waits."""
+    if _pending.waiting:
+        _pending.reap()
+
+
+def stats() -> dict[str, dict[str, Usage]]:
+    """What is held now: device (such as 'cpu:0') -> kind of memory -> `Usage`."""
+    finalize.drain()
+    reap()
+    return ledger.usage()
+
+
+def _release(
+    device: Device,
+    device_ptr: int,
+    host_ptr: int,
+    nbytes: int,
+    kind: str,
+    streams: dict[int, Stream],
+) -> None:
+    busy = [stream for stream in streams.values() if not stream.query()]
+    if not device.default_stream.query():
+        busy.append(device.default_stream)
+    free = partial(_free, device, device_ptr, host_ptr, nbytes, kind)
+    if busy:
+        _pending.add([_mark(stream) for stream in busy], device, free)
+    else:
+        free()
+
+
+def hold(stream: Stream, thing: Any) -> None:
+    """Keep `thing` alive until `stream` has passed the work that it holds now."""
+    _pending.add([_mark(stream)], stream.device, partial(id, thing))
+
+
+def _mark(stream: Stream) -> int:
+    stream.device.activate()
+    backend = stream.device.backend
+    event = backend.event_create(False)
+    backend.event_record(event, stream.handle)
+    return event
+
+
+def _free(device: Device, device_ptr: int, host_ptr: int, nbytes: int, kind: str) -> None:
+    device.activate()
+    device.backend.free(device_ptr, host_ptr, kind)
+    ledger.freed(str(device), kind, nbytes)
+
+
+_Waiting = tuple[list[int], Device, Callable[[], object]]
+
+
+class _Pending:
+    """What is to be done once streams have passed some events: mostly, memory to be freed."""
+
+    def __init__(self) -> None:
+        self.waiting: list[_Waiting] = []
+        self._lock = threading.Lock()
+
+    def add(self, events: list[int], device: Device, action: Callable[[], object]) -> None:
+        with self._lock:
+            self.waiting.append((events, device, action))
+
+    def reap(self) -> None:
+        """Do what has its events all reached."""
+        self._take(_reached)
+
+    def wait(self, device: Device) -> None:
+        """Do all of `device`, waiting for its streams."""
+        self._take(lambda events, of: of is device and _wait(events, device))
+
+    def _take(self, is_ready: Callable[[list[int], Device], bool]) -> None:
+        with self._lock:
+            looked_at, self.waiting = self.waiting, []
+        try:
+            while looked_at:
+                events, device, action = looked_at[-1]
+                if is_ready(events, device):
+                    looked_at.pop()
+                    for event in events:
+                        device.backend.event_destroy(event)
+                    action()
+                else:
+                    self.add(*looked_at.pop())
+        finally:
+            # Not empty only if a kernel had failed or Ctrl-C came: it goes on waiting.
+            with self._lock:
+                self.waiting += looked_at
+
+
+def _reached(events: list[int], device: Device) -> bool:
+    device.activate()
+    return all(device.backend.event_query(event) for event in events)
+
+
+def _wait(events: list[int], device: Device) -> bool:
+    device.activate()
+    for event in events:
+        faults.waited(device.backend.event_synchronize, event)
+    return True
+
+
+_pending = _Pending()
+
+
+def _start_anew() -> None:
+    # After a fork: what the parent's streams used stays the parent's to free.
+    global _pending
+    _pending = _Pending()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)

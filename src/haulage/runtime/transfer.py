@@ -1,0 +1,207 @@
+"""Copies between host and device, and the host memory that copies can use without waiting."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from haulage.backends.base import PINNED
+from haulage.runtime import layout, memory
+from haulage.runtime.device import Device
+from haulage.runtime.memory import Block
+from haulage.runtime.stream import Stream
+
+
+def check_dtype(dtype: Any) -> np.dtype:
+    """`dtype` as a NumPy dtype whose elements are plain bytes.
+
+    Raises:
+        TypeError: its elements are Python objects.
+    """
+    made = np.dtype(dtype)
+    if made.hasobject:
+        raise TypeError(f"dtype {made}: a device cannot hold Python objects; use a numeric dtype")
+    return made
+
+
+# ---- copies -----------------------------------------------------------------------------------
+
+
+def move(
+    stream: Stream,
+    target: int,
+    target_strides: Sequence[int],
+    source: int,
+    source_strides: Sequence[int],
+    shape: Sequence[int],
+    itemsize: int,
+) -> None:
+    """Hand a copy of an n-d region to `stream`, as few bytes apart as the strides allow.
+
+    The addresses are those of the elements (0, ..., 0); the source's strides may be 0. An axis that
+    the target repeats (stride 0) must be repeated by the source too; it is written once.
+
+    Raises:
+        ValueError: the target repeats elements to which the source has different values.
+    """
+    sizes = list(shape)
+    for axis, n in enumerate(shape):
+        if n > 1 and target_strides[axis] == 0:
+            if source_strides[axis] != 0:
+                raise ValueError(
+                    f"cannot write {n} values to axis {axis} of the target, which shows one value "
+                    "repeatedly (stride 0)"
+                )
+            sizes[axis] = 1
+    if itemsize == 0 or 0 in sizes:
+        return
+    backend = stream.device.backend
+    stream.device.activate()
+    small, to, of = layout.coalesce(sizes, target_strides, source_strides)
+    if not small:
+        backend.copy(target, source, itemsize, stream.handle)
+    elif len(small) == 1 and to[0] == of[0] == itemsize:
+        backend.copy(target, source, small[0] * itemsize, stream.handle)
+    else:
+        backend.copy_nd(target, to, source, of, small, itemsize, stream.handle)
+
+
+def settle(stream: Stream, host: np.ndarray) -> None:
+    """After copies with `host` in `stream`: wait for them unless they may still run on.
+
+    They may in a stream that is not the default one, if the host memory is pinned; that memory is
+    then kept alive until the stream has passed them.
+    """
+    if stream.handle and note_pinned(host, stream):
+        return
+    try:
+        stream.synchronize()
+    except BaseException:
+        # The wait may have been cut short by Ctrl-C with the copy under way.
+        memory.hold(stream, host)
+        raise
+
+
+# ---- pinned host memory -----------------------------------------------------------------------
+
+
+class PinnedMemory:
+    """What a pinned NumPy array stands on; it holds the block."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": (self.block.nbytes,),
+            "typestr": "|u1",
+            "data": (self.block.host_ptr, False),
+        }
+
+
+def pinned_array(
+    device: Device, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype
+) -> np.ndarray:
+    """A new NumPy array, not initialised, in pinned host memory. Strides are in bytes."""
+    low, high = layout.extent(shape, strides, dtype.itemsize)
+    if low == high:
+        return np.ndarray(shape, dtype, strides=strides)
+    block = memory.allocate(device, high - low, PINNED)
+    room = np.asarray(PinnedMemory(block))
+    return np.ndarray(shape, dtype, buffer=room, offset=-low, strides=strides)
+
+
+def pinned_block(array: np.ndarray) -> Block | None:
+    """The block of pinned memory that a NumPy array or a view of one stands on, if any."""
+    base: Any = array
+    while base is not None:
+        if isinstance(base, PinnedMemory):
+            return base.block
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+    return None
+
+
+def note_pinned(array: np.ndarray, stream: Stream) -> bool:
+    """Whether `array` lies in pinned memory of the stream's device; notes the use if so."""
+    block = pinned_block(array)
+    if block is not None and block.device is stream.device:
+        block.use(stream)
+        return True
+    low, high = _bounds(array)
+    return any(
+        device is stream.device and start <= low and high <= stop
+        for start, (stop, device, _) in tuple(_registered.items())
+    )
+
+
+# Address -> (end, device, the array, which is so kept alive while it is registered).
+_registered: dict[int, tuple[int, Device, np.ndarray]] = {}
+_lock = threading.Lock()
+
+
+def register(array: np.ndarray, device: Device) -> None:
+    """Pin the memory of an existing host array until `unregister`.
+
+    Raises:
+        TypeError: it is no NumPy array.
+        ValueError: it has gaps, or is registered already.
+    """
+    _check_host_array(array)
+    low, high = _bounds(array)
+    if high - low != array.nbytes:
+        raise ValueError(
+            f"an array of shape {array.shape} with strides {array.strides} has gaps and cannot be "
+            "pinned; make a copy with np.ascontiguousarray"
+        )
+    if low == high:
+        return
+    with _lock:
+        if low in _registered:
+            raise ValueError(f"the memory at {low:#x} is pinned already; unpin it first")
+        device.activate()
+        device.backend.register(low, high - low)
+        _registered[low] = (high, device, array)
+
+
+def unregister(array: np.ndarray) -> None:
+    """Undo `register`, after waiting for the work of the device that may use the memory.
+
+    Raises:
+        TypeError: it is no NumPy array.
+        ValueError: it is not registered.
+    """
+    _check_host_array(array)
+    low, high = _bounds(array)
+    if low == high:
+        return
+    entry = _registered.get(low)
+    if entry is None:
+        raise ValueError(f"the array at {low:#x} is not pinned by a registration")
+    device = entry[1]
+    try:
+        device.synchronize()
+    finally:
+        with _lock:
+            if _registered.pop(low, None) is not None:
+                device.backend.unregister(low)
+
+
+def _check_host_array(array: Any) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{type(array).__name__} object: expected a NumPy array to pin")
+
+
+def address(array: np.ndarray) -> int:
+    """The address of the element (0, ..., 0) of a host array."""
+    return array.__array_interface__["data"][0]
+
+
+def _bounds(array: np.ndarray) -> tuple[int, int]:
+    low, high = layout.extent(array.shape, array.strides, array.itemsize)
+    start = address(array)
+    return start + low, start + high
