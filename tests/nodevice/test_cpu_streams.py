@@ -1,0 +1,291 @@
+"""Streams and events of the CPU device: order, failures, threads. Work is gated by events."""
+
+import threading
+import time
+
+import pytest
+
+from haulage.backends.base import NON_BLOCKING
+from haulage.backends.cpu import CPUBackend
+from haulage.backends.cpu_driver import threads
+from haulage.backends.cpu_driver.streams import Streams
+from haulage.errors import DeviceError
+
+LONG = 10  # seconds that no test takes unless it fails
+
+
+@pytest.fixture
+def streams():
+    return Streams(threads.Threads)
+
+
+class Gate:
+    """Work that waits until it is opened, and notes that it has begun."""
+
+    def __init__(self):
+        self.begun, self._open = threading.Event(), threading.Event()
+
+    def __call__(self):
+        self.begun.set()
+        assert self._open.wait(LONG), "nobody opened the gate"
+
+    def open(self):
+        self._open.set()
+
+
+def test_work_of_two_streams_overlaps(streams):
+    meet = threading.Barrier(2, timeout=LONG)
+    one, two = streams.stream_create(0), streams.stream_create(0)
+    streams.submit(one, meet.wait)
+    streams.submit(two, meet.wait)
+    streams.synchronize()
+
+
+def test_the_default_stream_runs_at_once_in_the_caller(streams):
+    where = []
+    streams.submit(0, lambda: where.append(threading.get_ident()))
+    assert where == [threading.get_ident()]
+
+
+def test_the_default_stream_never_blocks_the_caller(streams):
+    gate, log = Gate(), []
+    stream = streams.stream_create(0)
+    streams.submit(stream, gate)
+    streams.submit(0, log.append, "default")
+    assert log == []
+    assert not streams.stream_query(0)
+    gate.open()
+    streams.stream_synchronize(0)
+    assert log == ["default"]
+
+
+def test_blocking_streams_wait_for_the_default_stream_of_another_thread(streams):
+    gate, log = Gate(), []
+    blocking, free = streams.stream_create(0), streams.stream_create(NON_BLOCKING)
+    other = threading.Thread(target=streams.submit, args=(0, gate))
+    other.start()
+    assert gate.begun.wait(LONG)
+    streams.submit(blocking, log.append, "blocking")
+    streams.submit(free, log.append, "free")
+    streams.stream_synchronize(free)
+    time.sleep(0.01)
+    assert log == ["free"]
+    gate.open()
+    streams.synchronize()
+    other.join()
+    assert log == ["free", "blocking"]
+
+
+def test_the_default_stream_orders_two_blocking_streams(streams):
+    gate, log = Gate(), []
+    one, two = streams.stream_create(0), streams.stream_create(0)
+    streams.submit(one, gate)
+    streams.submit(0, log.append, "default")
+    streams.submit(two, log.append, "two")
+    streams.submit(one, log.append, "one")
+    time.sleep(0.01)
+    assert log == []
+    gate.open()
+    streams.synchronize()
+    assert log[0] == "default"
+    assert sorted(log[1:]) == ["one", "two"]
+
+
+def test_blocking_streams_do_not_wait_for_each_other(streams):
+    gate, log = Gate(), []
+    one, two = streams.stream_create(0), streams.stream_create(0)
+    streams.submit(one, gate)
+    streams.submit(two, log.append, "two")
+    streams.stream_synchronize(two)
+    assert log == ["two"]
+    assert not streams.stream_query(one)
+    gate.open()
+    streams.synchronize()
+
+
+def test_a_wait_hangs_on_the_record_of_its_time(streams):
+    first, second, log = Gate(), Gate(), []
+    one, two = streams.stream_create(0), streams.stream_create(0)
+    event = streams.event_create(True)
+    streams.submit(one, first)
+    streams.event_record(event, one)
+    streams.stream_wait_event(two, event)
+    streams.submit(two, log.append, "two")
+    streams.submit(one, second)
+    streams.event_record(event, one)
+    first.open()
+    streams.stream_synchronize(two)
+    assert log == ["two"]
+    assert not streams.event_query(event)
+    second.open()
+    streams.event_synchronize(event)
+
+
+def test_a_record_in_the_default_stream_waits_for_blocking_streams(streams):
+    gate = Gate()
+    stream, event = streams.stream_create(0), streams.event_create(True)
+    streams.submit(stream, gate)
+    streams.event_record(event, 0)
+    assert not streams.event_query(event)
+    gate.open()
+    streams.event_synchronize(event)
+
+
+def test_a_thousand_streams_share_few_threads(streams):
+    handles = [streams.stream_create(0) for _ in range(1000)]
+    done = []
+    for handle in handles:
+        for _ in range(3):
+            streams.submit(handle, done.append, handle)
+    streams.synchronize()
+    assert sorted(done) == sorted(handles * 3)
+    serving = [t for t in threading.enumerate() if t.name == "haulage-stream"]
+    assert len(serving) <= threads.MOST_THREADS + 20  # other tests' threads may still be idle
+
+
+def test_idle_threads_end(monkeypatch):
+    monkeypatch.setattr(threads, "IDLE_SECONDS", 0.05)
+    streams = Streams(threads.Threads)
+    before = threading.active_count()
+    who = []
+    streams.submit(streams.stream_create(0), lambda: who.append(threading.current_thread()))
+    streams.synchronize()
+    who[0].join(LONG)
+    assert not who[0].is_alive()
+    assert threading.active_count() <= before
+    streams.submit(streams.stream_create(0), lambda: who.append(threading.current_thread()))
+    streams.synchronize()
+    assert len(who) == 2
+
+
+def test_what_fails_in_a_stream_is_raised_once_and_its_thread_goes_on(streams):
+    stream, other, log = streams.stream_create(0), streams.stream_create(0), []
+    streams.submit(stream, lambda: 1 // 0)
+    streams.submit(stream, log.append, "after")
+    streams.stream_synchronize(other)
+    with pytest.raises(ZeroDivisionError):
+        streams.stream_synchronize(stream)
+    streams.stream_synchronize(stream)
+    streams.synchronize()
+    assert log == ["after"]
+
+
+def test_many_failures_are_one_exception_that_says_so(streams):
+    stream = streams.stream_create(0)
+    for _ in range(3):
+        streams.submit(stream, lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError) as raised:
+        streams.synchronize()
+    assert "2 later tasks failed" in raised.value.__notes__[0]
+    streams.synchronize()
+
+
+def test_a_destroyed_streams_failure_is_the_devices(streams):
+    gate = Gate()
+    stream = streams.stream_create(0)
+    streams.submit(stream, gate)
+    streams.submit(stream, lambda: 1 // 0)
+    streams.stream_destroy(stream)
+    gate.open()
+    with pytest.raises(ZeroDivisionError):
+        streams.synchronize()
+
+
+def test_a_bug_in_work_run_at_once_is_raised_at_once(streams):
+    with pytest.raises(ZeroDivisionError):
+        streams.submit(0, lambda: 1 // 0)
+    streams.synchronize()
+    assert streams.stream_query(0)
+
+
+def test_a_callbacks_failure_is_raised_by_the_next_synchronise():
+    backend = CPUBackend()
+    for stream in (0, backend.stream_create()):
+        backend.stream_callback(stream, lambda: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            backend.stream_synchronize(stream)
+
+
+def test_unknown_handles_are_named(streams):
+    stream, event = streams.stream_create(0), streams.event_create(True)
+    streams.stream_destroy(stream)
+    streams.event_destroy(event)
+    with pytest.raises(DeviceError, match=f"no stream {stream:#x}"):
+        streams.submit(stream, print)
+    with pytest.raises(DeviceError, match=f"no event {event:#x}"):
+        streams.event_record(event, 0)
+    with pytest.raises(DeviceError, match="default stream"):
+        streams.stream_destroy(0)
+
+
+def test_elapsed_time_of_two_records(streams):
+    stream, start, end = streams.stream_create(0), *(streams.event_create(True) for _ in "ab")
+    streams.event_record(start, stream)
+    streams.submit(stream, time.sleep, 0.02)
+    streams.event_record(end, stream)
+    streams.event_synchronize(end)
+    assert 20 <= streams.event_elapsed(start, end) < 1000 * LONG
+
+
+def test_threads_hand_over_at_the_same_time(streams):
+    """Each thread's own stream keeps its order; the default stream's total is exact."""
+    total = [0]
+    logs = {streams.stream_create(i % 2 * NON_BLOCKING): [] for i in range(6)}
+
+    def count():
+        seen = total[0]
+        time.sleep(0)
+        total[0] = seen + 1
+
+    def hand_over(handle, log):
+        for i in range(100):
+            streams.submit(handle, log.append, i)
+            if i % 5 == 0:
+                streams.submit(0, count)
+
+    workers = [threading.Thread(target=hand_over, args=item) for item in logs.items()]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    streams.synchronize()
+    assert all(log == list(range(100)) for log in logs.values())
+    assert total[0] == 6 * 20
+
+
+class Reluctant:
+    """An executor that runs nothing before it is told to, the newest ready task first."""
+
+    def __init__(self, streams):
+        self.streams = streams
+
+    def wake(self):
+        pass
+
+    def close(self):
+        return []
+
+    def renew(self):
+        pass
+
+    def run_all(self):
+        while self.streams.ready:
+            task = self.streams.ready.pop()
+            self.streams.perform(task)
+            self.streams.end(task)
+
+
+def test_another_executor_can_run_work_late_and_reordered():
+    streams, log = Streams(Reluctant), []
+    one, two = streams.stream_create(0), streams.stream_create(0)
+    event = streams.event_create(True)
+    for name, stream in (("a1", one), ("b1", two), ("a2", one)):
+        streams.submit(stream, log.append, name)
+    streams.event_record(event, one)
+    streams.submit(0, log.append, "default")
+    streams.submit(one, log.append, "a3")
+    assert log == []
+    assert not streams.event_query(event)
+    streams._executor.run_all()
+    assert log == ["b1", "a1", "a2", "default", "a3"]
+    assert streams.event_query(event)
