@@ -1,0 +1,44 @@
+# Every target needs Python 3.11 or newer with pip, and nothing else: `.venv` makes itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SOURCES := src tests scripts examples benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:  ## Show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*##/ { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ (PHOTO=... DEVICE=...)
+	$(BIN)/haulage demo $(if $(PHOTO),"$(PHOTO)") $(if $(DEVICE),--device "$(DEVICE)") \
+	  --out $(if $(OUT),"$(OUT)",haulage-demo)
+
+test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)  ## Format, lint, types, and the order of imports
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/python scripts/check_layers.py
+
+format: $(READY)  ## Rewrite the sources in the format that `make check` wants
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+bench: $(READY)  ## The first benchmarks, NumPy alongside (ARGS=... goes to the suite)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:  ## Remove the environment and everything that tools left behind
+	rm -rf $(VENV) haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# The stamp depends on pyproject.toml: a changed dependency brings the environment up to date.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Haulage needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+	    "name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'
+	@touch $@

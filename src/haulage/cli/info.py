@@ -1,0 +1,139 @@
+"""`haulage info`: the devices of this machine, and what Haulage would run on and with."""
+
+import argparse
+import platform
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from haulage import __version__, config
+from haulage.errors import DeviceNotFound
+from haulage.platforms import PLATFORMS, Platform
+from haulage.runtime.device import current_device, devices_of, why_current
+
+# Their versions are read from their metadata: importing Numba takes half a second.
+_PACKAGES = ("numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-nvvm")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the answer; `good` colours it on a terminal, None leaves it plain."""
+
+    name: str
+    text: str
+    good: bool | None = None
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this command to the command line."""
+    parser = commands.add_parser(
+        "info",
+        help="the devices found, why others were not, versions and settings",
+        description="Show the devices that were found and, for each kind that was not, what was "
+        "looked for and what came back; the device in force and why; versions, worker threads "
+        "and the cache folder. Ends with status 1 if the device that HAULAGE_DEVICE names is "
+        "not there.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print all facts; returns 1 if the device that is asked for is not there, else 0."""
+    in_force = _in_force()
+    sections = {
+        "devices": [fact for row in PLATFORMS.values() for fact in _devices(row)],
+        "in force": [in_force],
+        "versions": _versions(),
+        "settings": _settings(),
+    }
+    if sys.stdout.isatty():
+        _print_tables(sections)
+    else:
+        _print_lines(sections)
+    return 1 if in_force.good is False else 0
+
+
+def _devices(row: Platform) -> list[Fact]:
+    probe = row.probe()
+    if not probe.available:
+        looked_for = ", ".join(probe.looked_for) or "nothing"
+        return [Fact(row.name, f"not found; looked for {looked_for}: {probe.answer}", False)]
+    found = []
+    for device in devices_of(row.name):
+        what = device.properties
+        free, total = device.memory_info()
+        units = "worker threads" if row.name == "cpu" else "multiprocessors"
+        found.append(
+            Fact(
+                str(device),
+                f"{what.name} ({what.architecture}), {what.multiprocessors} {units}, "
+                f"{free / 1e9:.1f} of {total / 1e9:.1f} GB free",
+                True,
+            )
+        )
+    return found or [
+        Fact(row.name, f"the driver is there and has no device: {probe.answer}", False)
+    ]
+
+
+def _in_force() -> Fact:
+    try:
+        device = current_device()
+    except DeviceNotFound as missing:
+        return Fact("none", str(missing), False)
+    return Fact(str(device), why_current(), True)
+
+
+def _versions() -> list[Fact]:
+    system = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    found = [
+        Fact("haulage", f"{__version__} ({Path(__file__).parents[1]})"),
+        Fact("python", f"{platform.python_version()} ({sys.executable}) on {system}"),
+    ]
+    for package in _PACKAGES:
+        try:
+            found.append(Fact(package, version(package)))
+        except PackageNotFoundError:
+            found.append(Fact(package, "not installed"))
+    return found
+
+
+def _settings() -> list[Fact]:
+    threads = config.worker_threads()
+    return [
+        Fact("worker threads", f"{threads} (HAULAGE_NUM_THREADS; every usable core by default)"),
+        Fact("cache folder", f"{config.cache_folder()} ({_contents(config.cache_folder())})"),
+    ]
+
+
+def _contents(folder: Path) -> str:
+    if not folder.is_dir():
+        return "not made yet"
+    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+    return f"{len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
+
+
+def _print_lines(sections: dict[str, list[Fact]]) -> None:
+    width = max(len(fact.name) for facts in sections.values() for fact in facts)
+    for title, facts in sections.items():
+        print(title)
+        for fact in facts:
+            print(f"  {fact.name:<{width}}  {fact.text}")
+
+
+def _print_tables(sections: dict[str, list[Fact]]) -> None:
+    console = Console()
+    width = max(len(fact.name) for facts in sections.values() for fact in facts)
+    for title, facts in sections.items():
+        table = Table(title=title, title_justify="left", title_style="bold", show_header=False)
+        table.add_column(min_width=width, no_wrap=True)
+        table.add_column(overflow="fold")
+        for fact in facts:
+            colour = {True: "green", False: "yellow", None: ""}[fact.good]
+            table.add_row(Text(fact.name, style=colour), Text(fact.text))
+        console.print(table)
