@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "cuda", "roc", "memory", "use", "devices"]
+__all__ = ["__version__", "cuda", "roc", "memory", "use", "devices", "compile"]
 
 if TYPE_CHECKING:
     from haulage import cuda, roc
+    from haulage.kernel import compile
     from haulage.runtime import memory
     from haulage.runtime.device import devices, use
 
@@ -23,6 +24,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "memory": ("haulage.runtime.memory", None),
     "use": ("haulage.runtime.device", "use"),
     "devices": ("haulage.runtime.device", "devices"),
+    "compile": ("haulage.kernel", "compile"),
 }
 
 

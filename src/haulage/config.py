@@ -28,6 +28,24 @@ def worker_threads() -> int:
     return int(text)
 
 
+def thread_way() -> str:
+    """`HAULAGE_CPU_THREADS`: how the CPU device runs the threads of a block.
+
+    `cut` (pieces between barriers, each a loop over the threads), `coroutines` (each thread on its
+    own, for any placement of barriers) or `auto`, the default: cut where that can be done. Both
+    give the same results; the choice is for tests and for looking into a kernel's speed.
+
+    Raises:
+        ValueError: the variable is set to something else.
+    """
+    way = os.environ.get("HAULAGE_CPU_THREADS", "").strip() or "auto"
+    if way not in ("auto", "cut", "coroutines"):
+        raise ValueError(
+            f"HAULAGE_CPU_THREADS={way!r}: expected auto, cut or coroutines; unset it for auto"
+        )
+    return way
+
+
 def cache_folder() -> Path:
     """`HAULAGE_CACHE_DIR`: where compiled kernels are kept (default `~/.cache/haulage`)."""
     chosen = os.environ.get("HAULAGE_CACHE_DIR", "").strip()

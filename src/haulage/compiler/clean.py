@@ -10,12 +10,13 @@ import re
 from haulage.compiler import llvm
 from haulage.compiler.simt.body import KERNEL
 from haulage.targets.base import REGISTER_RANGES, Target
+from haulage.targets.cpu import MATH_NAMES
 
 
 def clean(text: str, entry: str, target: Target) -> str:
     """The module of `text` with `entry` as `haulage.kernel`, inlined and optimised at level 2."""
     with llvm.LOCK:
-        module = llvm.parse(_with_ranges(text))
+        module = llvm.parse(_with_math(_with_ranges(text)))
         for function in module.functions:
             if not function.is_declaration and function.name != entry:
                 function.linkage = "internal"
@@ -26,6 +27,10 @@ def clean(text: str, entry: str, target: Target) -> str:
         llvm.optimise(module, target, 2, widen=False)
         llvm.run_passes(module, target, "lower_switch", "instruction_namer")
         return str(module)
+
+
+def _with_math(text: str) -> str:
+    return re.sub(r"@(\w+)(?=\()", lambda found: "@" + MATH_NAMES.get(found[1], found[1]), text)
 
 
 def _with_ranges(text: str) -> str:

@@ -25,9 +25,11 @@ from haulage.api import (
     synchronize,
     to_device,
 )
-
-# ---- the kernel's words -----------------------------------------------------------------------
-# (from haulage.kernel and haulage.lang)
+from haulage.kernel import cuda_jit as jit
+from haulage.lang.atomic import atomic
+from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
+from haulage.lang.memory import local, shared
+from haulage.lang.sync import syncthreads, threadfence, threadfence_block, threadfence_system
 
 __all__ = [
     "DeviceNDArray",
@@ -50,4 +52,18 @@ __all__ = [
     "get_current_device",
     "list_devices",
     "gpus",
+    "jit",
+    "threadIdx",
+    "blockIdx",
+    "blockDim",
+    "gridDim",
+    "grid",
+    "gridsize",
+    "shared",
+    "local",
+    "syncthreads",
+    "threadfence",
+    "threadfence_block",
+    "threadfence_system",
+    "atomic",
 ]

@@ -26,9 +26,7 @@ def _operation(tools: Any, name: str, element: Any) -> str | None:
     return None
 
 
-def _element_pointer(
-    tools: Any, context: Any, builder: Any, sig: Any, args: Any
-) -> Any:
+def _element_pointer(tools: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """The address of `array[index]`; negative indices count from the end, as elsewhere."""
     array_type, index_type = sig.args[:2]
     array = context.make_array(array_type)(context, builder, args[0])
@@ -79,7 +77,7 @@ def _read_modify_write(name: str) -> Word:
         return tools.signature(element, array, index, value), generate
 
     build.__doc__ = (
-        f"`atomic.{name}(array, index, value)`: apply `{name.rstrip('_')}` to `array[index]` in one "
+        f"`atomic.{name}(array, index, value)`: `{name.rstrip('_')}` on `array[index]`, in one "
         "step.\n\n`index` is an int or a tuple with one int per dimension. Returns the old value."
     )
     return word(f"atomic.{name}")(build)

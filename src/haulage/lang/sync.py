@@ -61,3 +61,12 @@ def threadfence(tools: Any) -> Any:
 def threadfence_system(tools: Any) -> Any:
     """`threadfence_system()`: every device and the host see them in that order."""
     return _fence(tools, "system")
+
+
+@word("mem_fence")
+def mem_fence(tools: Any, flags: Any) -> Any:
+    """`mem_fence(flags)`: order this work-item's earlier memory accesses before its later ones."""
+    if not isinstance(flags, tools.types.Integer):
+        raise tools.TypingError(f"mem_fence(flags): expected a CLK_* flag; got {flags}")
+    sig, generate = _fence(tools, "device")
+    return sig.replace(args=(flags,)), generate

@@ -22,10 +22,20 @@ from haulage.api import (
     synchronize,
 )
 from haulage.api import gpus as agents
+from haulage.kernel import roc_jit as jit
+from haulage.lang.atomic import atomic
+from haulage.lang.index import (
+    get_global_id,
+    get_global_size,
+    get_group_id,
+    get_local_id,
+    get_local_size,
+    get_num_groups,
+    get_work_dim,
+)
+from haulage.lang.memory import local, shared
+from haulage.lang.sync import CLK_GLOBAL_MEM_FENCE, CLK_LOCAL_MEM_FENCE, barrier, mem_fence
 from haulage.roc.arguments import to_device
-
-# ---- the kernel's words -----------------------------------------------------------------------
-# (from haulage.kernel and haulage.lang)
 
 __all__ = [
     "DeviceNDArray",
@@ -44,4 +54,19 @@ __all__ = [
     "synchronize",
     "is_available",
     "agents",
+    "jit",
+    "get_global_id",
+    "get_global_size",
+    "get_local_id",
+    "get_local_size",
+    "get_group_id",
+    "get_num_groups",
+    "get_work_dim",
+    "shared",
+    "local",
+    "barrier",
+    "mem_fence",
+    "CLK_LOCAL_MEM_FENCE",
+    "CLK_GLOBAL_MEM_FENCE",
+    "atomic",
 ]

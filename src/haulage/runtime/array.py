@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, SupportsIndex
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -388,7 +388,7 @@ class DeviceNDArray:
             ValueError: `ary` has another shape, or is read-only.
         """
         if ary is None:
-            order = "F" if self.layout == "F" else "C"
+            order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
             target = np.empty(self.shape, self.dtype, order=order)
         else:
             if not isinstance(ary, np.ndarray):

@@ -2,7 +2,7 @@
 
 A target is data plus hooks. The hooks are the rows that `lang/` asks for when a word comes down to
 something only the hardware knows: a special register, a barrier, the room of a shared array. They
-receive an `llvmlite.ir` builder and give back a value of it; nothing here imports Numba or a driver.
+get an `llvmlite.ir` builder and give back a value of it; nothing here imports Numba or a driver.
 """
 
 from abc import ABC, abstractmethod

@@ -1,10 +1,10 @@
 """Code for the processor that this program runs on.
 
-A kernel's body is a function of one thread. The registers of the hardware that the CPU does not have
-come in as hidden arguments: as plain scalars, because loads from a structure would count as changed
-by every store of the kernel. Shared arrays are thread-local globals until the block function is
-made (`compiler/simt`): their addresses then are instructions rather than constants, which keeps
-constant expressions out of the kernel, and LLVM still sees that two of them never overlap.
+A kernel's body is a function of one thread. The registers of the hardware that the CPU does not
+have come in as hidden arguments: as plain scalars, because loads from a structure would count as
+changed by every store of the kernel. Shared arrays are thread-local globals until the block
+function is made (`compiler/simt`): their addresses then are instructions rather than constants,
+which keeps constant expressions out of the kernel, and LLVM still sees that no two of them overlap.
 """
 
 import itertools
@@ -21,6 +21,21 @@ HIDDEN_NAMES = (*INDEX_REGISTERS, DYNAMIC_SHARED, DYNAMIC_SHARED_BYTES)
 BARRIER = "haulage.barrier"
 SHARED_PREFIX = "haulage.shared."
 SHARED_ADDRESS = "llvm.threadlocal.address.p0"
+
+# Numba's names for mathematics -> what the CPU has for it: LLVM's own operations, which can be
+# widened, or the C library's functions.
+MATH_NAMES: dict[str, str] = {
+    **{
+        f"{name}{suffix}": f"llvm.{name}.{kind}"
+        for name in ("sqrt", "floor", "ceil", "trunc", "fabs", "fma", "rint", "round", "copysign")
+        for suffix, kind in (("f", "f32"), ("", "f64"))
+    },
+    **{
+        f"numba_{name}{suffix}": f"{c_name}{suffix}"
+        for name, c_name in (("gamma", "tgamma"), ("ldexp", "ldexp"), ("frexp", "frexp"))
+        for suffix in ("", "f")
+    },
+}
 
 _shared_numbers = itertools.count(1)
 

@@ -1,6 +1,6 @@
 """Numba's front end, set up for kernels; importing this package imports Numba."""
 
 from haulage.compiler.frontend.lower import Lowered, lower, parse_signature
-from haulage.compiler.frontend.options import Options
+from haulage.compiler.options import Options
 
 __all__ = ["Lowered", "Options", "lower", "parse_signature"]

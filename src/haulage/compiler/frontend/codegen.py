@@ -1,4 +1,4 @@
-"""Numba's code libraries without code: they only gather the LLVM IR of a function and its callees."""
+"""Numba's code libraries without code: they gather the LLVM IR of a function and its callees."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba.core.codegen import Codegen, CodeLibrary
 
 
-class IRLibrary(CodeLibrary):  # type: ignore[misc]
+class IRLibrary(CodeLibrary):
     """The IR modules of one compiled function and, by reference, of all that it calls."""
 
     def __init__(self, codegen: Any, name: str) -> None:
@@ -50,7 +50,7 @@ class IRLibrary(CodeLibrary):  # type: ignore[misc]
         raise NotImplementedError("an IR library has no machine code")
 
 
-class IRCodegen(Codegen):  # type: ignore[misc]
+class IRCodegen(Codegen):
     """Makes empty modules for a target."""
 
     _library_class = IRLibrary

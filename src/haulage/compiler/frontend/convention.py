@@ -15,7 +15,7 @@ from haulage.compiler.faults import TABLE, Fault
 _RETURN_POINTER = 1
 
 
-class CallConvention(MinimalCallConv):  # type: ignore[misc]
+class CallConvention(MinimalCallConv):
     """`i32 function(return pointer, hidden..., arguments...)`; the status 0 means done."""
 
     @property

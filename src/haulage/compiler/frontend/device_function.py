@@ -8,11 +8,11 @@ from numba.core import compiler, sigutils, typing
 from numba.core.dispatcher import Dispatcher
 from numba.core.target_extension import target_override
 
-from haulage.compiler.frontend.options import Options, numba_flags
 from haulage.compiler.frontend.pipeline import SIMTPipeline
+from haulage.compiler.options import Options, numba_flags
 
 
-class DeviceFunction(Dispatcher):  # type: ignore[misc]
+class DeviceFunction(Dispatcher):
     """Numba's view of a device function; each target has a subclass (`target.device_class`)."""
 
     numba_name: str

@@ -9,8 +9,8 @@ from numba.core import errors as numba_errors
 from numba.core import sigutils, types
 
 from haulage.compiler.faults import TABLE, Fault
-from haulage.compiler.frontend.options import Options
 from haulage.compiler.frontend.target import device_class
+from haulage.compiler.options import Options
 from haulage.errors import CompileError
 from haulage.targets.base import Target
 
@@ -35,7 +35,9 @@ class Lowered:
     types: str
 
 
-def lower(function: Any, argument_types: tuple[Any, ...], target: Target, options: Options) -> Lowered:
+def lower(
+    function: Any, argument_types: tuple[Any, ...], target: Target, options: Options
+) -> Lowered:
     """Type and lower `function` for Numba `argument_types`.
 
     Raises:

@@ -9,7 +9,7 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import AnnotateTypes, IRLegalization, NativeLowering
 
 
-class _PlacedLower(Lower):  # type: ignore[misc]
+class _PlacedLower(Lower):
     """Numba's lowering, noting on the builder which source line it is at, for faults."""
 
     def lower_inst(self, inst: Any) -> None:
@@ -18,7 +18,7 @@ class _PlacedLower(Lower):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _PlacedLowering(NativeLowering):  # type: ignore[misc]
+class _PlacedLowering(NativeLowering):
     _name = "haulage_lowering"
 
     @property
@@ -27,7 +27,7 @@ class _PlacedLowering(NativeLowering):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Result(LoweringPass):  # type: ignore[misc]
+class _Result(LoweringPass):
     """Ends the pipeline with Numba's record of the compiled function."""
 
     _name = "haulage_result"
@@ -52,7 +52,7 @@ class _Result(LoweringPass):  # type: ignore[misc]
         return True
 
 
-class SIMTPipeline(CompilerBase):  # type: ignore[misc]
+class SIMTPipeline(CompilerBase):
     """The untyped and typed passes of Numba's nopython mode, then lowering."""
 
     def define_pipelines(self) -> list[Any]:

@@ -22,14 +22,14 @@ from haulage.compiler.frontend.device_function import (
 from haulage.targets.base import Target
 
 
-class SIMT(GPU):  # type: ignore[misc]
+class SIMT(GPU):
     """Everything that runs a kernel as blocks of threads; words and overloads are for this."""
 
 
 target_registry[words.SIMT] = SIMT
 
 
-class SIMTTypingContext(typing.BaseContext):  # type: ignore[misc]
+class SIMTTypingContext(typing.BaseContext):
     """Types kernels: the words of `lang/`, device functions, and what Numba itself knows."""
 
     def __init__(self, function_class: Any) -> None:
@@ -58,7 +58,7 @@ class SIMTTypingContext(typing.BaseContext):  # type: ignore[misc]
             return super().resolve_value_type(function)
 
 
-class SIMTContext(BaseContext):  # type: ignore[misc]
+class SIMTContext(BaseContext):
     """Lowers kernels for one target."""
 
     implement_powi_as_math_call = True
@@ -125,7 +125,7 @@ class SIMTContext(BaseContext):  # type: ignore[misc]
             fastmathpass.rewrite_module(mod, self.fastmath)
 
 
-class _Descriptor(TargetDescriptor):  # type: ignore[misc]
+class _Descriptor(TargetDescriptor):
     """Ties one target's typing and lowering contexts together."""
 
     options = TargetOptions
@@ -153,7 +153,7 @@ def device_class(target: Target) -> Any:
     numba_name = f"{words.SIMT}_{target.kind}_{target.architecture}"
     numba_class = type(numba_name, (SIMT,), {})
     target_registry[numba_name] = numba_class
-    function_class = type(
+    function_class: Any = type(
         f"DeviceFunction_{target.architecture}",
         (DeviceFunction,),
         {"numba_name": numba_name, "known": WeakKeyDictionary()},

@@ -18,7 +18,7 @@ SIMT = "haulage"
 registry = Registry("haulage")
 
 
-class Register3Type(types.Dummy):  # type: ignore[misc]
+class Register3Type(types.Dummy):
     """The type of `threadIdx` and its like."""
 
     def __init__(self, register: str) -> None:
@@ -26,7 +26,7 @@ class Register3Type(types.Dummy):  # type: ignore[misc]
         super().__init__(f"registers({register})")
 
 
-class NamespaceType(types.Dummy):  # type: ignore[misc]
+class NamespaceType(types.Dummy):
     """The type of `shared`, `atomic` and their like."""
 
     def __init__(self, namespace: Namespace) -> None:
@@ -39,7 +39,7 @@ register_default(NamespaceType)(models.OpaqueModel)
 
 
 @infer_getattr
-class _Register3Attributes(AttributeTemplate):  # type: ignore[misc]
+class _Register3Attributes(AttributeTemplate):
     key = Register3Type
 
     def generic_resolve(self, owner: Any, attribute: str) -> Any:
@@ -47,7 +47,7 @@ class _Register3Attributes(AttributeTemplate):  # type: ignore[misc]
 
 
 @infer_getattr
-class _NamespaceAttributes(AttributeTemplate):  # type: ignore[misc]
+class _NamespaceAttributes(AttributeTemplate):
     key = NamespaceType
 
     def generic_resolve(self, owner: Any, attribute: str) -> Any:

@@ -76,8 +76,9 @@ def _take_shared(function: Function, module: Any, target: Target) -> tuple[Room,
     for block in function.blocks.values():
         for item in block.body:
             if item.callee == SHARED_ADDRESS:
-                found = re.search(rf'@({re.escape(SHARED_PREFIX)}\d+)', item.text)
-                assert found is not None and item.result is not None
+                found = re.search(rf"@({re.escape(SHARED_PREFIX)}\d+)", item.text)
+                assert found is not None
+                assert item.result is not None
                 names[item.result] = f"%{found[1]}"
                 used[found[1]] = None
         block.body = [item for item in block.body if item.callee != SHARED_ADDRESS]
@@ -101,7 +102,8 @@ def _take_private(function: Function, target: Target) -> tuple[Room, ...]:
         for item in block.body:
             if item.opcode == "alloca":
                 found = _ALLOCA.search(item.text)
-                assert found is not None and item.result is not None, item.text
+                assert found is not None, item.text
+                assert item.result is not None
                 size = _size_of(found["type"], target)
                 rooms.append(Room(item.result, size, int(found["align"] or 16)))
         block.body = [item for item in block.body if item.opcode != "alloca"]
@@ -117,7 +119,9 @@ def _size_of(type_text: str, target: Target) -> int:
 def _without_definition(text: str) -> str:
     lines = text.splitlines()
     start = next(
-        index for index, line in enumerate(lines) if line.startswith("define") and f"@{KERNEL}(" in line
+        index
+        for index, line in enumerate(lines)
+        if line.startswith("define") and f"@{KERNEL}(" in line
     )
     end = lines.index("}", start)
     kept = lines[:start] + lines[end + 1 :]

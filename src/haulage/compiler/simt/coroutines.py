@@ -20,7 +20,7 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.body import Body, return_code
 from haulage.compiler.simt.cuts import place_of
-from haulage.compiler.simt.model import Block, phi_text
+from haulage.compiler.simt.model import Block, Instruction, phi_text
 from haulage.targets.cpu import BARRIER
 
 # A thread's state: positive at a barrier (its fault number), zero when it ended, negative when a
@@ -43,7 +43,9 @@ declare void @free(ptr)
 
 def write(body: Body, block: tuple[int, int, int]) -> str:
     """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z)."""
-    return "\n\n".join([DECLARATIONS, HEAP_DECLARATIONS, _thread_function(body), _block_function(body, block)])
+    return "\n\n".join(
+        [DECLARATIONS, HEAP_DECLARATIONS, _thread_function(body), _block_function(body, block)]
+    )
 
 
 def _thread_function(body: Body) -> str:
@@ -116,7 +118,7 @@ def _block_lines(block: Block) -> tuple[list[str], str]:
         current = f'%"{stem}"'
     code = return_code(block)
     if code is None:
-        assert block.terminator is not None
+        assert isinstance(block.terminator, Instruction)
         lines.append("  " + block.terminator.text)
     else:
         stem = block.label[1:].strip('"')

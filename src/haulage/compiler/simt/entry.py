@@ -72,7 +72,9 @@ def write(body: Body, threads: int) -> str:
         ]
     room = heap_bytes(body, threads)
     lines.append(
-        f"  %private.room = call ptr @malloc(i64 {room})" if room else "  %private.room = freeze ptr null"
+        f"  %private.room = call ptr @malloc(i64 {room})"
+        if room
+        else "  %private.room = freeze ptr null"
     )
     lines += [
         "  %row.wide = zext i32 %gridDim.x to i64",

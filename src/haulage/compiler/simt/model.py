@@ -132,9 +132,9 @@ class Function:
                 block.terminator = _renamed(block.terminator, names)
 
     def split(self, label: str, index: int, new_label: str, cut: Cut) -> None:
-        """End the block `label` before body instruction `index` with `cut`; the rest is a new block.
+        """End the block `label` with `cut` before body instruction `index`.
 
-        `cut.target` is the new block's label.
+        The rest becomes a new block, whose label is `cut.target`.
         """
         head = self.blocks[label]
         tail = Block(new_label, [], head.body[index:], head.terminator)
@@ -178,7 +178,9 @@ def read(function: Any, text: str) -> Function:
     lines = [line.strip() for line in text.splitlines()]
     body = iter(
         line
-        for line in lines[lines.index(_define_line(lines)) + 1 : len(lines) - 1 - lines[::-1].index("}")]
+        for line in lines[
+            lines.index(_define_line(lines)) + 1 : len(lines) - 1 - lines[::-1].index("}")
+        ]
         if line and not line.startswith(";") and not _is_label(line)
     )
     parameters = tuple(

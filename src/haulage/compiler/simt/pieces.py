@@ -1,8 +1,8 @@
 """The pieces of a cut body, and what lives from one to the next.
 
-A piece is all that can be reached from an entry (the body's start, or behind a cut) without passing
-a cut. What is used behind a cut but made before it lives in a slot: one for the block if all threads
-have the same value, one per thread otherwise; or it is worked out again (`recompute`).
+A piece is all that can be reached from an entry (the body's start, or behind a cut) without
+passing a cut. What is used behind a cut but made before it lives in a slot: one for the block if
+all threads have the same value, one per thread otherwise; or it is worked out again (`recompute`).
 """
 
 from dataclasses import dataclass
@@ -98,9 +98,7 @@ def _settle(
         found = False
         for entry in entries:
             wanted = {
-                name
-                for name in live[entry]
-                if name in uniformity.varying and recompute.can(name)
+                name for name in live[entry] if name in uniformity.varying and recompute.can(name)
             }
             found = found or bool(wanted)
             again[entry] |= wanted
@@ -122,7 +120,9 @@ def _piece(
     }
     labels = graph.reverse_postorder(inside, entry)
     blocks = [function.blocks[label] for label in labels]
-    exits = list(dict.fromkeys(b.terminator.target for b in blocks if isinstance(b.terminator, Cut)))
+    exits = list(
+        dict.fromkeys(b.terminator.target for b in blocks if isinstance(b.terminator, Cut))
+    )
     loaded = live[entry] if number else set()
     return Piece(
         number,

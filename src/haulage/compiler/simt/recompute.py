@@ -10,11 +10,13 @@ from collections.abc import Set
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
 
-_ARITHMETIC = frozenset(
-    """add sub mul udiv sdiv urem srem shl lshr ashr and or xor sext zext trunc getelementptr icmp
-    select sitofp uitofp fptosi fptoui fptrunc fpext fadd fsub fmul fneg fcmp bitcast
-    freeze""".split()
-)
+# fmt: off
+_ARITHMETIC = frozenset((
+    "add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor",
+    "sext", "zext", "trunc", "getelementptr", "icmp", "select", "sitofp", "uitofp", "fptosi",
+    "fptoui", "fptrunc", "fpext", "fadd", "fsub", "fmul", "fneg", "fcmp", "bitcast", "freeze",
+))
+# fmt: on
 _INTRINSICS = ("llvm.smax.", "llvm.smin.", "llvm.umax.", "llvm.umin.", "llvm.abs.")
 
 # Beyond so many steps a value that is no address is cheaper to load than to work out.

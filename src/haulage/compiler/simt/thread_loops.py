@@ -64,7 +64,9 @@ class _Writer:
         """What the piece is given of the slots."""
         loaded = [self.pieces.slots[name] for name in piece.loaded]
         stored = self._stored(piece)
-        values = [_SlotParameter(slot.type, slot.value, "in") for slot in loaded if not slot.varying]
+        values = [
+            _SlotParameter(slot.type, slot.value, "in") for slot in loaded if not slot.varying
+        ]
         outs = [_SlotParameter("ptr", slot.value, "out") for slot in stored if not slot.varying]
         both = dict.fromkeys(slot.value for slot in [*loaded, *stored] if slot.varying)
         arrays = [_SlotParameter("ptr noalias", name, "slot") for name in both]
@@ -76,7 +78,10 @@ class _Writer:
             *(("ptr noalias", room.name) for room in self.body.shared),
             *(("ptr", room.name) for room in self.body.private),
             ("i64", "%thread"),
-            *((given.type, _name(given.value, given.role)) for given in self._slot_parameters(piece)),
+            *(
+                (given.type, _name(given.value, given.role))
+                for given in self._slot_parameters(piece)
+            ),
         ]
         made = self.made_in[piece.number]
         arriving = {*piece.loaded, *piece.recomputed}
@@ -127,7 +132,7 @@ class _Writer:
             names[step.result] = arrived
         wanted = {*piece.loaded, *piece.recomputed}
         made = self.made_in[piece.number]
-        # Steps on the way to a recomputed value may be made again in the piece under their own name.
+        # Steps on the way to a recomputed value may be made in the piece too, under their own name.
         return {name: new for name, new in names.items() if name in wanted or name not in made}
 
     def _block_lines(
@@ -303,7 +308,8 @@ class _Writer:
             lines += [
                 f"  br label %loop.{axis}.{k}",
                 f"loop.{axis}.{k}:",
-                f"  %{axis}.{k} = phi i32 [ 0, %{before} ], [ %{axis}.after.{k}, %latch.{axis}.{k} ]",
+                f"  %{axis}.{k} = phi i32 [ 0, %{before} ], "
+                f"[ %{axis}.after.{k}, %latch.{axis}.{k} ]",
             ]
             if self.body.may_fail:
                 lines.append(
@@ -320,7 +326,8 @@ class _Writer:
         if self.body.may_fail:
             lines += [
                 f"  %fault.this.{k} = extractvalue {{ i32, i32 }} %both.{k}, 1",
-                f"  %fault.now.{k} = call i32 @llvm.umax.i32(i32 %fault.x.{k}, i32 %fault.this.{k})",
+                f"  %fault.now.{k} = call i32 @llvm.umax.i32"
+                f"(i32 %fault.x.{k}, i32 %fault.this.{k})",
             ]
         for axis, size in reversed(self._axes()):
             inner = axis == "x"
@@ -341,7 +348,8 @@ class _Writer:
         if self.body.may_fail:
             lines += [
                 f"  %fault.old.{k} = load i32, ptr %fault",
-                f"  %fault.new.{k} = call i32 @llvm.umax.i32(i32 %fault.old.{k}, i32 %fault.now.{k})",
+                f"  %fault.new.{k} = call i32 @llvm.umax.i32"
+                f"(i32 %fault.old.{k}, i32 %fault.now.{k})",
                 f"  store i32 %fault.new.{k}, ptr %fault",
             ]
         states = [self.numbers[label] for label in piece.exits]
@@ -387,7 +395,9 @@ class _InMemory:
                 continue
             if name in self._types:
                 names[name] = self.fresh(name)
-                lines.append(f"  {names[name]} = load {self._types[name]}, ptr {_name(name, 'mem')}")
+                lines.append(
+                    f"  {names[name]} = load {self._types[name]}, ptr {_name(name, 'mem')}"
+                )
             elif name in self._names:
                 names[name] = self._names[name]
         return lines, names

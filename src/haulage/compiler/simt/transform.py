@@ -1,4 +1,4 @@
-"""From a kernel's body to a module that runs blocks of one size; chooses the way of running them."""
+"""From a kernel's body to a module that runs blocks of one size; chooses the way to run them."""
 
 from dataclasses import dataclass
 from math import prod
@@ -48,7 +48,8 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
         CannotCut: `way` is "cut" and that cannot be done.
     """
     kernel = body.read(text, target)
-    flow = uniformity.analyse(kernel.function)
+    private = frozenset(room.name for room in kernel.private)
+    flow = uniformity.analyse(kernel.function, private)
     divergent = cuts.divergent_barriers(kernel.function, flow)
     if way == CUT and divergent:
         raise CannotCut(divergent)
@@ -59,7 +60,7 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
     else:
         taken = CUT
         cut_function = cuts.cut(kernel.function, cuts.uniform_loops(kernel.function, flow))
-        rooms = frozenset(room.name for room in (*kernel.shared, *kernel.private))
+        rooms = private | {room.name for room in kernel.shared}
         divided = pieces.divide(cut_function, flow, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around)

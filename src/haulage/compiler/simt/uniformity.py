@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
-from haulage.targets.cpu import SHARED_ADDRESS
 
-VARYING_PARAMETERS = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
+THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
 
 # Results that differ from thread to thread whatever the operands are.
-_VARYING_OPCODES = frozenset(("alloca", "atomicrmw", "cmpxchg"))
+_VARYING_OPCODES = frozenset(("atomicrmw", "cmpxchg"))
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,14 @@ class Uniformity:
     divergent: frozenset[str]
 
 
-def analyse(function: Function) -> Uniformity:
-    """Find the varying values and divergent blocks of a function."""
+def analyse(function: Function, private: frozenset[str]) -> Uniformity:
+    """Find the varying values and divergent blocks of a function.
+
+    `private` are the names of the memory that each thread has of its own.
+    """
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
-    varying = set(VARYING_PARAMETERS)
+    varying = {*THREAD_INDEX, *private}
     divergent: set[str] = set()
     handled: set[str] = set()
     changed = True
@@ -81,10 +83,9 @@ def _spread(function: Function, varying: set[str]) -> bool:
 def _varies(item: Instruction, varying: set[str]) -> bool:
     if item.opcode in _VARYING_OPCODES:
         return True
-    if item.opcode == "call" and item.callee != SHARED_ADDRESS:
+    if item.opcode == "call" and not (item.callee or "").startswith("llvm."):
         # What an unknown function gives may differ from call to call.
-        if item.callee is None or not item.callee.startswith("llvm."):
-            return True
+        return True
     if item.opcode == "load" and ("load atomic" in item.text or "load volatile" in item.text):
         return True
     return any(operand in varying for operand in item.operands)

@@ -1,0 +1,131 @@
+"""The stages from a Python function to code, by name; each stage's text is kept.
+
+For the CPU: `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), `blocks` (the
+block function for one block size) and `llvm` (widened); then assembly and object code.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from haulage.compiler import llvm
+from haulage.compiler.clean import clean
+from haulage.compiler.faults import Fault
+from haulage.compiler.frontend import Lowered, Options, lower
+from haulage.compiler.simt import entry
+from haulage.compiler.simt.transform import CannotCut, transform
+from haulage.errors import CompileError
+from haulage.targets.base import Target
+
+
+@dataclass(frozen=True)
+class Code:
+    """Compiled code of a kernel.
+
+    `llvm` and `asm` are texts, `code` the bytes that a driver loads (for `host` an object file),
+    `metadata` says what it is: entry, target, signature, block, way, bytes of shared and local
+    memory. `stages` has the text of every stage by name; `faults` what its threads can stop with.
+    """
+
+    target: Target
+    stages: dict[str, str]
+    code: bytes
+    metadata: dict[str, Any]
+    faults: dict[int, Fault]
+
+    @property
+    def llvm(self) -> str:
+        """LLVM IR as it went to the code generator."""
+        return self.stages["llvm"]
+
+    @cached_property
+    def asm(self) -> str:
+        """Assembly text of the same code."""
+        with llvm.LOCK:
+            return llvm.assembly(self.llvm, self.target)
+
+    def __repr__(self) -> str:
+        name, target = self.metadata["name"], self.metadata["target"]
+        return f"<Code of {name} for {target}: {len(self.code)} bytes>"
+
+
+class Body:
+    """A kernel typed and lowered for one signature; gives code for each block size.
+
+    Thread safe: each code is made once.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        argument_types: tuple[Any, ...],
+        target: Target,
+        options: Options,
+    ) -> None:
+        self.name: str = function.__qualname__
+        self.target = target
+        self.lowered: Lowered = lower(function, argument_types, target, options)
+        self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def cleaned(self) -> str:
+        return clean(self.lowered.llvm, self.lowered.entry, self.target)
+
+    def code(self, block: tuple[int, int, int], way: str) -> Code:
+        """Code for blocks of `block` threads, run in one of `transform.WAYS`.
+
+        Raises:
+            CompileError: `way` is "cut" and a barrier stands where not all threads may come.
+        """
+        with self._lock:
+            made = self._made.get((block, way))
+            if made is None:
+                made = self._made[block, way] = self._make(block, way)
+            return made
+
+    def _make(self, block: tuple[int, int, int], way: str) -> Code:
+        with llvm.LOCK:
+            try:
+                blocks = transform(self.cleaned, self.target, block, way)
+            except CannotCut as error:
+                raise CompileError(self._cannot_cut(error)) from error
+            module = llvm.parse(blocks.llvm)
+            llvm.optimise(module, self.target, 3, widen=True)
+            text = str(module)
+            code = llvm.object_code(text, self.target)
+        offsets, nbytes = entry.argument_offsets(self.lowered.arguments)
+        return Code(
+            target=self.target,
+            stages={
+                "lowered": self.lowered.llvm,
+                "clean": self.cleaned,
+                "blocks": blocks.llvm,
+                "llvm": text,
+            },
+            code=code,
+            metadata={
+                "name": self.name,
+                "target": self.target.architecture,
+                "signature": self.lowered.signature,
+                "entry": entry.ENTRY,
+                "block": block,
+                "way": blocks.way,
+                "pieces": blocks.pieces,
+                "shared_bytes": blocks.shared_bytes,
+                "local_bytes": blocks.local_bytes,
+                "argument_offsets": tuple(offsets),
+                "argument_bytes": nbytes,
+            },
+            faults=self.lowered.faults,
+        )
+
+    def _cannot_cut(self, error: CannotCut) -> str:
+        places = sorted({self.lowered.faults[place].line for place in error.places})
+        lines = ", ".join(str(line) for line in places)
+        return (
+            f"kernel {self.name} cannot be cut at its barriers: perhaps not all threads of a block "
+            f"reach those in line {lines}; leave the choice of the way to Haulage"
+        )

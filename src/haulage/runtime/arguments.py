@@ -1,0 +1,209 @@
+"""Kernel arguments: the key that a value's type has, and its bytes in the argument block.
+
+Keys are made without Numba, so that a launch whose code is known costs no more than a dictionary
+look-up; `haulage.numba_bridge` makes Numba types of them when code has to be compiled.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from haulage.errors import LaunchError
+from haulage.runtime.array import DeviceNDArray
+
+Key = tuple[Any, ...]
+
+ARRAY, SCALAR, TUPLE = "array", "scalar", "tuple"
+
+_BOOL, _INT, _UINT = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
+_FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
+
+_FORMATS = {
+    **dict(zip(("i1", "i2", "i4", "i8"), "bhiq", strict=True)),
+    **dict(zip(("u1", "u2", "u4", "u8"), "BHIQ", strict=True)),
+    **dict(zip(("f2", "f4", "f8"), "efd", strict=True)),
+    **{"b1": "B", "c8": "ff", "c16": "dd", "M8": "q", "m8": "q"},
+}
+
+
+def key_of(value: Any) -> Key:
+    """What decides how a kernel is compiled for an argument.
+
+    Takes device arrays, NumPy arrays and scalars, Python numbers, and tuples of these.
+
+    Raises:
+        TypeError: the value is none of these.
+    """
+    if type(value) is DeviceNDArray:
+        return (ARRAY, value.dtype, len(value.shape), value.layout, value.readonly, True)
+    kind = type(value)
+    if kind is bool:
+        return (SCALAR, _BOOL)
+    if kind is float:
+        return (SCALAR, _FLOAT)
+    if isinstance(value, np.generic):
+        if value.dtype.kind not in "biufcMm":
+            raise TypeError(f"a kernel cannot take a NumPy scalar of dtype {value.dtype}")
+        return (SCALAR, value.dtype)
+    if isinstance(value, np.ndarray):
+        return _host_array_key(value)
+    if isinstance(value, int):
+        return (SCALAR, _integer_dtype(value))
+    if isinstance(value, DeviceNDArray):
+        return (ARRAY, value.dtype, len(value.shape), value.layout, value.readonly, True)
+    if isinstance(value, float):
+        return (SCALAR, _FLOAT)
+    if isinstance(value, complex):
+        return (SCALAR, _COMPLEX)
+    if isinstance(value, tuple):
+        named = kind if hasattr(value, "_fields") else None
+        return (TUPLE, tuple(key_of(part) for part in value), named)
+    raise TypeError(
+        f"a kernel cannot take {value!r} of type {kind.__name__}: expected a device array, a NumPy "
+        "array or scalar, a number, or a tuple of these"
+    )
+
+
+def _integer_dtype(value: int) -> np.dtype[Any]:
+    if -(2**63) <= value < 2**63:
+        return _INT
+    if 0 <= value < 2**64:
+        return _UINT
+    raise TypeError(f"the integer {value} does not fit the 64 bits of a kernel argument")
+
+
+def _host_array_key(array: np.ndarray[Any, Any]) -> Key:
+    if array.dtype.hasobject:
+        raise TypeError("a kernel cannot take an array of Python objects (dtype object)")
+    flags = array.flags
+    layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+    return (ARRAY, array.dtype, array.ndim, layout, not flags.writeable, bool(flags.aligned))
+
+
+def accepts(declared: Key, given: Key) -> bool:
+    """Whether a kernel compiled for `declared` can take an argument whose key is `given`.
+
+    Numbers are converted as in an assignment of the declared type; arrays must match in dtype,
+    dimensions and layout ('A' takes any).
+    """
+    if declared[0] != given[0]:
+        return False
+    if declared[0] == SCALAR:
+        order = "biufc"
+        kinds = (declared[1].kind, given[1].kind)
+        if kinds[0] not in order or kinds[1] not in order:
+            return bool(declared[1] == given[1])
+        # A fractional number for an integer, or a complex one for a real, would lose its part.
+        return _rank(kinds[0]) >= _rank(kinds[1])
+    if declared[0] == TUPLE:
+        same_length = len(declared[1]) == len(given[1])
+        return same_length and all(map(accepts, declared[1], given[1]))
+    _, dtype, ndim, layout, readonly, aligned = declared
+    return bool(
+        dtype == given[1]
+        and ndim == given[2]
+        and (layout in ("A", given[3]) or ndim == 0)
+        and (readonly or not given[4])
+        and (given[5] or not aligned)
+    )
+
+
+def _rank(kind: str) -> int:
+    return {"b": 0, "i": 0, "u": 0, "f": 1, "c": 2}[kind]
+
+
+Extend = Callable[[list[Any], Any], None]
+
+
+class Packer:
+    """Packs the arguments of one signature into the block that `Backend.launch` takes."""
+
+    def __init__(self, keys: tuple[Key, ...]) -> None:
+        formats: list[str] = []
+        self._extend: list[Extend] = [_part(key, formats) for key in keys]
+        # '@' aligns each value to its size, as C does.
+        self._struct = struct.Struct("@" + "".join(formats))
+
+    def pack(self, values: tuple[Any, ...]) -> bytes:
+        """The argument block for `values`, which fit the signature.
+
+        Raises:
+            LaunchError: a number is outside the range of its declared type.
+        """
+        flat: list[Any] = []
+        for extend, value in zip(self._extend, values, strict=True):
+            extend(flat, value)
+        try:
+            return self._struct.pack(*flat)
+        except (struct.error, OverflowError) as error:
+            raise LaunchError(f"an argument does not fit its declared type: {error}") from error
+
+
+def _part(key: Key, formats: list[str]) -> Extend:
+    if key[0] == ARRAY:
+        formats.append(f"PPqqP{2 * key[2]}q")
+        return _array_part(key[1].itemsize)
+    if key[0] == SCALAR:
+        formats.append(_scalar_format(key[1]))
+        return _SCALARS[key[1].kind]
+    parts = [_part(part, formats) for part in key[1]]
+
+    def extend(flat: list[Any], value: Any) -> None:
+        for extend_part, item in zip(parts, value, strict=True):
+            extend_part(flat, item)
+
+    return extend
+
+
+def _scalar_format(dtype: np.dtype[Any]) -> str:
+    if dtype.kind in "Mm":
+        return "q"
+    return _FORMATS[f"{dtype.kind}{dtype.itemsize}"]
+
+
+def _array_part(itemsize: int) -> Extend:
+    # As Numba lays arrays out: no reference count, no owner, elements, element size, data.
+    def extend(flat: list[Any], array: Any) -> None:
+        if type(array) is DeviceNDArray:
+            pointer, shape, strides = array.device_pointer, array.shape, array.strides
+        else:
+            pointer, shape, strides = _host_or_device_pointer(array), array.shape, array.strides
+        flat.extend((0, 0, array.size, itemsize, pointer, *shape, *strides))
+
+    return extend
+
+
+def _host_or_device_pointer(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return int(array.ctypes.data)
+    return int(array.device_pointer)
+
+
+def _integer(flat: list[Any], value: Any) -> None:
+    flat.append(int(value))
+
+
+def _float(flat: list[Any], value: Any) -> None:
+    flat.append(float(value))
+
+
+def _complex(flat: list[Any], value: Any) -> None:
+    number = complex(value)
+    flat.extend((number.real, number.imag))
+
+
+def _time(flat: list[Any], value: Any) -> None:
+    flat.append(int(value.view(np.int64)))
+
+
+_SCALARS: dict[str, Extend] = {
+    "b": _integer,
+    "i": _integer,
+    "u": _integer,
+    "f": _float,
+    "c": _complex,
+    "M": _time,
+    "m": _time,
+}

@@ -1,0 +1,151 @@
+"""Compiled code on a device, and starting it there."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from haulage.backends.base import Properties
+from haulage.errors import DeviceMismatch, LaunchError
+from haulage.runtime import faults
+from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.device import Device
+from haulage.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from haulage.compiler.emit import Body, Code
+
+Dims = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Where and how wide a kernel runs: blocks, threads a block, stream, dynamic shared bytes.
+
+    `stream` is a Stream, or 0 for the default stream of whatever device the arguments are on.
+    """
+
+    grid: Dims
+    block: Dims
+    stream: Any
+    shared_bytes: int
+
+
+def normalise_dims(value: Any, what: str) -> Dims:
+    """`value` (an int or 1 to 3 of them) as (x, y, z).
+
+    Raises:
+        LaunchError: it is something else, or a size is not positive.
+    """
+    sizes = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(sizes) <= 3:
+        raise LaunchError(f"{what} {value!r}: expected 1 to 3 sizes, got {len(sizes)}")
+    dims = []
+    for size in sizes:
+        if isinstance(size, (bool, np.bool_)) or not isinstance(size, (int, np.integer)):
+            raise LaunchError(f"{what} {value!r}: expected ints, got {type(size).__name__}")
+        if size < 1:
+            raise LaunchError(f"{what} {value!r}: every size must be at least 1")
+        dims.append(int(size))
+    x, y, z = (*dims, 1, 1)[:3]
+    return x, y, z
+
+
+def check_limits(configuration: Configuration, properties: Properties, name: str) -> None:
+    """Compare a configuration with what the device takes.
+
+    Raises:
+        LaunchError: it is beyond a limit; the message has both figures.
+    """
+    grid, block = configuration.grid, configuration.block
+    threads = block[0] * block[1] * block[2]
+    if threads > properties.max_threads_per_block:
+        raise LaunchError(
+            f"kernel {name}: a block of {block} has {threads} threads; "
+            f"{properties.name} takes at most {properties.max_threads_per_block}"
+        )
+    for what, sizes, most in (
+        ("block", block, properties.max_block),
+        ("grid", grid, properties.max_grid),
+    ):
+        if any(size > limit for size, limit in zip(sizes, most, strict=True)):
+            raise LaunchError(
+                f"kernel {name}: {what} {sizes} is beyond what {properties.name} takes: {most}"
+            )
+    if configuration.shared_bytes > properties.max_dynamic_shared:
+        raise LaunchError(
+            f"kernel {name}: {configuration.shared_bytes} bytes of dynamic shared memory; "
+            f"{properties.name} has {properties.max_dynamic_shared} for a block"
+        )
+
+
+class Loaded:
+    """Code of one kernel, loaded on one device; stays loaded as long as the process runs."""
+
+    def __init__(self, device: Device, body: "Body", code: "Code") -> None:
+        properties = device.properties
+        if code.metadata["shared_bytes"] > properties.max_static_shared:
+            raise LaunchError(
+                f"kernel {body.name} has {code.metadata['shared_bytes']} bytes of shared arrays; "
+                f"{properties.name} has {properties.max_static_shared} for a block; use dynamic "
+                "shared memory for more"
+            )
+        self.device = device
+        self.code = code
+        device.activate()
+        self.module = device.backend.load(code.code)
+        self.function = device.backend.function(self.module, code.metadata["entry"])
+        faults.describe[self.function] = lambda number: code.faults[number].describe(body.name)
+
+    def start(self, configuration: Configuration, stream: Stream, arguments: bytes) -> None:
+        """Hand the kernel to `stream` with packed arguments."""
+        self.device.activate()
+        self.device.backend.launch(
+            self.function,
+            configuration.grid,
+            configuration.block,
+            configuration.shared_bytes,
+            stream.handle,
+            arguments,
+        )
+
+
+def device_of_arguments(values: tuple[Any, ...], name: str) -> Device | None:
+    """The device that the device arrays among `values` are on; None if there are none.
+
+    Raises:
+        DeviceMismatch: they are on two devices.
+    """
+    found: Device | None = None
+    for value in values:
+        if isinstance(value, DeviceNDArray):
+            if found is None:
+                found = value.device
+            elif value.device is not found:
+                raise DeviceMismatch(
+                    f"kernel {name} was given arrays of {found} and of {value.device}; "
+                    "copy them to one device first"
+                )
+        elif type(value) is tuple:
+            inner = device_of_arguments(value, name)
+            if found is not None and inner is not None and inner is not found:
+                raise DeviceMismatch(f"kernel {name} was given arrays of {found} and of {inner}")
+            found = found or inner
+    return found
+
+
+def use_memory(values: tuple[Any, ...], stream: Stream) -> bool:
+    """Note on each device array's block that `stream` uses it; whether a host array is among them.
+
+    Raises:
+        ValueError: an array is closed.
+    """
+    on_host = False
+    for value in values:
+        if isinstance(value, DeviceNDArray):
+            value.block.use(stream)
+        elif isinstance(value, np.ndarray):
+            on_host = True
+        elif isinstance(value, tuple):
+            on_host = use_memory(value, stream) or on_host
+    return on_host
