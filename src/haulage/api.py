@@ -101,7 +101,10 @@ def to_device_of(
 
 def _array_like(host: np.ndarray, stream: StreamLike, device: Device | None) -> DeviceNDArray:
     # An axis of stride 0 shows one value repeatedly; it takes and moves that value only.
-    repeated = [n > 1 and step == 0 for n, step in zip(host.shape, host.strides, strict=True)]
+    repeated = [
+        n > 1 and step == 0 and host.nbytes > 0
+        for n, step in zip(host.shape, host.strides, strict=True)
+    ]
     shape = tuple(1 if r else n for n, r in zip(host.shape, repeated, strict=True))
     strides = layout.dense_strides(shape, host.strides, host.itemsize)
     array = DeviceNDArray(shape, strides, host.dtype, stream, device=device)

@@ -402,11 +402,16 @@ class DeviceNDArray:
         shape, strides, steps = self._fit(target)
         chosen = self._stream(stream)
         self.block.use(chosen)
-        pointer = transfer.address(target)
-        transfer.move(
-            chosen, pointer, steps, self.device_pointer, strides, shape, self.dtype.itemsize
+        transfer.move_host(
+            target,
+            chosen,
+            transfer.address(target),
+            steps,
+            self.device_pointer,
+            strides,
+            shape,
+            self.dtype.itemsize,
         )
-        transfer.settle(chosen, target)
         return target
 
     def copy_to_device(self, ary: Any, stream: StreamLike = 0) -> None:
@@ -449,11 +454,16 @@ class DeviceNDArray:
         stream: Stream,
     ) -> None:
         self.block.use(stream)
-        source = transfer.address(host)
-        transfer.move(
-            stream, self.device_pointer, strides, source, steps, shape, self.dtype.itemsize
+        transfer.move_host(
+            host,
+            stream,
+            self.device_pointer,
+            strides,
+            transfer.address(host),
+            steps,
+            shape,
+            self.dtype.itemsize,
         )
-        transfer.settle(stream, host)
 
     def _write_device(
         self,

@@ -69,7 +69,7 @@ class Event:
 
     def __del__(self) -> None:
         if getattr(self, "handle", 0):
-            finalize.give_back(self.device.backend.event_destroy, self.handle)
+            finalize.give_back_handle(self.device.backend.event_destroy, self.handle)
 
 
 def event_elapsed_time(start: Event, end: Event) -> float:

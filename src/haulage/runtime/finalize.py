@@ -15,31 +15,46 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-_waiting: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+_Actions = deque[tuple[Callable[..., object], tuple[Any, ...]]]
+
+_waiting: _Actions = deque()
+# Streams and events go last: memory that a collector's pass found with them still asks them.
+_waiting_handles: _Actions = deque()
+_draining = threading.Lock()
 _collecting_thread = 0
 _ended = False
 
 
 def give_back(action: Callable[..., object], *args: Any) -> None:
     """Call `action(*args)` now, or at the next `drain` if this is inside a collector's pass."""
+    _give_back(_waiting, action, args)
+
+
+def give_back_handle(destroy: Callable[[int], object], handle: int) -> None:
+    """`give_back` for a stream or an event: after all memory that waits to be given back."""
+    _give_back(_waiting_handles, destroy, (handle,))
+
+
+def _give_back(queue: _Actions, action: Callable[..., object], args: tuple[Any, ...]) -> None:
     if _ended:
         return
     if _collecting_thread and _collecting_thread == threading.get_ident():
-        _waiting.append((action, args))
+        queue.append((action, args))
         return
-    if _waiting:
-        drain()
+    drain()
     action(*args)
 
 
 def drain() -> None:
-    """Give back what collector passes have put aside."""
-    while _waiting and not _ended:
-        try:
-            action, args = _waiting.popleft()
-        except IndexError:  # another thread was faster
-            return
-        action(*args)
+    """Give back what collector passes have put aside, unless that is under way."""
+    if not (_waiting or _waiting_handles) or not _draining.acquire(blocking=False):
+        return
+    try:
+        while (_waiting or _waiting_handles) and not _ended:
+            action, args = (_waiting or _waiting_handles).popleft()
+            action(*args)
+    finally:
+        _draining.release()
 
 
 def _note_collection(phase: str, info: dict[str, int]) -> None:
@@ -54,7 +69,10 @@ def _end() -> None:
 
 def _forget() -> None:
     # The handles are the parent's; it gives them back itself.
+    global _draining
     _waiting.clear()
+    _waiting_handles.clear()
+    _draining = threading.Lock()
 
 
 gc.callbacks.append(_note_collection)

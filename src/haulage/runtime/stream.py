@@ -78,7 +78,7 @@ class Stream:
     def __del__(self) -> None:
         # `handle` is not there when `__init__` did not get that far.
         if getattr(self, "handle", 0):
-            finalize.give_back(self.device.backend.stream_destroy, self.handle)
+            finalize.give_back_handle(self.device.backend.stream_destroy, self.handle)
 
 
 StreamLike = Stream | int | None

@@ -45,6 +45,8 @@ def move(
     Raises:
         ValueError: the target repeats elements to which the source has different values.
     """
+    if itemsize == 0 or 0 in shape:
+        return
     sizes = list(shape)
     for axis, n in enumerate(shape):
         if n > 1 and target_strides[axis] == 0:
@@ -54,8 +56,6 @@ def move(
                     "repeatedly (stride 0)"
                 )
             sizes[axis] = 1
-    if itemsize == 0 or 0 in sizes:
-        return
     backend = stream.device.backend
     stream.device.activate()
     small, to, of = layout.coalesce(sizes, target_strides, source_strides)
@@ -67,18 +67,28 @@ def move(
         backend.copy_nd(target, to, source, of, small, itemsize, stream.handle)
 
 
-def settle(stream: Stream, host: np.ndarray) -> None:
-    """After copies with `host` in `stream`: wait for them unless they may still run on.
+def move_host(
+    host: np.ndarray,
+    stream: Stream,
+    target: int,
+    target_strides: Sequence[int],
+    source: int,
+    source_strides: Sequence[int],
+    shape: Sequence[int],
+    itemsize: int,
+) -> None:
+    """`move` from or to the host array `host`, and wait for it unless it may run on.
 
-    They may in a stream that is not the default one, if the host memory is pinned; that memory is
-    then kept alive until the stream has passed them.
+    It may in a stream that is not the default one, if the host memory is pinned; that memory is
+    then kept alive until the stream has passed the copy.
     """
-    if stream.handle and note_pinned(host, stream):
-        return
+    runs_on = stream.handle != 0 and note_pinned(host, stream)
     try:
-        stream.synchronize()
+        move(stream, target, target_strides, source, source_strides, shape, itemsize)
+        if not runs_on:
+            stream.synchronize()
     except BaseException:
-        # The wait may have been cut short by Ctrl-C with the copy under way.
+        # Ctrl-C may have cut the wait short with the copy under way.
         memory.hold(stream, host)
         raise
 

@@ -1,0 +1,40 @@
+"""Fixtures for all tests: `device` runs a test once on each device that is present."""
+
+import contextlib
+import threading
+
+import pytest
+
+import haulage
+from haulage.errors import Unsupported
+
+
+def pytest_generate_tests(metafunc):
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", haulage.devices(), ids=str, indirect=True)
+
+
+@pytest.fixture
+def device(request):
+    """A device that is present; it is the current one during the test."""
+    with haulage.use(request.param) as device:
+        yield device
+
+
+@pytest.fixture
+def hold_up(device):
+    """A function that makes a stream stop until the `with` it opens is left."""
+
+    @contextlib.contextmanager
+    def held_up(stream):
+        opened = threading.Event()
+        try:
+            device.backend.stream_callback(stream.handle, lambda: opened.wait(60))
+        except Unsupported:
+            pytest.skip(f"{device} has no stream callbacks to hold a stream up with")
+        try:
+            yield
+        finally:
+            opened.set()
+
+    return held_up
