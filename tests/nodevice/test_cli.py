@@ -1,0 +1,154 @@
+"""The command line: what it answers, and how it says no."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from haulage import __version__, cli
+from haulage.cli import demo
+
+
+def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line on standard error of a command that ends with status 2."""
+    assert cli.main(arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "Traceback" not in lines[0]
+    return lines[0]
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"haulage {__version__}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["info"], ["demo"]])
+def test_help_describes_each_command(
+    capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*command, "--help"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {' '.join(['haulage', *command])} [-h]")
+
+
+def test_python_m_haulage_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "haulage", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"haulage {__version__}\n"
+
+
+def test_info_shows_devices_reasons_versions_and_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HAULAGE_NUM_THREADS", "3")
+    monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setenv("HAULAGE_DEVICE", "cpu")
+    assert cli.main(["info"]) == 0
+    lines = {}
+    for line in capsys.readouterr().out.splitlines():
+        name, _, text = line.strip().partition("  ")
+        lines.setdefault(name, []).append(text.strip())
+    assert set(lines) >= {"devices", "in force", "versions", "settings", "numba", "llvmlite"}
+    assert "HAULAGE_DEVICE=cpu" in lines["cpu:0"][-1]
+    assert lines["haulage"][0].startswith(__version__)
+    assert lines["worker threads"][0].startswith("3 ")
+    assert lines["cache folder"][0] == f"{tmp_path / 'kernels'} (not made yet)"
+    for kind in ("nvidia", "amd"):
+        present = any(name.startswith(f"{kind}:") for name in lines)
+        assert present or "not found; looked for" in lines[kind][0]
+
+
+def test_info_counts_what_the_cache_folder_holds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path))
+    (tmp_path / "one").write_bytes(bytes(1_500_000))
+    cli.main(["info"])
+    assert f"{tmp_path} (1 files, 1.5 MB)" in capsys.readouterr().out
+
+
+def test_info_says_why_the_device_that_is_asked_for_is_not_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAULAGE_DEVICE", "toaster")
+    assert cli.main(["info"]) == 1
+    out = capsys.readouterr().out
+    assert "HAULAGE_DEVICE 'toaster'" in out
+    assert "cpu:0" in out
+
+
+def test_info_imports_neither_numba_nor_llvmlite() -> None:
+    program = (
+        "import sys; from haulage.cli import main; main(['info']);"
+        "sys.exit(any(m in sys.modules for m in ('numba', 'llvmlite', 'matplotlib')))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_wrong_number_of_threads_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAULAGE_NUM_THREADS", "many")
+    assert "HAULAGE_NUM_THREADS='many'" in _refused(capsys, "info")
+
+
+def test_demo_with_an_unknown_device_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    line = _refused(capsys, "demo", "--device", "toaster")
+    assert "--device 'toaster'" in line
+    assert "cpu" in line
+
+
+def test_demo_with_a_missing_file_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "holiday.jpg")
+    assert _refused(capsys, "demo", missing) == f"haulage: no such photo: {missing}"
+
+
+def test_demo_with_a_folder_as_photo_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "is a folder" in _refused(capsys, "demo", str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b"Dear diary,\n", b"\x89PNG\r\n\x1a\n"])
+def test_demo_with_a_file_that_is_no_picture_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes
+) -> None:
+    file = tmp_path / "diary.jpg"
+    file.write_bytes(content)
+    assert f"{file} is not a picture" in _refused(capsys, "demo", str(file))
+
+
+def test_demo_with_a_broken_picture_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "half.png"
+    Image.effect_noise((64, 64), 50).save(file)
+    file.write_bytes(file.read_bytes()[:900])
+    assert f"{file} cannot be read as a picture" in _refused(capsys, "demo", str(file))
+
+
+def test_demo_with_an_unwritable_folder_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file, so no folder")
+    line = _refused(capsys, "demo", "--out", str(tmp_path / "taken" / "here"))
+    assert f"cannot write to {tmp_path / 'taken' / 'here'}" in line
+
+
+def test_demo_without_its_packages_gives_the_pip_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "PIL" else object())
+    line = _refused(capsys, "demo")
+    assert "Pillow" in line
+    assert "SciPy" not in line
+    assert line.endswith("pip install 'haulage[demo]'")
