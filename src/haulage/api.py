@@ -166,8 +166,7 @@ def pinned_array(
     Copies in a stream from and to it may still run when the call that makes them returns.
     """
     sizes, steps, kind = _prepare(shape, dtype, strides, order)
-    given = (steps,) if isinstance(steps, SupportsIndex) else tuple(steps)
-    return transfer.pinned_array(current_device(), sizes, [int(step) for step in given], kind)
+    return transfer.pinned_array(current_device(), sizes, layout.whole_numbers(steps), kind)
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:

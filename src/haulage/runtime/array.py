@@ -261,8 +261,7 @@ class DeviceNDArray:
             NotImplementedError: the elements would have to be copied.
         """
         asked = newshape[0] if len(newshape) == 1 else newshape
-        sizes = (asked,) if isinstance(asked, SupportsIndex) else tuple(asked)
-        shape = layout.resolve_shape(self.size, sizes)
+        shape = layout.resolve_shape(self.size, layout.whole_numbers(asked))
         way = self._order(order)
         strides = layout.reshape(self.shape, self.strides, self.dtype.itemsize, shape, way)
         if strides is None:
@@ -557,10 +556,10 @@ class DeviceNDArray:
 def _normalise_strides(
     strides: SupportsIndex | Sequence[SupportsIndex], shape: tuple[int, ...]
 ) -> tuple[int, ...]:
-    given = (strides,) if isinstance(strides, SupportsIndex) else tuple(strides)
+    given = layout.whole_numbers(strides)
     if len(given) != len(shape):
         raise ValueError(f"strides {given} do not fit shape {shape}: expected one for each axis")
-    return tuple(int(step) for step in given)
+    return given
 
 
 def _converted(value: Any, dtype: np.dtype) -> np.ndarray:

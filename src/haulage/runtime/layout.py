@@ -13,6 +13,16 @@ from typing import Any, SupportsIndex
 Ints = tuple[int, ...]
 
 
+def whole_numbers(given: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
+    """A number or a sequence of numbers as a tuple of ints; TypeError if it is neither."""
+    if not isinstance(given, tuple | list):
+        try:
+            return (operator.index(given),)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    return tuple(operator.index(n) for n in given)  # type: ignore[union-attr]
+
+
 def normalise_shape(shape: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
     """`shape` as a tuple of ints; a single number is a shape of one axis.
 
@@ -20,15 +30,10 @@ def normalise_shape(shape: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
         TypeError: something in it is no whole number.
         ValueError: an axis is negative.
     """
-    if isinstance(shape, SupportsIndex):
-        sizes: Ints = (operator.index(shape),)
-    else:
-        try:
-            sizes = tuple(operator.index(n) for n in shape)
-        except TypeError:
-            raise TypeError(
-                f"shape {shape!r}: expected a whole number or a tuple of them"
-            ) from None
+    try:
+        sizes = whole_numbers(shape)
+    except TypeError:
+        raise TypeError(f"shape {shape!r}: expected a whole number or a tuple of them") from None
     if any(n < 0 for n in sizes):
         raise ValueError(f"shape {sizes}: no axis can be negative")
     return sizes
@@ -270,8 +275,8 @@ def squeeze(
     if axis is None:
         gone = {a for a in range(ndim) if shape[a] == 1}
     else:
-        named = (axis,) if isinstance(axis, SupportsIndex) else tuple(axis)
-        gone = {operator.index(a) + (ndim if operator.index(a) < 0 else 0) for a in named}
+        named = whole_numbers(axis)
+        gone = {a + ndim if a < 0 else a for a in named}
         if len(gone) != len(named) or any(not 0 <= a < ndim or shape[a] != 1 for a in gone):
             raise ValueError(
                 f"cannot squeeze axis {axis} of shape {tuple(shape)}: "
