@@ -1,7 +1,6 @@
-"""What a user can ask of a compilation, and Numba's flags for it."""
+"""What a user can ask of a compilation."""
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -13,22 +12,3 @@ class Options:
     """
 
     fastmath: bool | frozenset[str] = False
-
-
-def numba_flags(options: Options) -> Any:
-    """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors."""
-    from numba.core.compiler import Flags
-    from numba.core.cpu_options import FastMathOptions
-
-    flags = Flags()
-    flags.no_compile = True
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.nrt = False
-    flags.enable_ssa = True
-    flags.error_model = "numpy"
-    wanted: Any = options.fastmath
-    if wanted is not True:
-        wanted = {"contract", *(wanted or ())}
-    flags.fastmath = FastMathOptions(wanted)
-    return flags

@@ -8,8 +8,11 @@ from numba.core import compiler, sigutils, typing
 from numba.core.dispatcher import Dispatcher
 from numba.core.target_extension import target_override
 
+from haulage.compiler.frontend.flags import numba_flags
 from haulage.compiler.frontend.pipeline import SIMTPipeline
-from haulage.compiler.options import Options, numba_flags
+from haulage.compiler.options import Options
+
+_DEFAULT = Options()
 
 
 class DeviceFunction(Dispatcher):
@@ -18,7 +21,8 @@ class DeviceFunction(Dispatcher):
     numba_name: str
     known: "WeakKeyDictionary[Any, DeviceFunction]"
 
-    def __init__(self, py_func: Any, options: Options) -> None:
+    # Numba itself makes device functions of overloads, and knows no options.
+    def __init__(self, py_func: Any, options: Options = _DEFAULT) -> None:
         super().__init__(py_func, targetoptions={}, pipeline_class=SIMTPipeline)
         self._options = options
         self._results: dict[Any, Any] = {}
@@ -82,6 +86,6 @@ def _known(function_class: Any, value: Any) -> Any:
     function = function_class.known.get(value)
     if function is None:
         py_func = getattr(value, "py_func", value)
-        options = getattr(value, "haulage_options", Options())
+        options = getattr(value, "haulage_options", _DEFAULT)
         function = function_class.known[value] = function_class(py_func, options)
     return function

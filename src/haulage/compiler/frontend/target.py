@@ -61,7 +61,6 @@ class SIMTTypingContext(typing.BaseContext):
 class SIMTContext(BaseContext):
     """Lowers kernels for one target."""
 
-    implement_powi_as_math_call = True
     enable_boundscheck = False
     haulage_faults = TABLE
 

@@ -211,7 +211,7 @@ def _is_label(line: str) -> bool:
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[-a-zA-Z$._0-9]+", name) else f'"{name}"'
+    return name if re.fullmatch(r"[-a-zA-Z._][-a-zA-Z._0-9]*", name) else f'"{name}"'
 
 
 def _name(value: Any) -> str:

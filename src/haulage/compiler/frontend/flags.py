@@ -1,0 +1,24 @@
+"""Numba's flags for what a user asked of a compilation."""
+
+from typing import Any
+
+from numba.core.compiler import Flags
+from numba.core.cpu_options import FastMathOptions
+
+from haulage.compiler.options import Options
+
+
+def numba_flags(options: Options) -> Any:
+    """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors."""
+    flags = Flags()
+    flags.no_compile = True
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.nrt = False
+    flags.enable_ssa = True
+    flags.error_model = "numpy"
+    wanted: Any = options.fastmath
+    if wanted is not True:
+        wanted = {"contract", *(wanted or ())}
+    flags.fastmath = FastMathOptions(wanted)
+    return flags

@@ -1,0 +1,311 @@
+"""Launching: configurations, arguments of every kind, and what is refused."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+from haulage import cuda, roc
+from haulage.errors import CompileError, DeviceMismatch, LaunchError
+
+Point = namedtuple("Point", "x y")
+
+
+@cuda.jit
+def add_one(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+
+@cuda.jit
+def store(out, value):
+    out[cuda.grid(1)] = value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, 7, -(2**40), 2**63 + 5, 1.5, 2 + 3j]
+    + [np.dtype(kind).type(3) for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")]
+    + [np.dtype(kind).type(2.5) for kind in ("f4", "f8", "c8", "c16")]
+    + [np.bool_(True)],
+    ids=lambda value: f"{type(value).__name__}-{value}",
+)
+def test_scalars_arrive_with_their_type_and_value(device, value):
+    out = cuda.to_device(np.zeros(2, np.asarray(value).dtype))
+    store[1, 2](out, value)
+    assert list(out.copy_to_host()) == [value, value]
+
+
+def test_tuples_and_named_tuples_arrive(device):
+    @cuda.jit
+    def unpack(out, pair, point):
+        out[0] = pair[0] + pair[1]
+        out[1] = point.x[1] * point.y
+
+    out = cuda.to_device(np.zeros(2))
+    unpack[1, 1](out, (1, 2.5), Point(cuda.to_device(np.array([3.0, 4.0])), 5))
+    assert list(out.copy_to_host()) == [3.5, 20.0]
+
+
+def test_views_arrive_with_their_strides(device):
+    x = cuda.to_device(np.zeros((6, 4)))
+
+    @cuda.jit
+    def number(view):
+        i, j = cuda.grid(2)
+        view[i, j] = 10 * i + j
+
+    number[1, (3, 2)](x[::2, ::-2])
+    expected = np.zeros((6, 4))
+    expected[::2, ::-2] = 10 * np.arange(3)[:, None] + np.arange(2)
+    np.testing.assert_array_equal(x.copy_to_host(), expected)
+
+
+@pytest.mark.parametrize("with_stream", [False, True])
+def test_host_arrays_are_written_when_the_launch_returns(device, with_stream):
+    x = np.zeros(1000)
+    stream = cuda.stream() if with_stream else 0
+    add_one[4, 256, stream](x)
+    np.testing.assert_array_equal(x, np.ones(1000))
+
+
+def test_pinned_arrays_are_taken(device):
+    x = cuda.pinned_array(100, np.float32)
+    x[:] = 3
+    add_one[1, 128](x)
+    np.testing.assert_array_equal(x, np.full(100, 4, np.float32))
+
+
+def test_read_only_host_arrays_can_be_read_and_not_written(device):
+    x = np.arange(4.0)
+    x.flags.writeable = False
+    out = cuda.to_device(np.zeros(4))
+
+    @cuda.jit
+    def copy(source, target):
+        i = cuda.grid(1)
+        target[i] = source[i]
+
+    copy[1, 4](x, out)
+    np.testing.assert_array_equal(out.copy_to_host(), x)
+    with pytest.raises(CompileError):
+        add_one[1, 4](x)
+    np.testing.assert_array_equal(x, np.arange(4.0))
+
+
+def test_a_copy_on_the_default_stream_waits_for_a_stream(device):
+    stream = cuda.stream()
+    x = cuda.to_device(np.zeros(1 << 16))
+    for _ in range(50):
+        add_one[256, 256, stream](x)
+    np.testing.assert_array_equal(x.copy_to_host(), np.full(1 << 16, 50))
+
+
+def test_events_order_two_streams(device):
+    first, second, done = cuda.stream(), cuda.stream(), cuda.event()
+    x = cuda.to_device(np.zeros(1 << 16))
+    for _ in range(20):
+        add_one[256, 256, first](x)
+        done.record(first)
+        done.wait(second)
+        add_one[256, 256, second](x)
+        done.record(second)
+        done.wait(first)
+    cuda.synchronize()
+    np.testing.assert_array_equal(x.copy_to_host(), np.full(1 << 16, 40))
+
+
+def test_memory_outlives_its_last_reference_while_a_stream_uses_it(device, hold_up):
+    stream = cuda.stream()
+    out = cuda.to_device(np.zeros(8))
+
+    @cuda.jit
+    def move(source, target):
+        i = cuda.grid(1)
+        target[i] = source[i]
+
+    source = cuda.to_device(np.arange(8.0))
+    # Compiled beforehand, so that the launch below only hands work over.
+    move[1, 8, stream](source, out)
+    stream.synchronize()
+    source = cuda.to_device(np.arange(8.0) + 1)
+    with hold_up(stream):
+        move[1, 8, stream](source, out)
+        del source
+        kept = [cuda.to_device(np.full(8, -1.0), stream=cuda.stream()) for _ in range(4)]
+    stream.synchronize()
+    np.testing.assert_array_equal(out.copy_to_host(), np.arange(8.0) + 1)
+    del kept
+
+
+def test_forall_covers_every_task(device):
+    x = cuda.to_device(np.zeros(1000))
+    add_one.forall(1000)(x)
+    add_one.forall(1000, tpb=64)(x)
+    add_one.forall(0)(x)
+    np.testing.assert_array_equal(x.copy_to_host(), np.full(1000, 2))
+
+
+def test_configure_counts_work_items_for_roc_and_blocks_for_cuda(device):
+    @roc.jit
+    def count(x):
+        roc.atomic.add(x, 0, 1)
+
+    x = roc.to_device(np.zeros(1, np.int64))
+    count.configure(128, 32)(x)
+    count.configure(100)(x)
+    count[4, 32](x)
+    assert x.copy_to_host()[0] == 128 + 100 + 128
+    y = cuda.to_device(np.zeros(64))
+    add_one.configure(2, 32)(y)
+    np.testing.assert_array_equal(y.copy_to_host(), np.ones(64))
+    with pytest.raises(LaunchError, match="not a multiple"):
+        count.configure(100, 64)
+
+
+def test_a_kernel_with_a_signature_is_compiled_at_once_and_converts_numbers(device):
+    @cuda.jit("void(float32[:], float32)")
+    def fill(x, value):
+        x[cuda.grid(1)] = value
+
+    assert len(fill.signatures) == 1
+    x = cuda.to_device(np.zeros(4, np.float32))
+    fill[1, 4](x, 3)
+    np.testing.assert_array_equal(x.copy_to_host(), np.full(4, 3, np.float32))
+    with pytest.raises(LaunchError, match=r"float32.*float64"):
+        fill[1, 4](cuda.to_device(np.zeros(4)), 3)
+    assert len(fill.signatures) == 1
+
+
+def test_a_number_that_does_not_fit_its_declared_type_is_refused(device):
+    @cuda.jit("void(int8[:], int8)")
+    def fill(x, value):
+        x[cuda.grid(1)] = value
+
+    x = cuda.to_device(np.zeros(4, np.int8))
+    with pytest.raises(LaunchError, match="does not fit"):
+        fill[1, 4](x, 300)
+    with pytest.raises(LaunchError):
+        fill[1, 4](x, 2.5)
+    np.testing.assert_array_equal(x.copy_to_host(), np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "message"),
+    [
+        (0, 1, "at least 1"),
+        (1, -3, "at least 1"),
+        (1.5, 1, "ints"),
+        ("1", 1, "ints"),
+        ((1, 1, 1, 1), 1, "1 to 3 sizes"),
+        ((), 1, "1 to 3 sizes"),
+        (True, 1, "ints"),
+        (1, 1025, "1024"),
+        (1, (32, 64), "2048"),
+        (1, (1, 1, 65), "beyond"),
+        ((1, 65536), 1, "beyond"),
+    ],
+)
+def test_bad_configurations_are_refused(device, grid, block, message):
+    x = cuda.to_device(np.zeros(4))
+    with pytest.raises(LaunchError, match=message):
+        add_one[grid, block](x)
+    np.testing.assert_array_equal(x.copy_to_host(), np.zeros(4))
+
+
+def test_other_bad_launches_are_refused(device):
+    x = cuda.to_device(np.zeros(4))
+    with pytest.raises(LaunchError, match="launch configuration"):
+        add_one(x)
+    with pytest.raises(LaunchError, match="takes 1 arguments, got 2"):
+        add_one[1, 4](x, x)
+    with pytest.raises(LaunchError, match="expected"):
+        add_one[1](x)
+    with pytest.raises(LaunchError, match="stream"):
+        add_one[1, 4, "s"](x)
+    with pytest.raises(LaunchError, match="dynamic shared"):
+        add_one[1, 4, 0, 1 << 20](x)
+    with pytest.raises(LaunchError, match="dynamic shared"):
+        add_one[1, 4, 0, -1](x)
+    with pytest.raises(LaunchError, match="a kernel cannot take"):
+        add_one[1, 4]([1, 2, 3])
+    with pytest.raises(LaunchError, match="objects"):
+        add_one[1, 4](np.array([None]))
+    np.testing.assert_array_equal(x.copy_to_host(), np.zeros(4))
+
+
+def test_kernels_that_cannot_be_compiled_say_why(device):
+    @cuda.jit
+    def returns(x):
+        return x[0]
+
+    @cuda.jit
+    def unknown(x):
+        x[0] = no_such_name  # noqa: F821
+
+    @cuda.jit
+    def too_much(x):
+        room = cuda.shared.array(10_000, np.float64)
+        room[0] = x[0]
+        x[0] = room[1]
+
+    x = cuda.to_device(np.zeros(4))
+    with pytest.raises(CompileError, match="returns a value"):
+        returns[1, 1](x)
+    with pytest.raises(CompileError, match="no_such_name"):
+        unknown[1, 1](x)
+    with pytest.raises(LaunchError, match="80000 bytes of shared"):
+        too_much[1, 1](x)
+
+
+def test_a_closed_array_is_refused(device):
+    x = cuda.to_device(np.zeros(4))
+    x.close()
+    with pytest.raises(ValueError, match="close"):
+        add_one[1, 4](x)
+
+
+def test_options_are_honoured_or_refused(device):
+    with pytest.raises(TypeError, match="no_such_option"):
+        cuda.jit(no_such_option=1)
+    with pytest.raises(NotImplementedError, match="debug"):
+        cuda.jit(debug=True)
+    kernel = cuda.jit(max_registers=32, fastmath=True)(add_one.py_func)
+    assert kernel.hints == {"max_registers": 32}
+    x = cuda.to_device(np.zeros(4))
+    kernel[1, 4](x)
+    assert "fast" in next(iter(kernel.inspect_llvm().values()))
+    assert next(iter(kernel.inspect_asm().values()))
+
+
+def test_device_functions_and_words_are_not_called_from_the_host(device):
+    @cuda.jit(device=True)
+    def helper(a):
+        return a
+
+    with pytest.raises(LaunchError, match="device function"):
+        helper(1)
+    with pytest.raises(RuntimeError, match="inside a kernel"):
+        cuda.syncthreads()
+    with pytest.raises(RuntimeError, match="inside a kernel"):
+        cuda.grid(1)
+    with pytest.raises(RuntimeError, match="inside a kernel"):
+        _ = cuda.threadIdx.x
+
+
+def test_the_devices_of_arrays_and_streams_must_agree(device):
+    class Elsewhere:
+        def __str__(self):
+            return "nowhere:0"
+
+    x = cuda.to_device(np.zeros(4))
+    y = cuda.to_device(np.zeros(4))
+    y.device = Elsewhere()
+
+    @cuda.jit
+    def two(a, b):
+        a[0] = b[0]
+
+    with pytest.raises(DeviceMismatch, match=r"cpu:0.*nowhere:0|nowhere:0.*cpu:0"):
+        two[1, 1](x, y)

@@ -1,0 +1,94 @@
+"""`haulage.compile` and the text of what it gives; no device is touched."""
+
+import re
+
+import numpy as np
+import pytest
+
+import haulage
+from haulage import cuda
+from haulage.errors import CompileError
+
+
+def scale(x, factor):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= factor
+
+
+def tiles(x):
+    room = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    room[t] = x[t]
+    cuda.syncthreads()
+    total = np.float32(0)
+    for k in range(64):
+        total += room[k] * x[t]
+    x[t] = total
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "void(float32[::1], float32)",
+        "(float32[::1], float32)",
+        ("float32[::1]", np.float32),
+        ("float32[::1]", "float32"),
+    ],
+)
+def test_compile_gives_text_code_and_metadata(signature):
+    code = haulage.compile(scale, signature)
+    assert "i64 @haulage_entry(ptr" in code.llvm
+    assert "haulage_entry:" in code.asm
+    assert isinstance(code.code, bytes)
+    assert b"haulage_entry" in code.code
+    assert code.metadata["signature"] == "(array(float32, 1d, C), float32)"
+    assert code.metadata["target"] == "host"
+    assert code.metadata["block"] == (256, 1, 1)
+    assert list(code.stages) == ["lowered", "clean", "blocks", "llvm"]
+
+
+def test_compile_takes_kernels_and_blocks():
+    code = haulage.compile(cuda.jit(tiles), "void(float32[::1])", block=64)
+    assert code.metadata["block"] == (64, 1, 1)
+    assert code.metadata["shared_bytes"] == 256
+    # Cut at the barrier and at the loop's header.
+    assert (code.metadata["way"], code.metadata["pieces"]) == ("cut", 3)
+
+
+def test_threads_become_lanes_and_wraparound_of_the_index_folds():
+    code = haulage.compile(scale, "void(float32[::1], float32)")
+    clean = code.stages["clean"]
+    body = clean[clean.index("define") : clean.index("\n}")]
+    assert "select" not in body
+    assert re.search(r"fmul (contract )?<\d+ x float>", code.llvm)
+
+
+def test_a_kernel_without_barriers_is_one_piece_without_slots():
+    code = haulage.compile(scale, "void(float32[::1], float32)")
+    assert code.metadata["pieces"] == 1
+    assert "room" not in code.stages["blocks"].replace("%private.room", "")
+
+
+def test_no_threads_of_the_system_are_started_in_compiled_code():
+    code = haulage.compile(tiles, "void(float32[::1])", block=64)
+    assert "pthread" not in code.llvm
+
+
+def test_errors_name_what_was_given():
+    with pytest.raises(ValueError, match="sm_90"):
+        haulage.compile(scale, "void(float32[::1], float32)", "sm_90")
+    with pytest.raises(CompileError, match="scale"):
+        haulage.compile(scale, "void(float32, float32)")
+    with pytest.raises(TypeError):
+        haulage.compile(scale, 5)
+    with pytest.raises(TypeError, match="void"):
+        haulage.compile(scale, "int32(float32[::1], float32)")
+    with pytest.raises(ValueError, match="block"):
+        haulage.compile(scale, "void(float32[::1], float32)", block=0)
+
+
+def test_an_unknown_way_is_refused(monkeypatch):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", "sideways")
+    with pytest.raises(ValueError, match="sideways"):
+        haulage.compile(scale, "void(float32[::1], float32)")

@@ -1,0 +1,212 @@
+"""The passes of the CPU transformation on small functions: model, uniformity, cuts, pieces."""
+
+import pytest
+from llvm_models import BARRIER, model_of
+
+from haulage.compiler.simt import cuts, liveness, pieces, uniformity
+from haulage.compiler.simt.model import Cut
+from haulage.compiler.simt.recompute import Recompute
+
+# v is made before a barrier and used behind it; so are an address and the uniform u.
+ACROSS = (
+    BARRIER
+    + """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+entry:
+  %wide = zext i32 %threadIdx.x to i64
+  %address = getelementptr float, ptr %data, i64 %wide
+  %v = load float, ptr %address
+  %u = add i32 %n, 1
+  %index = mul i32 %u, %threadIdx.x
+  call void @haulage.barrier(i32 7)
+  %sum = fadd float %v, 1.0
+  store float %sum, ptr %address
+  %wider = sext i32 %index to i64
+  %other = getelementptr float, ptr %data, i64 %wider
+  store float %v, ptr %other
+  ret i32 0
+}
+"""
+)
+
+# A loop of n turns that all threads make, one that depends on the thread, and a guarded barrier.
+LOOPS = (
+    BARRIER
+    + """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+entry:
+  br label %same
+same:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %same ]
+  %i.next = add i32 %i, 1
+  %i.more = icmp ult i32 %i.next, %n
+  br i1 %i.more, label %same, label %own
+own:
+  %j = phi i32 [ 0, %same ], [ %j.next, %own ]
+  %j.next = add i32 %j, 1
+  %j.more = icmp ult i32 %j.next, %threadIdx.x
+  br i1 %j.more, label %own, label %join
+join:
+  %last = phi i32 [ %j, %own ]
+  %guard = icmp ult i32 %last, 3
+  br i1 %guard, label %inside, label %end
+inside:
+  call void @haulage.barrier(i32 9)
+  br label %end
+end:
+  %met = phi i32 [ 1, %join ], [ 2, %inside ]
+  ret i32 0
+}
+"""
+)
+
+
+def test_the_model_keeps_blocks_operands_and_callees():
+    function = model_of(ACROSS)
+    assert [parameter.name for parameter in function.parameters] == ["%threadIdx.x", "%n", "%data"]
+    (block,) = function.blocks.values()
+    by_result = {item.result: item for item in block.body if item.result}
+    assert by_result["%address"].operands == ("%data", "%wide")
+    assert by_result["%address"].type == "ptr"
+    assert [item.callee for item in block.body if item.opcode == "call"] == ["haulage.barrier"]
+    assert block.successors == ()
+
+
+def test_the_model_reads_phis_and_the_order_of_targets():
+    function = model_of(LOOPS)
+    assert function.blocks["%own"].phis[0].incoming == (("0", "%same"), ("%j.next", "%own"))
+    assert function.blocks["%join"].successors == ("%inside", "%end")
+
+
+def test_values_vary_with_the_thread_and_where_threads_meet_again():
+    flow = uniformity.analyse(model_of(LOOPS), frozenset())
+    assert {"%i", "%i.next", "%i.more"}.isdisjoint(flow.varying)
+    assert {"%j", "%j.next", "%last", "%guard", "%met"} <= flow.varying
+    assert flow.divergent == {"%own", "%inside"}
+
+
+def test_loads_of_a_threads_own_memory_vary():
+    function = model_of(
+        """define i32 @kernel(ptr %own, ptr %all) {
+        entry:
+          %mine = load i32, ptr %own
+          %ours = load i32, ptr %all
+          ret i32 0
+        }"""
+    )
+    flow = uniformity.analyse(function, frozenset(("%own",)))
+    assert "%mine" in flow.varying
+    assert "%ours" not in flow.varying
+
+
+def test_atomics_and_unknown_calls_vary():
+    function = model_of(
+        """declare i32 @unknown()
+        define i32 @kernel(ptr %all) {
+        entry:
+          %old = atomicrmw add ptr %all, i32 1 monotonic
+          %made = call i32 @unknown()
+          %sum = add i32 %old, %made
+          ret i32 0
+        }"""
+    )
+    flow = uniformity.analyse(function, frozenset())
+    assert {"%old", "%made", "%sum"} <= flow.varying
+
+
+def test_barriers_in_divergent_flow_are_found():
+    function = model_of(LOOPS)
+    flow = uniformity.analyse(function, frozenset())
+    assert cuts.divergent_barriers(function, flow) == [9]
+    function = model_of(ACROSS)
+    flow = uniformity.analyse(function, frozenset())
+    assert cuts.divergent_barriers(function, flow) == []
+
+
+def test_only_loops_that_all_threads_make_together_are_cut():
+    function = model_of(LOOPS)
+    flow = uniformity.analyse(function, frozenset())
+    assert cuts.uniform_loops(function, flow) == ["%same"]
+
+
+def test_a_cut_splits_the_block_and_keeps_the_rest():
+    function = model_of(ACROSS)
+    cut = cuts.cut(function, [])
+    head, tail = cut.blocks.values()
+    assert isinstance(head.terminator, Cut)
+    assert head.terminator.reason == "barrier"
+    assert head.terminator.place == 7
+    assert head.terminator.target == tail.label
+    assert [item.result for item in head.body] == ["%wide", "%address", "%v", "%u", "%index"]
+    assert tail.terminator.opcode == "ret"
+    # The function that was given stays as it was.
+    assert len(function.blocks) == 1
+
+
+def test_a_loop_is_cut_behind_the_phis_of_its_header():
+    cut = cuts.cut(model_of(LOOPS), ["%same"])
+    header = cut.blocks["%same"]
+    assert [phi.result for phi in header.phis] == ["%i"]
+    assert header.body == []
+    behind = cut.blocks[header.terminator.target]
+    assert behind.successors == ("%same", "%own")
+    # What came from the header comes from the block behind it now.
+    assert cut.blocks["%same"].phis[0].incoming[1] == ("%i.next", behind.label)
+    assert cut.blocks["%own"].phis[0].incoming[0] == ("0", behind.label)
+
+
+def test_live_values_are_those_used_later():
+    function = cuts.cut(model_of(ACROSS), [])
+    live = liveness.live_in(function)
+    _, behind = function.blocks
+    assert live[behind] == {"%v", "%address", "%index"}
+
+
+def test_addresses_are_worked_out_again_and_loads_are_stored():
+    function = cuts.cut(model_of(ACROSS), [])
+    flow = uniformity.analyse(model_of(ACROSS), frozenset())
+    divided = pieces.divide(function, flow, frozenset())
+    first, second = divided.pieces
+    assert first.exits == (second.entry,)
+    assert second.returns
+    # v comes from memory; the address and the index are arithmetic on the thread's number and u.
+    assert set(second.recomputed) == {"%address", "%index"}
+    assert set(second.loaded) == {"%v", "%u"}
+    assert divided.slots["%v"].varying
+    assert not divided.slots["%u"].varying
+    assert [step.result for step in second.steps] == ["%wide", "%address", "%index"]
+
+
+def test_recomputing_stops_at_what_is_no_arithmetic():
+    function = model_of(ACROSS)
+    flow = uniformity.analyse(function, frozenset())
+    available = {parameter.name for parameter in function.parameters}
+    recompute = Recompute(function, flow.varying, available)
+    assert recompute.can("%address")
+    assert not recompute.can("%v")
+    assert recompute.leaves({"%index"}) == {"%u"}
+
+
+def test_a_long_chain_is_stored_unless_it_is_an_address():
+    steps = ["  %x0 = add i32 %threadIdx.x, 1"]
+    steps += [f"  %x{n} = mul i32 %x{n - 1}, {n + 3}" for n in range(1, 40)]
+    function = model_of(
+        "define i32 @kernel(i32 %threadIdx.x, ptr %data) {\nentry:\n"
+        + "\n".join(steps)
+        + "\n  %p = getelementptr i8, ptr %data, i32 %x39\n  store i8 0, ptr %p\n  ret i32 0\n}"
+    )
+    recompute = Recompute(
+        function, {"%threadIdx.x", "%p", *(f"%x{n}" for n in range(40))}, {"%threadIdx.x", "%data"}
+    )
+    assert recompute.can("%x5")
+    assert not recompute.can("%x39")
+    assert recompute.can("%p")
+
+
+@pytest.mark.parametrize("header", ["%same", "%own"])
+def test_every_block_is_in_a_piece(header):
+    function = cuts.cut(model_of(LOOPS), [header])
+    flow = uniformity.analyse(model_of(LOOPS), frozenset())
+    divided = pieces.divide(function, flow, frozenset())
+    assert {label for piece in divided.pieces for label in piece.labels} == set(function.blocks)
+    assert [piece.number for piece in divided.pieces] == list(range(len(divided.pieces)))
