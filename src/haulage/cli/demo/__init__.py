@@ -97,7 +97,8 @@ def _run_on(device: Device, chosen: argparse.Namespace) -> int:
     say.line(
         "whole way",
         f"{milliseconds:.1f} ms by the clock for {busy:.1f} ms of work in two streams "
-        f"(first pass, with compilation: {results.first_seconds:.2f} s)",
+        f"(fastest of {steps.PASSES} passes; before them one with compilation: "
+        f"{results.first_seconds:.2f} s)",
     )
     say.line("pictures", f"{before_after}")
     say.line("", f"{lanes}")

@@ -33,10 +33,10 @@ class Check:
         return bool(self.error <= self.tolerance)
 
     def __str__(self) -> str:
-        if self.passed and self.tolerance == 0:
-            return f"ok: exactly {self.against}'s"
         word, sign = ("ok", "<=") if self.passed else ("FAILED", "is not <=")
-        return f"{word}: {self.error:.1e} {sign} {self.tolerance:.0e} from {self.against}"
+        if self.passed and self.tolerance == 0:
+            return f"{word}: exact ({self.against})"
+        return f"{word}: {self.error:.0e} {sign} {self.tolerance:.0e} ({self.against})"
 
 
 def check_all(results: Results, differing: dict[str, int]) -> list[Check]:
@@ -55,7 +55,7 @@ def check_all(results: Results, differing: dict[str, int]) -> list[Check]:
         steps.PRODUCT: Check(steps.PRODUCT, float(product), PRODUCT_TOLERANCE, "NumPy"),
     }
     for step, count in differing.items():
-        found[step] = Check(step, float(count), 0, "the original")
+        found[step] = Check(step, float(count), 0, "read back")
     return [found[step] for step in steps.STEPS]
 
 

@@ -13,7 +13,8 @@ from haulage import cuda
 
 SIDE = 16
 RADIUS = 6
-PATCH = SIDE + 2 * RADIUS
+BLUR_PATCH = SIDE + 2 * RADIUS
+EDGE_PATCH = SIDE + 2
 TAPS = 2 * RADIUS + 1
 BINS = 256
 
@@ -26,8 +27,8 @@ def blur(photo, above, weights, blurred):
 
     `photo` (uint8) starts `above` rows higher than `blurred` (float32); `weights` has `TAPS`.
     """
-    patch = cuda.shared.array((PATCH, PATCH), np.float32)
-    across = cuda.shared.array((PATCH, SIDE), np.float32)
+    patch = cuda.shared.array((BLUR_PATCH, BLUR_PATCH), np.float32)
+    across = cuda.shared.array((BLUR_PATCH, SIDE), np.float32)
     column, row = cuda.grid(2)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
     colour = cuda.blockIdx.z
@@ -35,14 +36,14 @@ def blur(photo, above, weights, blurred):
     left = column - tx - RADIUS
 
     # A block has fewer threads than its patch has pixels: each thread brings several.
-    for y in range(ty, PATCH, SIDE):
-        for x in range(tx, PATCH, SIDE):
+    for y in range(ty, BLUR_PATCH, SIDE):
+        for x in range(tx, BLUR_PATCH, SIDE):
             from_row = min(max(top + y, 0), photo.shape[0] - 1)
             from_column = min(max(left + x, 0), photo.shape[1] - 1)
             patch[y, x] = photo[from_row, from_column, colour]
     cuda.syncthreads()
 
-    for y in range(ty, PATCH, SIDE):
+    for y in range(ty, BLUR_PATCH, SIDE):
         total = np.float32(0)
         for tap in range(TAPS):
             total += weights[tap] * patch[y, tx + tap]
@@ -72,14 +73,14 @@ def edges(blurred, above, strength):
 
     `blurred` (float32) starts `above` rows higher than `strength` (float32).
     """
-    patch = cuda.shared.array((SIDE + 2, SIDE + 2), np.float32)
+    patch = cuda.shared.array((EDGE_PATCH, EDGE_PATCH), np.float32)
     column, row = cuda.grid(2)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
     top = row - ty + above - 1
     left = column - tx - 1
 
-    for y in range(ty, SIDE + 2, SIDE):
-        for x in range(tx, SIDE + 2, SIDE):
+    for y in range(ty, EDGE_PATCH, SIDE):
+        for x in range(tx, EDGE_PATCH, SIDE):
             from_row = min(max(top + y, 0), blurred.shape[0] - 1)
             from_column = min(max(left + x, 0), blurred.shape[1] - 1)
             patch[y, x] = luminance(blurred, from_row, from_column)

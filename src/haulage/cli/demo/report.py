@@ -4,9 +4,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from haulage.cli.demo.checks import Check
 from haulage.cli.demo.steps import STEPS, Operation
@@ -80,8 +82,8 @@ class Report:
     def line(self, name: str, text: str) -> None:
         """One fact: its name, and what it is."""
         if self._terminal:
-            self._progress.console.print(f"[cyan]{name:<10}[/]", end="")
-            self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            told = Text.assemble((f"{name:<10} ", "cyan"), text)
+            self._progress.console.print(told, soft_wrap=True)
         else:
             print(f"{name:<10} {text}", flush=True)
 
@@ -94,7 +96,8 @@ class Report:
 
 
 def _rich_table(found: Sequence[Row]) -> Table:
-    table = Table(header_style="bold")
+    # Narrow enough for 80 columns.
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(HEADER):
         table.add_column(name, justify="right" if i in _NUMBERS else "left")
     for row in found:

@@ -14,6 +14,7 @@ from haulage.cli.demo import kernels
 from haulage.cli.demo.kernels import BINS, RADIUS, SIDE, TAPS
 
 STREAMS = 2
+PASSES = 3
 STRIPS = 4
 LOWEST_STRIP = 64
 MATRIX_SIDE = 512
@@ -160,15 +161,22 @@ class Journey:
         self._product = cuda.device_array((side, side), np.float32)
 
     def run(self) -> Results:
-        """Go the way twice: the first pass compiles the kernels, the second is the one timed."""
-        self.results.first_seconds = self._pass(Clock())
-        for array in (self.results.blurred, self.results.edges, self.results.product):
-            array.fill(np.nan)  # so that only the second pass's results can be right
-        self.results.bins.fill(-1)
-        clock = Clock()
-        self.results.seconds = self._pass(clock)
-        self.results.operations = clock.operations()
-        return self.results
+        """Go the way once, which compiles the kernels, and `PASSES` times more.
+
+        The operations and seconds are those of the fastest pass, the results of the last one.
+        """
+        out = self.results
+        out.first_seconds = self._pass(Clock())
+        out.seconds = float("inf")
+        for _ in range(PASSES):
+            for array in (out.blurred, out.edges, out.product):
+                array.fill(np.nan)  # so that no earlier pass's results can be taken for these
+            out.bins.fill(-1)
+            clock = Clock()
+            seconds = self._pass(clock)
+            if seconds < out.seconds:
+                out.seconds, out.operations = seconds, clock.operations()
+        return out
 
     def _pass(self, clock: Clock) -> float:
         """Hand everything to the streams, wait for it; returns the seconds from start to end."""
