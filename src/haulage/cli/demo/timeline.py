@@ -21,7 +21,7 @@ COLOURS = {
     steps.PRODUCT: "#f4d35e",
 }
 _BAR = 0.8
-_LABEL_SHARE = 0.0062  # of the axis, for each character that a bar has room for
+_LABEL_SHARE = 0.0072  # of the axis, for each character that a bar has room for
 
 
 def draw(operations: list[Operation], title: str, path: Path) -> None:
