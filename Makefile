@@ -12,7 +12,7 @@ help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*##/ { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ (PHOTO=... DEVICE=...)
-	$(strip $(BIN)/haulage demo $(if $(PHOTO),"$(PHOTO)") $(if $(DEVICE),--device "$(DEVICE)") $(if $(OUT),--out "$(OUT)"))
+	$(BIN)/haulage demo$(if $(PHOTO), "$(PHOTO)")$(if $(DEVICE), --device $(DEVICE))$(if $(OUT), --out "$(OUT)")
 
 test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
