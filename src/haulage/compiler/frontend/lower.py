@@ -50,6 +50,12 @@ def lower(
             result = device_function.compile_for(argument_types)
         except numba_errors.NumbaError as error:
             raise CompileError(f"kernel {name} for {_listed(argument_types)}: {error}") from error
+        except Exception as error:
+            # Numba's passes raise whatever they like where they meet what they do not know.
+            raise CompileError(
+                f"kernel {name} for {_listed(argument_types)}: Numba gave up with "
+                f"{type(error).__name__}: {error}"
+            ) from error
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
             raise CompileError(

@@ -1,0 +1,159 @@
+"""Random kernels, and a plain-Python interpretation of the same text.
+
+A program is a list of lines. As a kernel its exchanges wait at barriers; interpreted, each thread
+is a generator that yields there, and the threads of a block run in turn. Programs have no data
+races: between two barriers a thread writes only its own element of the shared array, or all read.
+"""
+
+import textwrap
+
+import numpy as np
+from hypothesis import strategies as st
+
+from haulage import cuda
+
+VARIABLES = ("a", "b", "c")
+
+_HEAD = """
+def program(x, out, totals):
+    room = cuda.shared.array({threads}, np.int64)
+    own = cuda.local.array(4, np.int64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+"""
+_PLAIN_HEAD = """
+def program(x, out, totals, room, own, t, i):
+"""
+_START = """\
+n = {threads}
+a, b, c, u, f = x[i], t, 1, 3, 1.0
+for slot in range(4):
+    own[slot] = slot * t
+"""
+_END = """\
+out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4] = a, b, c, u, f
+"""
+
+
+def kernel(lines, threads):
+    """The program as a kernel for blocks of `threads` threads."""
+    body = textwrap.indent(_START.format(threads=threads) + "\n".join(lines) + "\n" + _END, " " * 4)
+    names = {"cuda": cuda, "np": np}
+    exec(_HEAD.format(threads=threads) + body, names)
+    return cuda.jit(names["program"])
+
+
+def interpret(lines, threads, blocks, x):
+    """(out, totals) of the program run by Python."""
+    text = _START.format(threads=threads) + "\n".join(lines) + "\n" + _END + "yield\n"
+    text = text.replace("cuda.syncthreads()", "yield")
+    text = text.replace("cuda.atomic.add(totals, a % 3, 1)", "totals[a % 3] += 1")
+    names = {}
+    exec(_PLAIN_HEAD + textwrap.indent(text, " " * 4), names)
+    out, totals = np.zeros((threads * blocks, 5)), np.zeros(3, np.int64)
+    values = [int(value) for value in x]
+    for block in range(blocks):
+        room = [0] * threads
+        running = [
+            names["program"](values, out, totals, room, [0] * 4, t, block * threads + t)
+            for t in range(threads)
+        ]
+        while running:
+            running = [thread for thread in running if next(thread, StopIteration) is None]
+    return out, totals
+
+
+def _indented(lines):
+    return [" " * 4 + line for line in lines]
+
+
+variables = st.sampled_from(VARIABLES)
+operands = st.sampled_from((*VARIABLES, "u", "t", "7", "x[i]", "own[a % 4]", "own[2]"))
+comparisons = st.sampled_from(("<", "<=", "==", "!=", ">"))
+
+assignments = st.builds(
+    lambda name, left, operator, right: [f"{name} = ({left} {operator} {right}) % 997"],
+    variables,
+    operands,
+    st.sampled_from("+-*"),
+    operands,
+)
+plain = st.one_of(
+    assignments,
+    st.builds(lambda name: [f"own[b % 4] = {name}"], variables),
+    st.just(["own[1] = own[3] + 1"]),
+    st.just(["f = f * 0.5 + a"]),
+    st.just(["cuda.atomic.add(totals, a % 3, 1)"]),
+)
+exchanges = st.builds(
+    lambda source, target, shift: [
+        f"room[t] = {source}",
+        "cuda.syncthreads()",
+        f"{target} = room[(t + {shift}) % n]",
+        "cuda.syncthreads()",
+    ],
+    variables,
+    variables,
+    st.integers(0, 5),
+)
+# What all threads have in common stays so: it is made of nothing that differs.
+common = st.one_of(
+    st.builds(lambda step: [f"u = (u * 3 + {step}) % 7"], st.integers(0, 6)),
+    st.builds(
+        lambda name: [
+            f"room[t] = {name}",
+            "cuda.syncthreads()",
+            "u = room[n - 1] % 5",
+            "cuda.syncthreads()",
+        ],
+        variables,
+    ),
+)
+
+
+def _branch(condition, then, otherwise):
+    return [f"if {condition}:", *_indented(then), "else:", *_indented(otherwise)]
+
+
+def _loop(number, count, body, leave):
+    lines = [f"for k{number} in range({count}):", *_indented(body)]
+    if leave:
+        lines += _indented([f"if {leave}:", "    break"])
+    return lines
+
+
+varying_conditions = st.builds(lambda a, o, b: f"{a} {o} {b}", operands, comparisons, operands)
+uniform_conditions = st.builds(lambda o, b: f"u {o} {b}", comparisons, st.integers(0, 5))
+numbers = st.integers(0, 9)
+
+
+def _lines(statements, most):
+    return st.lists(statements, min_size=1, max_size=most).map(lambda parts: sum(parts, []))
+
+
+# Control flow in which threads go different ways holds no barrier.
+divergent = st.recursive(
+    plain,
+    lambda inner: st.one_of(
+        st.builds(_branch, varying_conditions, _lines(inner, 3), _lines(inner, 3)),
+        st.builds(
+            _loop,
+            numbers,
+            st.sampled_from(("4", "a % 5", "u")),
+            _lines(inner, 3),
+            st.one_of(st.none(), varying_conditions),
+        ),
+    ),
+    max_leaves=5,
+)
+together = st.recursive(
+    st.one_of(divergent, exchanges, common),
+    lambda inner: st.one_of(
+        st.builds(_branch, uniform_conditions, _lines(inner, 3), _lines(inner, 3)),
+        st.builds(
+            _loop, numbers, st.sampled_from(("3", "u", "2 + u")), _lines(inner, 3), st.none()
+        ),
+    ),
+    max_leaves=7,
+)
+programs = _lines(together, 5)

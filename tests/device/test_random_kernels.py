@@ -1,0 +1,42 @@
+"""Random kernels give what plain Python gives, in both ways of the CPU device."""
+
+import os
+
+import numpy as np
+import random_kernels
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haulage import cuda
+
+# `HAULAGE_RANDOM_KERNELS=1000 pytest tests/device/test_random_kernels.py` tries more of them.
+EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "25"))
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize="HAULAGE_RANDOM_KERNELS" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    lines=random_kernels.programs,
+    threads=st.sampled_from((1, 2, 7, 32, 33)),
+    blocks=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_random_kernels_agree_with_python(device, lines, threads, blocks, seed):
+    x = np.random.default_rng(seed).integers(0, 50, threads * blocks)
+    expected_out, expected_totals = random_kernels.interpret(lines, threads, blocks, x)
+    for way in ("cut", "coroutines"):
+        os.environ["HAULAGE_CPU_THREADS"] = way
+        try:
+            out = cuda.to_device(np.full((threads * blocks, 5), -1.0))
+            totals = cuda.to_device(np.zeros(3, np.int64))
+            kernel = random_kernels.kernel(lines, threads)
+            kernel[blocks, threads](cuda.to_device(x), out, totals)
+            text = "\n".join(lines)
+            np.testing.assert_allclose(out.copy_to_host(), expected_out, rtol=1e-9, err_msg=text)
+            np.testing.assert_array_equal(totals.copy_to_host(), expected_totals, err_msg=text)
+        finally:
+            del os.environ["HAULAGE_CPU_THREADS"]
