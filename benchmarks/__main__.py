@@ -1,6 +1,7 @@
 """Run the cases by turns with NumPy and print medians: `python -m benchmarks --help`."""
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -55,6 +56,9 @@ def main() -> int:
         haulage.use(chosen.device)
     device = haulage.cuda.get_current_device()
     print(f"{device}: {device.name}; numpy {np.__version__}; medians of {chosen.rounds} rounds")
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.5:
+        # BLAS threads that spin for a core taken by others are slower by a factor of ten.
+        print(f"note: other work was running (load {os.getloadavg()[0]:.1f}); do not compare")
     print(_LINE.format("case", "ms", "NumPy's ms", "ratio", "checked"))
     all_right = True
     for make in CASES:
