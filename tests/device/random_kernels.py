@@ -5,6 +5,7 @@ is a generator that yields there, and the threads of a block run in turn. Progra
 races: between two barriers a thread writes only its own element of the shared array, or all read.
 """
 
+import itertools
 import textwrap
 
 import numpy as np
@@ -128,7 +129,9 @@ numbers = st.integers(0, 9)
 
 
 def _lines(statements, most):
-    return st.lists(statements, min_size=1, max_size=most).map(lambda parts: sum(parts, []))
+    return st.lists(statements, min_size=1, max_size=most).map(
+        lambda parts: list(itertools.chain.from_iterable(parts))
+    )
 
 
 # Control flow in which threads go different ways holds no barrier.

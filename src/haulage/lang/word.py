@@ -1,7 +1,7 @@
 """The kinds of thing a kernel can name: words to call, namespaces of words, index registers."""
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 Build = Callable[..., Any]
 
@@ -19,7 +19,7 @@ class Word:
         self.__doc__ = build.__doc__
         self.build = build
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"{self.__name__}() means something only inside a kernel")
 
     def __repr__(self) -> str:
@@ -38,7 +38,7 @@ class Namespace:
         self.__name__ = name
         self.__dict__.update(members)
 
-    def __getattr__(self, attribute: str) -> NoReturn:
+    def __getattr__(self, attribute: str) -> Any:
         raise AttributeError(f"{self.__dict__['__name__']} has no {attribute!r}")
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class Register3:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __getattr__(self, attribute: str) -> NoReturn:
+    def __getattr__(self, attribute: str) -> Any:
         if attribute in ("x", "y", "z"):
             raise RuntimeError(f"{self.name}.{attribute} means something only inside a kernel")
         raise AttributeError(f"{self.name} has no {attribute!r}; it has x, y and z")
