@@ -23,8 +23,8 @@ def constant_dims(shape: Any, word: str) -> tuple[int, ...]:
     sizes = shape.types if isinstance(shape, types.BaseTuple) else (shape,)
     if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
         raise TypingError(
-            f"{word}: the shape must be made of constants; got {shape}; give what is worked out a name "
-            "outside the kernel"
+            f"{word}: the shape must be made of constants; got {shape}; work sizes out outside the "
+            "kernel and use them by name"
         )
     dims = tuple(int(size.literal_value) for size in sizes)
     if any(size < 0 for size in dims):

@@ -4,7 +4,7 @@ Pictures are (rows, columns, 3) or (rows, columns). Blocks are `SIDE` x `SIDE` t
 pixel, and each block brings its pixels and their neighbours into shared memory first.
 """
 
-# mypy: disable-error-code="no-untyped-def, var-annotated"
+# mypy: disable-error-code="no-untyped-def"
 import math
 
 import numpy as np
