@@ -30,6 +30,8 @@ from haulage.lang.atomic import atomic
 from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
 from haulage.lang.memory import local, shared
 from haulage.lang.sync import syncthreads, threadfence, threadfence_block, threadfence_system
+from haulage.lib.reduce import Reduce
+from haulage.lib.reduce import Reduce as reduce
 
 __all__ = [
     "DeviceNDArray",
@@ -66,4 +68,6 @@ __all__ = [
     "threadfence_block",
     "threadfence_system",
     "atomic",
+    "Reduce",
+    "reduce",
 ]

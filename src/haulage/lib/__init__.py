@@ -1,0 +1,1 @@
+"""What programs would otherwise write as kernels themselves, written in the kernel language."""
