@@ -5,6 +5,7 @@ needed. The order is the order of preference.
 """
 
 import importlib
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -19,61 +20,50 @@ from haulage.runtime import device
 class Platform:
     """One kind of device.
 
-    `backend` and `target` name a class and a function that makes targets, as 'module:name'. Where
-    they are None this version of Haulage cannot run that kind of device, and `missing` says so.
+    `looks`, `backend` and `target` name a function that looks for the driver, the driver's class
+    and a function that makes targets, as 'module:name'. Where the latter two are None, this
+    version of Haulage can look for such a device but not run on it.
     """
 
     name: str
     maker: str
-    backend: str | None
-    target: str | None
-    missing: str = ""
+    looks: str
+    backend: str | None = None
+    target: str | None = None
 
     def probe(self) -> Probe:
         """Look for the driver; says what was looked for and what came back. Never raises."""
-        if self.backend is None:
-            return Probe(False, (f"a back end for {self.maker}",), self.missing)
-        return _imported(self.backend).probe()
+        return _imported(self.looks)()
 
     def new_backend(self) -> Backend:
         """The driver, ready for calls."""
-        if self.backend is None:
-            raise Unsupported(self.missing)
-        return _imported(self.backend)()
+        return _imported(self._named(self.backend))()
 
     def target_maker(self) -> Callable[..., Any]:
         """The function that makes this platform's `Target`."""
-        if self.target is None:
-            raise Unsupported(self.missing)
-        return _imported(self.target)
+        return _imported(self._named(self.target))
+
+    def _named(self, name: str | None) -> str:
+        if name is None:
+            raise Unsupported(f"this version of Haulage cannot run on {self.maker}")
+        return name
 
 
 @cache
 def _imported(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    module, _, attributes = name.partition(":")
+    return operator.attrgetter(attributes)(importlib.import_module(module))
 
 
 PLATFORMS: dict[str, Platform] = {
     platform.name: platform
     for platform in (
-        Platform(
-            "nvidia",
-            "NVIDIA GPUs",
-            None,
-            None,
-            "this version of Haulage has no back end for NVIDIA GPUs yet",
-        ),
-        Platform(
-            "amd",
-            "AMD GPUs",
-            None,
-            None,
-            "this version of Haulage has no back end for AMD GPUs yet",
-        ),
+        Platform("nvidia", "NVIDIA GPUs", "haulage.backends.nvidia:probe"),
+        Platform("amd", "AMD GPUs", "haulage.backends.amd:probe"),
         Platform(
             "cpu",
             "this computer's processor",
+            "haulage.backends.cpu:CPUBackend.probe",
             "haulage.backends.cpu:CPUBackend",
             "haulage.targets.cpu:host",
         ),
@@ -81,4 +71,10 @@ PLATFORMS: dict[str, Platform] = {
 }
 
 for _platform in PLATFORMS.values():
-    device.register(device.Driver(_platform.name, _platform.probe, _platform.new_backend))
+    device.register(
+        device.Driver(
+            _platform.name,
+            _platform.probe,
+            _platform.new_backend if _platform.backend else None,
+        )
+    )

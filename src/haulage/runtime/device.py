@@ -16,11 +16,11 @@ from haulage.runtime.stream import Stream
 
 @dataclass(frozen=True)
 class Driver:
-    """A kind of device: how to look for its driver and how to get its `Backend`."""
+    """A kind of device: how to look for its driver, and how to get its `Backend` if it has one."""
 
     kind: str
     probe: Callable[[], Probe]
-    backend: Callable[[], Backend]
+    backend: Callable[[], Backend] | None
 
 
 class Device:
@@ -128,7 +128,7 @@ def devices_of(kind: str) -> tuple[Device, ...]:
 
 
 def _look_for(driver: Driver) -> tuple[Device, ...]:
-    if not driver.probe().available:
+    if driver.backend is None or not driver.probe().available:
         return ()
     backend = driver.backend()
     return tuple(Device(driver.kind, backend, number) for number in range(backend.count()))

@@ -1,0 +1,55 @@
+"""Looking for the library of a driver: which names, in which places, and what came back."""
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Search:
+    """What looking for a library gave: the library or None, and for each attempt what came back.
+
+    `attempts` are (name or path, answer); the answer of the last one is "loaded" if it was found.
+    """
+
+    library: ctypes.CDLL | None
+    attempts: tuple[tuple[str, str], ...]
+
+    @property
+    def looked_for(self) -> tuple[str, ...]:
+        """Every name and path that was tried, in order."""
+        return tuple(name for name, _ in self.attempts)
+
+
+def search(names: Sequence[str], folders: Sequence[str | None] = ()) -> Search:
+    """Load the first library of `names` that is there; never raises.
+
+    Each name is first left to the system's loader, then looked for in `folders` (None: a variable
+    that is not set; passed over). A file that is not there is not tried.
+    """
+    attempts: list[tuple[str, str]] = []
+    places = [*names]
+    places += [str(Path(folder) / name) for folder in folders if folder for name in names]
+    for place in places:
+        if os.sep in place and not Path(place).exists():
+            attempts.append((place, "no such file"))
+            continue
+        try:
+            library = ctypes.CDLL(place)
+        except OSError as error:
+            attempts.append((place, str(error)))
+            continue
+        attempts.append((place, "loaded"))
+        return Search(library, tuple(attempts))
+    return Search(None, tuple(attempts))
+
+
+def failures(found: Search) -> str:
+    """What came back for the names that were not loaded, in one line, each answer once."""
+    answers: dict[str, None] = {}
+    for name, answer in found.attempts:
+        if answer != "loaded":
+            answers[answer.removeprefix(f"{name}: ")] = None
+    return "; ".join(answers)

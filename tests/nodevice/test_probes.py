@@ -1,0 +1,85 @@
+"""Looking for the drivers of GPUs: what was tried, and what came back."""
+
+import ctypes
+
+import pytest
+
+from haulage import platforms
+from haulage.backends import amd, libraries, nvidia
+
+
+def test_a_library_that_is_not_there_is_told_with_every_place_that_was_tried(tmp_path):
+    found = libraries.search(("libnothing_at_all.so.9",), [None, str(tmp_path)])
+    assert found.library is None
+    assert found.looked_for == (
+        "libnothing_at_all.so.9",
+        str(tmp_path / "libnothing_at_all.so.9"),
+    )
+    assert "libnothing_at_all" not in libraries.failures(found)
+    assert "no such file" in libraries.failures(found)
+
+
+def test_a_file_that_is_no_library_is_told(tmp_path):
+    (tmp_path / "libbroken.so").write_bytes(b"not a library")
+    found = libraries.search(("libbroken.so",), [str(tmp_path)])
+    assert found.library is None
+    assert found.attempts[-1][0] == str(tmp_path / "libbroken.so")
+    assert found.attempts[-1][1] not in ("loaded", "no such file")
+
+
+class Driver:
+    """Stands for a loaded driver: each function answers with a status, writes figures."""
+
+    def __init__(self, status, **figures):
+        self._status = status
+        self._figures = figures
+
+    def __getattr__(self, name):
+        def function(argument):
+            if name in self._figures:
+                argument._obj.value = self._figures[name]
+            return self._status
+
+        return function
+
+
+@pytest.mark.parametrize(
+    ("module", "figures", "words"),
+    [
+        (
+            nvidia,
+            {"cuDriverGetVersion": 12040, "cuDeviceGetCount": 2},
+            ["CUDA 12.4", "2 device(s)"],
+        ),
+        (
+            amd,
+            {"hipRuntimeGetVersion": 60342, "hipGetDeviceCount": 1},
+            ["60342", "1 device(s)"],
+        ),
+    ],
+)
+def test_a_driver_that_is_there_is_asked(monkeypatch, module, figures, words):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(0, **figures))
+    probe = module.probe()
+    assert not probe.available
+    assert all(word in probe.answer for word in words)
+    assert "cannot run" in probe.answer
+
+
+@pytest.mark.parametrize("module", [nvidia, amd])
+def test_a_driver_that_does_not_start_gives_its_status(monkeypatch, module):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(100))
+    assert "answered 100" in module.probe().answer
+
+
+@pytest.mark.parametrize("module", [nvidia, amd])
+def test_another_library_of_the_same_name_is_told(monkeypatch, module):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert "not the" in module.probe().answer
+
+
+@pytest.mark.parametrize(("kind", "library"), [("nvidia", "libcuda"), ("amd", "libamdhip64")])
+def test_each_platform_names_the_library_it_looked_for(kind, library):
+    probe = platforms.PLATFORMS[kind].probe()
+    assert any(library in name for name in probe.looked_for)
+    assert probe.answer
