@@ -3,19 +3,30 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Both ends of the range in pyproject.toml.
+NUMBAS := 0.66 0.68
 SOURCES := src tests scripts examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test test-numba check format bench clean
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*##/ { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ (PHOTO=... DEVICE=...)
 	$(BIN)/haulage demo$(if $(PHOTO), "$(PHOTO)")$(if $(DEVICE), --device $(DEVICE))$(if $(OUT), --out "$(OUT)")
 
 test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-numba:  ## The tests with the oldest and the newest Numba that pyproject.toml allows
+	@for version in $(NUMBAS); do \
+	  echo "== Numba $$version"; \
+	  $(PYTHON) -m venv $(VENV)-numba-$$version && \
+	  $(VENV)-numba-$$version/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -e '.[demo,dev]' "numba==$$version.*" && \
+	  $(VENV)-numba-$$version/bin/python -m pytest $(ARGS) || exit 1; \
+	done
 
 check: $(READY)  ## Format, lint, types, and the order of imports
 	$(BIN)/ruff format --check $(SOURCES)
@@ -31,7 +42,7 @@ bench: $(READY)  ## The first benchmarks, NumPy alongside (ARGS=... goes to the 
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:  ## Remove the environment and everything that tools left behind
-	rm -rf $(VENV) haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-numba-* haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The stamp depends on pyproject.toml: a changed dependency brings the environment up to date.
 $(READY): pyproject.toml
