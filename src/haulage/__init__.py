@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "cuda", "roc", "memory", "use", "devices", "compile"]
+__all__ = [
+    "__version__",
+    "cuda",
+    "roc",
+    "memory",
+    "use",
+    "devices",
+    "compile",
+    "install",
+    "uninstall",
+]
 
 if TYPE_CHECKING:
     from haulage import cuda, roc
+    from haulage.install import install, uninstall
     from haulage.kernel import compile
     from haulage.runtime import memory
     from haulage.runtime.device import devices, use
@@ -25,6 +36,8 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "use": ("haulage.runtime.device", "use"),
     "devices": ("haulage.runtime.device", "devices"),
     "compile": ("haulage.kernel", "compile"),
+    "install": ("haulage.install", None),
+    "uninstall": ("haulage.install", "uninstall"),
 }
 
 

@@ -1,0 +1,260 @@
+"""The import hook. Each program runs in a process of its own, as it changes what is imported."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run(program):
+    """Run a program, which checks by itself; what it printed is returned."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_installing_imports_neither_numba_nor_a_vocabulary():
+    run("""
+        import sys
+        import haulage
+        haulage.install()
+        haulage.uninstall()
+        haulage.install()
+        assert not {"numba", "llvmlite", "numpy", "haulage.cuda"} & set(sys.modules)
+    """)
+
+
+@pytest.mark.parametrize("numba_first", [True, False])
+@pytest.mark.parametrize(
+    "statement",
+    ["from numba import cuda", "import numba.cuda; cuda = numba.cuda", "import numba.cuda as cuda"],
+)
+def test_each_form_of_import_gives_haulage(numba_first, statement):
+    run(f"""
+        import sys
+        if {numba_first}:
+            import numba
+        import haulage
+        haulage.install()
+        {statement}
+        import haulage.cuda
+        assert cuda is haulage.cuda is sys.modules["numba.cuda"]
+        assert cuda.__name__ == cuda.__spec__.name == "haulage.cuda"
+        assert cuda.__spec__.loader is cuda.__loader__
+        from numba.cuda import jit
+        assert jit is haulage.cuda.jit
+        from numba import roc
+        assert roc is haulage.roc
+    """)
+
+
+def test_the_attribute_is_there_where_numba_was_imported_before():
+    run("""
+        import numba
+        assert not hasattr(numba, "cuda") and not hasattr(numba, "roc")
+        import haulage
+        haulage.install()
+        assert numba.cuda is haulage.cuda
+        assert numba.roc is haulage.roc
+    """)
+
+
+def test_a_numba_cuda_program_runs_unchanged():
+    out = run("""
+        import haulage
+        haulage.install()
+        haulage.use("cpu")
+
+        import math
+        import numpy as np
+        from numba import cuda, float32
+
+        @cuda.jit("void(float32[:], float32[:])")
+        def roots(x, out):
+            i = cuda.grid(1)
+            room = cuda.shared.array(32, float32)
+            if i < x.size:
+                room[cuda.threadIdx.x] = x[i]
+                out[i] = math.sqrt(room[cuda.threadIdx.x])
+
+        x = cuda.to_device(np.arange(100, dtype=np.float32) ** 2)
+        out = cuda.device_array_like(x)
+        roots[4, 32](x, out)
+        print(out.copy_to_host().sum())
+    """)
+    assert out == "4950.0\n"
+
+
+def test_a_submodule_is_one_module_under_both_names():
+    run("""
+        import haulage
+        haulage.install()
+        from numba.roc.arguments import to_device
+        import numba.roc.arguments
+        import haulage.roc.arguments as own
+        assert numba.roc.arguments is own
+        assert to_device is own.to_device
+        assert own.__spec__.name == "haulage.roc.arguments"
+    """)
+
+
+def test_what_has_no_counterpart_is_named():
+    run("""
+        import importlib
+        import haulage
+        haulage.install()
+
+        def message(statement):
+            try:
+                exec(statement)
+            except ImportError as error:
+                return str(error)
+
+        # Numba has this one, which must not come from there.
+        text = message("import numba.cuda.compiler")
+        assert "'numba.cuda.compiler'" in text and "has no haulage.cuda.compiler" in text, text
+        assert "haulage.uninstall()" in text
+        text = message("from numba.cuda.cudadrv.driver import driver")
+        assert "'numba.cuda.cudadrv'" in text and "has no haulage.cuda.cudadrv" in text, text
+        text = message("from numba.cuda import nothing")
+        assert "'nothing' from 'haulage.cuda'" in text, text
+        # Everything else is not ours.
+        assert message("import numba.cudax") == "No module named 'numba.cudax'"
+        from numba import njit, types
+    """)
+
+
+def test_numba_cuda_imported_before_is_replaced_with_a_warning_that_says_who_holds_it():
+    run("""
+        import sys, types, warnings
+        from numba.cuda import jit
+        import numba.cuda.compiler
+        theirs = numba.cuda
+        for name in ("user", "bystander"):
+            sys.modules[name] = types.ModuleType(name)
+        sys.modules["user"].compiler = numba.cuda.compiler
+        import haulage
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            haulage.install()
+        (warning,) = caught
+        assert warning.category is RuntimeWarning and warning.filename == "<string>"
+        text = str(warning.message)
+        assert "but __main__, user holds names of Numba's own" in text, text
+
+        assert numba.cuda is haulage.cuda
+        from numba import cuda
+        assert cuda is haulage.cuda
+        assert "numba.cuda.compiler" not in sys.modules
+        # What was held works on.
+        assert jit is theirs.jit
+
+        haulage.install()
+        haulage.uninstall()
+        from numba import cuda
+        import numba.cuda.compiler
+        assert cuda is numba.cuda is theirs
+        assert numba.cuda.compiler is sys.modules["user"].compiler
+    """)
+
+
+def test_numba_cuda_imported_before_is_replaced_silently_where_nobody_holds_it():
+    run("""
+        import importlib, sys
+        importlib.import_module("numba.cuda")
+        # What an import that failed half-way leaves.
+        del sys.modules["numba.cuda"]
+        import haulage
+        haulage.install()
+        from numba import cuda
+        assert cuda is haulage.cuda
+        assert not [name for name in sys.modules if name.startswith("numba.cuda.")]
+    """)
+
+
+def test_uninstalling_gives_numba_back_and_keeps_haulage():
+    run("""
+        import sys
+        import haulage
+        finders = list(sys.meta_path)
+        haulage.uninstall()
+        haulage.install()
+        haulage.install()
+        from numba import cuda as before
+        assert before is haulage.cuda
+        haulage.uninstall()
+        assert sys.meta_path == finders
+        haulage.uninstall()
+        import numba
+        assert not hasattr(numba, "cuda") and "numba.cuda" not in sys.modules
+        from numba import cuda
+        import haulage.cuda
+        assert cuda is not before and cuda.__name__ == "numba.cuda"
+        assert haulage.cuda is before
+        try:
+            import numba.roc
+        except ModuleNotFoundError as error:
+            assert str(error) == "No module named 'numba.roc'"
+        else:
+            raise AssertionError("numba.roc is still there")
+    """)
+
+
+def test_it_goes_first_beside_another_finder_of_numba_cuda():
+    run("""
+        import sys
+        from importlib.abc import Loader, MetaPathFinder
+        from importlib.machinery import ModuleSpec
+
+        class Theirs(MetaPathFinder, Loader):
+            def find_spec(self, name, path, target=None):
+                if "numba.cuda" in name:
+                    return ModuleSpec(name, self, is_package=True)
+
+            def exec_module(self, module):
+                module.theirs = True
+
+        import haulage
+        sys.meta_path.insert(0, Theirs())
+        haulage.install()
+        from numba import cuda
+        assert cuda is haulage.cuda
+
+        haulage.uninstall()
+        from numba import cuda
+        assert cuda.theirs
+
+        # It goes first again where the other one came later.
+        import warnings
+        warnings.simplefilter("ignore")
+        haulage.install()
+        sys.meta_path.insert(0, Theirs())
+        haulage.install()
+        del sys.modules["numba.cuda"]
+        import numba.cuda
+        assert numba.cuda is haulage.cuda
+        assert len([f for f in sys.meta_path if type(f).__module__ == "haulage.install"]) == 1
+    """)
+
+
+@pytest.mark.parametrize(
+    "first", ["import haulage.install", "haulage.uninstall", "from haulage.install import install"]
+)
+def test_install_can_be_called_whatever_was_imported_first(first):
+    run(f"""
+        import haulage
+        {first}
+        haulage.install()
+        from haulage import install
+        install()
+        import numba.cuda
+        assert numba.cuda is haulage.cuda
+    """)
