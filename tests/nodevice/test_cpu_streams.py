@@ -265,6 +265,9 @@ class Reluctant:
     def close(self):
         return []
 
+    def join(self):
+        pass
+
     def renew(self):
         pass
 

@@ -235,7 +235,9 @@ def _look_after(backend: CPUBackend) -> None:
 def _watch_process() -> None:
     atexit.register(_close)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_renew)
+        os.register_at_fork(
+            before=loader.hold, after_in_parent=loader.release, after_in_child=_renew
+        )
 
 
 def _close() -> None:
@@ -245,8 +247,8 @@ def _close() -> None:
 
 
 def _renew() -> None:
+    loader.release()
     _pool.renew()
-    loader.renew_jit_lock()
     for backend in list(_backends):
         backend._memory.renew_lock()
         backend._streams.renew()

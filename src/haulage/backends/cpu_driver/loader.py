@@ -78,10 +78,14 @@ _jit_lock = threading.RLock()
 _library_numbers = itertools.count(1)
 
 
-def renew_jit_lock() -> None:
-    """After a fork, in the child: the lock may have been held by a thread that is gone."""
-    global _jit_lock
-    _jit_lock = threading.RLock()
+def hold() -> None:
+    """Before a fork: let no other thread link, as the child would find LLVM locked for ever."""
+    _jit_lock.acquire()
+
+
+def release() -> None:
+    """After a fork, in parent and child: linking may go on."""
+    _jit_lock.release()
 
 
 def link(

@@ -27,6 +27,10 @@ _PTHREAD_ROOM = 128
 # Workers run code whose blocks keep slots and shared memory on the stack.
 STACK_BYTES = 16 << 20
 
+# A chunk has at most FINE blocks unless that made more than MOST_CHUNKS of them: a chunk costs
+# about 0.1 microseconds, and Ctrl-C waits for one.
+FINE, MOST_CHUNKS = 16, 1024
+
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -44,6 +48,8 @@ def pool_ir(machine: str, system: str) -> str:
         spins=SPINS,
         budget=BUDGET_NS,
         stack=STACK_BYTES,
+        fine=FINE,
+        most=MOST_CHUNKS,
         monotonic=6 if system == "Darwin" else 1,  # CLOCK_MONOTONIC
     )
 
@@ -269,7 +275,11 @@ divide:
   %up = add i64 %blocks, %target
   %up1 = sub i64 %up, 1
   %share = udiv i64 %up1, %target
-  %size = call i64 @llvm.umax.i64(i64 %share, i64 1)
+  %fine = call i64 @llvm.umin.i64(i64 %share, i64 {fine})
+  %up2 = add i64 %blocks, {most}
+  %up3 = sub i64 %up2, 1
+  %coarse = udiv i64 %up3, {most}
+  %size = call i64 @llvm.umax.i64(i64 %fine, i64 %coarse)
   %full = add i64 %blocks, %size
   %full1 = sub i64 %full, 1
   %chunks = udiv i64 %full1, %size

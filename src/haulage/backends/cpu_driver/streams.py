@@ -67,13 +67,16 @@ class Event:
 
 
 class Executor(Protocol):
-    """Runs the tasks in `Streams.ready`; all methods are called with `Streams.lock` held."""
+    """Runs the tasks in `Streams.ready`; its methods are called with `Streams.lock` held."""
 
     def wake(self) -> None:
         """There are ready tasks: see to it that they are run, by `Streams.perform`."""
 
     def close(self) -> list[Task]:
         """Begin nothing any more; returns the tasks that are running."""
+
+    def join(self) -> None:
+        """After `close`, the lock not held: wait for the threads that can be waited for."""
 
     def renew(self) -> None:
         """After a fork, in the child: the threads are gone and the lock is another."""
@@ -355,6 +358,7 @@ class Streams:
             if self._at_once is not None:
                 running.append(self._at_once)
         self.wait(task for task in running if not task.callback)
+        self._executor.join()
 
     def renew(self) -> None:
         """After a fork, in the child: no queued work, no threads; handles stay good."""
