@@ -1,5 +1,8 @@
 """Events: marks in streams that can be waited for and timed."""
 
+import sys
+from collections.abc import Callable
+
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
 from haulage.runtime.device import Device
@@ -67,8 +70,9 @@ class Event:
     def __repr__(self) -> str:
         return f"<Event {self.handle:#x} on {self.device}>"
 
-    def __del__(self) -> None:
-        if getattr(self, "handle", 0):
+    # Bound here, as module names may be gone by the time that the interpreter ends.
+    def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "handle", 0) and not at_end():
             finalize.give_back_handle(self.device.backend.event_destroy, self.handle)
 
 

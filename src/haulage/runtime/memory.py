@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -79,8 +80,9 @@ class Block:
         state = ", closed" if self.closed else ""
         return f"<Block of {self.nbytes} bytes, {self.kind} memory on {self.device}{state}>"
 
-    def __del__(self) -> None:
-        if not getattr(self, "closed", True):
+    # Bound here, as module names may be gone by the time that the interpreter ends.
+    def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not getattr(self, "closed", True) and not at_end():
             self._give_back()
 
     def _give_back(self) -> None:

@@ -1,6 +1,7 @@
 """Streams: queues of work of one device that run in order."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -75,9 +76,10 @@ class Stream:
         which = f"Stream {self.handle:#x}" if self.handle else "Default stream"
         return f"<{which} on {self.device}>"
 
-    def __del__(self) -> None:
+    # Bound here, as module names may be gone by the time that the interpreter ends.
+    def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         # `handle` is not there when `__init__` did not get that far.
-        if getattr(self, "handle", 0):
+        if getattr(self, "handle", 0) and not at_end():
             finalize.give_back_handle(self.device.backend.stream_destroy, self.handle)
 
 
