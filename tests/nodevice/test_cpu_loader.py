@@ -77,7 +77,7 @@ def test_a_symbol_that_nobody_has_is_named_at_the_load():
 
 @pytest.mark.parametrize("cut", [70, 300, -64, -8])
 def test_damaged_objects_are_refused(cut):
-    with pytest.raises(DeviceError, match="damaged|did not take"):
+    with pytest.raises(DeviceError, match=r"damaged|did not take"):
         Loader().load(adds(1)[:cut])
 
 

@@ -145,7 +145,8 @@ print((counters.counts == 3).all())
 def test_a_fork_while_streams_and_the_pool_work():
     script = """
 spin, count = load("spin"), load("count")
-slow, stream, event = Counters(400, turns=2_000_000), backend.stream_create(), backend.event_create()
+slow = Counters(400, turns=2_000_000)
+stream, event = backend.stream_create(), backend.event_create()
 launch(spin, 400, slow, stream)
 backend.event_record(event, stream)
 launch(spin, 400, slow, stream)

@@ -29,7 +29,7 @@ STACK_BYTES = 16 << 20
 
 # A chunk has at most FINE blocks unless that made more than MOST_CHUNKS of them: a chunk costs
 # about 0.1 microseconds, and Ctrl-C waits for one.
-FINE, MOST_CHUNKS = 16, 1024
+FINE, MOST_CHUNKS = 64, 512
 
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
