@@ -256,6 +256,8 @@ def test_the_collector_may_find_a_stream_and_its_memory_in_one_cycle(device):
     cycle.append(cycle)
     del stream, there, cycle
     gc.collect()
+    # The copy may not have run yet; its memory waits for it.
+    cuda.synchronize()
     assert in_use(device) == before
     with pytest.raises(DeviceError):
         device.backend.stream_query(handle)
