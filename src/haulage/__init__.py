@@ -17,6 +17,7 @@ __all__ = [
     "use",
     "devices",
     "compile",
+    "SmartArray",
     "install",
     "uninstall",
 ]
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from haulage.kernel import compile
     from haulage.runtime import memory
     from haulage.runtime.device import devices, use
+    from haulage.smart import SmartArray
 
 # Name -> (module, attribute or None for the module itself), imported when first asked for.
 _LAZY: dict[str, tuple[str, str | None]] = {
@@ -36,6 +38,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "use": ("haulage.runtime.device", "use"),
     "devices": ("haulage.runtime.device", "devices"),
     "compile": ("haulage.kernel", "compile"),
+    "SmartArray": ("haulage.smart", "SmartArray"),
     "install": ("haulage.install", None),
     "uninstall": ("haulage.install", "uninstall"),
 }

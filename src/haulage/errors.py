@@ -8,6 +8,7 @@
     ├── DeviceMismatch (ValueError)         one call was given things of two devices
     ├── LaunchError (ValueError)            a kernel was configured or called wrongly
     ├── CompileError (TypeError)            a kernel could not be compiled
+    ├── CoherenceError (RuntimeError)       an array was changed in two places at once
     └── KernelError (RuntimeError)          a thread of a running kernel failed
         └── BarrierError                    a barrier that some threads of a block never reach
 
@@ -45,6 +46,10 @@ class LaunchError(HaulageError, ValueError):
 
 class CompileError(HaulageError, TypeError):
     """A kernel could not be compiled; the message names the kernel and the line."""
+
+
+class CoherenceError(HaulageError, RuntimeError):
+    """An array was changed in two places at once; the message names both."""
 
 
 class KernelError(HaulageError, RuntimeError):

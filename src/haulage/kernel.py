@@ -18,6 +18,8 @@ from haulage.runtime.launch import (
     check_limits,
     device_of_arguments,
     normalise_dims,
+    place_arguments,
+    release_arguments,
     use_memory,
 )
 from haulage.runtime.stream import Stream, resolve
@@ -205,7 +207,7 @@ class Kernel:
                 f"kernel {self.__qualname__} takes {self._parameters} arguments, got {len(args)}"
             )
         stream = configuration.stream
-        place = device_of_arguments(args, self.__qualname__)
+        place, movable = device_of_arguments(args, self.__qualname__)
         if isinstance(stream, Stream):
             if place is not None and stream.device is not place:
                 raise DeviceMismatch(
@@ -216,11 +218,19 @@ class Kernel:
             place = device.current_device()
         stream = resolve(stream, place)
         check_limits(configuration, place.properties, self.__qualname__)
+        releases: list[Callable[[], None]] = []
+        if movable:
+            args = place_arguments(args, stream, f"kernel {self.__qualname__}", releases)
         overload = self._overload_for(place, args)
         packed = overload.packer.pack(args)
         loaded = self._loaded(overload, place, configuration.block)
         on_host = use_memory(args, stream)
-        loaded.start(configuration, stream, packed)
+        try:
+            loaded.start(configuration, stream, packed)
+        finally:
+            # Also when it failed or was interrupted: a part of it may have run.
+            if releases:
+                release_arguments(releases)
         if on_host and stream.handle:
             # A host array is used in place, and is its owner's again when the call returns.
             stream.synchronize()

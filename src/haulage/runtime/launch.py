@@ -1,12 +1,13 @@
 """Compiled code on a device, and starting it there."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from haulage.backends.base import Properties
-from haulage.errors import DeviceMismatch, LaunchError
+from haulage.errors import CoherenceError, DeviceMismatch, LaunchError
 from haulage.runtime import faults
 from haulage.runtime.array import DeviceNDArray
 from haulage.runtime.device import Device
@@ -110,13 +111,15 @@ class Loaded:
         )
 
 
-def device_of_arguments(values: tuple[Any, ...], name: str) -> Device | None:
-    """The device that the device arrays among `values` are on; None if there are none.
+def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | None, bool]:
+    """The device that the device arrays among `values` are on, None if there are none; and whether
+    there are arguments that can go to any device (see `place_arguments`).
 
     Raises:
         DeviceMismatch: they are on two devices.
     """
     found: Device | None = None
+    movable = False
     for value in values:
         if isinstance(value, DeviceNDArray):
             if found is None:
@@ -126,12 +129,48 @@ def device_of_arguments(values: tuple[Any, ...], name: str) -> Device | None:
                     f"kernel {name} was given arrays of {found} and of {value.device}; "
                     "copy them to one device first"
                 )
-        elif type(value) is tuple:
-            inner = device_of_arguments(value, name)
+        elif isinstance(value, tuple):
+            inner, inner_movable = device_of_arguments(value, name)
             if found is not None and inner is not None and inner is not found:
                 raise DeviceMismatch(f"kernel {name} was given arrays of {found} and of {inner}")
             found = found or inner
-    return found
+            movable = movable or inner_movable
+        elif hasattr(value, "__haulage_argument__"):
+            movable = True
+    return found, movable
+
+
+def place_arguments(
+    values: tuple[Any, ...], stream: Stream, why: str, releases: list[Callable[[], None]]
+) -> tuple[Any, ...]:
+    """`values` with each one that can go to any device replaced by its array on the stream's.
+
+    Such a value has a method `__haulage_argument__(stream, why)`, which gives a device array that
+    is ready for work in `stream`, and a function to be called when the kernel has been handed to
+    the stream; it is added to `releases`.
+    """
+    placed: list[Any] = []
+    for value in values:
+        if isinstance(value, tuple):
+            inner = place_arguments(value, stream, why, releases)
+            value = type(value)(*inner) if hasattr(value, "_fields") else inner
+        elif hasattr(value, "__haulage_argument__"):
+            value, release = value.__haulage_argument__(stream, why)
+            releases.append(release)
+        placed.append(value)
+    return tuple(placed)
+
+
+def release_arguments(releases: list[Callable[[], None]]) -> None:
+    """Call each of `releases`; an error of one is raised when all have been called."""
+    errors = []
+    for release in releases:
+        try:
+            release()
+        except CoherenceError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def use_memory(values: tuple[Any, ...], stream: Stream) -> bool:

@@ -1,0 +1,287 @@
+"""SmartArray: an array that moves itself to where it is used, and only then."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Literal, SupportsIndex, overload
+
+import numpy as np
+
+from haulage.platforms import PLATFORMS
+from haulage.runtime import layout, transfer
+from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.coherence import HOST, Coherence, Mode, Place
+from haulage.runtime.device import Device, current_device, find
+from haulage.runtime.stream import Stream
+
+# Names for the current device, whatever its kind.
+_GPU = ("gpu", "cuda", "device")
+
+
+class SmartArray:
+    """An array with a copy on the host and on each device that has used it.
+
+    A kernel to which it is given finds it on its device and counts as having changed it; the result
+    stays there, and comes to the host when someone looks: by `get`, by an index or by NumPy. Reads
+    through these need no call of `mark_changed`, nor do `a[...] = values`; writing to what `get`
+    returned does.
+
+    Args:
+        obj: an array or what `np.asarray` takes; or None, and a new array is made, whose elements
+            are not initialised.
+        copy: False stands on the memory of `obj` itself, a NumPy array or a SmartArray. Whoever
+            else writes to that memory has to call `mark_changed`.
+        shape: of a new array: a number or a tuple of numbers.
+        dtype: of a new array (None: float64); with `obj`, the dtype to convert to.
+        order: 'C' or 'F'; None: the order of `obj`, 'C' for a new array.
+        where: where it is current at first; as for `get`.
+
+    Raises:
+        TypeError: neither `obj` nor `shape` is given, or both are; elements are Python objects.
+        ValueError: `where` or `order` is unknown; with `copy=False`, `obj` would have to be copied.
+        DeviceNotFound: `where` names a device that is not there.
+
+    Attributes:
+        shape, dtype, strides: as NumPy's. The elements lie without gaps in every place.
+        coherence: which copies are current, and its last transfers with their causes.
+    """
+
+    __slots__ = ("__weakref__", "_on_device", "coherence", "dtype", "shape", "strides")
+
+    def __init__(
+        self,
+        obj: Any = None,
+        copy: bool = True,
+        shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        dtype: Any = None,
+        order: str | None = None,
+        where: str | Device = HOST,
+    ) -> None:
+        place = _place(where)
+        if order not in (None, "C", "F"):
+            raise ValueError(f"SmartArray: order {order!r}: expected 'C', 'F' or None")
+        if (obj is None) == (shape is None):
+            given = "neither" if obj is None else "both"
+            raise TypeError(
+                f"SmartArray: expected either an array or a shape, got {given}; "
+                "write SmartArray(array) or SmartArray(shape=..., dtype=...)"
+            )
+        self._on_device: dict[Device, DeviceNDArray] = {}
+        if shape is not None:
+            self._set(layout.normalise_shape(shape), transfer.check_dtype(dtype), order or "C")
+            self.coherence = Coherence(self.nbytes, self._name())
+        elif copy:
+            self._copy(obj, dtype, order)
+        else:
+            self._adopt(obj, dtype, order)
+        if place == HOST:
+            self.coherence.acquire_host("r", "SmartArray(where='host')")
+        else:
+            self._device_array(place, "r", place.default_stream, f"SmartArray(where={where!r})")
+
+    # ---- what it stands on ------------------------------------------------------------------
+
+    def _set(
+        self, shape: tuple[int, ...], dtype: np.dtype, order: str | None, like: Any = None
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        if order is None:
+            self.strides = layout.dense_strides(shape, like, dtype.itemsize)
+        else:
+            self.strides = layout.order_strides(shape, dtype.itemsize, order)
+
+    def _copy(self, obj: Any, dtype: Any, order: str | None) -> None:
+        source = np.asarray(obj)
+        kind = transfer.check_dtype(source.dtype if dtype is None else dtype)
+        self._set(source.shape, kind, order, source.strides)
+        flat = np.empty(self.nbytes, np.uint8)
+        self._array(flat)[...] = source
+        self.coherence = Coherence(self.nbytes, self._name(), flat)
+
+    def _adopt(self, obj: Any, dtype: Any, order: str | None) -> None:
+        if not isinstance(obj, np.ndarray | SmartArray):
+            raise ValueError(
+                f"SmartArray(copy=False) of a {type(obj).__name__}: only the memory of a NumPy "
+                "array or a SmartArray can be used in place; leave copy=False out"
+            )
+        kind = transfer.check_dtype(obj.dtype if dtype is None else dtype)
+        ordered = order is None or obj.strides == layout.order_strides(
+            obj.shape, obj.dtype.itemsize, order
+        )
+        if kind != obj.dtype or not ordered:
+            raise ValueError(
+                f"SmartArray(copy=False) cannot make dtype {kind}, order {order!r} of an array of "
+                f"dtype {obj.dtype} with strides {obj.strides}; leave copy=False out"
+            )
+        if isinstance(obj, SmartArray):
+            self.shape, self.dtype, self.strides = obj.shape, obj.dtype, obj.strides
+            self.coherence = obj.coherence
+            return
+        flags = obj.flags
+        if not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
+            what = "has gaps" if flags.writeable else "is read-only"
+            raise ValueError(
+                f"SmartArray(copy=False): the array {what}, so that results cannot come back to "
+                "it; leave copy=False out"
+            )
+        self._set(obj.shape, kind, "C" if flags.c_contiguous else "F")
+        self.coherence = Coherence(self.nbytes, self._name(), _bytes_of(obj))
+
+    def _name(self) -> str:
+        return f"SmartArray {self.shape} {self.dtype}"
+
+    def _array(self, room: np.ndarray) -> np.ndarray:
+        return np.ndarray(self.shape, self.dtype, buffer=room, strides=self.strides)
+
+    def _look(self, why: str) -> np.ndarray:
+        """The current elements on the host, for reading only."""
+        flat = self.coherence.acquire_host("r", why)
+        # Not by a flag, which whoever has the view could set again.
+        return self._array(np.frombuffer(flat.data.toreadonly(), np.uint8))
+
+    def _device_array(self, device: Device, mode: Mode, stream: Stream, why: str) -> DeviceNDArray:
+        block = self.coherence.acquire_device(device, mode, stream, why)
+        array = self._on_device.get(device)
+        if array is None:
+            array = DeviceNDArray(self.shape, self.strides, self.dtype, 0, block)
+            self._on_device[device] = array
+        return array
+
+    # ---- places -----------------------------------------------------------------------------
+
+    @overload
+    def get(self, where: Literal["host"] = "host") -> np.ndarray: ...
+
+    @overload
+    def get(self, where: str | Device) -> np.ndarray | DeviceNDArray: ...
+
+    def get(self, where: str | Device = HOST) -> np.ndarray | DeviceNDArray:
+        """The array at one place, with its current elements.
+
+        Args:
+            where: 'host'; 'gpu' (or 'cuda', 'device') for the current device; or a device, as a
+                `Device` or by a name such as 'cpu' (the CPU device) or 'nvidia:1'.
+
+        Returns:
+            A NumPy array on the host, a device array otherwise; the same memory each time, whose
+            elements are current until a kernel or an assignment changes another place. After
+            writing to it call `mark_changed`.
+
+        Raises:
+            ValueError: `where` is unknown.
+            DeviceNotFound: that device is not there.
+            KernelError: a kernel that had to be waited for had failed.
+        """
+        place = _place(where)
+        if place == HOST:
+            return self._array(self.coherence.acquire_host("r", "get('host')"))
+        return self._device_array(place, "r", place.default_stream, f"get({str(where)!r})")
+
+    def mark_changed(self, where: str | Device = HOST) -> None:
+        """Say that the array which `get(where)` gave has been written to.
+
+        Raises:
+            CoherenceError: another place was changed since that `get`; the elements there would be
+                lost.
+            ValueError: `where` is unknown.
+            DeviceNotFound: that device is not there.
+        """
+        self.coherence.mark_changed(_place(where))
+
+    def __haulage_argument__(
+        self, stream: Stream, why: str
+    ) -> tuple[DeviceNDArray, Callable[[], None]]:
+        """For a launch: the array on the stream's device, and what is to be called once the kernel
+        has been handed to the stream. The kernel may read and write it."""
+        device, coherence = stream.device, self.coherence
+        array = self._device_array(device, "rw", stream, why)
+        return array, lambda: coherence.release(device, "rw", stream)
+
+    # ---- an array on the host ---------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The current elements as a NumPy array: read-only, unless it is a copy."""
+        view = self._look("NumPy (__array__)")
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and kind != self.dtype:
+            raise ValueError(f"SmartArray of {self.dtype} cannot be seen as {kind} without a copy")
+        if copy or kind != self.dtype:
+            return view.astype(kind)
+        return view
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a SmartArray without axes")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self._look("bool(a)"))
+
+    def __getitem__(self, key: Any) -> Any:
+        """What NumPy's indexing gives on the host; views are read-only."""
+        return self._look("reading a[...]")[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign on the host; the copies on devices are then out of date."""
+        coherence = self.coherence
+        if isinstance(value, SmartArray):
+            value = np.asarray(value)
+        # What is overwritten as a whole need not come to the host before. Should the assignment
+        # fail in its midst, the host's copy is out of date as before.
+        whole = key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+        mode: Mode = "w" if whole and not coherence.is_current(HOST) else "rw"
+        array = self._array(coherence.acquire_host(mode, "writing a[...]"))
+        try:
+            array[key] = value
+        except BaseException:
+            if mode == "rw":
+                coherence.release(HOST, mode)
+            raise
+        coherence.release(HOST, mode)
+
+    def __reduce__(self) -> Any:
+        return SmartArray, (self.__array__(copy=True),)
+
+    def __repr__(self) -> str:
+        places = ", ".join(map(str, self.coherence.current())) or "nowhere"
+        return f"<SmartArray shape={self.shape} dtype={self.dtype} current on {places}>"
+
+
+def _place(where: Any) -> Place:
+    if isinstance(where, Device):
+        return where
+    if isinstance(where, str):
+        if where == HOST:
+            return HOST
+        if where in _GPU:
+            return current_device()
+        if where.partition(":")[0] in PLATFORMS:
+            return find(where, "where")
+    kinds = ", ".join(map(repr, PLATFORMS))
+    raise ValueError(
+        f"where={where!r}: expected 'host', 'gpu' for the current device, or a device: {kinds}, "
+        "with a number if wished as in 'nvidia:1'"
+    )
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """The memory of a contiguous array as an array of bytes with one axis."""
+    if not array.nbytes:
+        return np.empty(0, np.uint8)
+    plain = np.asarray(array)
+    return (plain if plain.flags.c_contiguous else plain.T).reshape(-1).view(np.uint8)
