@@ -438,6 +438,70 @@ def test_a_raise_before_a_barrier_is_told_rather_than_the_barrier(device):
 
 
 @cuda.jit
+def take_numbers(cursor, x, out):
+    t, b = cuda.threadIdx.x, cuda.blockIdx.x
+    old = cursor[b]
+    if t == 0:
+        cursor[b] = old + 10
+    total = 0.0
+    # All threads make this loop together: what was read above has to live on across its turns.
+    for j in range(x.size):
+        total += x[j] * t
+    if t == 0:
+        out[b, 0] = old
+    out[b, 1 + t] = total
+
+
+def test_what_one_thread_read_before_it_wrote_there(device, way):
+    cursor, out = cuda.to_device(np.arange(4.0)), cuda.device_array((4, 33))
+    take_numbers[4, 32](cursor, cuda.to_device(np.ones(5)), out)
+    np.testing.assert_array_equal(out.copy_to_host()[:, 0], np.arange(4))
+    np.testing.assert_array_equal(out.copy_to_host()[:, 1:], np.tile(5.0 * np.arange(32), (4, 1)))
+    np.testing.assert_array_equal(cursor.copy_to_host(), np.arange(4) + 10)
+
+
+@cuda.jit
+def größe(α, n, out):
+    θ = 0.0
+    i = cuda.grid(1)
+    for κ in range(n):
+        θ += α[κ] * i if κ % 2 == 0 else -α[κ]
+        cuda.syncthreads()
+    out[i] = θ
+
+
+def test_names_beyond_ascii(device, way):
+    α = np.arange(1.0, 6.0)
+    out = cuda.device_array(8)
+    größe[1, 8](cuda.to_device(α), 5, out)
+    np.testing.assert_array_equal(out.copy_to_host(), 9 * np.arange(8) - 6)
+
+
+@cuda.jit(device=True)
+def fibonacci(n):
+    if n < 2:
+        return n
+    return fibonacci(n - 1) + fibonacci(n - 2)
+
+
+def scaled(value, by=3):
+    return value * by
+
+
+@cuda.jit
+def calls_itself_and_by_keyword(out):
+    i = cuda.grid(1)
+    out[i] = scaled(fibonacci(i)) + scaled(1, by=1000)
+
+
+def test_recursion_and_keywords_of_device_functions(device, way):
+    out = cuda.device_array(10, np.int64)
+    calls_itself_and_by_keyword[1, 10](out)
+    expected = 3 * np.array([0, 1, 1, 2, 3, 5, 8, 13, 21, 34]) + 1000
+    np.testing.assert_array_equal(out.copy_to_host(), expected)
+
+
+@cuda.jit
 def all_atomics(counts, floats, i):
     t = cuda.grid(1)
     cuda.atomic.add(counts, 0, 1)

@@ -191,6 +191,26 @@ def test_a_number_that_does_not_fit_its_declared_type_is_refused(device):
     np.testing.assert_array_equal(x.copy_to_host(), np.zeros(4))
 
 
+def test_anything_is_a_bool_where_one_is_declared(device):
+    @cuda.jit("void(boolean[:], boolean)")
+    def fill(x, value):
+        x[cuda.grid(1)] = value
+
+    x = cuda.to_device(np.zeros(2, np.bool_))
+    fill[1, 2](x, 256)
+    assert x.copy_to_host().all()
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["s", None, [1], {}, object(), np.zeros(2, ">f4"), np.longdouble(1), slice(1), 2**70],
+    ids=repr,
+)
+def test_values_that_no_kernel_takes_are_refused(device, value):
+    with pytest.raises(LaunchError, match="store"):
+        store[1, 1](cuda.to_device(np.zeros(1)), value)
+
+
 @pytest.mark.parametrize(
     ("grid", "block", "message"),
     [

@@ -3,7 +3,7 @@
 import pytest
 from llvm_models import BARRIER, model_of
 
-from haulage.compiler.simt import cuts, liveness, pieces, uniformity
+from haulage.compiler.simt import cuts, liveness, pieces, uniformity, written
 from haulage.compiler.simt.model import Cut
 from haulage.compiler.simt.recompute import Recompute
 
@@ -97,6 +97,57 @@ def test_loads_of_a_threads_own_memory_vary():
     flow = uniformity.analyse(function, frozenset(("%own",)))
     assert "%mine" in flow.varying
     assert "%ours" not in flow.varying
+
+
+# Both arrays are read at one address by all threads; one is written before the next barrier.
+READ_AND_WRITTEN = (
+    BARRIER
+    + """
+define i32 @kernel(i32 %threadIdx.x, ptr %one, ptr %other) {
+entry:
+  %early = load i32, ptr %one
+  %place = getelementptr i32, ptr %one, i32 %threadIdx.x
+  call void @haulage.barrier(i32 1)
+  %late = load i32, ptr %one
+  %apart = load i32, ptr %other
+  store i32 %apart, ptr %place
+  br label %more
+more:
+  %same = load i32, ptr %one
+  call void @haulage.barrier(i32 2)
+  %settled = load i32, ptr %one
+  ret i32 0
+}
+"""
+)
+
+
+def test_loads_of_memory_written_between_the_same_barriers_vary():
+    function = model_of(READ_AND_WRITTEN)
+    assert written.unsettled_loads(function) == {"%late", "%same"}
+    flow = uniformity.analyse(function, frozenset())
+    assert {"%late", "%same"} <= flow.varying
+    assert {"%early", "%apart", "%settled"}.isdisjoint(flow.varying)
+
+
+def test_writes_on_the_way_around_a_loop_count():
+    function = model_of(
+        """define i32 @kernel(i32 %n, ptr %data) {
+        entry:
+          br label %loop
+        loop:
+          %i = phi i32 [ 0, %entry ], [ %i.next, %loop ]
+          %read = load i32, ptr %data
+          %at = getelementptr i32, ptr %data, i32 %i
+          %i.next = add i32 %i, 1
+          %old = atomicrmw add ptr %at, i32 %read monotonic
+          %more = icmp ult i32 %i.next, %n
+          br i1 %more, label %loop, label %end
+        end:
+          ret i32 0
+        }"""
+    )
+    assert written.unsettled_loads(function) == {"%read"}
 
 
 def test_atomics_and_unknown_calls_vary():

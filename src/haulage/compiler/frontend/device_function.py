@@ -35,14 +35,16 @@ class DeviceFunction(Dispatcher):
             key=self.py_func,
             signatures=[result.signature],
         )
-        return template, pysig, args, kws
+        # Folding has put the keyword arguments in their places.
+        return template, pysig, args, {}
 
     def compile_for(self, args: Any, return_type: Any = None) -> Any:
         """Numba's compile result for a tuple of argument types."""
         result = self._results.get(args)
         if result is None:
             context = self.targetdescr.target_context
-            with target_override(self.numba_name):
+            # The counter is how Numba's type inference notices a function that calls itself.
+            with target_override(self.numba_name), self._compiling_counter:
                 result = compiler.compile_extra(
                     self.targetdescr.typing_context,
                     context,

@@ -9,6 +9,7 @@ See LLVM's "Coroutines in LLVM", switched-resume lowering: the default pipeline 
 
 from math import prod
 
+from haulage.compiler.simt.barriers import place_of
 from haulage.compiler.simt.block_function import (
     BLOCK_PARAMETERS,
     argument_list,
@@ -19,7 +20,6 @@ from haulage.compiler.simt.block_function import (
     user_parameters,
 )
 from haulage.compiler.simt.body import Body, return_code
-from haulage.compiler.simt.cuts import place_of
 from haulage.compiler.simt.model import Block, Instruction, phi_text
 from haulage.targets.cpu import BARRIER
 

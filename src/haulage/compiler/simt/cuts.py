@@ -5,24 +5,10 @@ in together, which turns those loops outside the loop over the threads.
 import itertools
 
 from haulage.compiler.simt import graph
-from haulage.compiler.simt.model import Cut, Function, Instruction
+from haulage.compiler.simt.barriers import barriers, place_of
+from haulage.compiler.simt.model import Cut, Function
 from haulage.compiler.simt.uniformity import Uniformity
 from haulage.targets.cpu import BARRIER
-
-
-def barriers(function: Function) -> list[tuple[str, int, int]]:
-    """(label, index in the block's body, fault number) of each barrier."""
-    return [
-        (block.label, index, place_of(item))
-        for block in function.blocks.values()
-        for index, item in enumerate(block.body)
-        if item.callee == BARRIER
-    ]
-
-
-def place_of(barrier: Instruction) -> int:
-    """The fault number that a barrier's call carries."""
-    return int(barrier.text.rsplit("i32 ", 1)[1].split(")", 1)[0])
 
 
 def divergent_barriers(function: Function, uniformity: Uniformity) -> list[int]:

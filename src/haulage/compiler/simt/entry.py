@@ -1,9 +1,9 @@
 """Writes the function that the CPU device calls: it runs a range of blocks of one launch.
 
 `i64 haulage_entry(ptr launch, i64 first, i64 last)` runs blocks [first, last) in the order of their
-linear numbers (x fastest) and gives the largest of their faults, 0 for none. `launch` points to the grid's
-and the block's sizes (three 32-bit numbers each), the bytes of dynamic shared memory, and from byte
-32 on to the kernel's arguments, packed as C would.
+linear numbers (x fastest) and gives the largest of their faults, 0 for none. `launch` points to the
+grid's and the block's sizes (three 32-bit numbers each), the bytes of dynamic shared memory, and
+from byte 32 on to the kernel's arguments, packed as C would.
 """
 
 import re

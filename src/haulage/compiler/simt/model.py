@@ -211,7 +211,14 @@ def _is_label(line: str) -> bool:
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[-a-zA-Z._][-a-zA-Z._0-9]*", name) else f'"{name}"'
+    """A name as LLVM prints it."""
+    if re.fullmatch(r"[-a-zA-Z._][-a-zA-Z._0-9]*", name):
+        return name
+    printable = (
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
+        for byte in name.encode()
+    )
+    return f'"{"".join(printable)}"'
 
 
 def _name(value: Any) -> str:

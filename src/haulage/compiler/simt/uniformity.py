@@ -2,13 +2,13 @@
 
 The rule of sync dependence as in Karrenberg and Hack, "Improving Performance of OpenCL on CPUs"
 (CC 2012): a value varies if something it is made from does, or if it is merged where threads that
-went different ways meet. A load from one address gives all threads one value, as a program without
-data races may assume between two barriers.
+went different ways meet. A load from one address gives all threads one value, unless the memory
+may be written between the same two barriers (`written.py`).
 """
 
 from dataclasses import dataclass
 
-from haulage.compiler.simt import graph
+from haulage.compiler.simt import graph, written
 from haulage.compiler.simt.model import Function, Instruction
 
 THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
@@ -33,7 +33,7 @@ def analyse(function: Function, private: frozenset[str]) -> Uniformity:
     """
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
-    varying = {*THREAD_INDEX, *private}
+    varying = {*THREAD_INDEX, *private, *written.unsettled_loads(function)}
     divergent: set[str] = set()
     handled: set[str] = set()
     changed = True
