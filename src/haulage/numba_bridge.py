@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
+from numba.core.errors import NumbaError
 from numba.np import numpy_support
 
 ARRAY, SCALAR, TUPLE = "array", "scalar", "tuple"
@@ -57,5 +58,5 @@ def key_of(kind: Any) -> tuple[Any, ...]:
 def _element(dtype: np.dtype[Any]) -> Any:
     try:
         return numpy_support.from_dtype(dtype)
-    except NotImplementedError as error:
+    except (NotImplementedError, NumbaError) as error:
         raise TypeError(f"kernels have no type for NumPy's dtype {dtype}") from error

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from haulage import cuda, roc
-from haulage.errors import CompileError, DeviceMismatch, LaunchError
+from haulage.errors import CompileError, DeviceError, DeviceMismatch, LaunchError
 
 Point = namedtuple("Point", "x y")
 
@@ -297,6 +297,42 @@ def test_options_are_honoured_or_refused(device):
     kernel[1, 4](x)
     assert "fast" in next(iter(kernel.inspect_llvm().values()))
     assert next(iter(kernel.inspect_asm().values()))
+
+
+def test_a_device_function_with_a_signature_converts_its_arguments(device):
+    @cuda.jit("float32(float32)", device=True)
+    def halve(value):
+        return value / np.float32(2)
+
+    @cuda.jit
+    def use(out):
+        out[0] = halve(7)
+        # In single precision this is 2 ** 24, the odd one is lost.
+        out[1] = halve(2**24 + 1)
+
+    out = cuda.device_array(2)
+    use[1, 1](out)
+    assert list(out.copy_to_host()) == [3.5, 2.0**23]
+
+
+def test_jit_takes_python_functions_only(device):
+    with pytest.raises(TypeError, match="compiled already"):
+        cuda.jit(add_one)
+    with pytest.raises(TypeError, match="Python function"):
+        cuda.jit("void()")(print)
+
+
+def test_a_kernel_does_not_keep_the_streams_it_was_launched_on(device):
+    x = cuda.to_device(np.zeros(4))
+    stream = cuda.stream()
+    handle = stream.handle
+    add_one[1, 4, stream](x)
+    stream.synchronize()
+    del stream
+    # The array knows the stream until it is seen to be done with it.
+    del x
+    with pytest.raises(DeviceError):
+        device.backend.stream_query(handle)
 
 
 def test_device_functions_and_words_are_not_called_from_the_host(device):

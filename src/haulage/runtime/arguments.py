@@ -181,6 +181,10 @@ def _host_or_device_pointer(array: Any) -> int:
     return int(array.device_pointer)
 
 
+def _boolean(flat: list[Any], value: Any) -> None:
+    flat.append(bool(value))
+
+
 def _integer(flat: list[Any], value: Any) -> None:
     flat.append(int(value))
 
@@ -199,7 +203,7 @@ def _time(flat: list[Any], value: Any) -> None:
 
 
 _SCALARS: dict[str, Extend] = {
-    "b": _integer,
+    "b": _boolean,
     "i": _integer,
     "u": _integer,
     "f": _float,

@@ -22,18 +22,25 @@ class DeviceFunction(Dispatcher):
     known: "WeakKeyDictionary[Any, DeviceFunction]"
 
     # Numba itself makes device functions of overloads, and knows no options.
-    def __init__(self, py_func: Any, options: Options = _DEFAULT) -> None:
+    def __init__(
+        self, py_func: Any, options: Options = _DEFAULT, declared: tuple[Any, ...] = ()
+    ) -> None:
         super().__init__(py_func, targetoptions={}, pipeline_class=SIMTPipeline)
         self._options = options
+        self._declared = declared
         self._results: dict[Any, Any] = {}
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         pysig, args = self._compiler.fold_argument_types(args, kws)
-        result = self.compile_for(args)
+        # Numba chooses among declared signatures, and converts the arguments.
+        if self._declared:
+            results = [self.compile(declared) for declared in self._declared]
+        else:
+            results = [self.compile_for(args)]
         template = typing.make_concrete_template(
             f"CallTemplate({self.py_func.__name__})",
             key=self.py_func,
-            signatures=[result.signature],
+            signatures=[result.signature for result in results],
         )
         # Folding has put the keyword arguments in their places.
         return template, pysig, args, {}
@@ -89,5 +96,6 @@ def _known(function_class: Any, value: Any) -> Any:
     if function is None:
         py_func = getattr(value, "py_func", value)
         options = getattr(value, "haulage_options", _DEFAULT)
-        function = function_class.known[value] = function_class(py_func, options)
+        declared = getattr(value, "haulage_signatures", ())
+        function = function_class.known[value] = function_class(py_func, options, declared)
     return function

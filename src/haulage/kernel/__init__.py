@@ -1,0 +1,20 @@
+"""`@jit`: from a Python function to kernels that run where their arguments are."""
+
+from haulage.kernel.compilation import compile
+from haulage.kernel.decorator import cuda_jit, jit, roc_jit
+from haulage.kernel.device_function import DeviceFunction
+from haulage.kernel.kernel import Kernel, Launcher
+from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
+
+__all__ = [
+    "CUDA",
+    "ROC",
+    "DeviceFunction",
+    "Kernel",
+    "Launcher",
+    "Vocabulary",
+    "compile",
+    "cuda_jit",
+    "jit",
+    "roc_jit",
+]

@@ -1,0 +1,78 @@
+"""Compiling kernels, with a device or without."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from haulage import config
+from haulage.compiler.options import Options
+from haulage.errors import LaunchError
+from haulage.kernel.vocabulary import CUDA
+from haulage.platforms import PLATFORMS
+from haulage.runtime.arguments import Key
+from haulage.runtime.launch import normalise_dims
+
+if TYPE_CHECKING:
+    from haulage.compiler.emit import Body, Code
+
+
+def options_for(fastmath: Any) -> Options:
+    """Compiler options from what users write: True, False or fast-math flags."""
+    return Options(fastmath if isinstance(fastmath, bool) else frozenset(fastmath))
+
+
+def body_for(
+    function: Callable[..., Any], keys: tuple[Key, ...], target: Any, options: Any
+) -> "Body":
+    """The function typed and lowered for arguments with `keys`.
+
+    Raises:
+        LaunchError: Numba has no type for an argument.
+        CompileError: it cannot be compiled for them.
+    """
+    from haulage import numba_bridge
+    from haulage.compiler.emit import Body
+
+    try:
+        kinds = tuple(numba_bridge.numba_type(key) for key in keys)
+    except TypeError as error:
+        raise LaunchError(f"kernel {function.__qualname__}: {error}") from error
+    return Body(function, kinds, target, options)
+
+
+def compile(
+    function: Any,
+    signature: Any,
+    target: str = "host",
+    *,
+    block: Any = CUDA.usual_block,
+    fastmath: Any = False,
+) -> "Code":
+    """Compile a kernel for a target, without any device.
+
+    Args:
+        function: a Python function, or a kernel made by `@jit`.
+        signature: argument types: `"void(float32[:], int64)"`, a tuple of NumPy dtypes or Numba
+            types, or a Numba signature.
+        target: `host`, this computer's processor.
+        block: threads of a block, an int or up to three; code for the CPU is made for one size.
+        fastmath: as for `jit`.
+
+    Returns:
+        An object with `.llvm` and `.asm` (texts), `.code` (bytes), `.metadata` (a dictionary) and
+        `.stages` (every stage's text by name).
+
+    Raises:
+        ValueError: the target is unknown, or the block's size is.
+        TypeError: the signature names no types.
+        CompileError: the function cannot be compiled for it.
+    """
+    if target != "host":
+        raise ValueError(f"target {target!r}: this version compiles for 'host' only")
+    from haulage import numba_bridge
+    from haulage.compiler.frontend import parse_signature
+
+    py_func = getattr(function, "py_func", function)
+    options = getattr(function, "haulage_options", None) or options_for(fastmath)
+    keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
+    body = body_for(py_func, keys, PLATFORMS["cpu"].target_maker()(), options)
+    return body.code(normalise_dims(block, "block"), config.thread_way())

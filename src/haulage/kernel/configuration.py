@@ -1,0 +1,71 @@
+"""From what stands in `kernel[...]` and its kin to a `Configuration`."""
+
+from functools import lru_cache
+from typing import Any
+
+from haulage.errors import LaunchError
+from haulage.kernel.vocabulary import Vocabulary
+from haulage.runtime.launch import Configuration, Dims, normalise_dims
+from haulage.runtime.stream import Stream
+
+
+def in_blocks(grid: Any, block: Any, stream: Any = 0, shared_bytes: Any = 0) -> Configuration:
+    """A grid of blocks, each size an int or up to three.
+
+    Raises:
+        LaunchError: something is no size, or no stream.
+    """
+    if isinstance(shared_bytes, bool) or not hasattr(shared_bytes, "__index__"):
+        raise LaunchError(f"dynamic shared bytes {shared_bytes!r}: expected an int")
+    if shared_bytes < 0:
+        raise LaunchError(f"dynamic shared bytes {shared_bytes!r}: must not be negative")
+    if not isinstance(stream, Stream) and (stream not in (0, None) or isinstance(stream, bool)):
+        raise LaunchError(f"stream {stream!r}: expected a stream made by stream(), or 0")
+    try:
+        sizes = _sizes(grid, block)
+    except TypeError:
+        # Lists cannot be remembered.
+        sizes = _sizes.__wrapped__(grid, block)
+    return Configuration(*sizes, stream, int(shared_bytes))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _sizes(grid: Any, block: Any) -> tuple[Dims, Dims]:
+    return normalise_dims(grid, "grid"), normalise_dims(block, "block")
+
+
+def in_work_items(global_size: Any, local_size: Any = None, stream: Any = None) -> Configuration:
+    """A range of work-items and the size of a group, as OpenCL counts.
+
+    Without a local size, groups are the largest divisor of the first size up to 64.
+
+    Raises:
+        LaunchError: something is no size, or groups do not fill the range.
+    """
+    whole = normalise_dims(global_size, "global size")
+    if local_size is None:
+        local_size = next(size for size in range(64, 0, -1) if whole[0] % size == 0)
+    local = normalise_dims(local_size, "local size")
+    if any(total % size for total, size in zip(whole, local, strict=True)):
+        raise LaunchError(
+            f"global size {whole} is not a multiple of local size {local}; round it up and let "
+            "the kernel leave out what is beyond the end"
+        )
+    groups = tuple(total // size for total, size in zip(whole, local, strict=True))
+    return in_blocks(groups, local, stream or 0)
+
+
+def for_tasks(
+    vocabulary: Vocabulary, ntasks: Any, block: Any, stream: Any, shared_bytes: Any
+) -> Configuration | None:
+    """At least `ntasks` threads in blocks of `block` (0: as usual); None if there are no tasks.
+
+    Raises:
+        LaunchError: `ntasks` or `block` is no number of threads.
+    """
+    for what, number in (("tasks", ntasks), ("threads a block", block)):
+        if isinstance(number, bool) or not hasattr(number, "__index__") or number < 0:
+            raise LaunchError(f"forall: {what} {number!r}: expected an int, 0 or more")
+    threads = int(block) or vocabulary.usual_block
+    blocks = -(-int(ntasks) // threads)
+    return in_blocks(blocks, threads, stream or 0, shared_bytes) if blocks else None

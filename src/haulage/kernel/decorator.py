@@ -1,0 +1,72 @@
+"""The decorator that makes kernels and device functions."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from haulage.kernel.compilation import options_for
+from haulage.kernel.device_function import DeviceFunction
+from haulage.kernel.kernel import Kernel
+from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
+
+# Options that make nothing different on the CPU; they are kept on the kernel for devices that
+# use them.
+_HINTS = ("inline", "lineinfo", "max_registers", "launch_bounds", "opt")
+
+
+def jit(
+    vocabulary: Vocabulary,
+    func_or_sig: Any = None,
+    *,
+    device: bool = False,
+    fastmath: Any = False,
+    **options: Any,
+) -> Any:
+    """Make a kernel, or with `device=True` a function for kernels, of a Python function.
+
+    Use as `@jit`, `@jit(...)`, `@jit("void(float32[:], int32)")` or with a list of signatures.
+
+    Args:
+        func_or_sig: the function, a signature or a list of them.
+        device: make a function that kernels call.
+        fastmath: True, or a set of LLVM's fast-math flags: floats may be reordered and rounded
+            differently. Sums and products are contracted even without it, as on GPUs.
+        options: hints (`inline`, `lineinfo`, `max_registers`, `launch_bounds`, `opt`) are kept in
+            `hints` for the devices that use them.
+
+    Raises:
+        TypeError: an option is unknown.
+        NotImplementedError: an option that would change what the kernel does is not there yet.
+    """
+    hints = {name: options.pop(name) for name in _HINTS if name in options}
+    for name, off in (("debug", False), ("cache", False), ("link", ()), ("boundscheck", False)):
+        wanted = options.pop(name, off)
+        if wanted is not None and wanted != off and wanted != []:
+            raise NotImplementedError(f"jit({name}={wanted!r}) is not there yet in this version")
+    if options:
+        raise TypeError(f"jit got unknown options: {', '.join(sorted(options))}")
+    chosen = options_for(fastmath)
+
+    def decorate(function: Any, signatures: Sequence[Any]) -> Any:
+        if isinstance(function, (Kernel, DeviceFunction)):
+            raise TypeError(f"{function!r} is compiled already; give jit its py_func")
+        if not inspect.isfunction(function):
+            raise TypeError(f"jit takes a Python function, got {function!r}")
+        if device:
+            return DeviceFunction(function, chosen, hints, signatures)
+        return Kernel(function, vocabulary, chosen, hints, signatures)
+
+    if inspect.isfunction(func_or_sig) or isinstance(func_or_sig, (Kernel, DeviceFunction)):
+        return decorate(func_or_sig, ())
+    given = func_or_sig if isinstance(func_or_sig, list) else [func_or_sig]
+    return lambda function: decorate(function, [item for item in given if item is not None])
+
+
+def cuda_jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
+    """`cuda.jit`: make a kernel with 32 lanes a warp; see `haulage.kernel.jit` for the options."""
+    return jit(CUDA, func_or_sig, device=device, **options)
+
+
+def roc_jit(signature: Any = None, device: bool = False, **options: Any) -> Any:
+    """`roc.jit`: make a kernel with 64 lanes a wave; see `haulage.kernel.jit` for the options."""
+    return jit(ROC, signature, device=device, **options)
