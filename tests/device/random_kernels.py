@@ -60,7 +60,7 @@ def interpret(lines, threads, blocks, x):
             for t in range(threads)
         ]
         while running:
-            running = [thread for thread in running if next(thread, StopIteration) is None]
+            running = [thread for thread in running if next(thread, "ended") is None]
     return out, totals
 
 
@@ -159,4 +159,27 @@ together = st.recursive(
     ),
     max_leaves=7,
 )
-programs = _lines(together, 5)
+# Behind the last barrier threads may leave for good, in loops that the others go on with.
+leaving = st.builds(
+    lambda condition: [f"if {condition}:", *_indented([*_END.splitlines(), "return"])],
+    varying_conditions,
+)
+alone = st.recursive(
+    st.one_of(divergent, leaving),
+    lambda inner: st.one_of(
+        st.builds(
+            _loop,
+            numbers,
+            st.sampled_from(("3", "u", "a % 6")),
+            _lines(inner, 3),
+            st.one_of(st.none(), varying_conditions),
+        ),
+        st.builds(_branch, varying_conditions, _lines(inner, 3), _lines(inner, 3)),
+    ),
+    max_leaves=5,
+)
+programs = st.builds(
+    lambda first, last: first + last,
+    _lines(together, 4),
+    st.one_of(st.just([]), _lines(alone, 4)),
+)

@@ -282,6 +282,75 @@ def test_barriers_of_roc(device, way):
 
 
 @cuda.jit
+def guarded_product(a, b, c):
+    x, y = cuda.grid(2)
+    if x < c.shape[1] and y < c.shape[0]:
+        total = 0.0
+        for k in range(a.shape[1]):
+            total += a[y, k] * b[k, x]
+        c[y, x] = total
+
+
+def test_a_loop_behind_a_guard(device, way):
+    random = np.random.default_rng(6)
+    a, b = random.random((21, 9)), random.random((9, 37))
+    c = cuda.to_device(np.full((32, 48), -1.0))
+    guarded_product[(3, 2), (16, 16)](cuda.to_device(a), cuda.to_device(b), c[:21, :37])
+    expected = np.full((32, 48), -1.0)
+    expected[:21, :37] = a @ b
+    np.testing.assert_allclose(c.copy_to_host(), expected)
+
+
+@cuda.jit
+def first_beyond(x, limit, where):
+    i = cuda.grid(1)
+    where[i] = -1
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += x[i, k]
+        if total > limit:
+            where[i] = k
+            return
+    where[i] = -2
+
+
+def test_a_return_out_of_a_loop(device, way):
+    x = np.random.default_rng(7).random((96, 20))
+    where = cuda.device_array(96, np.int64)
+    first_beyond[3, 32](cuda.to_device(x), 9.0, where)
+    beyond = np.cumsum(x, axis=1) > 9
+    expected = np.where(beyond.any(axis=1), beyond.argmax(axis=1), -2)
+    np.testing.assert_array_equal(where.copy_to_host(), expected)
+
+
+@cuda.jit
+def leave_then_loop(x, out):
+    room = cuda.shared.array(32, np.float64)
+    t = cuda.threadIdx.x
+    room[t] = x[t]
+    cuda.syncthreads()
+    if t % 3 == 1:
+        out[t] = -room[t]
+        return
+    total = 0.0
+    for k in range(32):
+        total += room[k] * t
+    for k in range(x.size):
+        if x[k] < room[t]:
+            total += 1
+    out[t] = total
+
+
+def test_threads_that_leave_before_loops(device, way):
+    x = np.random.default_rng(8).random(32)
+    out = cuda.device_array(32)
+    leave_then_loop[1, 32](cuda.to_device(x), out)
+    t = np.arange(32)
+    stays = x.sum() * t + (x[None, :] < x[:, None]).sum(axis=1)
+    np.testing.assert_allclose(out.copy_to_host(), np.where(t % 3 == 1, -x, stays))
+
+
+@cuda.jit
 def mandelbrot(image, limit):
     x, y = cuda.grid(2)
     c_re = np.float32(x) * np.float32(3 / 64) - np.float32(2)

@@ -4,6 +4,7 @@ import pytest
 from llvm_models import BARRIER, model_of
 
 from haulage.compiler.simt import cuts, liveness, pieces, uniformity, written
+from haulage.compiler.simt.leaving import leaving_arms
 from haulage.compiler.simt.model import Cut
 from haulage.compiler.simt.recompute import Recompute
 
@@ -178,6 +179,56 @@ def test_only_loops_that_all_threads_make_together_are_cut():
     function = model_of(LOOPS)
     flow = uniformity.analyse(function, frozenset())
     assert cuts.uniform_loops(function, flow) == ["%same"]
+
+
+# Some threads leave at once, others out of a loop; the rest ends together.
+LEAVING = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+entry:
+  %out = icmp ugt i32 %threadIdx.x, 5
+  br i1 %out, label %end, label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %latch ]
+  %place = add i32 %i, %threadIdx.x
+  %at = getelementptr i32, ptr %data, i32 %place
+  %found = load i32, ptr %at
+  %stop = icmp eq i32 %found, 0
+  br i1 %stop, label %end, label %latch
+latch:
+  %i.next = add i32 %i, 1
+  %more = icmp ult i32 %i.next, %n
+  br i1 %more, label %loop, label %end
+end:
+  %result = phi i32 [ 1, %entry ], [ %i, %loop ], [ 2, %latch ]
+  store i32 %result, ptr %data
+  ret i32 0
+}
+"""
+
+
+def test_branches_at_which_threads_leave_for_good():
+    function = model_of(LEAVING)
+    assert leaving_arms(function) == {
+        "%entry": {"%end"},
+        "%loop": {"%end"},
+        "%latch": {"%end"},
+    }
+    strict = uniformity.analyse(function, frozenset())
+    assert "%loop" in strict.divergent
+    assert "%i" in strict.varying
+    assert not strict.masks
+    flow = uniformity.analyse(function, frozenset(), without_leavers=True)
+    assert flow.masks
+    assert {"%loop", "%latch"}.isdisjoint(flow.divergent)
+    assert "%i" not in flow.varying
+    assert "%result" in flow.varying
+    assert cuts.uniform_loops(function, flow) == ["%loop"]
+
+
+def test_a_branch_before_a_barrier_lets_nobody_leave():
+    function = model_of(LOOPS)
+    # Behind the loop of each thread's own stands a barrier that all are to reach.
+    assert leaving_arms(function) == {}
 
 
 def test_a_cut_splits_the_block_and_keeps_the_rest():

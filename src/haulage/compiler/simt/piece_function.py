@@ -2,7 +2,9 @@
 
 `{ i32, i32 } @haulage.piece.K(...)` gives the number of the piece to go on with, or -1 at the end,
 and the fault that ended the thread, or 0. It has the body's parameters, then the rooms, the
-thread's linear number in its block, and what it is given of the slots.
+thread's linear number in its block, and what it is given of the slots. Where threads may have left
+(`leaving.py`) it has the states of the threads too: it runs only if the thread's state is its own
+number, and leaves the next one there.
 """
 
 from dataclasses import dataclass
@@ -18,7 +20,8 @@ DONE = -1
 @dataclass(frozen=True)
 class SlotParameter:
     """A parameter of a piece: a uniform slot's value ("in") or address ("out"), or the address of a
-    varying slot's first element ("slot")."""
+    varying slot's first element ("slot"). In masked pieces uniform slots have an element for each
+    thread too: stores to one address under a mask would keep LLVM from widening."""
 
     type: str
     value: str
@@ -70,6 +73,7 @@ class PieceFunctions:
                 (given.type, value_name(given.value, given.role))
                 for given in self.slot_parameters(piece)
             ),
+            *([("ptr noalias", "%states")] if self.pieces.masked else []),
         ]
         made = self._made_in[piece.number]
         arriving = {*piece.loaded, *piece.recomputed}
@@ -82,13 +86,14 @@ class PieceFunctions:
         lines += [
             f"  {value_name(name, 'mem')} = alloca {kind}" for name, kind in in_memory.items()
         ]
+        lines += self._mask(piece)
         names = self._arrivals(piece, lines)
         lines += [
             f"  store {kind} {names.pop(name)}, ptr {value_name(name, 'mem')}"
             for name, kind in in_memory.items()
         ]
         lines.append(f"  br label {piece.entry}")
-        results: list[tuple[str, str, str]] = []
+        results = [("%piece.start", str(DONE), "0")] if self._is_masked(piece) else []
         memory = _InMemory(in_memory, names)
         inside = set(piece.labels)
         for label in piece.labels:
@@ -97,6 +102,24 @@ class PieceFunctions:
             lines += self._block_lines(piece, block, memory, inside, results)
         lines += self._piece_end(results)
         return "\n".join([*lines, "}"])
+
+    def _is_masked(self, piece: Piece) -> bool:
+        # Nobody has left before the first piece.
+        return self.pieces.masked and piece.number > 0
+
+    def _mask(self, piece: Piece) -> list[str]:
+        """Find the thread's state; go on only if it is this piece's."""
+        if not self.pieces.masked:
+            return []
+        lines = ["  %state.at = getelementptr inbounds i32, ptr %states, i64 %thread"]
+        if self._is_masked(piece):
+            lines += [
+                "  %state.now = load i32, ptr %state.at",
+                f"  %state.here = icmp eq i32 %state.now, {piece.number}",
+                "  br i1 %state.here, label %piece.begin, label %piece.end",
+                "piece.begin:",
+            ]
+        return lines
 
     def _arrivals(self, piece: Piece, lines: list[str]) -> dict[str, str]:
         """Load and work out what the piece starts with; gives the names it has there."""
@@ -176,14 +199,13 @@ class PieceFunctions:
             before, names = memory.load((slot.value,))
             lines += before
             value = names.get(slot.value, slot.value)
-            if slot.varying:
-                address = memory.fresh(slot.value)
+            address = value_name(slot.value, "slot" if slot.varying else "out")
+            if slot.varying or self.pieces.masked:
+                element = memory.fresh(slot.value)
                 lines.append(
-                    f"  {address} = getelementptr inbounds {slot.type}, "
-                    f"ptr {value_name(slot.value, 'slot')}, i64 %thread"
+                    f"  {element} = getelementptr inbounds {slot.type}, ptr {address}, i64 %thread"
                 )
-            else:
-                address = value_name(slot.value, "out")
+                address = element
             lines.append(f"  store {slot.type} {value}, ptr {address}")
         return lines
 
@@ -198,6 +220,7 @@ class PieceFunctions:
             *lines,
             f"  %piece.next = phi i32 {following}",
             f"  %piece.fault = phi i32 {faults}",
+            *(["  store i32 %piece.next, ptr %state.at"] if self.pieces.masked else []),
             "  %piece.pair = insertvalue { i32, i32 } poison, i32 %piece.next, 0",
             "  %piece.both = insertvalue { i32, i32 } %piece.pair, i32 %piece.fault, 1",
             "  ret { i32, i32 } %piece.both",

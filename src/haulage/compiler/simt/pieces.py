@@ -42,12 +42,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A cut body in pieces. `live[label]` are the slots that the piece behind a cut loads."""
+    """A cut body in pieces. `live[label]` are the slots that the piece behind a cut loads; `masked`
+    whether threads may have left before a piece, so that each thread's state must be kept."""
 
     function: Function
     pieces: tuple[Piece, ...]
     slots: dict[str, Slot]
     live: dict[str, frozenset[str]]
+    masked: bool
 
 
 def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) -> Pieces:
@@ -74,7 +76,8 @@ def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) ->
         for number, entry in enumerate(entries)
     ]
     kept = {entry: frozenset(live[entry]) for entry in entries[1:]}
-    return Pieces(function, tuple(pieces), slots, kept)
+    masked = uniformity.masks and len(pieces) > 1
+    return Pieces(function, tuple(pieces), slots, kept, masked)
 
 
 def _settle(

@@ -2,7 +2,9 @@
 
 The block function is a machine whose states are the pieces. In each state the piece's function,
 which is always inlined, runs for every thread; LLVM's loop vectoriser then widens that loop. Where
-to go next is the same for all threads, so the last thread's answer is taken.
+to go next is the same for all threads, so the last thread's answer is taken. If some may have left
+for good, their state is -1; one of the others, the leader, says where they are and what they
+have in common.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from haulage.compiler.simt.block_function import (
     user_parameters,
 )
 from haulage.compiler.simt.body import Body
-from haulage.compiler.simt.piece_function import PieceFunctions, value_name
+from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter, value_name
 from haulage.compiler.simt.pieces import Piece, Pieces
 
 
@@ -54,8 +56,15 @@ class _Machine:
             *private_rooms(self.body, self.threads),
         ]
         for slot in self.pieces.slots.values():
-            room = f"[{self.threads} x {slot.type}]" if slot.varying else slot.type
+            each = slot.varying or self.pieces.masked
+            room = f"[{self.threads} x {slot.type}]" if each else slot.type
             lines.append(f"  {value_name(slot.value, 'room')} = alloca {room}, align 64")
+        if self.pieces.masked:
+            lines += [
+                f"  %states = alloca [{self.threads} x i32], align 64",
+                "  %leader = alloca i32",
+                "  store i32 0, ptr %leader",
+            ]
         lines.append("  br label %state.0")
         for piece in self.pieces.pieces:
             lines += self._state(piece)
@@ -74,6 +83,9 @@ class _Machine:
             room = value_name(parameter.value, "room")
             if parameter.role == "in":
                 value = value_name(parameter.value, f"in.{k}")
+                if self.pieces.masked:
+                    room = value_name(parameter.value, f"leader.{k}")
+                    lines += self._of_leader(parameter, room)
                 lines.append(f"  {value} = load {parameter.type}, ptr {room}")
                 given.append((parameter.type, value))
             else:
@@ -103,16 +115,27 @@ class _Machine:
                 *(("ptr", pointer) for pointer in pointers),
                 ("i64", f"%thread.{k}"),
                 *given,
+                *([("ptr", "%states")] if self.pieces.masked else []),
             ]
         )
         lines.append(
             f"  %both.{k} = call {{ i32, i32 }} @haulage.piece.{k}({arguments})"
             f"{self.metadata.access()}"
         )
-        lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
+        if not self.pieces.masked:
+            lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
         lines += self._close_loops(piece)
         lines += self._go_on(piece)
         return lines
+
+    def _of_leader(self, parameter: SlotParameter, address: str) -> list[str]:
+        """Lines that find the leader's element of a slot."""
+        number = value_name(parameter.value, "number" + address[1:].strip('"').rsplit(".", 1)[1])
+        return [
+            f"  {number} = load i32, ptr %leader",
+            f"  {address} = getelementptr inbounds {parameter.type}, "
+            f"ptr {value_name(parameter.value, 'room')}, i32 {number}",
+        ]
 
     def _axes(self) -> list[tuple[str, int]]:
         """The axes to loop over, outermost first; x at least, so that there is a loop."""
@@ -166,6 +189,30 @@ class _Machine:
             ]
         return lines
 
+    def _follow_leader(self, k: int) -> list[str]:
+        """Find a thread that has not left; the kernel goes on where that one is.
+
+        The search goes up only, since nobody comes back.
+        """
+        before = f"out.{self._axes()[0][0]}.{k}"
+        return [
+            f"  %leader.old.{k} = load i32, ptr %leader",
+            f"  br label %look.{k}",
+            f"look.{k}:",
+            f"  %leader.{k} = phi i32 [ %leader.old.{k}, %{before} ], "
+            f"[ %leader.after.{k}, %look.on.{k} ]",
+            f"  %leader.at.{k} = getelementptr inbounds i32, ptr %states, i32 %leader.{k}",
+            f"  %next.{k} = load i32, ptr %leader.at.{k}",
+            f"  %left.{k} = icmp eq i32 %next.{k}, {DONE}",
+            f"  br i1 %left.{k}, label %look.on.{k}, label %looked.{k}",
+            f"look.on.{k}:",
+            f"  %leader.after.{k} = add nuw nsw i32 %leader.{k}, 1",
+            f"  %leader.more.{k} = icmp ult i32 %leader.after.{k}, {self.threads}",
+            f"  br i1 %leader.more.{k}, label %look.{k}, label %done",
+            f"looked.{k}:",
+            f"  store i32 %leader.{k}, ptr %leader",
+        ]
+
     def _go_on(self, piece: Piece) -> list[str]:
         k = piece.number
         lines: list[str] = []
@@ -179,8 +226,11 @@ class _Machine:
         states = [self.functions.numbers[label] for label in piece.exits]
         if not states:
             return [*lines, "  br label %done"]
-        if len(states) == 1 and not piece.returns:
+        if len(states) == 1 and not piece.returns and not self.pieces.masked:
             return [*lines, f"  br label %state.{states[0]}"]
-        default = "%done" if piece.returns else f"%state.{states.pop()}"
+        if self.pieces.masked:
+            lines += self._follow_leader(k)
+        ends = piece.returns or self.pieces.masked
+        default = "%done" if ends else f"%state.{states.pop()}"
         cases = " ".join(f"i32 {state}, label %state.{state}" for state in states)
         return [*lines, f"  switch i32 %next.{k}, label {default} [ {cases} ]"]

@@ -59,6 +59,7 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
         parts = [coroutines.write(kernel, block)]
     else:
         taken = CUT
+        flow = uniformity.analyse(kernel.function, private, without_leavers=True)
         cut_function = cuts.cut(kernel.function, cuts.uniform_loops(kernel.function, flow))
         rooms = private | {room.name for room in kernel.shared}
         divided = pieces.divide(cut_function, flow, rooms)

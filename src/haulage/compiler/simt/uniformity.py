@@ -9,6 +9,7 @@ may be written between the same two barriers (`written.py`).
 from dataclasses import dataclass
 
 from haulage.compiler.simt import graph, written
+from haulage.compiler.simt.leaving import leaving_arms
 from haulage.compiler.simt.model import Function, Instruction
 
 THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
@@ -20,17 +21,23 @@ _VARYING_OPCODES = frozenset(("atomicrmw", "cmpxchg"))
 @dataclass(frozen=True)
 class Uniformity:
     """`varying`: names of values that can differ; `divergent`: labels that only some threads of a
-    block may be at, at one time."""
+    block may be at, at one time; `masks`: whether threads that have left were not counted."""
 
     varying: frozenset[str]
     divergent: frozenset[str]
+    masks: bool = False
 
 
-def analyse(function: Function, private: frozenset[str]) -> Uniformity:
+def analyse(
+    function: Function, private: frozenset[str], *, without_leavers: bool = False
+) -> Uniformity:
     """Find the varying values and divergent blocks of a function.
 
-    `private` are the names of the memory that each thread has of its own.
+    `private` are the names of the memory that each thread has of its own. `without_leavers` asks
+    about the threads that are still there: those that leave for good (`leaving.py`) part nobody.
     """
+    arms = leaving_arms(function) if without_leavers else {}
+    masks = False
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
     varying = {*THREAD_INDEX, *private, *written.unsettled_loads(function)}
@@ -44,6 +51,12 @@ def analyse(function: Function, private: frozenset[str]) -> Uniformity:
                 continue
             handled.add(label)
             changed = True
+            if label in arms:
+                masks = True
+                divergent |= arms[label]
+                for place in arms[label]:
+                    varying |= {phi.result for phi in function.blocks[place].phis if phi.result}
+                continue
             stop = meeting.get(label, graph.EXIT)
             influenced = graph.reachable_until(successors, block.successors, stop)
             divergent |= influenced
@@ -55,7 +68,7 @@ def analyse(function: Function, private: frozenset[str]) -> Uniformity:
                 for place in influenced:
                     block_values = function.blocks[place].instructions()
                     varying |= {item.result for item in block_values if item.result}
-    return Uniformity(frozenset(varying), frozenset(divergent))
+    return Uniformity(frozenset(varying), frozenset(divergent), masks)
 
 
 def _branches_on(terminator: object, varying: set[str]) -> bool:
