@@ -278,6 +278,9 @@ def test_transposed_and_squeezed_views_are_numpys(array, data):
     axes = data.draw(st.none() | st.permutations(range(array.ndim)))
     there = cuda.to_device(array)
     np.testing.assert_array_equal(there.transpose(axes).copy_to_host(), array.transpose(axes))
+    if axes:
+        separate = there.transpose(*axes).copy_to_host()
+        np.testing.assert_array_equal(separate, array.transpose(*axes))
     np.testing.assert_array_equal(there.T.copy_to_host(), array.T)
     np.testing.assert_array_equal(there.squeeze().copy_to_host(), array.squeeze())
 

@@ -405,6 +405,50 @@ def test_math(device, way, dtype):
 
 
 @cuda.jit
+def remainders(x, y, out):
+    i = cuda.grid(1)
+    fraction, whole = math.modf(x[i])
+    out[0, i] = math.fmod(x[i], y[i])
+    out[1, i] = math.remainder(x[i], y[i])
+    out[2, i] = fraction
+    out[3, i] = whole
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainders_and_parts_of_numbers(device, way, dtype):
+    x = np.array([5.5, -5.5, 0.25, -0.0, 1e6, np.inf, -np.inf, np.nan], dtype)
+    y = np.array([2.0, 2.0, -3.0, 1.0, 7.5, 1.0, 2.0, 1.0], dtype)
+    out = cuda.device_array((4, 8), dtype)
+    remainders[1, 8](cuda.to_device(x), cuda.to_device(y), out)
+    fraction, whole = np.modf(x)
+    with np.errstate(invalid="ignore"):
+        nearest = x - y * np.rint(x / y)
+    nearest[5:] = np.nan
+    with np.errstate(invalid="ignore"):
+        expected = [np.fmod(x, y), nearest, fraction, whole]
+    np.testing.assert_array_equal(out.copy_to_host(), expected)
+    np.testing.assert_array_equal(np.signbit(out.copy_to_host()[2]), np.signbit(fraction))
+
+
+@cuda.jit
+def padded_tile(x, out):
+    tile = cuda.shared.array((TILE, TILE + 1), np.float32)
+    own = cuda.local.array(2 * TILE - 1, np.int32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    own[2 * TILE - 2] = tile.shape[1]
+    tile[ty, tx] = x[ty, tx]
+    cuda.syncthreads()
+    out[ty, tx] = tile[tx, ty] + own[TILE * 2 - 2]
+
+
+def test_shapes_may_be_worked_out_from_constants(device, way):
+    x = np.random.default_rng(9).random((TILE, TILE), np.float32)
+    out = cuda.device_array((TILE, TILE), np.float32)
+    padded_tile[1, (TILE, TILE)](cuda.to_device(x), out)
+    np.testing.assert_array_equal(out.copy_to_host(), x.T + np.float32(TILE + 1))
+
+
+@cuda.jit
 def dynamic_shared(x):
     as_ints = cuda.shared.array(0, np.int32)
     halves = as_ints[32:]

@@ -273,8 +273,11 @@ def test_kernels_that_cannot_be_compiled_say_why(device):
     x = cuda.to_device(np.zeros(4))
     with pytest.raises(CompileError, match="returns a value"):
         returns[1, 1](x)
-    with pytest.raises(CompileError, match="no_such_name"):
+    with pytest.raises(CompileError, match="no_such_name") as told:
         unknown[1, 1](x)
+    assert "pipeline" not in str(told.value)
+    with pytest.raises(CompileError, match=r"haulage\.cuda.*no_such_word"):
+        cuda.jit(lambda x: cuda.no_such_word(x))[1, 1](x)
     with pytest.raises(LaunchError, match="80000 bytes of shared"):
         too_much[1, 1](x)
 

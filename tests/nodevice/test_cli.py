@@ -1,5 +1,6 @@
 """The command line: what it answers, and how it says no."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -152,3 +153,32 @@ def test_demo_without_its_packages_gives_the_pip_command(
     assert "Pillow" in line
     assert "SciPy" not in line
     assert line.endswith("pip install 'haulage[demo]'")
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", "import haulage.cli, sys; sys.exit(haulage.cli.main(['info']))"],
+        stdout=open_closed_pipe(),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def open_closed_pipe():
+    """The writing end of a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+def test_bad_settings_are_one_line_each(monkeypatch, capsys):
+    for name in ("HAULAGE_CPU_THREADS", "HAULAGE_NUM_THREADS"):
+        monkeypatch.setenv(name, "sideways")
+        assert cli.main(["info"]) == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert name in told
+        monkeypatch.delenv(name)

@@ -68,8 +68,10 @@ def test_a_photo_taken_sideways_is_turned_upright(tmp_path: Path) -> None:
     given[0, 0] = 255
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned; to show it, turn by 90 degrees to the right
-    pixels = _pixels(_saved(Image.fromarray(given), tmp_path / "a.png", exif=exif))
+    path = _saved(Image.fromarray(given), tmp_path / "a.png", exif=exif)
+    pixels, shown = photo.load(path)
     assert pixels.shape == (6, 2, 3)
+    assert shown == (2, 6)
     assert pixels[0, 1].tolist() == [255, 255, 255]
 
 

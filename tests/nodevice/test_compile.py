@@ -84,6 +84,11 @@ def test_errors_name_what_was_given():
         haulage.compile(scale, 5)
     with pytest.raises(TypeError, match="void"):
         haulage.compile(scale, "int32(float32[::1], float32)")
+    with pytest.raises(TypeError, match="got 5"):
+        haulage.compile(5, "void()")
+    for unreadable in ("void(float32", "void(no_such_type)", ("float3",)):
+        with pytest.raises(TypeError):
+            haulage.compile(scale, unreadable)
     with pytest.raises(ValueError, match="block"):
         haulage.compile(scale, "void(float32[::1], float32)", block=0)
 

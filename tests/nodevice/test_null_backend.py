@@ -76,18 +76,11 @@ class NoPrograms:
         return b""
 
 
-class NoHostPointers(NullBackend):
-    """The suite would write to the null back end's host pointers, with nothing behind them."""
-
-    def alloc(self, nbytes, kind, flags=0):
-        return super().alloc(nbytes, kind, flags)[0], 0
-
-
 def test_the_conformance_suite_fails_on_a_back_end_that_does_nothing():
     passed = set()
     for check in conformance.checks():
         try:
-            check(NoHostPointers(), NoPrograms())
+            check(NullBackend(), NoPrograms())
         except (AssertionError, DeviceError):
             continue
         passed.add(check.__name__)

@@ -6,7 +6,7 @@ It shows how little a back end must have, and the defaults of `Backend` are test
 import itertools
 from collections.abc import Sequence
 
-from haulage.backends.base import DEVICE, Backend, Probe, Properties
+from haulage.backends.base import Backend, Probe, Properties
 
 
 class NullBackend(Backend):
@@ -58,9 +58,8 @@ class NullBackend(Backend):
     # ---- memory -------------------------------------------------------------------------------
 
     def alloc(self, nbytes: int, kind: str, flags: int = 0) -> tuple[int, int]:
-        """An address 1 TiB from the last one, with nothing behind it."""
-        address = next(self._addresses) << 40
-        return address, 0 if kind == DEVICE else address
+        """An address 1 TiB from the last one, with nothing behind it, nor on the host's side."""
+        return next(self._addresses) << 40, 0
 
     def free(self, device_ptr: int, host_ptr: int, kind: str) -> None:
         """Nothing."""

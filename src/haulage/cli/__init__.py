@@ -1,6 +1,7 @@
 """The `haulage` command: what is on this machine, and a photograph sent through it."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -28,12 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status.
 
     0: done; 1: done, and something is wrong; 2: what was asked cannot be done, which stands in
-    one line on standard error; 130: interrupted.
+    one line on standard error; 130: interrupted; 141: whoever read the output is gone.
     """
     chosen = parser().parse_args(arguments)
     try:
         _check_settings()
         status: int = chosen.run(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads on, as behind `| head`; what is still to be flushed goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (Refusal, DeviceNotFound) as no:
         text = " ".join(str(no).split())
         print(f"haulage: {text}", file=sys.stderr)
@@ -47,5 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check_settings() -> None:
     try:
         config.worker_threads()
+        config.thread_way()
     except ValueError as wrong:
         raise Refusal(str(wrong)) from wrong

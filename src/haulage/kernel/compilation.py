@@ -1,5 +1,6 @@
 """Compiling kernels, with a device or without."""
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def compile(
 
     Raises:
         ValueError: the target is unknown, or the block's size is.
-        TypeError: the signature names no types.
+        TypeError: it is no function, or the signature names no types.
         CompileError: the function cannot be compiled for it.
     """
     if target != "host":
@@ -72,6 +73,8 @@ def compile(
     from haulage.compiler.frontend import parse_signature
 
     py_func = getattr(function, "py_func", function)
+    if not inspect.isfunction(py_func):
+        raise TypeError(f"compile takes a Python function or a kernel, got {function!r}")
     options = getattr(function, "haulage_options", None) or options_for(fastmath)
     keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
     body = body_for(py_func, keys, PLATFORMS["cpu"].target_maker()(), options)

@@ -185,13 +185,16 @@ class Strided:
         """The view with the axes reversed."""
         return self.transpose()
 
-    def transpose(self, axes: Sequence[SupportsIndex] | None = None) -> Self:
-        """The view with the axes in another order (None: reversed); nothing is copied.
+    def transpose(self, *axes: Any) -> Self:
+        """The view with the axes in another order (none given: reversed); nothing is copied.
+
+        The order is one tuple, or the numbers themselves, as with NumPy.
 
         Raises:
             ValueError: `axes` does not name each axis once.
         """
-        return self._view(*layout.transpose(self.shape, self.strides, axes))
+        order = axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes or None
+        return self._view(*layout.transpose(self.shape, self.strides, order))
 
     def reshape(self, *newshape: Any, order: str = "C") -> Self:
         """A view with another shape; one number can be -1. `order` is 'C', 'F' or 'A'.

@@ -14,6 +14,12 @@ _PACKAGES = {"matplotlib": "Matplotlib", "PIL": "Pillow", "scipy": "SciPy"}
 _DEFAULT_FOLDER = Path("haulage-demo")
 
 
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the name of the folder is empty")
+    return Path(text)
+
+
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this command to the command line."""
     parser = commands.add_parser(
@@ -39,7 +45,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=_folder,
         metavar="FOLDER",
         default=_DEFAULT_FOLDER,
         help="where the pictures go; made if it is not there (default: ./%(default)s)",

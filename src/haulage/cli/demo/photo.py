@@ -14,6 +14,10 @@ from haulage.cli.refusal import Refusal
 MOST_PIXELS = 24_000_000
 READABLE_PIXELS = 1_000_000_000
 
+# The EXIF tag that says how a camera was held, and its values for "on its side".
+_ORIENTATION = 0x0112
+_ON_ITS_SIDE = (5, 6, 7, 8)
+
 # What Pillow's readers raise for broken files, by format.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, struct.error)
 
@@ -42,6 +46,8 @@ def load(path: Path, most_pixels: int = MOST_PIXELS) -> tuple[np.ndarray, tuple[
     try:
         with Image.open(path) as picture:
             size = picture.size
+            turned = picture.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
+            shown = size[::-1] if turned else size
             if size[0] * size[1] > READABLE_PIXELS:
                 raise Refusal(
                     f"{path} has {size[0]} x {size[1]} pixels; the demo reads up to "
@@ -52,7 +58,7 @@ def load(path: Path, most_pixels: int = MOST_PIXELS) -> tuple[np.ndarray, tuple[
             pixels = _to_rgb(ImageOps.exif_transpose(picture))
             if pixels.size[0] * pixels.size[1] > most_pixels:
                 pixels = pixels.resize(_fitting(pixels.size, most_pixels), Image.Resampling.BOX)
-            return np.ascontiguousarray(np.asarray(pixels, dtype=np.uint8)), size
+            return np.ascontiguousarray(np.asarray(pixels, dtype=np.uint8)), shown
     except Image.UnidentifiedImageError:
         raise Refusal(f"{path} is not a picture that Pillow can read") from None
     except _BROKEN as broken:

@@ -49,6 +49,11 @@ def lower(
         try:
             result = device_function.compile_for(argument_types)
         except numba_errors.NumbaError as error:
+            raise CompileError(
+                f"kernel {name} for {_listed(argument_types)}: {_without_stages(error)}"
+            ) from error
+        except AttributeError as error:
+            # A module that the kernel names has no such word.
             raise CompileError(f"kernel {name} for {_listed(argument_types)}: {error}") from error
         except Exception as error:
             # Numba's passes raise whatever they like where they meet what they do not know.
@@ -99,12 +104,23 @@ def parse_signature(signature: Any) -> tuple[Any, ...]:
             return sigutils._parse_signature_string(item)
         return numpy_support.from_dtype(np.dtype(item))
 
-    if isinstance(signature, (tuple, list)):
-        return tuple(one(item) for item in signature)
-    arguments, returned = sigutils.normalize_signature(signature)
+    try:
+        if isinstance(signature, (tuple, list)):
+            return tuple(one(item) for item in signature)
+        arguments, returned = sigutils.normalize_signature(signature)
+    except (SyntaxError, NameError, AttributeError) as error:
+        raise TypeError(f"the signature {signature!r} cannot be read: {error}") from error
     if returned not in (None, types.none, types.void):
         raise TypeError(f"a kernel must return void; got the signature {signature}")
     return tuple(arguments)
+
+
+def _without_stages(error: Exception) -> str:
+    """Numba's message without the lines that tell in which of its passes it was raised."""
+    lines = str(error).splitlines()
+    return "\n".join(
+        line for line in lines if not line.startswith(("Failed in ", "During: Pass "))
+    ).strip()
 
 
 def _listed(argument_types: tuple[Any, ...]) -> str:

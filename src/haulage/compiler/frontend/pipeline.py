@@ -8,6 +8,8 @@ from numba.core.compiler_machinery import LoweringPass, PassManager, register_pa
 from numba.core.lowering import Lower
 from numba.core.typed_passes import AnnotateTypes, IRLegalization, NativeLowering
 
+from haulage.compiler.frontend.constants import FoldConstants
+
 
 class _PlacedLower(Lower):
     """Numba's lowering, noting on the builder which source line it is at, for faults."""
@@ -58,6 +60,7 @@ class SIMTPipeline(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         passes = PassManager("haulage")
         passes.passes.extend(DefaultPassBuilder.define_untyped_pipeline(self.state).passes)
+        passes.add_pass(FoldConstants, "work out arithmetic on constants")
         passes.passes.extend(DefaultPassBuilder.define_typed_pipeline(self.state).passes)
         for step in (IRLegalization, AnnotateTypes, _PlacedLowering, _Result):
             passes.add_pass(step, step.__name__)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from types import BuiltinFunctionType
 from typing import Any
 
 from numba.core import types
@@ -10,6 +11,7 @@ from numba.core.imputils import Registry
 from numba.core.typing.templates import AttributeTemplate, infer_getattr, make_intrinsic_template
 
 from haulage.lang import tools
+from haulage.lang.math import FUNCTIONS
 from haulage.lang.word import Namespace, Register3, Word
 
 # The name of the Numba target that all of our targets are below.
@@ -75,6 +77,8 @@ def value_type(value: Any) -> Any:
     """The Numba type of an object of `lang/`, or None if it is none."""
     if isinstance(value, Word):
         return _function_type(value)
+    if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS:
+        return _function_type(FUNCTIONS[value])
     if isinstance(value, Register3):
         return Register3Type(value.name)
     if isinstance(value, Namespace):

@@ -1,0 +1,108 @@
+"""Functions of Python's `math` that Numba's front end does not know for every target.
+
+The others come from Numba: each ends as an LLVM operation or a function of the C library.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from haulage.lang.word import Word, word
+
+
+def _float_type(tools: Any, *arguments: Any) -> Any:
+    """The float type to compute in: float32 if that is all there is, float64 as soon as it is not.
+
+    None if an argument is no real number.
+    """
+    if not all(isinstance(kind, (tools.types.Integer, tools.types.Float)) for kind in arguments):
+        return None
+    single = all(kind == tools.types.float32 for kind in arguments)
+    return tools.types.float32 if single else tools.types.float64
+
+
+def _cast(context: Any, builder: Any, sig: Any, args: Any, kind: Any) -> list[Any]:
+    return [
+        context.cast(builder, value, given, kind)
+        for value, given in zip(args, sig.args, strict=True)
+    ]
+
+
+def _library(tools: Any, builder: Any, name: str, kind: Any, values: list[Any]) -> Any:
+    """Call a function of the C library, in the form for floats or for doubles."""
+    suffix = "f" if kind == tools.types.float32 else ""
+    real = values[0].type
+    function_type = tools.ir.FunctionType(real, [real] * len(values))
+    function = tools.cgutils.get_or_insert_function(builder.module, function_type, name + suffix)
+    function.attributes.add("nounwind")
+    return builder.call(function, values)
+
+
+def _of_library(name: str, *parameters: str) -> Word:
+    def one(tools: Any, x: Any) -> Any:
+        return build(tools, x)
+
+    def two(tools: Any, x: Any, y: Any) -> Any:
+        return build(tools, x, y)
+
+    def build(tools: Any, *arguments: Any) -> Any:
+        kind = _float_type(tools, *arguments)
+        if kind is None:
+            return None
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            values = _cast(context, builder, sig, args, kind)
+            return _library(tools, builder, name, kind, values)
+
+        return tools.signature(kind, *arguments), generate
+
+    made = one if len(parameters) == 1 else two
+    made.__doc__ = f"`math.{name}({', '.join(parameters)})`, as the C library computes it."
+    return word(f"math.{name}")(made)
+
+
+cbrt = _of_library("cbrt", "x")
+remainder = _of_library("remainder", "x", "y")
+
+
+@word("math.fmod")
+def fmod(tools: Any, x: Any, y: Any) -> Any:
+    """`math.fmod(x, y)`: what is left of x by y, with the sign of x; exact."""
+    kind = _float_type(tools, x, y)
+    if kind is None:
+        return None
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.frem(*_cast(context, builder, sig, args, kind))
+
+    return tools.signature(kind, x, y), generate
+
+
+@word("math.modf")
+def modf(tools: Any, x: Any) -> Any:
+    """`math.modf(x)`: (fraction, whole), both floats with the sign of x."""
+    kind = _float_type(tools, x)
+    if kind is None:
+        return None
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        (value,) = _cast(context, builder, sig, args, kind)
+        whole = _library(tools, builder, "trunc", kind, [value])
+        # Infinity less itself is no number; its fraction is a zero.
+        is_whole = builder.fcmp_ordered("==", value, whole)
+        left = builder.select(
+            is_whole, tools.ir.Constant(value.type, 0), builder.fsub(value, whole)
+        )
+        fraction = _library(tools, builder, "copysign", kind, [left, value])
+        return context.make_tuple(builder, sig.return_type, [fraction, whole])
+
+    return tools.signature(tools.types.UniTuple(kind, 2), x), generate
+
+
+# What a kernel may say -> the word that stands for it.
+FUNCTIONS: dict[Callable[..., Any], Word] = {
+    math.fmod: fmod,
+    math.modf: modf,
+    math.remainder: remainder,
+    **({math.cbrt: cbrt} if hasattr(math, "cbrt") else {}),
+}
