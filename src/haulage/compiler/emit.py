@@ -15,6 +15,7 @@ from haulage.compiler.clean import clean
 from haulage.compiler.faults import Fault
 from haulage.compiler.frontend import Lowered, Options, lower
 from haulage.compiler.simt import entry
+from haulage.compiler.simt.body import NotInlined
 from haulage.compiler.simt.transform import CannotCut, transform
 from haulage.errors import CompileError
 from haulage.targets.base import Target
@@ -78,7 +79,8 @@ class Body:
         """Code for blocks of `block` threads, run in one of `transform.WAYS`.
 
         Raises:
-            CompileError: `way` is "cut" and a barrier stands where not all threads may come.
+            CompileError: `way` is "cut" and a barrier stands where not all threads may come, or
+                a function that calls itself has a barrier or a shared array.
         """
         with self._lock:
             made = self._made.get((block, way))
@@ -92,6 +94,11 @@ class Body:
                 blocks = transform(self.cleaned, self.target, block, way)
             except CannotCut as error:
                 raise CompileError(self._cannot_cut(error)) from error
+            except NotInlined as error:
+                raise CompileError(
+                    f"kernel {self.name}: a function that calls itself can have no barrier and no "
+                    "shared array; give it the array as an argument, or write a loop"
+                ) from error
             module = llvm.parse(blocks.llvm)
             llvm.optimise(module, self.target, 3, widen=True)
             text = str(module)

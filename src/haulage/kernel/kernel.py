@@ -148,8 +148,9 @@ class Kernel:
             # Also when it failed or was interrupted: a part of it may have run.
             if releases:
                 release_arguments(releases)
-        if on_host and stream.handle:
-            # A host array is used in place, and is its owner's again when the call returns.
+        if on_host:
+            # A host array is used in place, and is its owner's again when the call returns. Even
+            # the default stream may not have run it yet, if other streams hold it up.
             stream.synchronize()
 
     def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> _Overload:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from llvmlite import ir
+from numba.core import cgutils
 from numba.core.codegen import Codegen, CodeLibrary
 
 
@@ -16,6 +17,9 @@ class IRLibrary(CodeLibrary):
 
     def add_ir_module(self, module: Any) -> None:
         self._own.append(module)
+        for function in module.functions:
+            if not function.is_declaration:
+                self.codegen.owners[function.name] = self
 
     def add_linking_library(self, library: Any) -> None:
         self._linked.append(library)
@@ -32,6 +36,9 @@ class IRLibrary(CodeLibrary):
             seen.add(id(library))
             found += library._own
             libraries += library._linked
+            for module in library._own:
+                names = sorted(getattr(module, "haulage_unresolved", ()))
+                libraries += [self.codegen.owners[name] for name in names]
         return found
 
     def finalize(self) -> None:
@@ -57,12 +64,20 @@ class IRCodegen(Codegen):
 
     def __init__(self, target: Any) -> None:
         self._target = target
+        self.owners: dict[str, IRLibrary] = {}
 
     def _create_empty_module(self, name: str) -> Any:
         module = ir.Module(name)
         module.triple = self._target.triple
         module.data_layout = self._target.data_layout
         return module
+
+    def insert_unresolved_ref(self, builder: Any, fnty: Any, name: str) -> Any:
+        """A function that is called before its library is known, as in a recursion."""
+        if not hasattr(builder.module, "haulage_unresolved"):
+            builder.module.haulage_unresolved = set()
+        builder.module.haulage_unresolved.add(name)
+        return cgutils.get_or_insert_function(builder.module, fnty, name)
 
     def _add_module(self, module: Any) -> None:
         """Nothing to keep: libraries hold their modules."""

@@ -9,6 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 from numba.core.callconv import MinimalCallConv
+from numba.core.errors import UnsupportedError
 
 from haulage.compiler.faults import TABLE, Fault
 
@@ -56,6 +57,16 @@ class CallConvention(MinimalCallConv):
         code = builder.call(callee, [result, *hidden, *plain])
         value = self.context.get_returned_value(builder, resty, builder.load(result))
         return self._get_return_status(builder, code), value
+
+    def return_dynamic_user_exc(
+        self, builder: Any, exc: Any, exc_args: Any, nb_types: Any, loc: Any, func_name: Any
+    ) -> None:
+        raise UnsupportedError(
+            f"raise {exc.__name__}(...): in a kernel the arguments must be constants", loc=loc
+        )
+
+    def set_try_status(self, builder: Any) -> None:
+        raise UnsupportedError("try and except mean nothing in a kernel; test what may go wrong")
 
     def _make_call_helper(self, builder: Any) -> "_FaultNumbers":
         return _FaultNumbers(builder.module)

@@ -12,7 +12,7 @@ from haulage.compiler import llvm
 from haulage.compiler.simt import model
 from haulage.compiler.simt.model import Block, Function, Instruction
 from haulage.targets.base import Target
-from haulage.targets.cpu import SHARED_ADDRESS, SHARED_PREFIX
+from haulage.targets.cpu import BARRIER, SHARED_ADDRESS, SHARED_PREFIX
 
 KERNEL = "haulage.kernel"
 
@@ -44,8 +44,16 @@ class Body:
     may_fail: bool
 
 
+class NotInlined(Exception):
+    """A function that was not inlined, as it calls itself, has a barrier or a shared array."""
+
+
 def read(text: str, target: Target) -> Body:
-    """The body `haulage.kernel` of a module's text, whose every value has a name."""
+    """The body `haulage.kernel` of a module's text, whose every value has a name.
+
+    Raises:
+        NotInlined: a barrier or a shared array is in another function.
+    """
     module = llvm.parse(text)
     reference = module.get_function(KERNEL)
     function_text = str(reference)
@@ -55,6 +63,8 @@ def read(text: str, target: Target) -> Body:
     for block in function.blocks.values():
         block.body = [_plain_call(item) for item in block.body if not _is_dropped(item)]
     around = _without_definition(text)
+    if re.search(rf"(?m)^ .*(@{BARRIER}\(|@{SHARED_PREFIX})", around):
+        raise NotInlined
     return Body(around, function, shared, private, _may_fail(function))
 
 

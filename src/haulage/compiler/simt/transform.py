@@ -46,6 +46,7 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
 
     Raises:
         CannotCut: `way` is "cut" and that cannot be done.
+        NotInlined: a function that calls itself has a barrier or a shared array.
     """
     kernel = body.read(text, target)
     private = frozenset(room.name for room in kernel.private)
