@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pytest
 import random_kernels
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from haulage import cuda
 EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "25"))
 
 
+@pytest.mark.timeout(300 + 4 * EXAMPLES)
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
