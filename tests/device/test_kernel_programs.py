@@ -339,6 +339,45 @@ def test_the_last_block_adds_what_the_others_left(device, random):
     np.testing.assert_allclose(out.copy_to_host()[0], x.sum())
 
 
+@cuda.jit
+def scatter(x, out):
+    room = cuda.shared.array(64, np.int64)
+    t = cuda.threadIdx.x
+    place = t
+    # Many steps, unrolled by hand: the place is kept across the barriers, and its address is not.
+    place = (place * 3 + 1) ^ (place >> 2)
+    place = (place * 5 + 2) ^ (place >> 3)
+    place = (place * 7 + 3) ^ (place >> 1)
+    place = (place * 3 + 4) ^ (place >> 4)
+    place = (place * 9 + 5) ^ (place >> 5)
+    place = (place * 3 + 6) ^ (place >> 2)
+    place = (place * 5 + 7) ^ (place >> 1)
+    place = (place * 3 + 8) ^ (place >> 3)
+    own = x[place & 63]
+    room[t] = own
+    cuda.syncthreads()
+    x[place & 63] = 0
+    cuda.syncthreads()
+    cuda.atomic.add(x, place & 63, room[63 - t])
+    out[t] = place
+
+
+def test_a_place_that_is_worked_out_in_many_steps(device, random):
+    x = random.integers(0, 100, 64)
+    d_x, out = cuda.to_device(x), cuda.device_array(64, np.int64)
+    scatter[1, 64](d_x, out)
+    place = np.arange(64)
+    for factor, offset, shift in zip(
+        (3, 5, 7, 3, 9, 3, 5, 3), range(1, 9), (2, 3, 1, 4, 5, 2, 1, 3), strict=True
+    ):
+        place = (place * factor + offset) ^ (place >> shift)
+    expected = x.copy()
+    expected[place & 63] = 0
+    np.add.at(expected, place & 63, x[place & 63][::-1])
+    np.testing.assert_array_equal(out.copy_to_host(), place)
+    np.testing.assert_array_equal(d_x.copy_to_host(), expected)
+
+
 @roc.jit
 def transpose(x, out):
     # One column more keeps work-items of a row apart.

@@ -137,6 +137,9 @@ class PieceFunctions:
             names[name] = arrived
         for step in piece.steps:
             assert step.result is not None
+            if step.result in names:
+                # Of too many steps for its own sake, but on the way to an address.
+                continue
             arrived = value_name(step.result, "in")
             lines.append("  " + step.renamed({**names, step.result: arrived}))
             names[step.result] = arrived
