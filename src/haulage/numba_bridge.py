@@ -6,6 +6,9 @@ here a key becomes a Numba type, once per signature.
 
 from typing import Any
 
+# The package itself comes first: where another thread is still importing Numba, Python waits for it
+# here, but would let this one go on into half-made submodules.
+import numba  # noqa: F401
 import numpy as np
 from numba.core import types
 from numba.core.errors import NumbaError

@@ -1,6 +1,9 @@
 """Whole programs as users write them, in both ways of the CPU device, checked against NumPy."""
 
 import math
+import os
+import subprocess
+import sys
 import threading
 
 import numba
@@ -540,3 +543,46 @@ def test_a_fault_of_one_stream_is_not_told_to_another(device):
         bad.synchronize()
     bad.synchronize()
     assert x.copy_to_host().sum() == 127
+
+
+FIRST_KERNELS = """
+import threading
+import numpy as np
+from haulage import cuda
+
+together = threading.Barrier(6)
+done = []
+
+@cuda.jit
+def double(x):
+    x[cuda.grid(1)] *= 2
+
+def work(number):
+    together.wait()
+    if number == 0:
+        import numba
+        numba.njit(lambda value: value + 1)(1)
+    x = cuda.to_device(np.arange(8.0))
+    double[1, 8](x)
+    assert x.copy_to_host()[7] == 14
+    done.append(number)
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert sorted(done) == [0, 1, 2, 3, 4, 5]
+"""
+
+
+def test_the_first_kernels_of_a_process_in_several_threads_at_once(device):
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_KERNELS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HAULAGE_DEVICE": str(device)},
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
