@@ -548,6 +548,7 @@ def test_a_fault_of_one_stream_is_not_told_to_another(device):
 FIRST_KERNELS = """
 import threading
 import numpy as np
+import haulage
 from haulage import cuda
 
 together = threading.Barrier(6)
@@ -559,9 +560,11 @@ def double(x):
 
 def work(number):
     together.wait()
-    if number == 0:
+    if number % 3 == 0:
         import numba
-        numba.njit(lambda value: value + 1)(1)
+        assert numba.njit(lambda value: value + 1)(1) == 2
+    elif number % 3 == 1:
+        assert haulage.compile(double, "void(float64[:])").asm
     x = cuda.to_device(np.arange(8.0))
     double[1, 8](x)
     assert x.copy_to_host()[7] == 14
