@@ -289,6 +289,21 @@ def test_recomputing_stops_at_what_is_no_arithmetic():
     assert recompute.leaves({"%index"}) == {"%u"}
 
 
+def test_float_arithmetic_is_stored_so_that_it_is_rounded_once():
+    function = model_of(
+        """define i32 @kernel(i32 %threadIdx.x, ptr %data) {
+        entry:
+          %t = uitofp i32 %threadIdx.x to float
+          %sum = fadd contract float %t, 0x3FB99999A0000000
+          store float %sum, ptr %data
+          ret i32 0
+        }"""
+    )
+    recompute = Recompute(function, {"%threadIdx.x", "%t", "%sum"}, {"%threadIdx.x", "%data"})
+    assert recompute.can("%t")
+    assert not recompute.can("%sum")
+
+
 def test_a_long_chain_is_stored_unless_it_is_an_address():
     steps = ["  %x0 = add i32 %threadIdx.x, 1"]
     steps += [f"  %x{n} = mul i32 %x{n - 1}, {n + 3}" for n in range(1, 40)]
