@@ -70,6 +70,16 @@ def test_a_kernel_without_barriers_is_one_piece_without_slots():
     assert "room" not in code.stages["blocks"].replace("%private.room", "")
 
 
+def test_fastmath_is_the_kernels_own_unless_it_is_given():
+    signature = "void(float32[::1], float32)"
+    quick = cuda.jit(fastmath=True)(scale)
+    assert "fmul fast" in haulage.compile(quick, signature).stages["lowered"]
+    assert "fmul fast" not in haulage.compile(quick, signature, fastmath=False).stages["lowered"]
+    exact = cuda.jit(scale)
+    assert "fmul fast" not in haulage.compile(exact, signature).stages["lowered"]
+    assert "fmul fast" in haulage.compile(exact, signature, fastmath=True).stages["lowered"]
+
+
 def test_no_threads_of_the_system_are_started_in_compiled_code():
     code = haulage.compile(tiles, "void(float32[::1])", block=64)
     assert "pthread" not in code.llvm

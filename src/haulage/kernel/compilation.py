@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def options_for(fastmath: Any) -> Options:
     """Compiler options from what users write: True, False or fast-math flags."""
+    if fastmath is None:
+        return Options()
     return Options(fastmath if isinstance(fastmath, bool) else frozenset(fastmath))
 
 
@@ -46,7 +48,7 @@ def compile(
     target: str = "host",
     *,
     block: Any = CUDA.usual_block,
-    fastmath: Any = False,
+    fastmath: Any = None,
 ) -> "Code":
     """Compile a kernel for a target, without any device.
 
@@ -56,7 +58,7 @@ def compile(
             types, or a Numba signature.
         target: `host`, this computer's processor.
         block: threads of a block, an int or up to three; code for the CPU is made for one size.
-        fastmath: as for `jit`.
+        fastmath: as for `jit`; None is what the kernel was made with, and False for a function.
 
     Returns:
         An object with `.llvm` and `.asm` (texts), `.code` (bytes), `.metadata` (a dictionary) and
@@ -75,7 +77,8 @@ def compile(
     py_func = getattr(function, "py_func", function)
     if not inspect.isfunction(py_func):
         raise TypeError(f"compile takes a Python function or a kernel, got {function!r}")
-    options = getattr(function, "haulage_options", None) or options_for(fastmath)
+    made_with: Options | None = getattr(function, "haulage_options", None)
+    options = made_with if made_with is not None and fastmath is None else options_for(fastmath)
     keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
     body = body_for(py_func, keys, PLATFORMS["cpu"].target_maker()(), options)
     return body.code(normalise_dims(block, "block"), config.thread_way())
