@@ -1,12 +1,18 @@
 """Fixtures for all tests: `device` runs a test once on each device that is present."""
 
 import contextlib
+import signal
 import threading
 
 import pytest
 
 import haulage
 from haulage.errors import Unsupported
+
+# A shell starts what runs in its background with Ctrl-C ignored, and programs hand that on to those
+# that they start. The tests of Ctrl-C are about a program that hears it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc):
