@@ -12,7 +12,8 @@ import gc
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _Actions = deque[tuple[Callable[..., object], tuple[Any, ...]]]
@@ -21,8 +22,10 @@ _waiting: _Actions = deque()
 # Streams and events go last: memory that a collector's pass found with them still asks them.
 _waiting_handles: _Actions = deque()
 _draining = threading.Lock()
+_counting = threading.Lock()
 _collecting_thread = 0
 _ended = False
+_deferring = 0  # `defer_cleanup` blocks that are entered, in all threads
 
 
 def give_back(action: Callable[..., object], *args: Any) -> None:
@@ -38,16 +41,21 @@ def give_back_handle(destroy: Callable[[int], object], handle: int) -> None:
 def _give_back(queue: _Actions, action: Callable[..., object], args: tuple[Any, ...]) -> None:
     if _ended:
         return
-    if _collecting_thread and _collecting_thread == threading.get_ident():
+    if _deferring or (_collecting_thread and _collecting_thread == threading.get_ident()):
         queue.append((action, args))
         return
     drain()
     action(*args)
 
 
-def drain() -> None:
-    """Give back what collector passes have put aside, unless that is under way."""
-    if not (_waiting or _waiting_handles) or not _draining.acquire(blocking=False):
+def drain(deferred: bool = False) -> None:
+    """Give back what collector passes have put aside, unless that is under way.
+
+    With `deferred` also what `defer_cleanup` holds back.
+    """
+    if not (_waiting or _waiting_handles) or (_deferring and not deferred):
+        return
+    if not _draining.acquire(blocking=False):
         return
     try:
         while (_waiting or _waiting_handles) and not _ended:
@@ -55,6 +63,24 @@ def drain() -> None:
             action(*args)
     finally:
         _draining.release()
+
+
+@contextmanager
+def defer_cleanup() -> Iterator[None]:
+    """`with defer_cleanup():` gives no memory, stream or event back before its end.
+
+    It can be nested, and then holds until the outermost one ends; it holds for all threads. Only
+    where a device has no room left is memory given back inside.
+    """
+    global _deferring
+    with _counting:
+        _deferring += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _deferring -= 1
+        drain()
 
 
 def _note_collection(phase: str, info: dict[str, int]) -> None:
@@ -69,10 +95,11 @@ def _end() -> None:
 
 def _forget() -> None:
     # The handles are the parent's; it gives them back itself.
-    global _draining
+    global _draining, _counting
     _waiting.clear()
     _waiting_handles.clear()
     _draining = threading.Lock()
+    _counting = threading.Lock()
 
 
 gc.callbacks.append(_note_collection)

@@ -5,6 +5,7 @@ import itertools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from haulage.runtime.device import Device
 from haulage.runtime.ledger import Usage
 from haulage.runtime.stream import Stream
 
-__all__ = ["Block", "Usage", "allocate", "hold", "reap", "stats"]
+__all__ = ["Block", "Usage", "adopt", "allocate", "close_all", "hold", "reap", "stats"]
 
 _generations = itertools.count(1)
 
@@ -24,11 +25,16 @@ _generations = itertools.count(1)
 _MANY_STREAMS = 8
 
 
+# The blocks that are not given back, by generation.
+_live: dict[int, "weakref.ref[Block]"] = {}
+
+
 class Block:
-    """A piece of memory from a driver, given back when the last reference to it goes.
+    """A piece of memory that a device can reach, given back when the last reference to it goes.
 
     `device_ptr` and `host_ptr` are addresses (0: not addressable there, or no bytes), `kind` is
     'device', 'pinned', 'mapped' or 'managed', `generation` is never the same for two blocks.
+    `release` is what gives the memory back where it is not a driver's allocation of ours.
     """
 
     __slots__ = (
@@ -40,11 +46,18 @@ class Block:
         "host_ptr",
         "kind",
         "nbytes",
+        "release",
         "streams",
     )
 
     def __init__(
-        self, device: Device, device_ptr: int, host_ptr: int, nbytes: int, kind: str
+        self,
+        device: Device,
+        device_ptr: int,
+        host_ptr: int,
+        nbytes: int,
+        kind: str,
+        release: Callable[[], object] | None = None,
     ) -> None:
         self.device = device
         self.device_ptr = device_ptr
@@ -52,8 +65,10 @@ class Block:
         self.nbytes = nbytes
         self.kind = kind
         self.generation = next(_generations)
+        self.release = release
         self.streams: dict[int, Stream] = {}
         self.closed = False
+        _live[self.generation] = weakref.ref(self)
 
     def use(self, stream: Stream | None = None) -> None:
         """Note that work handed to `stream` uses this memory; to be called before each use.
@@ -87,16 +102,15 @@ class Block:
 
     def _give_back(self) -> None:
         self.closed = True
-        if self.nbytes:
-            finalize.give_back(
-                _release,
-                self.device,
-                self.device_ptr,
-                self.host_ptr,
-                self.nbytes,
-                self.kind,
-                self.streams,
+        _live.pop(self.generation, None)
+        action = self.release
+        if action is None and self.nbytes:
+            action = partial(
+                _free, self.device, self.device_ptr, self.host_ptr, self.nbytes, self.kind
             )
+        if action is not None:
+            self.release = None
+            finalize.give_back(_release, self.device, self.streams, action)
 
 
 def allocate(device: Device, nbytes: int, kind: str = DEVICE, flags: int = 0) -> Block:
@@ -120,12 +134,38 @@ def allocate(device: Device, nbytes: int, kind: str = DEVICE, flags: int = 0) ->
         device_ptr, host_ptr = device.backend.alloc(nbytes, kind, flags)
     except OutOfMemory:
         gc.collect()
-        finalize.drain()
+        finalize.drain(deferred=True)
         _pending.wait(device)
         device.activate()
         device_ptr, host_ptr = device.backend.alloc(nbytes, kind, flags)
     ledger.allocated(str(device), kind, nbytes)
     return Block(device, device_ptr, host_ptr, nbytes, kind)
+
+
+def adopt(
+    device: Device,
+    device_ptr: int,
+    host_ptr: int,
+    nbytes: int,
+    release: Callable[[], object],
+    kind: str = DEVICE,
+) -> Block:
+    """A block over memory that someone else owns, which `device` can reach.
+
+    `release()` is called once, when the last reference to the block has gone (or it was closed) and
+    the streams that use it are done with it; never at the end of the process. To keep an object
+    alive until then, let it hold the object, as `partial(id, owner)` does.
+    """
+    return Block(device, device_ptr, host_ptr, nbytes, kind, release)
+
+
+def close_all(device: Device) -> int:
+    """Close every block of `device`; how many there were."""
+    found = [block for ref in tuple(_live.values()) if (block := ref()) is not None]
+    mine = [block for block in found if block.device is device]
+    for block in mine:
+        block.close()
+    return len(mine)
 
 
 def reap() -> None:
@@ -141,22 +181,14 @@ def stats() -> dict[str, dict[str, Usage]]:
     return ledger.usage()
 
 
-def _release(
-    device: Device,
-    device_ptr: int,
-    host_ptr: int,
-    nbytes: int,
-    kind: str,
-    streams: dict[int, Stream],
-) -> None:
+def _release(device: Device, streams: dict[int, Stream], action: Callable[[], object]) -> None:
     busy = [stream for stream in streams.values() if not stream.query()]
     if not device.default_stream.query():
         busy.append(device.default_stream)
-    free = partial(_free, device, device_ptr, host_ptr, nbytes, kind)
     if busy:
-        _pending.add([_mark(stream) for stream in busy], device, free)
+        _pending.add([_mark(stream) for stream in busy], device, action)
     else:
-        free()
+        action()
 
 
 def hold(stream: Stream, thing: Any) -> None:
