@@ -6,6 +6,7 @@
     │   ├── OutOfMemory (MemoryError)       the device has no room for what was asked
     │   └── Unsupported (NotImplementedError)   this device has no such feature
     ├── DeviceMismatch (ValueError)         one call was given things of two devices
+    ├── ShapeMismatch (ValueError, TypeError)   a copy between arrays whose shapes differ
     ├── LaunchError (ValueError)            a kernel was configured or called wrongly
     ├── CompileError (TypeError)            a kernel could not be compiled
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
@@ -38,6 +39,13 @@ class Unsupported(DeviceError, NotImplementedError):
 
 class DeviceMismatch(HaulageError, ValueError):
     """Arrays, streams or kernels of two devices met in one call; the message names both."""
+
+
+class ShapeMismatch(HaulageError, ValueError, TypeError):
+    """The shapes of a copy's source and target differ.
+
+    A ValueError as in numba.cuda, and a TypeError as in numba.roc.
+    """
 
 
 class LaunchError(HaulageError, ValueError):

@@ -28,7 +28,7 @@ DEVICE, PINNED, MAPPED, MANAGED = "device", "pinned", "mapped", "managed"
 KINDS = (DEVICE, PINNED, MAPPED, MANAGED)
 
 # Flags of `alloc` and `register`, to be or-ed; a back end that has no use for one ignores it.
-PORTABLE, WRITE_COMBINED, ATTACH_HOST = 1, 2, 4
+PORTABLE, WRITE_COMBINED, ATTACH_HOST, COHERENT, NON_COHERENT = 1, 2, 4, 8, 16
 
 # Flags of `stream_create`: the stream does not wait for the default stream, nor it for the stream.
 NON_BLOCKING = 1

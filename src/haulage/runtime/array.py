@@ -8,7 +8,7 @@ from haulage.runtime.copying import DeviceNDArrayBase, converted
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import StreamLike, device_of, resolve
-from haulage.runtime.strided import Span
+from haulage.runtime.strided import Span, given_memory
 
 
 class DeviceNDArray(DeviceNDArrayBase):
@@ -23,6 +23,7 @@ class DeviceNDArray(DeviceNDArrayBase):
         dtype: anything that `numpy.dtype` takes, without Python objects.
         stream: the stream that copies of this array use where they are given none.
         gpu_data: a `Block` or `Span` to stand on; None allocates one, not initialised.
+        writeback: has no meaning any more; see `strided.given_memory`.
         device: where to allocate; by default the stream's device or the current one.
 
     Its attributes and views are those of `Strided`.
@@ -37,6 +38,7 @@ class DeviceNDArray(DeviceNDArrayBase):
         dtype: Any,
         stream: StreamLike = 0,
         gpu_data: Block | Span | None = None,
+        writeback: Any = None,
         *,
         device: Device | None = None,
     ) -> None:
@@ -44,16 +46,15 @@ class DeviceNDArray(DeviceNDArrayBase):
         steps = _normalise_strides(strides, sizes)
         kind = transfer.check_dtype(dtype)
         low, high = layout.extent(sizes, steps, kind.itemsize)
-        if gpu_data is None:
+        given = given_memory(gpu_data, writeback)
+        if given is None:
             place = device or device_of(stream) or current_device()
             bound = resolve(stream, place)
             block = memory.allocate(place, high - low)
             pointer = block.device_ptr - low
         else:
-            block = gpu_data if isinstance(gpu_data, Block) else gpu_data.block
+            block, start, room = given
             bound = resolve(stream, block.device)
-            start = gpu_data.device_ptr if isinstance(gpu_data, Block) else gpu_data.device_pointer
-            room = gpu_data.nbytes if isinstance(gpu_data, Block) else gpu_data.size
             pointer = start - low
             if high - low > room:
                 raise ValueError(

@@ -1,11 +1,11 @@
 """What arrays and records on a device have in common: copies from, to and on the device."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from haulage.errors import DeviceMismatch
+from haulage.errors import DeviceMismatch, ShapeMismatch
 from haulage.runtime import layout, memory, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream, StreamLike
@@ -27,7 +27,8 @@ class DeviceNDArrayBase(Strided):
 
         Raises:
             TypeError: `ary` is no NumPy array, or has another dtype.
-            ValueError: `ary` has another shape, or is read-only.
+            ShapeMismatch: `ary` has another shape.
+            ValueError: `ary` is read-only, or this array is closed.
         """
         if ary is None:
             order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
@@ -64,7 +65,8 @@ class DeviceNDArrayBase(Strided):
 
         Raises:
             TypeError: `ary` has another dtype.
-            ValueError: `ary` has another shape, or this array is read-only.
+            ShapeMismatch: `ary` has another shape.
+            ValueError: this array is read-only or closed.
             DeviceMismatch: `ary` is on another device.
         """
         self._check_writeable()
@@ -83,9 +85,37 @@ class DeviceNDArrayBase(Strided):
         host = self.copy_to_host()
         return host if dtype is None else host.astype(dtype, copy=False)
 
+    def fill(self, value: Any, stream: StreamLike = 0) -> None:
+        """Set every element to `value`, converted to the dtype as NumPy's assignment does.
+
+        With stream 0 (and no stream bound) it is done when this returns.
+
+        Raises:
+            ValueError: the array is read-only or closed, or `value` is no single element.
+        """
+        self._check_writeable()
+        element = converted(value, self.dtype)
+        if element.shape:
+            raise ValueError(f"fill: a value of shape {element.shape}; expected a single element")
+        chosen = self._stream(stream)
+        if self.layout != "A" and 1 <= self.dtype.itemsize <= 16:
+            self._fill(element, chosen)
+        else:
+            self._write_host(element, self.shape, self.strides, (0,) * self.ndim, chosen)
+
     def close(self) -> None:
-        """Give the memory back now, under all views of it; any later use is a ValueError."""
+        """Give the memory back now, under all views of it; any later use is a ValueError.
+
+        Where others address the memory too, as after `__dlpack__` on the CPU, it lives on until the
+        last of them goes.
+        """
         self.block.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
 
     def _write_host(
         self,
@@ -182,7 +212,7 @@ class DeviceNDArrayBase(Strided):
         shape, strides = layout.squeeze(self.shape, self.strides)
         other_shape, steps = layout.squeeze(other.shape, other.strides)
         if shape != other_shape:
-            raise ValueError(
+            raise ShapeMismatch(
                 f"incompatible shape: {self.shape} (device) vs. {other.shape}; "
                 "they can differ in axes of length 1 only"
             )

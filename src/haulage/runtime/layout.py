@@ -178,6 +178,24 @@ def _whole_number(key: Any, axis: int, n: int) -> int:
     return number + n if number < 0 else number
 
 
+def sections(shape: Sequence[int], section: SupportsIndex) -> range:
+    """Where the parts of `section` elements begin in an array with one axis.
+
+    Raises:
+        TypeError: `section` is no whole number.
+        ValueError: `section` is not positive, or the array has another number of axes.
+    """
+    if len(shape) != 1:
+        raise ValueError(f"split: only support 1d array, this has {len(shape)} axes")
+    try:
+        size = operator.index(section)
+    except TypeError:
+        raise TypeError(f"split({section!r}): expected a whole number of elements") from None
+    if size < 1:
+        raise ValueError(f"split({size}): expected sections of 1 element or more")
+    return range(0, shape[0], size)
+
+
 def resolve_shape(size: int, shape: Sequence[SupportsIndex]) -> Ints:
     """`shape` with its one -1 replaced so that it has `size` elements.
 

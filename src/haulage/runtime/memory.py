@@ -35,6 +35,8 @@ class Block:
     `device_ptr` and `host_ptr` are addresses (0: not addressable there, or no bytes), `kind` is
     'device', 'pinned', 'mapped' or 'managed', `generation` is never the same for two blocks.
     `release` is what gives the memory back where it is not a driver's allocation of ours.
+    `exposed` is set where others, NumPy arrays for one, address the memory directly: `close` then
+    stops its use by the device, and the memory lives as long as they hold the block.
     """
 
     __slots__ = (
@@ -42,11 +44,13 @@ class Block:
         "closed",
         "device",
         "device_ptr",
+        "exposed",
         "generation",
         "host_ptr",
         "kind",
         "nbytes",
         "release",
+        "returned",
         "streams",
     )
 
@@ -68,6 +72,8 @@ class Block:
         self.release = release
         self.streams: dict[int, Stream] = {}
         self.closed = False
+        self.exposed = False
+        self.returned = False
         _live[self.generation] = weakref.ref(self)
 
     def use(self, stream: Stream | None = None) -> None:
@@ -89,7 +95,9 @@ class Block:
     def close(self) -> None:
         """Give the memory back now, or as soon as the streams that use it are done with it."""
         if not self.closed:
-            self._give_back()
+            self.closed = True
+            if not self.exposed:
+                self._give_back()
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
@@ -97,11 +105,11 @@ class Block:
 
     # Bound here, as module names may be gone by the time that the interpreter ends.
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not getattr(self, "closed", True) and not at_end():
+        if not getattr(self, "returned", True) and not at_end():
             self._give_back()
 
     def _give_back(self) -> None:
-        self.closed = True
+        self.closed = self.returned = True
         _live.pop(self.generation, None)
         action = self.release
         if action is None and self.nbytes:

@@ -37,6 +37,30 @@ class Span:
         return f"<{self.size} bytes at {self.device_pointer:#x} of {self.block!r}>"
 
 
+def given_memory(
+    gpu_data: Block | Span | None, writeback: Any = None
+) -> tuple[Block, int, int] | None:
+    """(block, device address, bytes) of the memory that an array was given to stand on, if any.
+
+    `writeback` stood before `gpu_data` in numba up to 0.53, where it had no meaning any more; so
+    memory given in its place counts.
+
+    Raises:
+        TypeError: something else was given.
+    """
+    if gpu_data is None:
+        gpu_data = writeback
+    elif writeback is not None:
+        raise TypeError(f"writeback {writeback!r} is not supported; leave it out")
+    if gpu_data is None:
+        return None
+    if isinstance(gpu_data, Block):
+        return gpu_data, gpu_data.device_ptr, gpu_data.nbytes
+    if isinstance(gpu_data, Span):
+        return gpu_data.block, gpu_data.device_pointer, gpu_data.size
+    raise TypeError(f"gpu_data {gpu_data!r}: expected memory of a device array, as its gpu_data")
+
+
 class Strided:
     """Shape, strides and dtype over a block of device memory; nothing in it moves bytes.
 
@@ -261,17 +285,14 @@ class Strided:
 
         They are bound to `stream` if one is given.
         """
-        if self.ndim != 1:
-            raise ValueError(f"split: only support 1d array, this has {self.ndim} axes")
-        if section < 1:
-            raise ValueError(f"split({section}): expected sections of 1 element or more")
+        starts = layout.sections(self.shape, section)
         bound = self._stream(stream)
         step = self.strides[0]
         return (
             self._view(
                 (min(section, self.size - start),), (step,), offset=start * step, stream=bound
             )
-            for start in range(0, self.size, section)
+            for start in starts
         )
 
     def _order(self, order: str) -> str:

@@ -96,12 +96,13 @@ def move_host(
 # ---- pinned host memory -----------------------------------------------------------------------
 
 
-class PinnedMemory:
-    """What a pinned NumPy array stands on; it holds the block."""
+class HostMemory:
+    """What a pinned, mapped or managed NumPy array stands on; it holds the block."""
 
     __slots__ = ("block",)
 
     def __init__(self, block: Block) -> None:
+        block.exposed = True
         self.block = block
 
     @property
@@ -110,7 +111,8 @@ class PinnedMemory:
             "version": 3,
             "shape": (self.block.nbytes,),
             "typestr": "|u1",
-            "data": (self.block.host_ptr, False),
+            # NumPy takes an address of 0 for none given, also where there are no bytes.
+            "data": (self.block.host_ptr or 1, False),
         }
 
 
@@ -119,18 +121,20 @@ def pinned_array(
 ) -> np.ndarray:
     """A new NumPy array, not initialised, in pinned host memory. Strides are in bytes."""
     low, high = layout.extent(shape, strides, dtype.itemsize)
-    if low == high:
-        return np.ndarray(shape, dtype, strides=strides)
     block = memory.allocate(device, high - low, PINNED)
-    room = np.asarray(PinnedMemory(block))
-    return np.ndarray(shape, dtype, buffer=room, offset=-low, strides=strides)
+    return np.ndarray(shape, dtype, host_bytes(block), -low, strides)
 
 
-def pinned_block(array: np.ndarray) -> Block | None:
-    """The block of pinned memory that a NumPy array or a view of one stands on, if any."""
+def host_bytes(block: Block) -> np.ndarray:
+    """The memory of a block that the host can address, as a NumPy array of bytes."""
+    return np.asarray(HostMemory(block))
+
+
+def block_of(array: np.ndarray) -> Block | None:
+    """The block that a pinned, mapped or managed NumPy array or a view of one stands on, if any."""
     base: Any = array
     while base is not None:
-        if isinstance(base, PinnedMemory):
+        if isinstance(base, HostMemory):
             return base.block
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return None
@@ -138,7 +142,7 @@ def pinned_block(array: np.ndarray) -> Block | None:
 
 def note_pinned(array: np.ndarray, stream: Stream) -> bool:
     """Whether `array` lies in pinned memory of the stream's device; notes the use if so."""
-    block = pinned_block(array)
+    block = block_of(array)
     if block is not None and block.device is stream.device:
         block.use(stream)
         return True
