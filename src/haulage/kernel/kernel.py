@@ -19,10 +19,9 @@ from haulage.runtime.launch import (
     Loaded,
     check_limits,
     device_of_arguments,
-    place_arguments,
-    release_arguments,
     use_memory,
 )
+from haulage.runtime.placing import Placement
 from haulage.runtime.stream import Stream, resolve
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class Kernel:
                 f"kernel {self.__qualname__} takes {self._parameters} arguments, got {len(args)}"
             )
         stream = configuration.stream
-        place, movable = device_of_arguments(args, self.__qualname__)
+        place, others = device_of_arguments(args, self.__qualname__)
         if isinstance(stream, Stream):
             if place is not None and stream.device is not place:
                 raise DeviceMismatch(
@@ -135,9 +134,10 @@ class Kernel:
             place = device.current_device()
         stream = resolve(stream, place)
         check_limits(configuration, place.properties, self.__qualname__)
-        releases: list[Callable[[], None]] = []
-        if movable:
-            args = place_arguments(args, stream, f"kernel {self.__qualname__}", releases)
+        placement = None
+        if others:
+            placement = Placement(stream, f"kernel {self.__qualname__}")
+            args = placement.place(args)
         overload = self._overload_for(place, args)
         packed = overload.packer.pack(args)
         loaded = self._loaded(overload, place, configuration.block)
@@ -146,8 +146,10 @@ class Kernel:
             loaded.start(configuration, stream, packed)
         finally:
             # Also when it failed or was interrupted: a part of it may have run.
-            if releases:
-                release_arguments(releases)
+            if placement is not None:
+                placement.release()
+        if placement is not None:
+            placement.copy_back()
         if on_host:
             # A host array is used in place, and is its owner's again when the call returns. Even
             # the default stream may not have run it yet, if other streams hold it up.

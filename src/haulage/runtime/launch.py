@@ -1,15 +1,16 @@
 """Compiled code on a device, and starting it there."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from haulage.backends.base import Properties
-from haulage.errors import CoherenceError, DeviceMismatch, LaunchError
-from haulage.runtime import faults
-from haulage.runtime.array import DeviceNDArray
+from haulage.errors import DeviceMismatch, LaunchError
+from haulage.runtime import faults, transfer
+from haulage.runtime.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device
+from haulage.runtime.host_arrays import HostVisibleNDArray
+from haulage.runtime.placing import ArgHint
 from haulage.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -117,64 +118,46 @@ class Loaded:
 
 def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | None, bool]:
     """The device that the device arrays among `values` are on, None if there are none; and whether
-    there are arguments that can go to any device (see `place_arguments`).
+    there are others than these and numbers, which `placing.Placement` has to look at.
 
     Raises:
         DeviceMismatch: they are on two devices.
     """
     found: Device | None = None
-    movable = False
+    others = False
     for value in values:
-        if isinstance(value, DeviceNDArray):
-            if found is None:
-                found = value.device
-            elif value.device is not found:
-                raise DeviceMismatch(
-                    f"kernel {name} was given arrays of {found} and of {value.device}; "
-                    "copy them to one device first"
-                )
+        if isinstance(value, DeviceNDArrayBase):
+            of: Device | None = value.device
+        elif isinstance(value, _NUMBERS):
+            continue
         elif isinstance(value, tuple):
-            inner, inner_movable = device_of_arguments(value, name)
-            if found is not None and inner is not None and inner is not found:
-                raise DeviceMismatch(f"kernel {name} was given arrays of {found} and of {inner}")
-            found = found or inner
-            movable = movable or inner_movable
-        elif hasattr(value, "__haulage_argument__"):
-            movable = True
-    return found, movable
+            of, inner_others = device_of_arguments(value, name)
+            others = others or inner_others
+        else:
+            others = True
+            of = _device_of(value)
+        if found is None:
+            found = of
+        elif of is not None and of is not found:
+            raise DeviceMismatch(
+                f"kernel {name} was given arrays of {found} and of {of}; "
+                "copy them to one device first"
+            )
+    return found, others
 
 
-def place_arguments(
-    values: tuple[Any, ...], stream: Stream, why: str, releases: list[Callable[[], None]]
-) -> tuple[Any, ...]:
-    """`values` with each one that can go to any device replaced by its array on the stream's.
-
-    Such a value has a method `__haulage_argument__(stream, why)`, which gives a device array that
-    is ready for work in `stream`, and a function to be called when the kernel has been handed to
-    the stream; it is added to `releases`.
-    """
-    placed: list[Any] = []
-    for value in values:
-        if isinstance(value, tuple):
-            inner = place_arguments(value, stream, why, releases)
-            value = type(value)(*inner) if hasattr(value, "_fields") else inner
-        elif hasattr(value, "__haulage_argument__"):
-            value, release = value.__haulage_argument__(stream, why)
-            releases.append(release)
-        placed.append(value)
-    return tuple(placed)
+_NUMBERS = (int, float, np.generic, complex)
 
 
-def release_arguments(releases: list[Callable[[], None]]) -> None:
-    """Call each of `releases`; an error of one is raised when all have been called."""
-    errors = []
-    for release in releases:
-        try:
-            release()
-        except CoherenceError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+def _device_of(value: Any) -> Device | None:
+    if isinstance(value, ArgHint):
+        value = value.value
+    if isinstance(value, DeviceNDArrayBase):
+        return value.device
+    # A copy that NumPy made of a mapped array is an ordinary host array.
+    if isinstance(value, HostVisibleNDArray) and transfer.block_of(value) is not None:
+        return value.device
+    return None
 
 
 def use_memory(values: tuple[Any, ...], stream: Stream) -> bool:
@@ -185,9 +168,9 @@ def use_memory(values: tuple[Any, ...], stream: Stream) -> bool:
     """
     on_host = False
     for value in values:
-        if isinstance(value, DeviceNDArray):
+        if isinstance(value, DeviceNDArrayBase):
             value.block.use(stream)
-        elif isinstance(value, np.ndarray):
+        elif isinstance(value, (np.ndarray, np.void)):
             on_host = True
         elif isinstance(value, tuple):
             on_host = use_memory(value, stream) or on_host

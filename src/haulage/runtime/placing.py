@@ -1,0 +1,172 @@
+"""Host arrays on their way to a kernel: used in place, or copied to the device and back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from haulage.errors import DeviceMismatch, HaulageError
+from haulage.runtime import layout
+from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime.device import Device
+from haulage.runtime.stream import Stream, StreamLike
+
+
+def device_array_for(
+    host: np.ndarray, stream: StreamLike = 0, device: Device | None = None
+) -> DeviceNDArray:
+    """A new device array, not initialised, that a host array can be copied to.
+
+    It has the host array's shape, dtype and order of axes, without gaps. An axis of stride 0 shows
+    one value repeatedly; it takes and moves that value only.
+    """
+    repeated = [
+        n > 1 and step == 0 and host.nbytes > 0
+        for n, step in zip(host.shape, host.strides, strict=True)
+    ]
+    shape = tuple(1 if r else n for n, r in zip(host.shape, repeated, strict=True))
+    strides = layout.dense_strides(shape, host.strides, host.itemsize)
+    array = DeviceNDArray(shape, strides, host.dtype, stream, device=device)
+    if not any(repeated):
+        return array
+    strides = tuple(0 if r else step for step, r in zip(strides, repeated, strict=True))
+    return DeviceNDArray(host.shape, strides, host.dtype, stream, array.gpu_data)
+
+
+def in_place(device: Device) -> bool:
+    """Whether kernels on `device` work on host arrays where they are."""
+    return device.properties.host_memory_is_device_memory
+
+
+class ArgHint:
+    """Says which way an argument of a kernel is copied: `In`, `Out` or `InOut`.
+
+    Args:
+        value: a host array or record, or one on the device, to which no hint applies.
+
+    Raises:
+        TypeError: it is neither.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        if not isinstance(value, (np.ndarray, np.void, DeviceNDArrayBase)) and not hasattr(
+            value, "__haulage_argument__"
+        ):
+            raise TypeError(
+                f"{type(self).__name__}({value!r}): expected a NumPy array or record, "
+                "or an array on the device"
+            )
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.value!r})"
+
+
+class In(ArgHint):
+    """Only the kernel's input: copied to the device; what the kernel writes to it is dropped."""
+
+    __slots__ = ()
+
+
+class Out(ArgHint):
+    """Only the kernel's output: copied back; on the device its elements are undefined at first."""
+
+    __slots__ = ()
+
+
+class InOut(ArgHint):
+    """Copied to the device before the kernel runs and back after it, as without a hint."""
+
+    __slots__ = ()
+
+
+class Placement:
+    """The arguments of one launch on their way to the stream's device.
+
+    Args:
+        stream: in which the kernel will run.
+        why: the launch, in words, for records and errors.
+    """
+
+    __slots__ = ("_copies_back", "_releases", "stream", "why")
+
+    def __init__(self, stream: Stream, why: str) -> None:
+        self.stream = stream
+        self.why = why
+        self._releases: list[Callable[[], object]] = []
+        self._copies_back: list[Callable[[], object]] = []
+
+    def place(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`values` with each one that is not on the device replaced by an array that is.
+
+        Host arrays stay as they are where kernels can use them in place. A value with a method
+        `__haulage_argument__(stream, why)` gives a device array that is ready for work in the
+        stream, and a function to be called when the kernel has been handed to it.
+        """
+        return tuple([self._placed(value) for value in values])
+
+    def release(self) -> None:
+        """Say that the kernel has been handed over, or that this failed in its midst."""
+        _call_all(self._releases)
+
+    def copy_back(self) -> None:
+        """Copy what the kernel was given copies of back to the host; waits for the kernel."""
+        _call_all(self._copies_back)
+
+    def _placed(self, value: Any) -> Any:
+        if isinstance(value, DeviceNDArrayBase):
+            return value
+        if isinstance(value, ArgHint):
+            return self._hinted(value)
+        if isinstance(value, tuple):
+            inner = self.place(value)
+            return type(value)(*inner) if hasattr(value, "_fields") else inner
+        if hasattr(value, "__haulage_argument__"):
+            value, release = value.__haulage_argument__(self.stream, self.why)
+            self._releases.append(release)
+        if isinstance(value, np.ndarray):
+            return value if in_place(self.stream.device) else self._copied(value)
+        if isinstance(value, DeviceNDArrayBase) and value.device is not self.stream.device:
+            raise DeviceMismatch(f"{self.why}: {value!r} cannot be used in {self.stream!r}")
+        return value
+
+    def _hinted(self, hint: ArgHint) -> Any:
+        value = hint.value
+        # Mapped and managed arrays, SmartArrays and the like need no copies.
+        moves_itself = hasattr(value, "__haulage_argument__")
+        if isinstance(hint, InOut) or moves_itself or not isinstance(value, np.ndarray):
+            return self._placed(value)
+        if isinstance(hint, In):
+            return self._uploaded(value)
+        return value if in_place(self.stream.device) else self._copied(value, upload=False)
+
+    def _copied(self, host: np.ndarray, upload: bool = True) -> DeviceNDArrayBase:
+        array = self._uploaded(host) if upload else self._room_for(host)
+        if host.flags.writeable:
+            self._copies_back.append(lambda: array.copy_to_host(host, self.stream))
+        else:
+            array.readonly = True
+        return array
+
+    def _uploaded(self, host: np.ndarray) -> DeviceNDArrayBase:
+        array = self._room_for(host)
+        array.copy_to_device(host, self.stream)
+        return array
+
+    def _room_for(self, host: np.ndarray) -> DeviceNDArrayBase:
+        return device_array_for(host, self.stream, self.stream.device)
+
+
+def _call_all(actions: list[Callable[[], object]]) -> None:
+    """Call each of `actions`; the first error of them is raised when all have been called."""
+    errors = []
+    for action in actions:
+        try:
+            action()
+        except HaulageError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
