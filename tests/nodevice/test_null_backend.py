@@ -12,11 +12,13 @@ from haulage.errors import DeviceError, Unsupported
 
 MAY_CALLS = {
     "stream_callback": (0, print),
+    "adversary": (1,),
     "symbol": (1, "x"),
     "function_info": (1,),
     "occupancy": (1, 32, 0),
     "ipc_export": (1,),
     "ipc_import": (b"",),
+    "ipc_close": (1,),
     "peer_enable": (0, 1),
     "prefetch": (1, 1, 0, 0),
     "advise": (1, 1, "read_mostly", 0),
@@ -41,7 +43,7 @@ def test_every_may_method_is_tried_above():
         for name, member in inspect.getmembers(Backend, inspect.isfunction)
         if not name.startswith("_") and not getattr(member, "__isabstractmethod__", False)
     }
-    assert concrete == {*MAY_CALLS, "stream_priorities"}
+    assert concrete == {*MAY_CALLS, "stream_priorities", "stream_poll", "event_poll"}
 
 
 def test_priorities_are_none_by_default():

@@ -250,8 +250,31 @@ class Backend(ABC):
         return (0, 0)
 
     def stream_callback(self, stream: int, callback: object) -> None:
-        """May. Call `callback()` on a host thread once earlier work of `stream` is done."""
+        """May. Call `callback()` on a host thread once earlier work of `stream` is done.
+
+        Later work of the stream waits for its end. What it raises is raised by the next
+        synchronising call that waits for the stream.
+        """
         self._unsupported("stream_callback")
+
+    def stream_poll(self, stream: int) -> bool:
+        """May. `stream_query` for a program that may ask until it is so. Default: the same.
+
+        Where work begins only when somebody waits for it, being asked counts as a wait.
+        """
+        return self.stream_query(stream)
+
+    def event_poll(self, event: int) -> bool:
+        """May. `event_query` for a program that may ask until it is so; see `stream_poll`."""
+        return self.event_query(event)
+
+    def adversary(self, seed: int | None) -> None:
+        """May. From now on run work as late and as reordered as its rules allow; None: no more.
+
+        What is open in these rules (the order of what is not ordered, the contents of memory that
+        is not initialised) is chosen by `seed`.
+        """
+        self._unsupported("adversary")
 
     def symbol(self, module: int, name: str) -> tuple[int, int]:
         """May. (device pointer, bytes) of a module's global variable."""
@@ -266,12 +289,34 @@ class Backend(ABC):
         self._unsupported("occupancy")
 
     def ipc_export(self, device_ptr: int) -> bytes:
-        """May. A handle that another process of this machine can open."""
+        """May. A handle by which other processes of this machine can open an allocation.
+
+        `device_ptr` is what `alloc` returned, for memory of kind 'device'. The handle stays good
+        until the memory is freed; exported once more, an allocation has the same handle.
+
+        Raises:
+            DeviceError: the driver refuses; nothing is changed.
+        """
         self._unsupported("ipc_export")
 
-    def ipc_import(self, handle: bytes) -> int:
-        """May. The device pointer for another process's handle."""
+    def ipc_import(self, handle: bytes) -> tuple[int, int]:
+        """May. (device pointer, bytes) of the memory that a handle of `ipc_export` names.
+
+        It is the same memory: each process sees what the others wrote once both have synchronised.
+
+        Raises:
+            ValueError: the bytes are no handle of this driver.
+            DeviceError: the memory has been freed, or is out of this process's reach.
+        """
         self._unsupported("ipc_import")
+
+    def ipc_close(self, device_ptr: int) -> None:
+        """May. Undo `ipc_import`; the caller has seen to it that no work uses the memory."""
+        self._unsupported("ipc_close")
+
+    def can_access_peer(self, device: int, peer: int) -> bool:
+        """May. Whether `peer_enable` could do its work. Default: no."""
+        return False
 
     def peer_enable(self, device: int, peer: int) -> None:
         """May. Let kernels of `device` reach the memory of `peer`."""
@@ -308,6 +353,12 @@ class Backend(ABC):
     def graph_launch(self, graph: int, stream: int) -> None:
         """May. Run a recorded graph in `stream`."""
         self._unsupported("graph_launch")
+
+    def profiler_start(self) -> None:
+        """May. Let the maker's profiler, if one is attached, record. Default: there is none."""
+
+    def profiler_stop(self) -> None:
+        """May. Let the maker's profiler record no more. Default: there is none."""
 
     def _unsupported(self, method: str) -> NoReturn:
         raise Unsupported(f"the {self.name} back end has no {method}")

@@ -6,7 +6,7 @@ from typing import Any
 from haulage.errors import LaunchError
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.runtime.launch import Configuration, Dims, normalise_dims
-from haulage.runtime.stream import Stream
+from haulage.runtime.stream import Stream, is_foreign
 
 
 def in_blocks(grid: Any, block: Any, stream: Any = 0, shared_bytes: Any = 0) -> Configuration:
@@ -19,7 +19,11 @@ def in_blocks(grid: Any, block: Any, stream: Any = 0, shared_bytes: Any = 0) -> 
         raise LaunchError(f"dynamic shared bytes {shared_bytes!r}: expected an int")
     if shared_bytes < 0:
         raise LaunchError(f"dynamic shared bytes {shared_bytes!r}: must not be negative")
-    if not isinstance(stream, Stream) and (stream not in (0, None) or isinstance(stream, bool)):
+    if (
+        not isinstance(stream, Stream)
+        and (stream not in (0, None) or isinstance(stream, bool))
+        and not is_foreign(stream)
+    ):
         raise LaunchError(f"stream {stream!r}: expected a stream made by stream(), or 0")
     try:
         sizes = _sizes(grid, block)

@@ -264,7 +264,7 @@ class Coherence:
         copy.block.use(stream)
         self._move(host, stream, copy.block.device_ptr, transfer.address(host))
         copy.writers = (stream,)
-        if stream.handle and not stream.query():
+        if stream.handle and not stream.idle():
             self._uploading.append(stream)
         self._note(HOST, str(stream.device), stream, why)
 
@@ -291,7 +291,7 @@ def _order(stream: Stream, others: Iterable[Stream]) -> None:
     """Let later work of `stream` start only when what `others`, streams of the same device, hold
     now is done."""
     for other in others:
-        if other.handle != stream.handle and not other.query():
+        if other.handle != stream.handle and not other.idle():
             mark = Event(stream.device, timing=False)
             mark.record(other)
             mark.wait(stream)

@@ -45,7 +45,7 @@ class Event:
     def query(self) -> bool:
         """Whether the last record is reached (True if there was none); never waits."""
         self.device.activate()
-        return self.device.backend.event_query(self.handle)
+        return self.device.backend.event_poll(self.handle)
 
     def elapsed_time(self, end: "Event") -> float:
         """Milliseconds from this event's record to that of `end`.

@@ -19,7 +19,7 @@ from haulage.runtime import layout, memory, transfer
 from haulage.runtime.array import DeviceNDArray
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
+from haulage.runtime.stream import Stream, StreamLike, device_of, is_foreign, resolve
 from haulage.runtime.strided import Span, given_memory
 
 _FLAGS = {
@@ -197,7 +197,7 @@ class HostVisibleNDArray(np.ndarray):
 
     def fill(self, value: Any, stream: StreamLike = 0) -> None:
         """Set every element to `value`: in `stream` if one is given or bound, else at once."""
-        if isinstance(stream, Stream) or self._stream:
+        if isinstance(stream, Stream) or self._stream or is_foreign(stream):
             self.device_view().fill(value, stream)
         else:
             super().fill(value)

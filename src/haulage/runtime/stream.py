@@ -1,9 +1,13 @@
 """Streams: queues of work of one device that run in order."""
 
+import asyncio
+import os
 import sys
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
@@ -17,20 +21,24 @@ class Stream:
     """A queue of work of one device.
 
     `handle` is the driver's; 0 is the default stream, which is false as a Boolean and equals 0, so
-    that it can stand wherever `stream=0` can.
+    that it can stand wherever `stream=0` can. One that is `owned` is given back to the driver when
+    the last reference to it goes; the work that it still holds is done all the same.
     """
 
-    __slots__ = ("__weakref__", "device", "handle")
+    __slots__ = ("__weakref__", "device", "handle", "owned")
 
-    def __init__(self, device: "Device", handle: int) -> None:
+    def __init__(self, device: "Device", handle: int, owned: bool = False) -> None:
         self.device = device
         self.handle = handle
+        self.owned = owned
 
     @classmethod
     def create(cls, device: "Device", flags: int = 0) -> "Stream":
         """A new stream of `device`, with flags of `haulage.backends.base`."""
         device.activate()
-        return cls(device, device.backend.stream_create(flags))
+        made = cls(device, device.backend.stream_create(flags), owned=True)
+        _owned[device, made.handle] = made
+        return made
 
     def synchronize(self) -> None:
         """Wait for all work handed to it so far.
@@ -50,11 +58,90 @@ class Stream:
     def query(self) -> bool:
         """Whether all work handed to it is done; never waits."""
         self.device.activate()
+        return self.device.backend.stream_poll(self.handle)
+
+    def idle(self) -> bool:
+        """`query` for Haulage's own needs, such as what to do with freed memory.
+
+        Unlike a program that asks, it is no reason for the adversarial mode to let work run.
+        """
+        self.device.activate()
         return self.device.backend.stream_query(self.handle)
 
     def wait(self, event: "Event") -> None:
         """Let later work of this stream start only when `event` is reached; does not wait here."""
         event.wait(self)
+
+    def add_callback(
+        self, callback: Callable[["Stream", int, Any], object], arg: Any = None
+    ) -> None:
+        """Call `callback(stream, status, arg)` once all work handed to the stream so far is done.
+
+        It is called on a thread of the driver, with status 0; later work of the stream waits for
+        its end, so it must not wait for this stream itself. Callbacks of a stream run in order.
+        What one raises is raised by the next synchronise of the stream; later work goes on.
+
+        Raises:
+            TypeError: `callback` cannot be called.
+            Unsupported: the device has no callbacks.
+        """
+        if not callable(callback):
+            raise TypeError(
+                f"add_callback({callback!r}): expected a function of (stream, status, arg)"
+            )
+        self.device.activate()
+        self.device.backend.stream_callback(self.handle, lambda: callback(self, 0, arg))
+
+    def async_done(self) -> "asyncio.Future[Stream]":
+        """A future that gives the stream once all work handed to it so far is done.
+
+        `await stream.async_done()` so waits as `synchronize` does, while other coroutines run. It
+        must be called where an event loop runs. A future that was cancelled before leaves failures
+        to the next synchronise.
+
+        Raises:
+            RuntimeError: no event loop runs in this thread.
+            KernelError: by the future: threads of a kernel in the stream had failed.
+        """
+        from haulage.runtime.event import Event
+
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                "async_done() was called where no event loop runs; call it in a coroutine, or use "
+                "synchronize()"
+            ) from None
+        future: asyncio.Future[Stream] = loop.create_future()
+        done = Event(self.device, timing=False)
+        done.record(self)
+
+        def resolve_future() -> None:
+            if future.done():  # cancelled
+                return
+            try:
+                done.synchronize()  # it is reached already; this raises what failed before it
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(self)
+
+        def reached(*_: Any) -> None:
+            try:
+                loop.call_soon_threadsafe(resolve_future)
+            except RuntimeError:
+                if not loop.is_closed():  # where it is, nobody can wait for the future
+                    raise
+
+        self.add_callback(reached)
+        return future
+
+    @property
+    def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
+        """The CUDA stream protocol, by which other packages use the stream; on NVIDIA only."""
+        if self.device.kind != "nvidia":
+            raise AttributeError(f"{self!r} is no stream of CUDA's driver")
+        return lambda: (0, self.handle)
 
     def __int__(self) -> int:
         return self.handle
@@ -78,19 +165,33 @@ class Stream:
 
     # Bound here, as module names may be gone by the time that the interpreter ends.
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
-        # `handle` is not there when `__init__` did not get that far.
-        if getattr(self, "handle", 0) and not at_end():
+        # `owned` is not there when `__init__` did not get that far.
+        if getattr(self, "owned", False) and not at_end():
             finalize.give_back_handle(self.device.backend.stream_destroy, self.handle)
 
 
-StreamLike = Stream | int | None
+class ForeignStream(Protocol):
+    """A stream of another package that speaks the CUDA stream protocol."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(version of the protocol: 0, the driver's handle)"""
+        ...
+
+
+StreamLike = Stream | ForeignStream | int | None
+
+# The streams that Haulage made and that are still alive.
+_owned: "weakref.WeakValueDictionary[tuple[Device, int], Stream]" = weakref.WeakValueDictionary()
 
 
 def resolve(stream: StreamLike, device: "Device") -> Stream:
     """The stream meant by an argument; 0 and None mean the default stream of `device`.
 
+    An object of another package with `__cuda_stream__` is taken as `external_stream` does.
+
     Raises:
         DeviceMismatch: it is a stream of another device.
+        DeviceError: the device has no stream with the handle that `__cuda_stream__` gives.
         TypeError: it is something else.
     """
     if isinstance(stream, Stream):
@@ -101,9 +202,82 @@ def resolve(stream: StreamLike, device: "Device") -> Stream:
         return stream
     if stream is None or (isinstance(stream, int) and stream == 0):
         return device.default_stream
+    if is_foreign(stream):
+        return external_stream(device, _foreign_handle(stream))
     raise TypeError(f"stream {stream!r}: expected a stream made by stream(), 0 or None")
 
 
+def is_foreign(stream: Any) -> bool:
+    """Whether it is a stream of another package, which `resolve` takes."""
+    return not isinstance(stream, (Stream, type)) and hasattr(stream, "__cuda_stream__")
+
+
+def _foreign_handle(stream: Any) -> int:
+    given = stream.__cuda_stream__()
+    if not isinstance(given, tuple) or len(given) != 2 or given[0] != 0:
+        raise TypeError(
+            f"stream {stream!r}: __cuda_stream__() gave {given!r}; expected (0, handle), version 0 "
+            "of the protocol"
+        )
+    handle: int = given[1]
+    return handle
+
+
+def external_stream(device: "Device", handle: int) -> Stream:
+    """The stream of `device` that someone else made, by the driver's handle; 0: the default one.
+
+    It is never destroyed here. Who made it must keep it until the arrays that were used in it are
+    gone, or have been waited for by a synchronise of the device.
+
+    Raises:
+        TypeError: `handle` is no int.
+        DeviceError: the device has no such stream.
+    """
+    if isinstance(handle, bool) or not hasattr(handle, "__index__"):
+        raise TypeError(
+            f"external_stream({handle!r}): expected the driver's handle of a stream, an int"
+        )
+    handle = handle.__index__()
+    if handle == 0:
+        return device.default_stream
+    device.activate()
+    device.backend.stream_query(handle)
+    # One of our own is given as such: the object that owns it must not go before.
+    return _owned.get((device, handle)) or Stream(device, handle)
+
+
+def legacy_default_stream(device: "Device") -> Stream:
+    """The default stream of `device`, which all threads share and which waits for all others."""
+    return device.default_stream
+
+
+_of_thread = threading.local()
+
+
+def per_thread_default_stream(device: "Device") -> Stream:
+    """The calling thread's own stream of `device`: the same one each time, gone with the thread.
+
+    Like other streams it waits for the default stream, and that for it.
+    """
+    streams: dict[Device, Stream] | None = getattr(_of_thread, "streams", None)
+    if streams is None:
+        streams = _of_thread.streams = {}
+    stream = streams.get(device)
+    if stream is None:
+        stream = streams[device] = Stream.create(device)
+    return stream
+
+
 def device_of(stream: StreamLike) -> "Device | None":
-    """The device of a stream; None where 0 or None stands for any device's default stream."""
+    """The device of a stream; None where it is one of any device: 0, None, a foreign one."""
     return stream.device if isinstance(stream, Stream) else None
+
+
+def _start_anew() -> None:
+    # After a fork: the parent's thread goes on with the stream that it has.
+    global _of_thread
+    _of_thread = threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)

@@ -142,9 +142,9 @@ class Strided:
         return view
 
     def _stream(self, stream: StreamLike) -> Stream:
-        # 0 and None mean the stream that the array is bound to; a Stream object means itself.
+        # 0 and None mean the stream that the array is bound to; a stream object means itself.
         chosen = resolve(stream, self.device)
-        if isinstance(stream, Stream) or not self.stream:
+        if isinstance(stream, Stream) or chosen.handle or not self.stream:
             return chosen
         assert isinstance(self.stream, Stream)
         return self.stream
