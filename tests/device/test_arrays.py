@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import gc
+import pickle
 import threading
 
 import numpy as np
@@ -70,6 +71,8 @@ def test_any_view_is_copied_to_any_host_array(array, data):
     expected = array[key]
     got = cuda.to_device(array)[key]
     if not isinstance(expected, np.ndarray):
+        if array.dtype.names is not None:
+            got = got.copy_to_host()[()]
         assert type(got) is type(expected)
         assert got == expected
         return
@@ -385,7 +388,7 @@ def test_assignment_converts_as_numpy_does():
         there[0] = "x"
     records = cuda.to_device(np.zeros(2, "i4,f8"))
     records[1] = (3, 0.5)
-    assert records[1].tolist() == (3, 0.5)
+    assert records[1].copy_to_host().tolist() == (3, 0.5)
 
 
 def test_assignment_of_what_does_not_fit_says_what_was_given():
@@ -438,9 +441,62 @@ def test_read_only_targets_are_refused():
     assert there.flags["WRITEABLE"] is False
 
 
-def test_device_arrays_are_not_pickled_or_copied_by_accident():
-    with pytest.raises(TypeError, match=r"copy_to_host\(\)"):
-        copy.deepcopy(cuda.device_array(3))
+@quick
+@given(host_arrays())
+def test_pickling_takes_the_values_along_and_keeps_the_order_of_axes(array):
+    there = cuda.to_device(array)
+    back = pickle.loads(pickle.dumps(there))
+    assert type(back) is type(there)
+    assert back.block is not there.block
+    assert (back.shape, back.dtype, back.readonly) == (there.shape, there.dtype, False)
+    if array.size:
+        sizes = [
+            (n, a, b) for n, a, b in zip(array.shape, back.strides, there.strides, strict=True)
+        ]
+        assert all(a == b for n, a, b in sizes if n > 1)
+    np.testing.assert_array_equal(back.copy_to_host(), array)
+
+
+def test_a_pickled_view_takes_its_own_elements_only():
+    there = cuda.to_device(numbers(1000))
+    assert len(pickle.dumps(there[::-250])) < 500
+    back = pickle.loads(pickle.dumps(there[::-250]))
+    assert back.copy_to_host().tolist() == [999, 749, 499, 249]
+
+
+def test_a_pickled_array_stays_read_only():
+    there = cuda.to_device(numbers(3))
+    there.readonly = True
+    back = pickle.loads(pickle.dumps(there))
+    with pytest.raises(ValueError, match="read-only"):
+        back[0] = 1
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_by_the_copy_module_are_as_numpy_makes_them(copied, device):
+    host = numbers(2, 3, 4).transpose(1, 2, 0)
+    there = cuda.to_device(host)
+    there.readonly = True
+    other = copied(there)
+    assert other.strides == copied(host).strides
+    assert other.device is device
+    assert not other.readonly
+    other[...] = 0
+    np.testing.assert_array_equal(there.copy_to_host(), host)
+
+
+def test_deepcopy_keeps_that_two_names_are_one_array():
+    there = cuda.to_device(numbers(3))
+    first, second = copy.deepcopy([there, there])
+    assert first is second
+
+
+def test_a_closed_array_is_not_pickled_or_copied():
+    there = cuda.to_device(numbers(3))
+    there.close()
+    for action in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(ValueError, match="given back"):
+            action(there)
 
 
 # ---- the life of memory -------------------------------------------------------------------------

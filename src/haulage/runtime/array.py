@@ -1,26 +1,32 @@
-"""Arrays on a device: elements and copies of strided device memory."""
+"""Arrays and records on a device: elements, fields and copies of strided device memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
-from haulage.runtime import layout, memory, transfer
+import numpy as np
+
+from haulage.runtime import fields, layout, memory, transfer
 from haulage.runtime.copying import DeviceNDArrayBase, converted
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import StreamLike, device_of, resolve
-from haulage.runtime.strided import Span, given_memory
+from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
+from haulage.runtime.strided import Span, Strided, given_memory
 
 
 class DeviceNDArray(DeviceNDArrayBase):
     """An n-dimensional array in the memory of a device.
 
-    Basic indexing gives views that share the memory; the memory is given back when the last of
-    them goes. The elements can be read and written by kernels and by copies.
+    Basic indexing gives views that share the memory, and so do the names of fields; the memory is
+    given back when the last of them goes. The elements can be read and written by kernels and by
+    copies. `==` compares identity, not elements. `copy.copy` and `copy.deepcopy` copy on the same
+    device; pickling takes the values along, which are put on the device that is current where they
+    are loaded.
 
     Args:
         shape: a number or a tuple of numbers.
         strides: bytes from one element to the next, for each axis.
-        dtype: anything that `numpy.dtype` takes, without Python objects.
+        dtype: anything that `numpy.dtype` takes, without Python objects. As with NumPy, the axes of
+            a sub-array dtype such as `("i4", (2, 3))` become the last axes of the array.
         stream: the stream that copies of this array use where they are given none.
         gpu_data: a `Block` or `Span` to stand on; None allocates one, not initialised.
         writeback: has no meaning any more; see `strided.given_memory`.
@@ -45,6 +51,9 @@ class DeviceNDArray(DeviceNDArrayBase):
         sizes = layout.normalise_shape(shape)
         steps = _normalise_strides(strides, sizes)
         kind = transfer.check_dtype(dtype)
+        if kind.subdtype is not None:
+            kind, inner = kind.subdtype
+            sizes, steps = sizes + inner, steps + layout.c_strides(inner, kind.itemsize)
         low, high = layout.extent(sizes, steps, kind.itemsize)
         given = given_memory(gpu_data, writeback)
         if given is None:
@@ -77,7 +86,36 @@ class DeviceNDArray(DeviceNDArrayBase):
         return f"<DeviceNDArray shape={self.shape} dtype={self.dtype} on {self.device}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a device array cannot be pickled or copied by copy; use copy_to_host()")
+        # NumPy pickles C and Fortran order only; the axes go in the order of memory.
+        order = sorted(range(self.ndim), key=lambda axis: -abs(self.strides[axis]))
+        host = self.transpose(order).copy_to_host()
+        return _array_anew, (host, self.dtype, tuple(order), self.readonly)
+
+    def __copy__(self) -> "DeviceNDArray":
+        strides = layout.dense_strides(self.shape, self.strides, self.dtype.itemsize)
+        made = DeviceNDArray(self.shape, strides, self.dtype, self.stream, device=self.device)
+        made.copy_to_device(self)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "DeviceNDArray":
+        return self.__copy__()
+
+    def view(self, dtype: Any) -> Self:
+        """The same bytes as elements of another dtype, by NumPy's rules.
+
+        Raises:
+            ValueError: the last axis has gaps, its bytes do not make whole elements, or a sub-array
+                dtype is not of the elements' size.
+        """
+        new = transfer.check_dtype(dtype)
+        if new.subdtype is None:
+            return super().view(new)
+        if new.itemsize != self.dtype.itemsize:
+            raise ValueError(
+                f"cannot view {self!r} as {new}: a sub-array dtype must have the size of the "
+                f"elements, {self.dtype.itemsize} bytes"
+            )
+        return self._component(new, 0)
 
     # ---- elements ---------------------------------------------------------------------------
 
@@ -85,14 +123,20 @@ class DeviceNDArray(DeviceNDArrayBase):
         return self.getitem(key)
 
     def getitem(self, key: Any, stream: StreamLike = 0) -> Any:
-        """A view for a key of basic indexing, or one element as a NumPy scalar (a copy).
+        """A view for a key of basic indexing or for fields, or one element.
+
+        An element is a NumPy scalar (a copy), or a `DeviceRecord` over the same memory if it has
+        fields. The key for fields is a name, or a list of names.
 
         Raises:
             IndexError: the key is out of bounds, a mask or an index array.
+            ValueError, KeyError: there is no such field (a name, a list of names).
         """
+        if isinstance(key, (str, list)) and (view := self._fields(key)) is not None:
+            return view
         offset, shape, strides, one = layout.index(self.shape, self.strides, key)
         view = self._view(shape, strides, offset=offset)
-        return view.copy_to_host(stream=stream)[()] if one else view
+        return _element(view, stream) if one else view
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.setitem(key, value)
@@ -100,27 +144,263 @@ class DeviceNDArray(DeviceNDArrayBase):
     def setitem(self, key: Any, value: Any, stream: StreamLike = 0) -> None:
         """Write a scalar, a host array or a device array, broadcast to what `key` selects.
 
-        Host values are converted to the array's dtype as NumPy's assignment does.
+        Host values are converted to the array's dtype as NumPy's assignment does; a tuple gives the
+        fields of a record.
 
         Raises:
             IndexError: the key is out of bounds, a mask or an index array.
             TypeError: a device array of another dtype (converting it takes a kernel).
-            ValueError: the shapes do not fit, or the array is read-only.
+            ValueError: the shapes do not fit, there is no such field, or the array is read-only.
+            KeyError: a list names a field that is not there.
         """
-        offset, shape, strides, _ = layout.index(self.shape, self.strides, key)
-        target = self._view(shape, strides, offset=offset)
+        if isinstance(key, (str, list)) and (target := self._fields(key)) is not None:
+            shape, strides = target.shape, target.strides
+        else:
+            offset, shape, strides, _ = layout.index(self.shape, self.strides, key)
+            target = self._view(shape, strides, offset=offset)
         target._check_writeable()
-        if isinstance(value, DeviceNDArray):
+        if isinstance(value, DeviceNDArrayBase):
             target._check_dtype(value.dtype)
             steps = layout.broadcast(value.shape, value.strides, shape)
             target._write_device(value, shape, strides, steps, self._stream(stream))
             return
-        host = converted(value, self.dtype)
+        host = converted(value, target.dtype)
         steps = layout.broadcast(host.shape, host.strides, shape)
-        if target.layout != "A" and host.size == 1 and 1 <= self.dtype.itemsize <= 16:
+        if host.size == 1 and target._can_fill():
             target._fill(host, self._stream(stream))
         else:
             target._write_host(host, shape, strides, steps, self._stream(stream))
+
+    def _fields(self, key: str | list[Any]) -> Self | None:
+        """The view of the fields that a key names, None if it names none."""
+        if isinstance(key, str):
+            return self._component(*fields.field(self.dtype, key))
+        if not fields.is_names(key):
+            return None
+        return self._view(self.shape, self.strides, dtype=fields.chosen(self.dtype, key))
+
+    def _component(self, dtype: np.dtype, offset: int) -> Self:
+        """The view of what lies in each element at a byte offset; sub-arrays add their axes."""
+        base, inner = dtype.subdtype or (dtype, ())
+        steps = layout.c_strides(inner, base.itemsize)
+        return self._view(self.shape + inner, self.strides + steps, offset=offset, dtype=base)
+
+
+class DeviceRecord(DeviceNDArrayBase):
+    """One record, an element of a structured dtype, in the memory of a device.
+
+    `record["x"]`, `record[0]` and `record.x` read a field: a number is copied and becomes a NumPy
+    scalar, a sub-array is a `DeviceNDArray` and a nested record a `DeviceRecord` over the same
+    memory. Each of them can be assigned to as well. Where a field has the name of an attribute or
+    method of this class it is reached by its key only.
+
+    `record[["x", "y"]]` is a record of some of the fields, `record[...]` the array without axes
+    that it is. `==` compares identity, not fields; compare `record.copy_to_host()`. Copying and
+    pickling are those of `DeviceNDArray`.
+
+    Args:
+        dtype: a structured dtype.
+        stream: the stream that copies of this record use where they are given none.
+        gpu_data: a `Block` or `Span` to stand on; None allocates one, not initialised.
+        device: where to allocate; by default the stream's device or the current one.
+
+    Raises:
+        TypeError: the dtype has no fields.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        dtype: Any,
+        stream: StreamLike = 0,
+        gpu_data: Block | Span | None = None,
+        *,
+        device: Device | None = None,
+    ) -> None:
+        kind = transfer.check_dtype(dtype)
+        if kind.names is None:
+            raise TypeError(
+                f"dtype {kind} has no fields; a record has, such as np.dtype([('x', 'f8')])"
+            )
+        _become(self, DeviceNDArray((), (), kind, stream, gpu_data, device=device))
+
+    def _set(self, *given: Any, **named: Any) -> None:
+        # Plain assignment to attributes is for fields.
+        made = object.__new__(DeviceNDArray)
+        made._set(*given, **named)
+        _become(self, made)
+
+    def _view(
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        *,
+        offset: int = 0,
+        dtype: np.dtype | None = None,
+        stream: Stream | int | None = None,
+    ) -> Any:
+        view = self._array()._view(shape, strides, offset=offset, dtype=dtype, stream=stream)
+        return view if shape or view.dtype.names is None else _record(view)
+
+    def _array(self) -> DeviceNDArray:
+        made = object.__new__(DeviceNDArray)
+        for name in _ATTRIBUTES:
+            setattr(made, name, getattr(self, name))
+        return made
+
+    def __len__(self) -> int:
+        return len(fields.names(self.dtype))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[name] for name in fields.names(self.dtype))
+
+    def __repr__(self) -> str:
+        return f"<DeviceRecord {fields.described(self.dtype)} on {self.device}>"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *fields.names(self.dtype)})
+
+    def __reduce__(self) -> Any:
+        return _record_anew, (self.copy_to_host(), self.dtype, self.readonly)
+
+    def __copy__(self) -> "DeviceRecord":
+        made = DeviceRecord(self.dtype, self.stream, device=self.device)
+        made.copy_to_device(self)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "DeviceRecord":
+        return self.__copy__()
+
+    def copy_to_host(self, ary: Any = None, stream: StreamLike = 0) -> Any:
+        """Copy to the host, into `ary` or into a new NumPy array without axes, which is returned.
+
+        `ary` is such an array, or a NumPy record (`np.void`) that can be written to. When the copy
+        is done is as for `DeviceNDArray.copy_to_host`.
+
+        Raises:
+            TypeError: `ary` is neither, or has another dtype.
+            ShapeMismatch: `ary` has more than one element.
+            ValueError: `ary` is read-only, or this record is closed.
+        """
+        if isinstance(ary, np.void):
+            # An array over the record's own memory.
+            super().copy_to_host(np.asarray(ary), stream)
+            return ary
+        return super().copy_to_host(ary, stream)
+
+    def view(self, dtype: Any) -> Any:
+        """The same bytes as another dtype of the same size.
+
+        It is a record if that has fields, else an array, with axes if it is a sub-array dtype.
+
+        Raises:
+            ValueError: the dtype has another size.
+        """
+        array = self._array().view(dtype)
+        return array if array.shape or array.dtype.names is None else _record(array)
+
+    # ---- fields -----------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.getitem(key)
+
+    def getitem(self, key: Any, stream: StreamLike = 0) -> Any:
+        """A field, by its name or number, or a record of the fields that a list names.
+
+        Raises:
+            ValueError, KeyError: there is no such field (a name, a list of names).
+            IndexError: there is no field of that number, or the key is of another kind.
+        """
+        view = self._selected(key)
+        return view if key is Ellipsis else _element(view, stream)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.setitem(key, value)
+
+    def setitem(self, key: Any, value: Any, stream: StreamLike = 0) -> None:
+        """Write a field, or with `...` all of them, from the host or the device.
+
+        Raises:
+            ValueError, KeyError: there is no such field (a name, a list of names), the shapes do
+                not fit, or the record is read-only.
+            IndexError: there is no field of that number, or the key is of another kind.
+            TypeError: a value on the device of another dtype.
+        """
+        self._selected(key).setitem(..., value, stream)
+
+    def _selected(self, key: Any) -> DeviceNDArray:
+        array = self._array()
+        if key is Ellipsis or (isinstance(key, tuple) and not key):
+            return array
+        if isinstance(key, (str, list)) and (view := array._fields(key)) is not None:
+            return view
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            return array._component(
+                *fields.field(self.dtype, fields.numbered(self.dtype, int(key)))
+            )
+        raise IndexError(
+            f"index {key!r} of a record: expected the name or number of a field, or a list of names"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ATTRIBUTES or name not in fields.names(self.dtype):
+            raise AttributeError(f"{type(self).__name__} has no attribute or field {name!r}")
+        return self[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = fields.names(self.dtype)
+        if name in own and not hasattr(type(self), name):
+            self[name] = value
+        elif name in own:
+            raise AttributeError(
+                f"{name!r} is an attribute of every {type(self).__name__}; the field is "
+                f"record[{name!r}]"
+            )
+        else:
+            raise AttributeError(
+                f"cannot set {name!r}: it is no field; the fields are {', '.join(own) or 'none'}"
+            )
+
+
+_ATTRIBUTES = tuple(name for name in Strided.__slots__ if not name.startswith("__"))
+
+
+def _become(record: DeviceRecord, array: DeviceNDArray) -> None:
+    for name in _ATTRIBUTES:
+        object.__setattr__(record, name, getattr(array, name))
+
+
+def _record(array: DeviceNDArray) -> DeviceRecord:
+    """The record that an array without axes is."""
+    made = object.__new__(DeviceRecord)
+    _become(made, array)
+    return made
+
+
+def _element(view: DeviceNDArray, stream: StreamLike) -> Any:
+    """What a view without axes is as an element: a NumPy scalar or a record; else the view."""
+    if view.shape:
+        return view
+    return view.copy_to_host(stream=stream)[()] if view.dtype.names is None else _record(view)
+
+
+def _array_anew(
+    host: np.ndarray, dtype: np.dtype, order: tuple[int, ...], readonly: bool
+) -> DeviceNDArray:
+    """An array on the current device, from the elements with the axes in the order of memory."""
+    axes = sorted(range(len(order)), key=order.__getitem__)
+    # NumPy's pickles can lose a byte order that is not the machine's.
+    there = host.transpose(axes).astype(dtype, copy=False)
+    strides = layout.dense_strides(there.shape, there.strides, there.itemsize)
+    made = DeviceNDArray(there.shape, strides, dtype)
+    made.copy_to_device(there)
+    made.readonly = readonly
+    return made
+
+
+def _record_anew(host: np.ndarray, dtype: np.dtype, readonly: bool) -> DeviceRecord:
+    return _record(_array_anew(host, dtype, (), readonly))
 
 
 def _normalise_strides(

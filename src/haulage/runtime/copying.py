@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from haulage.errors import DeviceMismatch, ShapeMismatch
-from haulage.runtime import layout, memory, transfer
+from haulage.runtime import fields, layout, memory, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream, StreamLike
 from haulage.runtime.strided import Strided
@@ -54,6 +54,7 @@ class DeviceNDArrayBase(Strided):
             strides,
             shape,
             self.dtype.itemsize,
+            fields.parts(self.dtype),
         )
         return target
 
@@ -98,7 +99,7 @@ class DeviceNDArrayBase(Strided):
         if element.shape:
             raise ValueError(f"fill: a value of shape {element.shape}; expected a single element")
         chosen = self._stream(stream)
-        if self.layout != "A" and 1 <= self.dtype.itemsize <= 16:
+        if self._can_fill():
             self._fill(element, chosen)
         else:
             self._write_host(element, self.shape, self.strides, (0,) * self.ndim, chosen)
@@ -135,6 +136,7 @@ class DeviceNDArrayBase(Strided):
             steps,
             shape,
             self.dtype.itemsize,
+            fields.parts(self.dtype),
         )
 
     def _write_device(
@@ -166,9 +168,18 @@ class DeviceNDArrayBase(Strided):
             steps,
             shape,
             self.dtype.itemsize,
+            fields.parts(self.dtype),
         )
         if not stream.handle:
             stream.synchronize()
+
+    def _can_fill(self) -> bool:
+        """Whether `_fill` can write one value to all elements."""
+        return (
+            self.layout != "A"
+            and 1 <= self.dtype.itemsize <= 16
+            and fields.parts(self.dtype) is None
+        )
 
     def _fill(self, value: np.ndarray, stream: Stream) -> None:
         self.block.use(stream)

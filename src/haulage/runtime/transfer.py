@@ -9,6 +9,7 @@ import numpy as np
 from haulage.backends.base import PINNED
 from haulage.runtime import layout, memory
 from haulage.runtime.device import Device
+from haulage.runtime.fields import Parts
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
 
@@ -36,16 +37,22 @@ def move(
     source_strides: Sequence[int],
     shape: Sequence[int],
     itemsize: int,
+    parts: Parts | None = None,
 ) -> None:
     """Hand a copy of an n-d region to `stream`, as few bytes apart as the strides allow.
 
     The addresses are those of the elements (0, ..., 0); the source's strides may be 0. An axis that
-    the target repeats (stride 0) must be repeated by the source too; it is written once.
+    the target repeats (stride 0) must be repeated by the source too; it is written once. `parts` is
+    (offset, bytes) of what is copied of each element, None for all of it.
 
     Raises:
         ValueError: the target repeats elements to which the source has different values.
     """
     if itemsize == 0 or 0 in shape:
+        return
+    if parts is not None:
+        for at, nbytes in parts:
+            move(stream, target + at, target_strides, source + at, source_strides, shape, nbytes)
         return
     sizes = list(shape)
     for axis, n in enumerate(shape):
@@ -76,6 +83,7 @@ def move_host(
     source_strides: Sequence[int],
     shape: Sequence[int],
     itemsize: int,
+    parts: Parts | None = None,
 ) -> None:
     """`move` from or to the host array `host`, and wait for it unless it may run on.
 
@@ -84,7 +92,7 @@ def move_host(
     """
     runs_on = stream.handle != 0 and note_pinned(host, stream)
     try:
-        move(stream, target, target_strides, source, source_strides, shape, itemsize)
+        move(stream, target, target_strides, source, source_strides, shape, itemsize, parts)
         if not runs_on:
             stream.synchronize()
     except BaseException:
@@ -117,11 +125,18 @@ class HostMemory:
 
 
 def pinned_array(
-    device: Device, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype
+    device: Device,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: np.dtype,
+    flags: int = 0,
 ) -> np.ndarray:
-    """A new NumPy array, not initialised, in pinned host memory. Strides are in bytes."""
+    """A new NumPy array, not initialised, in pinned host memory.
+
+    Strides are in bytes; flags are those of `Backend.alloc`.
+    """
     low, high = layout.extent(shape, strides, dtype.itemsize)
-    block = memory.allocate(device, high - low, PINNED)
+    block = memory.allocate(device, high - low, PINNED, flags)
     return np.ndarray(shape, dtype, host_bytes(block), -low, strides)
 
 
@@ -158,8 +173,10 @@ _registered: dict[int, tuple[int, Device, np.ndarray]] = {}
 _lock = threading.Lock()
 
 
-def register(array: np.ndarray, device: Device) -> None:
-    """Pin the memory of an existing host array until `unregister`.
+def register(array: np.ndarray, device: Device) -> int:
+    """Pin the memory of an existing host array until `unregister`, and map it to the device.
+
+    Returns the device's address of its first byte; 0 if it has none.
 
     Raises:
         TypeError: it is no NumPy array.
@@ -173,13 +190,14 @@ def register(array: np.ndarray, device: Device) -> None:
             "pinned; make a copy with np.ascontiguousarray"
         )
     if low == high:
-        return
+        return 0
     with _lock:
         if low in _registered:
             raise ValueError(f"the memory at {low:#x} is pinned already; unpin it first")
         device.activate()
-        device.backend.register(low, high - low)
+        device_ptr = device.backend.register(low, high - low)
         _registered[low] = (high, device, array)
+    return device_ptr
 
 
 def unregister(array: np.ndarray) -> None:
