@@ -6,13 +6,14 @@ import os
 import struct
 import weakref
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import cast
 
 from haulage import config
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
-from haulage.backends.cpu_driver import copies, loader, processor
+from haulage.backends.cpu_driver import addresses, copies, loader, processor
 from haulage.backends.cpu_driver.loader import Loader
-from haulage.backends.cpu_driver.memory import Memory
+from haulage.backends.cpu_driver.memory import Memory, check_sharing
 from haulage.backends.cpu_driver.pool import Pool
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.threads import Threads
@@ -185,11 +186,37 @@ class CPUBackend(Backend):
         """Call `callback()` on a thread of the stream (default stream, idle: on this one)."""
         self._streams.submit(stream, cast(Callable[[], None], callback), callback=True)
 
+    def check_address(self, address: int, nbytes: int) -> None:
+        """See that this process has memory there."""
+        addresses.check(address, nbytes)
+
+    def ipc_export(self, device_ptr: int) -> bytes:
+        """A handle of 64 bytes (Linux); waits for all work if the memory is private until now."""
+        if self._memory.is_shared(device_ptr):
+            return self._memory.share(device_ptr)
+        with self._streams.hold_idle():
+            return self._memory.share(device_ptr)
+
+    def ipc_import(self, handle: bytes) -> tuple[int, int]:
+        """Map the memory of another process of this user, or of this one once more."""
+        return _ipc().open_handle(handle)
+
+    def ipc_close(self, device_ptr: int) -> None:
+        """Take the mapping away."""
+        _ipc().close(device_ptr)
+
     def prefetch(self, device_ptr: int, nbytes: int, device: int, stream: int) -> None:
         """Nothing to do: all memory is in one place."""
 
     def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
         """Nothing to do: all memory is in one place."""
+
+
+def _ipc() -> ModuleType:
+    check_sharing()
+    from haulage.backends.cpu_driver import ipc  # it imports what Linux alone has
+
+    return ipc
 
 
 _pool = Pool()
@@ -250,6 +277,6 @@ def _renew() -> None:
     loader.release()
     _pool.renew()
     for backend in list(_backends):
-        backend._memory.renew_lock()
+        backend._memory.renew()
         backend._streams.renew()
         backend._loader.renew_lock()

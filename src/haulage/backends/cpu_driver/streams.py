@@ -14,7 +14,8 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from haulage.backends.base import NON_BLOCKING, KernelStopped
@@ -54,6 +55,16 @@ class Task:
         self.followers: list[Task] = []
         self.done = False
         self.stamp = 0  # perf_counter_ns of its end, for marks
+
+
+class Gate(Task):
+    """A point of several streams that they pass once earlier work is done and it is opened."""
+
+    __slots__ = ("opened",)
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream, None, (), False)
+        self.opened = False
 
 
 class Event:
@@ -101,6 +112,7 @@ class Streams:
         self._streams = {DEFAULT_STREAM: self._default}
         self._events: dict[int, Event] = {}
         self._busy: dict[Stream, None] = {}  # streams other than the default whose tail is not done
+        self._gate: Gate | None = None  # the last one; streams that are made begin behind it
         self._at_once: Task | None = None  # the last task of the default stream run by its caller
         self._ended: list[Task] = []  # done, but not all of their followers are started
         self._failures: list[tuple[Stream, BaseException]] = []
@@ -254,6 +266,44 @@ class Streams:
         tail = self._find(handle).tail
         return tail is None or tail.done
 
+    @contextmanager
+    def hold_idle(self) -> Iterator[None]:
+        """Inside the `with` no work runs; what is handed over meanwhile begins after it.
+
+        It waits for all work that was handed over before, so a task's function must not enter it.
+        """
+        gate = Gate(self._default)
+        gated: list[Stream] = []  # the blocking ones wait for the default stream's tail anyway
+        try:
+            with self.lock:
+                tails = [self._default.tail, *(stream.tail for stream in self._busy)]
+                for tail in tails:
+                    _hang(gate, tail)
+                every = (*self._streams.values(), *self._busy)
+                gated = [stream for stream in every if not stream.blocking]
+                for stream in gated:
+                    stream.tail = gate
+                self._gate = gate
+            self.wait(tails)
+            yield
+        finally:
+            try:
+                self._open(gate, gated)
+            except BaseException:
+                self._open(gate, gated)
+                raise
+
+    def _open(self, gate: Gate, gated: list[Stream]) -> None:
+        with self.lock:
+            if not gate.opened:
+                gate.opened = True
+                gate.waits -= 1
+            if not gate.waits:
+                self._end(gate)
+            for stream in gated:
+                if stream.tail is gate:
+                    self._busy.pop(stream, None)
+
     def _raise_failures(self, stream: Stream | None) -> None:
         if not self._failures:
             return
@@ -272,7 +322,10 @@ class Streams:
     def stream_create(self, flags: int) -> int:
         """A new stream's handle."""
         handle = next(self._handles)
-        self._streams[handle] = Stream(handle, blocking=not flags & NON_BLOCKING)
+        stream = Stream(handle, blocking=not flags & NON_BLOCKING)
+        with self.lock:
+            stream.tail = self._gate
+            self._streams[handle] = stream
         return handle
 
     def stream_destroy(self, handle: int) -> None:
@@ -372,7 +425,7 @@ class Streams:
                 event.record = None
         for kept in (self.ready, self._busy, self._ended, self._failures):
             kept.clear()
-        self._at_once = None
+        self._at_once = self._gate = None
         self._executor.renew()
 
 

@@ -1,0 +1,174 @@
+"""Memory of the CPU device shared between processes of one user. Linux only.
+
+The pages of the memory become those of a memory file, which the other process opens through
+/proc/<pid>/fd. A handle names process, file and place. Behind the memory the file has a page of
+tokens, one for each piece of memory that was exported: a handle whose token is not there (the
+memory was freed, or the numbers stand for something else by now) opens nothing.
+"""
+
+import functools
+import mmap
+import os
+import zlib
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Self
+
+from haulage.backends.cpu_driver import shared_pages
+from haulage.errors import DeviceError
+
+PAGE = mmap.PAGESIZE
+
+_MAGIC = b"HaulIPC1"
+_TOKEN = 16
+_SMALLEST = 256  # bytes from one allocation of a page to the next, at least
+
+_packed = Struct("=8sIIIQQQ16s4x")
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What tells another process where some memory is; `bytes` of it are 64.
+
+    `machine` tells machines and containers apart, `file` is a file descriptor of `process`,
+    `pages` the bytes of the file without its tokens, `offset` and `nbytes` where the memory is.
+    """
+
+    machine: int
+    process: int
+    file: int
+    pages: int
+    offset: int
+    nbytes: int
+    token: bytes
+
+    def __bytes__(self) -> bytes:
+        return _packed.pack(_MAGIC, *astuple(self))
+
+    @classmethod
+    def read(cls, handle: bytes) -> Self:
+        """The handle that `bytes` made.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if len(handle) != _packed.size or not handle.startswith(_MAGIC):
+            raise ValueError(
+                f"{len(handle)} bytes that are no IPC handle of the cpu device: expected the "
+                f"{_packed.size} bytes of a handle that get_ipc_handle() gave"
+            )
+        return cls(*_packed.unpack(handle)[1:])
+
+
+class SharedPages:
+    """Whole pages of this process that become, and cease to be, those of a memory file."""
+
+    def __init__(self, start: int, nbytes: int) -> None:
+        """Copies what is in them into a file; nothing else is changed yet."""
+        self.start = start
+        self.nbytes = nbytes
+        self._file = shared_pages.create(start, nbytes, PAGE)
+        self._tokens: dict[int, bytes] = {}
+
+    def begin(self) -> None:
+        """Lay the file under the addresses; nobody may have written to them since it was made."""
+        shared_pages.lay_under(self.start, self.nbytes, self._file)
+
+    def end(self, keep: bool) -> None:
+        """Let the pages be private again, with what is in the file if `keep`."""
+        shared_pages.make_private(self.start, self.nbytes)
+        if keep:
+            shared_pages.read_back(self.start, self.nbytes, self._file)
+        os.close(self._file)
+
+    def handle(self, address: int, nbytes: int) -> bytes:
+        """The handle of an allocation on these pages; the same one each time."""
+        token = self._tokens.get(address)
+        if token is None:
+            token = os.urandom(_TOKEN)
+            os.pwrite(self._file, token, _place(self.nbytes, address - self.start))
+            self._tokens[address] = token
+        offset = address - self.start
+        process = os.getpid()
+        return bytes(Handle(_machine(), process, self._file, self.nbytes, offset, nbytes, token))
+
+    def withdraw(self, address: int) -> None:
+        """Let the handle of an allocation open nothing any more."""
+        if self._tokens.pop(address, None) is not None:
+            os.pwrite(self._file, bytes(_TOKEN), _place(self.nbytes, address - self.start))
+
+
+# Where what was opened is mapped: the address that was given for it -> start and bytes.
+_mapped: dict[int, tuple[int, int]] = {}
+
+
+def open_handle(handle: bytes) -> tuple[int, int]:
+    """(address, bytes) of the memory that a handle names, mapped into this process.
+
+    Raises:
+        ValueError: the bytes are no handle.
+        DeviceError: the memory or its process is gone, or not within reach.
+    """
+    wanted = Handle.read(handle)
+    if wanted.machine != _machine():
+        raise DeviceError(
+            f"{_name(wanted)} are on another machine, in another container or from before "
+            "its last start; send a copy of them instead"
+        )
+    try:
+        file = shared_pages.open_file(wanted.process, wanted.file, wanted.pages + PAGE)
+    except PermissionError as error:
+        raise DeviceError(
+            f"{_name(wanted)} are out of reach: the system lets only processes of the same user "
+            "open them; send a copy of them instead"
+        ) from error
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise _gone(wanted) from error
+    if file is None:
+        raise _gone(wanted)
+    try:
+        if os.pread(file, _TOKEN, _place(wanted.pages, wanted.offset)) != wanted.token:
+            raise _gone(wanted)
+        start = shared_pages.map_file(file, wanted.pages)
+    finally:
+        os.close(file)
+    address = start + wanted.offset
+    _mapped[address] = start, wanted.pages
+    return address, wanted.nbytes
+
+
+def close(address: int) -> None:
+    """Take a mapping away.
+
+    Raises:
+        DeviceError: none was made for that address, or it is taken away already.
+    """
+    mapping = _mapped.pop(address, None)
+    if mapping is None:
+        raise DeviceError(f"ipc_close of {address:#x}: nothing that was opened is there")
+    shared_pages.unmap(*mapping)
+
+
+def _place(pages: int, offset: int) -> int:
+    """Where in the file the token is; memory of several pages is alone in its file."""
+    return pages + offset // _SMALLEST * _TOKEN
+
+
+def _name(handle: Handle) -> str:
+    return f"the {handle.nbytes:,} bytes that process {handle.process} exported"
+
+
+def _gone(handle: Handle) -> DeviceError:
+    return DeviceError(
+        f"{_name(handle)} are gone: the process has ended or has freed them; an array must be "
+        "kept alive by its own process until the others have opened it"
+    )
+
+
+@functools.cache
+def _machine() -> int:
+    """A number of this start of this machine, and of the container's space of process numbers."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    space = os.stat("/proc/self/ns/pid").st_ino
+    return zlib.crc32(boot + space.to_bytes(8, "little"))

@@ -1,0 +1,137 @@
+"""Memory files and mappings: what the system does for memory that processes share. Linux only."""
+
+import ctypes
+import errno
+import fcntl
+import functools
+import mmap
+import os
+from typing import Any
+
+from haulage.errors import DeviceError, OutOfMemory
+
+# The name of the memory files; the system shows it in /proc/<pid>/fd and /proc/<pid>/maps.
+NAME = "haulage-ipc"
+SHOWN = f"/memfd:{NAME}"
+
+# The largest part that one call of the system writes or reads.
+_PART = 1 << 30
+
+_MAP_FIXED = 0x10
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+_FAILED = ctypes.c_void_p(-1).value
+
+# With these seals a file's size can't change: no access to a mapping of it can fault.
+_FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+
+
+def create(address: int, nbytes: int, tail: int) -> int:
+    """A memory file with the `nbytes` at `address`, and then `tail` bytes of zeros.
+
+    Raises:
+        OutOfMemory: there is no room for it.
+        DeviceError: the system refuses another file.
+    """
+    try:
+        file = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        raise _refused(error, nbytes) from error
+    try:
+        os.ftruncate(file, nbytes + tail)
+        contents = memoryview((ctypes.c_uint8 * nbytes).from_address(address))
+        done = 0
+        while done < nbytes:
+            done += os.pwrite(file, contents[done : done + _PART], done)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, _FIXED_SIZE)
+    except BaseException as error:
+        os.close(file)
+        if isinstance(error, OSError):
+            raise _refused(error, nbytes) from error
+        raise
+    return file
+
+
+def lay_under(address: int, nbytes: int, file: int) -> None:
+    """Let the whole pages at `address` be those of the file, with what is in it."""
+    _map(address, nbytes, mmap.MAP_SHARED | _MAP_FIXED, file)
+
+
+def make_private(address: int, nbytes: int) -> None:
+    """Let the whole pages at `address` be new ones of this process alone, all zeros."""
+    _map(address, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED, -1)
+
+
+def read_back(address: int, nbytes: int, file: int) -> None:
+    """Read the first `nbytes` of the file into the memory at `address`."""
+    contents = memoryview((ctypes.c_uint8 * nbytes).from_address(address))
+    done = 0
+    while done < nbytes:
+        done += os.preadv(file, [contents[done : done + _PART]], done)
+
+
+def map_file(file: int, nbytes: int) -> int:
+    """The address of a new mapping of the file's first `nbytes`, shared with its other users."""
+    return _map(None, nbytes, mmap.MAP_SHARED, file)
+
+
+def unmap(address: int, nbytes: int) -> None:
+    """Take a mapping away."""
+    if _system().munmap(address, nbytes):
+        raise _refused(OSError(ctypes.get_errno(), "munmap"), nbytes)
+
+
+def open_file(process: int, number: int, nbytes: int) -> int | None:
+    """The memory file that another process has open as `number`; None if that is another file.
+
+    Raises:
+        FileNotFoundError, PermissionError: as the system answers.
+    """
+    path = f"/proc/{process}/fd/{number}"
+    # Looked at before it is opened, as opening may wait (a pipe) or do something (a device).
+    if not os.readlink(path).startswith(SHOWN):
+        return None
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        sealed = fcntl.fcntl(file, fcntl.F_GET_SEALS) & _FIXED_SIZE == _FIXED_SIZE
+        if sealed and os.fstat(file).st_size == nbytes:
+            return file
+    except OSError as error:
+        os.close(file)
+        if error.errno == errno.EINVAL:  # not a file that can have seals
+            return None
+        raise
+    except BaseException:
+        os.close(file)
+        raise
+    os.close(file)
+    return None
+
+
+def _map(address: int | None, nbytes: int, flags: int, file: int) -> int:
+    got = _system().mmap(address, nbytes, _READ_WRITE, flags, file, 0)
+    if got is None or got == _FAILED:
+        raise _refused(OSError(ctypes.get_errno(), "mmap"), nbytes)
+    return int(got)
+
+
+@functools.cache
+def _system() -> Any:
+    library = ctypes.CDLL(None, use_errno=True)
+    size, pointer = ctypes.c_size_t, ctypes.c_void_p
+    library.mmap.argtypes = (pointer, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    library.mmap.restype = pointer
+    library.munmap.argtypes = (pointer, size)
+    return library
+
+
+def _refused(error: OSError, nbytes: int) -> DeviceError:
+    name = errno.errorcode.get(error.errno or 0, "?")
+    what = f"sharing {nbytes:,} bytes of the cpu device between processes"
+    if error.errno in (errno.ENOMEM, errno.ENOSPC):
+        return OutOfMemory(f"{what}: the system has no room ({name}); close other arrays first")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return DeviceError(
+            f"{what}: too many open files ({name}), and each shared array takes one; "
+            "close other arrays first, or raise the limit (ulimit -n)"
+        )
+    return DeviceError(f"{what}: the system refused ({name}: {os.strerror(error.errno or 0)})")
