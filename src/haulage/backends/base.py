@@ -276,6 +276,13 @@ class Backend(ABC):
         """
         self._unsupported("adversary")
 
+    def check_address(self, address: int, nbytes: int) -> None:  # noqa: B027
+        """May. See that the active device reaches memory that others allocated. Default: no check.
+
+        Raises:
+            DeviceError: it does not.
+        """
+
     def symbol(self, module: int, name: str) -> tuple[int, int]:
         """May. (device pointer, bytes) of a module's global variable."""
         self._unsupported("symbol")
