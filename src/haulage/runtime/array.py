@@ -1,19 +1,23 @@
 """Arrays and records on a device: elements, fields and copies of strided device memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 
 from haulage.runtime import fields, layout, memory, transfer
 from haulage.runtime.copying import DeviceNDArrayBase, converted
 from haulage.runtime.device import Device, current_device
+from haulage.runtime.exchange import Exchange
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
 from haulage.runtime.strided import Span, Strided, given_memory
 
+if TYPE_CHECKING:
+    from haulage.runtime.ipc import IpcArrayHandle
 
-class DeviceNDArray(DeviceNDArrayBase):
+
+class DeviceNDArray(Exchange, DeviceNDArrayBase):
     """An n-dimensional array in the memory of a device.
 
     Basic indexing gives views that share the memory, and so do the names of fields; the memory is
@@ -116,6 +120,15 @@ class DeviceNDArray(DeviceNDArrayBase):
                 f"elements, {self.dtype.itemsize} bytes"
             )
         return self._component(new, 0)
+
+    def get_ipc_handle(self) -> "IpcArrayHandle":
+        """A handle, to be pickled, by which other processes open this very memory.
+
+        This process must keep the array alive meanwhile. See `runtime.ipc.get_ipc_handle`.
+        """
+        from haulage.runtime import ipc  # imported here, as it makes arrays
+
+        return ipc.get_ipc_handle(self)
 
     # ---- elements ---------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ class Memory:
                 raise DeviceError(
                     f"{kind} memory cannot be shared with other processes, device memory can"
                 )
-            if type(room) is not Lent:
+            if not isinstance(room, Lent):
                 room = self._lend(address, room, nbytes)
             return room.pages.handle(address, nbytes)
 
@@ -250,7 +250,9 @@ def _whole_pages(nbytes: int, kind: str) -> tuple[np.ndarray, int]:
         storage = np.empty((nbytes + 2 * PAGE - 1) & -PAGE, np.uint8)
     except (MemoryError, ValueError) as error:  # ValueError: larger than an address can be
         raise _out_of_memory(nbytes, kind) from error
-    start = ctypes.addressof(ctypes.c_uint8.from_buffer(storage))  # the fastest way to learn it
+    start = ctypes.addressof(
+        ctypes.c_uint8.from_buffer(storage.data)
+    )  # the fastest way to learn it
     return storage, (start + PAGE - 1) & -PAGE
 
 

@@ -1,0 +1,232 @@
+"""Device memory that processes share: handles that are sent, and arrays that are opened by them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from haulage.backends.base import DEVICE
+from haulage.runtime import layout, memory, transfer
+from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.device import Device, current_device, find
+from haulage.runtime.memory import Block
+from haulage.runtime.stream import StreamLike
+from haulage.runtime.strided import Span, Strided
+
+__all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
+
+
+@dataclass(frozen=True)
+class IpcHandle:
+    """Where some device memory is, for other processes; it can be pickled, `bytes(h)` is `handle`.
+
+    Attributes:
+        handle: the driver's bytes for the whole allocation; empty if there are no bytes to share.
+        size: bytes that are meant.
+        offset: of the first of them in the allocation.
+        device: name of the device, as 'cpu:0'.
+    """
+
+    handle: bytes
+    size: int
+    offset: int
+    device: str
+
+    def __bytes__(self) -> bytes:
+        return self.handle
+
+
+class IpcArrayHandle:
+    """A device array of one process, to be opened by others: what `get_ipc_handle` gives.
+
+    It can be pickled, also by `multiprocessing`. As a context manager it opens and closes:
+
+        with handle as array: ...
+
+    Attributes:
+        handle: the `IpcHandle` of the memory.
+        shape, strides, dtype: those of the array; strides in bytes.
+        readonly: whether the opened array is read-only, as the exported one is.
+    """
+
+    def __init__(
+        self,
+        handle: IpcHandle,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype,
+        readonly: bool = False,
+    ) -> None:
+        self.handle = handle
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.readonly = readonly
+        self._opened: Block | None = None
+
+    def open(self, stream: StreamLike = 0) -> DeviceNDArray:
+        """The array over the exporter's own memory, bound to `stream`.
+
+        Raises:
+            ValueError: this handle is open already.
+            DeviceError: the memory is gone, or out of this process's reach.
+            DeviceNotFound: this process has no such device.
+        """
+        if self._opened is not None:
+            raise ValueError("IpcHandle is already opened; close() it first, or use another one")
+        block = _open(find(self.handle.device, "the IPC handle's device"), self.handle.handle)
+        try:
+            span = Span(block, block.device_ptr + self.handle.offset, self.handle.size)
+            array = DeviceNDArray(self.shape, self.strides, self.dtype, stream, span)
+        except BaseException:
+            block.close()
+            raise
+        array.readonly = self.readonly
+        self._opened = block
+        return array
+
+    def close(self) -> None:
+        """Let go of the memory; any later use of arrays that were opened is a ValueError.
+
+        Raises:
+            ValueError: it is not open.
+        """
+        if self._opened is None:
+            raise ValueError("IpcHandle not opened; open() it before close()")
+        block, self._opened = self._opened, None
+        block.close()
+
+    def __enter__(self) -> DeviceNDArray:
+        return self.open()
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        # That it is open here does not go along.
+        described = (self.handle, self.shape, self.strides, self.dtype, self.readonly)
+        return type(self), described
+
+    def __repr__(self) -> str:
+        state = "open" if self._opened is not None else "not open"
+        return (
+            f"<IpcArrayHandle shape={self.shape} dtype={self.dtype} on {self.handle.device}, "
+            f"{state}>"
+        )
+
+
+def get_ipc_handle(array: Strided) -> IpcArrayHandle:
+    """A handle by which other processes of this machine and user open the array's own memory.
+
+    The memory is shared, not copied: each process sees what the others wrote once they and it have
+    synchronised. This process must keep the array alive until the others have opened it (and, for
+    the array to keep its memory to itself afterwards, until they have closed it). The first export
+    of some memory waits for all work of the device; other threads must not write to it meanwhile
+    through host views (`np.from_dlpack`). Processes that are forked have copies of their own.
+
+    Raises:
+        ValueError: the array is closed, or stands on memory that is not the device's own.
+        Unsupported: the device or the system cannot do it.
+        OutOfMemory: there is no room for it.
+    """
+    low, high = layout.extent(array.shape, array.strides, array.dtype.itemsize)
+    handle = _export(array.block, array.device_pointer + low, high - low)
+    return IpcArrayHandle(handle, array.shape, array.strides, array.dtype, array.readonly)
+
+
+def get_memory_handle(gpu_data: Block | Span) -> IpcHandle:
+    """`get_ipc_handle` for memory alone, as `DeviceNDArray.gpu_data`; see there."""
+    if isinstance(gpu_data, Block):
+        return _export(gpu_data, gpu_data.device_ptr, gpu_data.nbytes)
+    if isinstance(gpu_data, Span):
+        return _export(gpu_data.block, gpu_data.device_pointer, gpu_data.size)
+    raise TypeError(f"get_ipc_handle of {gpu_data!r}: expected memory of a device array, gpu_data")
+
+
+@contextmanager
+def open_ipc_array(
+    handle: Any,
+    shape: SupportsIndex | Sequence[SupportsIndex],
+    dtype: Any,
+    strides: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    offset: SupportsIndex = 0,
+) -> Iterator[DeviceNDArray]:
+    """`with open_ipc_array(handle, shape, dtype) as array:` another process's memory as an array.
+
+    At the end of the `with` it is closed, also when the body raises.
+
+    Args:
+        handle: the bytes of an `IpcHandle` (bytes or a sequence of ints), which stand for a whole
+            allocation of the current device; or the `IpcHandle` itself, whose offset is added.
+        shape: a number or a tuple of numbers.
+        dtype: of the elements.
+        strides: bytes from one element to the next, for each axis; None: in C order without gaps.
+        offset: bytes from the start of the memory to the lowest byte of the array.
+
+    Raises:
+        ValueError: no handle, or the memory is smaller than such an array.
+        DeviceError: the memory is gone, or out of this process's reach.
+    """
+    kind = transfer.check_dtype(dtype)
+    sizes = layout.normalise_shape(shape)
+    steps = layout.c_strides(sizes, kind.itemsize) if strides is None else strides
+    (start,) = layout.whole_numbers(offset)
+    if start < 0:
+        raise ValueError(f"offset {start}: expected a number of bytes from 0 on")
+    if isinstance(handle, IpcHandle):
+        block = _open(find(handle.device, "the IPC handle's device"), handle.handle)
+        start += handle.offset
+    else:
+        block = _open(current_device(), _bytes_of(handle))
+    try:
+        if start > block.nbytes:
+            raise ValueError(f"offset {start}: the memory that was exported has {block.nbytes}")
+        span = Span(block, block.device_ptr + start, block.nbytes - start)
+        yield DeviceNDArray(sizes, steps, kind, 0, span)
+    finally:
+        block.close()
+
+
+def _export(block: Block, pointer: int, size: int) -> IpcHandle:
+    block.use()
+    device = block.device
+    if size == 0:
+        return IpcHandle(b"", 0, 0, str(device))
+    if block.release is not None or block.kind != DEVICE:
+        what = "memory of another owner" if block.release is not None else f"{block.kind} memory"
+        raise ValueError(
+            f"get_ipc_handle: the array stands on {what}, and only memory that {device} has "
+            "allocated for it can be shared; copy the array with to_device first"
+        )
+    device.activate()
+    handle = device.backend.ipc_export(block.device_ptr)
+    return IpcHandle(handle, size, pointer - block.device_ptr, str(device))
+
+
+def _open(device: Device, handle: bytes) -> Block:
+    if not handle:
+        return memory.allocate(device, 0)
+    device.activate()
+    backend = device.backend
+    pointer, nbytes = backend.ipc_import(handle)
+    host = pointer if device.properties.host_memory_is_device_memory else 0
+    return memory.adopt(device, pointer, host, nbytes, partial(_close, device, pointer))
+
+
+def _close(device: Device, pointer: int) -> None:
+    device.activate()
+    device.backend.ipc_close(pointer)
+
+
+def _bytes_of(handle: Any) -> bytes:
+    if isinstance(handle, (bytes, bytearray, memoryview)):
+        return bytes(handle)
+    try:
+        return bytes(tuple(handle))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"handle {handle!r}: expected an IpcHandle, its bytes or a sequence of ints 0 to 255"
+        ) from error
