@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 
 from haulage.runtime import fields, layout, memory, transfer
-from haulage.runtime.copying import DeviceNDArrayBase, converted
+from haulage.runtime.copying import DeviceNDArrayBase, converted, opened
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import Exchange
 from haulage.runtime.memory import Block
@@ -172,6 +172,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             offset, shape, strides, _ = layout.index(self.shape, self.strides, key)
             target = self._view(shape, strides, offset=offset)
         target._check_writeable()
+        value = opened(value, self._stream(stream))
         if isinstance(value, DeviceNDArrayBase):
             target._check_dtype(value.dtype)
             steps = layout.broadcast(value.shape, value.strides, shape)

@@ -61,6 +61,8 @@ class DeviceNDArrayBase(Strided):
     def copy_to_device(self, ary: Any, stream: StreamLike = 0) -> None:
         """Copy a host or device array of the same shape and dtype into this one.
 
+        That can be another library's, with DLPack or the CUDA array interface.
+
         With stream 0 (and no stream bound) the copy is done when this returns. In a stream it is
         done then as well, unless `ary` is pinned or on the device.
 
@@ -72,6 +74,7 @@ class DeviceNDArrayBase(Strided):
         """
         self._check_writeable()
         chosen = self._stream(stream)
+        ary = opened(ary, chosen)
         if isinstance(ary, DeviceNDArrayBase):
             shape, strides, steps = self._fit(ary)
             self._write_device(ary, shape, strides, steps, chosen)
@@ -239,6 +242,15 @@ def _room(
     block = memory.allocate(device, high - low)
     made._set(block, block.device_ptr, shape, strides, dtype, 0, False)
     return made
+
+
+def opened(value: Any, stream: Stream) -> Any:
+    """`value`, or for another library's array one over its memory that copies in `stream` read."""
+    if isinstance(value, (DeviceNDArrayBase, np.ndarray, np.generic, int, float, complex)):
+        return value
+    from haulage.runtime import foreign  # which stands on this file
+
+    return foreign.as_source(value, stream) if foreign.is_foreign(value) else value
 
 
 def converted(value: Any, dtype: np.dtype) -> np.ndarray:

@@ -1,0 +1,171 @@
+"""How other libraries get at a device array: DLPack and the CUDA array interface."""
+
+from typing import Any
+
+from haulage.runtime import dlpack, layout, memory
+from haulage.runtime import stream as streams
+from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime.device import Device
+from haulage.runtime.event import Event
+from haulage.runtime.stream import Stream
+
+# How both protocols number CUDA's streams that have no handle of their own.
+_LEGACY, _PER_THREAD = 1, 2
+_NO_ORDER = -1
+
+
+class Exchange(DeviceNDArrayBase):
+    """A device array that other libraries can use where it is."""
+
+    __slots__ = ()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's type and number of the device: kDLCPU 1, kDLCUDA 2 or kDLROCM 10."""
+        return dlpack.place_of(self.device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the elements, after the array API standard.
+
+        On the CPU it waits for the work that uses the array. The memory lives as long as the
+        consumer holds it, also if the array is closed.
+
+        Args:
+            stream: GPUs: the consumer's stream, whose later work then waits for the array's; -1: no
+                waiting. The CPU has none: None.
+            max_version: the newest DLPack that the consumer takes; None: one before 1.0.
+            dl_device: where it is wanted: the array's device, or (1, 0) for the host.
+            copy: True always copies, False never.
+
+        Raises:
+            BufferError: DLPack cannot describe the array, or it is wanted elsewhere.
+            KernelError: threads of a kernel that was waited for had failed.
+            ValueError: the array is closed, or there is no such stream.
+        """
+        self.block.use()
+        own = dlpack.place_of(self.device)
+        place = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        versioned = max_version is not None and max_version[0] >= 1
+        dlpack.check_dtype(self.dtype)
+        if place == own:
+            consumer = _consumer_stream(self.device, stream)
+            if copy:
+                return dlpack.export(self._copied(), place, versioned, True)
+            dlpack.check_export(self, versioned)
+            self._settle(consumer)
+            return dlpack.export(self, place, versioned, False)
+        if place != dlpack.HOST:
+            raise BufferError(
+                f"{self!r} was asked for on {dlpack.describe(place)}: expected "
+                f"{dlpack.describe(own)} or, as a copy, {dlpack.describe(dlpack.HOST)}"
+            )
+        if copy is False:
+            raise BufferError(f"{self!r} cannot be given to the host without a copy")
+        if stream is not None:
+            raise ValueError(f"stream {stream!r}: for a tensor on the host expected None")
+        self._settle(self.device.default_stream)
+        return dlpack.export_host(self.copy_to_host(), versioned)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA array interface, version 3; on NVIDIA's devices only."""
+        if self.device.kind != "nvidia":
+            raise AttributeError(
+                f"{self!r} has no __cuda_array_interface__, which is for NVIDIA's devices; "
+                "DLPack works on all"
+            )
+        self.block.use()
+        stream = self._stream(0)
+        described = {
+            "version": 3,
+            "shape": self.shape,
+            "strides": None if self.is_c_contiguous() else self.strides,
+            "typestr": self.dtype.str,
+            "descr": self.dtype.descr,
+            "data": (self.device_pointer if self.size else 0, self.readonly),
+            "stream": None if self._is_settled() else number_of(stream),
+        }
+        self._settle(stream)
+        return described
+
+    def _users(self) -> tuple[Stream, ...]:
+        return (*self.block.streams.values(), self.device.default_stream)
+
+    def _is_settled(self) -> bool:
+        return all(stream.idle() for stream in self._users())
+
+    def _settle(self, consumer: Stream | None) -> None:
+        """See to it that work which uses the array is done before work of the consumer's.
+
+        The consumer is the host where the device's memory is the host's. None: it needs nothing.
+        """
+        if consumer is None:
+            return
+        on_host = self.device.properties.host_memory_is_device_memory
+        for stream in self._users():
+            if on_host:
+                stream.synchronize()
+            elif stream != consumer and not stream.idle():
+                mark = Event(self.device, timing=False)
+                mark.record(stream)
+                mark.wait(consumer)
+
+    def _copied(self) -> "Exchange":
+        """A new array with the same elements, without gaps; they are there when this returns."""
+        self._settle(self.device.default_stream)
+        strides = layout.dense_strides(self.shape, self.strides, self.dtype.itemsize)
+        low, high = layout.extent(self.shape, strides, self.dtype.itemsize)
+        block = memory.allocate(self.device, high - low)
+        made = object.__new__(type(self))
+        made._set(block, block.device_ptr, self.shape, strides, self.dtype, 0, False)
+        made._write_device(self, self.shape, strides, self.strides, self.device.default_stream)
+        return made
+
+
+def _consumer_stream(device: Device, number: int | None) -> Stream | None:
+    """The stream that a consumer names, by DLPack's numbers; None if it wants no waiting."""
+    if device.properties.host_memory_is_device_memory:
+        if number is not None:
+            raise ValueError(f"stream {number!r}: {device} has none for DLPack, expected None")
+        return device.default_stream
+    return None if number == _NO_ORDER else stream_numbered(device, number)
+
+
+def stream_numbered(device: Device, number: int | None) -> Stream:
+    """The stream that DLPack and the CUDA array interface mean by a number.
+
+    None means the default stream. Raises ValueError for a number that they do not allow.
+    """
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+        raise TypeError(f"stream {number!r}: expected a whole number or None")
+    if number is None or (number == 0 and device.kind == "amd"):
+        return device.default_stream
+    if number < 0 or number == 0 or (device.kind == "amd" and number in (_LEGACY, _PER_THREAD)):
+        raise ValueError(
+            f"stream {number} of {device}: expected "
+            + (
+                "0 (the default stream) or a stream's handle"
+                if device.kind == "amd"
+                else "1 (the legacy default stream), 2 (the per-thread one) or a stream's handle"
+            )
+        )
+    if number == _LEGACY:
+        return device.default_stream
+    if number == _PER_THREAD:
+        return streams.per_thread_default_stream(device)
+    return streams.external_stream(device, number)
+
+
+def number_of(stream: Stream) -> int | None:
+    """What DLPack and the CUDA array interface call a stream; the opposite of `stream_numbered`."""
+    if stream.device.properties.host_memory_is_device_memory:
+        return None
+    if stream.handle:
+        return stream.handle
+    return 0 if stream.device.kind == "amd" else _LEGACY

@@ -1,0 +1,359 @@
+"""Arrays of other libraries: by DLPack, or by the CUDA array interface."""
+
+import operator
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from haulage.errors import DeviceMismatch
+from haulage.runtime import device as devices
+from haulage.runtime import dlpack, layout, memory, transfer
+from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime.device import Device, current_device
+from haulage.runtime.event import Event
+from haulage.runtime.exchange import number_of, stream_numbered
+from haulage.runtime.host_arrays import HostVisibleNDArray
+from haulage.runtime.stream import Stream, StreamLike, resolve
+from haulage.runtime.upload import device_array_for
+
+__all__ = [
+    "as_argument",
+    "as_cuda_array",
+    "as_source",
+    "from_cuda_array_interface",
+    "from_dlpack",
+    "is_foreign",
+    "is_on_device",
+]
+
+_INTERFACE = "__cuda_array_interface__"
+
+
+def is_foreign(obj: Any) -> bool:
+    """Whether `obj` is another library's array that DLPack or the CUDA array interface opens."""
+    if isinstance(obj, (DeviceNDArrayBase, np.ndarray, np.generic)):
+        return False
+    return hasattr(obj, _INTERFACE) or hasattr(obj, "__dlpack__")
+
+
+def is_on_device(obj: Any) -> bool:
+    """Whether `obj` is a foreign array in memory that the host does not address, or says so by
+    having the CUDA array interface."""
+    if not is_foreign(obj):
+        return False
+    return hasattr(obj, _INTERFACE) or not dlpack.on_host(dlpack.place_asked(obj))
+
+
+# ---- DLPack -----------------------------------------------------------------------------------
+
+
+def from_dlpack(
+    obj: Any,
+    device: str | Device | None = None,
+    copy: bool | None = None,
+    stream: StreamLike = 0,
+) -> DeviceNDArray:
+    """A device array over the memory of an array of another library, without a copy if possible.
+
+    Args:
+        obj: an object with `__dlpack__` and `__dlpack_device__`. One of Haulage's own arrays gives
+            a view.
+        device: where the result is to be: a `Device` or a name as in `haulage.use`; None: the
+            current device, for one of Haulage's own arrays its own.
+        copy: True always copies; False never does; None does where the device cannot reach the
+            memory, or cannot use it because its elements are not aligned.
+        stream: that the result is bound to, and whose work waits for the producer's.
+
+    Raises:
+        TypeError: `obj` has no `__dlpack__`.
+        BufferError: copy=False, and it takes a copy; or the elements have no NumPy dtype.
+        DeviceMismatch: `obj` is on another device, and its library does not copy it.
+    """
+    target = None if device is None else devices.find(device, "from_dlpack: device")
+    own = _own(obj)
+    if own is not None:
+        return _own_from(own, target or own.device, copy, stream)
+    if not hasattr(obj, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack({type(obj).__name__}): expected an object with __dlpack__; "
+            "to_device takes what NumPy can convert"
+        )
+    target = target or current_device()
+    bound = resolve(stream, target)
+    tensor = _tensor(obj, target, bound, copy)
+    if dlpack.reaches(target, tensor.place):
+        array = _adopted(tensor, target, bound)
+        if copy or (copy is None and not _is_aligned(array)):
+            return _copied(array, target, bound)
+        _check_aligned(array)
+        return array
+    if copy is False:
+        raise BufferError(
+            f"memory at {dlpack.describe(tensor.place)} cannot be used on {target} without a copy"
+        )
+    return _uploaded(tensor.as_numpy(), target, bound)
+
+
+def _own(obj: Any) -> DeviceNDArray | None:
+    """The device array that one of our own arrays is, or shows; None for other objects."""
+    if isinstance(obj, DeviceNDArray):
+        return obj
+    if isinstance(obj, HostVisibleNDArray) and transfer.block_of(obj) is not None:
+        return obj.device_view()
+    return None
+
+
+def _own_from(
+    array: DeviceNDArray, target: Device, copy: bool | None, stream: StreamLike
+) -> DeviceNDArray:
+    bound = resolve(stream, target)
+    if array.device is not target:
+        if copy is False:
+            raise BufferError(f"{array!r} cannot be used on {target} without a copy")
+        return _uploaded(array.copy_to_host(), target, bound)
+    if copy:
+        return _copied(array, target, bound)
+    array.block.use()
+    return array.bind(bound) if bound.handle else array._view(array.shape, array.strides)
+
+
+def _tensor(obj: Any, target: Device, stream: Stream, copy: bool | None) -> dlpack.Tensor:
+    """The tensor of `obj` where it is, or on the host if `target` does not reach it there."""
+    place = dlpack.place_asked(obj)
+    # A copy is made here if one is wanted, so that it is in memory of the device's own.
+    forbidden = False if copy is False else None
+    if dlpack.on_host(place):
+        return dlpack.take(dlpack.ask(obj, copy=forbidden))
+    if dlpack.reaches(target, place):
+        return dlpack.take(dlpack.ask(obj, number_of(stream), forbidden))
+    try:
+        return dlpack.take(dlpack.ask(obj, copy=forbidden, to=dlpack.HOST))
+    except BufferError as error:
+        raise DeviceMismatch(
+            f"{type(obj).__name__} object on {dlpack.describe(place)} cannot be used on {target}, "
+            f"and was not copied to the host: {error}"
+        ) from error
+
+
+def _adopted(tensor: dlpack.Tensor, device: Device, stream: StreamLike) -> DeviceNDArray:
+    if not dlpack.reaches(device, tensor.place):
+        raise BufferError(
+            f"the exporter gave memory at {dlpack.describe(tensor.place)}, which {device} does not "
+            "reach, though it named another place before"
+        )
+    return _over(
+        device,
+        tensor.pointer,
+        tensor.shape,
+        tensor.strides,
+        tensor.dtype,
+        stream,
+        tensor.readonly,
+        tensor.owner,
+    )
+
+
+def _over(
+    device: Device,
+    pointer: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    stream: StreamLike,
+    readonly: bool,
+    owner: Any,
+) -> DeviceNDArray:
+    """A device array over memory of others, which keeps `owner` alive."""
+    low, high = layout.extent(shape, strides, dtype.itemsize)
+    start = pointer + low if high > low else 0
+    on_host = start if device.properties.host_memory_is_device_memory else 0
+    block = memory.adopt(device, start, on_host, high - low, partial(id, owner))
+    array = DeviceNDArray(shape, strides, dtype, stream, block)
+    array.readonly = readonly
+    return array
+
+
+def _is_aligned(array: DeviceNDArray) -> bool:
+    # Compiled code expects elements at multiples of their alignment.
+    grain = array.dtype.alignment
+    return not array.size or not any(
+        address % grain
+        for address in (
+            array.device_pointer,
+            *(step for n, step in zip(array.shape, array.strides, strict=True) if n > 1),
+        )
+    )
+
+
+def _check_aligned(array: DeviceNDArray) -> None:
+    if not _is_aligned(array):
+        raise BufferError(
+            f"the elements at {array.device_pointer:#x} with strides {array.strides} are not "
+            f"aligned for {array.dtype} and cannot be used without a copy"
+        )
+
+
+def _copied(array: DeviceNDArray, device: Device, stream: Stream) -> DeviceNDArray:
+    strides = layout.dense_strides(array.shape, array.strides, array.dtype.itemsize)
+    made = DeviceNDArray(array.shape, strides, array.dtype, stream, device=device)
+    made.copy_to_device(array, stream)
+    return made
+
+
+def _uploaded(host: np.ndarray, device: Device, stream: Stream) -> DeviceNDArray:
+    made = device_array_for(host, stream, device)
+    made.copy_to_device(host, stream)
+    return made
+
+
+# ---- the CUDA array interface -----------------------------------------------------------------
+
+
+def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
+    """A device array over the memory of `obj`, without a copy.
+
+    Args:
+        obj: an array on a device: Haulage's own (given back as it is), one with the CUDA array
+            interface, or one with `__dlpack__`.
+        sync: whether to wait for the stream that the interface names.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    own = _own(obj)
+    if own is not None:
+        return own
+    described = getattr(obj, _INTERFACE, None)
+    if described is not None:
+        return from_cuda_array_interface(described, owner=obj, sync=sync)
+    if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)):
+        return from_dlpack(obj, copy=False)
+    raise TypeError(
+        f"*obj* does not implement the cuda array interface: a {type(obj).__name__} is no array "
+        "on a device; copy it there with to_device"
+    )
+
+
+def from_cuda_array_interface(desc: Any, owner: Any = None, sync: bool = True) -> DeviceNDArray:
+    """A device array over the memory that a description names, on the current device.
+
+    Args:
+        desc: the dictionary of the CUDA array interface, versions 0 to 3. If it names a stream, the
+            array is bound to it.
+        owner: an object to keep alive as long as the memory is used.
+        sync: whether to wait for the work in that stream.
+
+    Raises:
+        ValueError, TypeError: the description is not right.
+        NotImplementedError: it has a mask.
+        DeviceError: the current device does not reach the memory.
+    """
+    return _described(current_device(), desc, owner, sync)
+
+
+def _described(device: Device, desc: Any, owner: Any, sync: bool) -> DeviceNDArray:
+    if not isinstance(desc, Mapping):
+        raise TypeError(f"{desc!r} is no description of the CUDA array interface: expected a dict")
+    for key in ("shape", "typestr", "data", "version"):
+        if key not in desc:
+            raise ValueError(f"the CUDA array interface {desc!r} has no {key!r}")
+    if desc["version"] not in (0, 1, 2, 3):
+        raise ValueError(
+            f"version {desc['version']!r} of the CUDA array interface: expected 0, 1, 2 or 3"
+        )
+    if desc.get("mask") is not None:
+        raise NotImplementedError(
+            "Masked arrays are not supported: hand over the elements and the mask as two arrays"
+        )
+    dtype = _dtype(desc)
+    shape = layout.normalise_shape(desc["shape"])
+    given = desc.get("strides")
+    strides = layout.c_strides(shape, dtype.itemsize) if given is None else _strides(given, shape)
+    pointer, readonly = _data(desc["data"])
+    if pointer == 0 and 0 not in shape:
+        raise ValueError(f"the CUDA array interface has address 0 for shape {shape}")
+    number = desc.get("stream")
+    bound = device.default_stream if number is None else stream_numbered(device, number)
+    array = _over(device, pointer, shape, strides, dtype, bound, readonly, owner)
+    _check_aligned(array)
+    device.activate()
+    device.backend.check_address(array.block.device_ptr, array.block.nbytes)
+    if number is not None and sync:
+        bound.synchronize()
+    return array
+
+
+def _dtype(desc: Any) -> np.dtype:
+    dtype = transfer.check_dtype(desc["typestr"])
+    parts = desc.get("descr")
+    if dtype.kind != "V" or parts is None:
+        return dtype
+    fields = transfer.check_dtype([tuple(part) for part in parts])
+    if fields.itemsize != dtype.itemsize:
+        raise ValueError(
+            f"descr {parts!r} takes {fields.itemsize} bytes, typestr {desc['typestr']!r} "
+            f"{dtype.itemsize}"
+        )
+    # A description of one part without a name is the typestr once more.
+    return dtype if fields.names == ("f0",) and parts[0][0] == "" else fields
+
+
+def _strides(given: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = layout.whole_numbers(given)
+    if len(strides) != len(shape):
+        raise ValueError(f"strides {strides} do not fit shape {shape}: expected one for each axis")
+    return strides
+
+
+def _data(given: Any) -> tuple[int, bool]:
+    try:
+        pointer, readonly = given
+        return operator.index(pointer or 0), bool(readonly)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"data {given!r} of the CUDA array interface: expected (address, read-only)"
+        ) from None
+
+
+# ---- as arguments and as sources of copies ----------------------------------------------------
+
+
+def as_argument(obj: Any, stream: Stream) -> DeviceNDArray | np.ndarray:
+    """A foreign array as a kernel in `stream` takes it, ordered after what its library queued.
+
+    That is an array over the same memory: a NumPy array for memory of the host.
+
+    Raises:
+        DeviceMismatch: it is on another device than the stream.
+    """
+    described = getattr(obj, _INTERFACE, None)
+    if described is not None:
+        array = _described(stream.device, described, obj, sync=False)
+        if isinstance(array.stream, Stream) and array.stream != stream:
+            mark = Event(stream.device, timing=False)
+            mark.record(array.stream)
+            mark.wait(stream)
+        return array
+    place = dlpack.place_asked(obj)
+    if dlpack.on_host(place):
+        return dlpack.take(dlpack.ask(obj)).as_numpy()
+    if not dlpack.reaches(stream.device, place):
+        raise DeviceMismatch(
+            f"{type(obj).__name__} object on {dlpack.describe(place)} cannot be used in {stream!r}"
+        )
+    array = _adopted(dlpack.take(dlpack.ask(obj, number_of(stream))), stream.device, stream)
+    _check_aligned(array)
+    return array
+
+
+def as_source(obj: Any, stream: Stream) -> DeviceNDArray | np.ndarray:
+    """A foreign array as a copy in `stream` can read it, ordered after what its library queued.
+
+    Memory of the host goes the way that NumPy prefers for it.
+    """
+    if hasattr(obj, "__array__") and not is_on_device(obj):
+        return np.asarray(obj)
+    return as_argument(obj, stream)
