@@ -21,7 +21,7 @@ from haulage.backends.conformance.room import (
     room_of,
     same,
 )
-from haulage.errors import OutOfMemory
+from haulage.errors import OutOfMemory, Unsupported
 
 
 @check
@@ -109,6 +109,23 @@ def host_memory_can_be_registered(backend: Backend, programs: Programs) -> None:
         backend.unregister(address_of(data))
         backend.register(address_of(data), data.nbytes)
         backend.unregister(address_of(data))
+
+
+@check
+def an_exported_allocation_has_one_handle(backend: Backend, programs: Programs) -> None:
+    """Each allocation has a handle of its own, always the same; exporting keeps the contents."""
+    with room_of(backend, programs) as room:
+        data = [np.full(size, size % 251, np.uint8) for size in (10, 11, 5000, 1 << 20)]
+        pointers = [room.put(array) for array in data]
+        try:
+            handles = [backend.ipc_export(pointer) for pointer in pointers]
+        except Unsupported:
+            return
+        assert len(set(handles)) == len(handles), "two allocations have the same handle"
+        again = [backend.ipc_export(pointer) for pointer in pointers]
+        assert again == handles, "an allocation has two handles"
+        for pointer, array in zip(pointers, data, strict=True):
+            same(room.get(pointer, array), array, f"{array.nbytes} exported bytes")
 
 
 @check
