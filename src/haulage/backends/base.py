@@ -361,11 +361,9 @@ class Backend(ABC):
         """May. Run a recorded graph in `stream`."""
         self._unsupported("graph_launch")
 
-    def profiler_start(self) -> None:
-        """May. Let the maker's profiler, if one is attached, record. Default: there is none."""
-
-    def profiler_stop(self) -> None:
-        """May. Let the maker's profiler record no more. Default: there is none."""
+    def profile(self, record: bool) -> bool:
+        """May. Let the maker's profiler record from here on, or no more; whether there is one."""
+        return False
 
     def _unsupported(self, method: str) -> NoReturn:
         raise Unsupported(f"the {self.name} back end has no {method}")

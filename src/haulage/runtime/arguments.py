@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from haulage.errors import LaunchError
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime import fields
+from haulage.runtime.array import DeviceNDArray, DeviceRecord
 
 Key = tuple[Any, ...]
 
-ARRAY, SCALAR, TUPLE = "array", "scalar", "tuple"
+ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
 
 _BOOL, _INT, _UINT = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
 _FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
@@ -31,19 +32,25 @@ _FORMATS = {
 def key_of(value: Any) -> Key:
     """What decides how a kernel is compiled for an argument.
 
-    Takes device arrays, NumPy arrays and scalars, Python numbers, and tuples of these.
+    Takes arrays and records of the device and of NumPy, NumPy scalars, Python numbers, and tuples
+    of these.
 
     Raises:
         TypeError: the value is none of these.
     """
     if type(value) is DeviceNDArray:
-        return (ARRAY, value.dtype, len(value.shape), value.layout, value.readonly, True)
+        return _device_array_key(value)
     kind = type(value)
     if kind is bool:
         return (SCALAR, _BOOL)
     if kind is float:
         return (SCALAR, _FLOAT)
+    if isinstance(value, DeviceRecord):
+        aligned = fields.is_aligned(value.dtype, value.device_pointer, (), ())
+        return (RECORD, value.dtype, value.readonly, aligned)
     if isinstance(value, np.generic):
+        if isinstance(value, np.void) and value.dtype.names is not None:
+            return _host_record_key(value)
         if value.dtype.kind not in "biufcMm":
             raise TypeError(f"a kernel cannot take a NumPy scalar of dtype {value.dtype}")
         return (SCALAR, value.dtype)
@@ -52,7 +59,7 @@ def key_of(value: Any) -> Key:
     if isinstance(value, int):
         return (SCALAR, _integer_dtype(value))
     if isinstance(value, DeviceNDArray):
-        return (ARRAY, value.dtype, len(value.shape), value.layout, value.readonly, True)
+        return _device_array_key(value)
     if isinstance(value, float):
         return (SCALAR, _FLOAT)
     if isinstance(value, complex):
@@ -61,8 +68,8 @@ def key_of(value: Any) -> Key:
         named = kind if hasattr(value, "_fields") else None
         return (TUPLE, tuple(key_of(part) for part in value), named)
     raise TypeError(
-        f"a kernel cannot take {value!r} of type {kind.__name__}: expected a device array, a NumPy "
-        "array or scalar, a number, or a tuple of these"
+        f"a kernel cannot take {value!r} of type {kind.__name__}: expected an array or a record, "
+        "of the device or of NumPy, a NumPy scalar, a number, or a tuple of these"
     )
 
 
@@ -72,6 +79,22 @@ def _integer_dtype(value: int) -> np.dtype[Any]:
     if 0 <= value < 2**64:
         return _UINT
     raise TypeError(f"the integer {value} does not fit the 64 bits of a kernel argument")
+
+
+def _device_array_key(array: DeviceNDArray) -> Key:
+    dtype = array.dtype
+    # Fields of packed records, and memory of others, can lie anywhere.
+    aligned = array.device_pointer % dtype.alignment == 0 and (
+        array.layout != "A" or fields.is_aligned(dtype, 0, array.shape, array.strides)
+    )
+    return (ARRAY, dtype, len(array.shape), array.layout, array.readonly, aligned)
+
+
+def _host_record_key(record: np.void) -> Key:
+    if record.dtype.hasobject:
+        raise TypeError("a kernel cannot take a record with Python objects (dtype object)")
+    aligned = fields.is_aligned(record.dtype, _host_or_device_pointer(record), (), ())
+    return (RECORD, record.dtype, not record.flags.writeable, aligned)
 
 
 def _host_array_key(array: np.ndarray[Any, Any]) -> Key:
@@ -85,8 +108,8 @@ def _host_array_key(array: np.ndarray[Any, Any]) -> Key:
 def accepts(declared: Key, given: Key) -> bool:
     """Whether a kernel compiled for `declared` can take an argument whose key is `given`.
 
-    Numbers are converted as in an assignment of the declared type; arrays must match in dtype,
-    dimensions and layout ('A' takes any).
+    Numbers are converted as in an assignment of the declared type; arrays and records must match in
+    dtype, arrays also in dimensions and layout ('A' takes any).
     """
     if declared[0] != given[0]:
         return False
@@ -100,6 +123,9 @@ def accepts(declared: Key, given: Key) -> bool:
     if declared[0] == TUPLE:
         same_length = len(declared[1]) == len(given[1])
         return same_length and all(map(accepts, declared[1], given[1]))
+    if declared[0] == RECORD:
+        _, dtype, readonly, aligned = declared
+        return bool(dtype == given[1] and (readonly or not given[2]) and (given[3] or not aligned))
     _, dtype, ndim, layout, readonly, aligned = declared
     return bool(
         dtype == given[1]
@@ -145,6 +171,9 @@ def _part(key: Key, formats: list[str]) -> Extend:
     if key[0] == ARRAY:
         formats.append(f"PPqqP{2 * key[2]}q")
         return _array_part(key[1].itemsize)
+    if key[0] == RECORD:
+        formats.append("P")
+        return _record_part
     if key[0] == SCALAR:
         formats.append(_scalar_format(key[1]))
         return _SCALARS[key[1].kind]
@@ -175,10 +204,18 @@ def _array_part(itemsize: int) -> Extend:
     return extend
 
 
-def _host_or_device_pointer(array: Any) -> int:
-    if isinstance(array, np.ndarray):
-        return int(array.ctypes.data)
-    return int(array.device_pointer)
+def _record_part(flat: list[Any], record: Any) -> None:
+    # Numba passes records by their address.
+    flat.append(_host_or_device_pointer(record))
+
+
+def _host_or_device_pointer(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return int(value.ctypes.data)
+    if isinstance(value, np.void):
+        # NumPy's array over the record's own memory.
+        return int(np.asarray(value).ctypes.data)
+    return int(value.device_pointer)
 
 
 def _boolean(flat: list[Any], value: Any) -> None:

@@ -19,7 +19,7 @@ class DeviceNDArrayBase(Strided):
 
     # ---- copies -----------------------------------------------------------------------------
 
-    def copy_to_host(self, ary: np.ndarray | None = None, stream: StreamLike = 0) -> np.ndarray:
+    def copy_to_host(self, ary: Any = None, stream: StreamLike = 0) -> Any:
         """Copy to the host, into `ary` or into a new array, which is returned.
 
         With stream 0 (and no stream bound) the copy is done when this returns. In a stream it is
@@ -88,6 +88,19 @@ class DeviceNDArrayBase(Strided):
             raise ValueError("a device array cannot be seen by NumPy without a copy")
         host = self.copy_to_host()
         return host if dtype is None else host.astype(dtype, copy=False)
+
+    def get_ipc_handle(self) -> Any:
+        """An `IpcArrayHandle`, by which other processes can open the array; see
+        `runtime.ipc.get_ipc_handle`.
+
+        Raises:
+            ValueError: it stands on memory that is not the device's own.
+            Unsupported: the device cannot share memory between processes.
+        """
+        # `ipc` makes device arrays, so its module comes after this one.
+        from haulage.runtime import ipc
+
+        return ipc.get_ipc_handle(self)
 
     def fill(self, value: Any, stream: StreamLike = 0) -> None:
         """Set every element to `value`, converted to the dtype as NumPy's assignment does.

@@ -69,6 +69,28 @@ class Device:
         self.activate()
         return self.backend.memory_info()
 
+    def reset(self) -> None:
+        """Wait for all its work, then give the memory of all its arrays back, and close them.
+
+        Streams, events and kernels stay good.
+
+        Raises:
+            KernelError: threads of a kernel had failed; the memory is given back all the same.
+        """
+        try:
+            self.synchronize()
+        finally:
+            for release in at_reset:
+                release(self)
+
+    def __enter__(self) -> "Device":
+        """`with device:` makes it the current device, as `with haulage.use(device):` does."""
+        enter(self)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        leave()
+
     def __getattr__(self, name: str) -> int:
         # The driver's upper-case names for figures, as in `device.WARP_SIZE`.
         figure = _FIGURES.get(name)
@@ -98,6 +120,10 @@ _FIGURES: dict[str, Callable[[Properties], int]] = {
     "COMPUTE_CAPABILITY_MAJOR": lambda p: p.compute_capability[0],
     "COMPUTE_CAPABILITY_MINOR": lambda p: p.compute_capability[1],
 }
+
+
+# What `Device.reset` calls; filled by `haulage.runtime.memory`, which knows the blocks.
+at_reset: list[Callable[[Device], object]] = []
 
 
 # ---- the registry -----------------------------------------------------------------------------
@@ -176,6 +202,14 @@ def find(choice: str | Device, source: str = "") -> Device:
 _in_context: contextvars.ContextVar[Device | None] = contextvars.ContextVar(
     "haulage_device", default=None
 )
+# What to go back to at the end of each `with` that is entered.
+_before: contextvars.ContextVar[tuple[Device | None, ...]] = contextvars.ContextVar(
+    "haulage_devices_before", default=()
+)
+# The device that `select` chose, and the choice for the process at that time.
+_selected: contextvars.ContextVar[tuple[Device, object] | None] = contextvars.ContextVar(
+    "haulage_selected", default=None
+)
 _of_process: Device | None = None
 _process_choice: object = None  # the `use` that chose it
 _best: Device | None = None
@@ -184,8 +218,8 @@ _best: Device | None = None
 def current_device() -> Device:
     """The device that is meant where none is named.
 
-    That is the one of an enclosing `with use(...)`, else that of the last `use(...)`, else
-    `HAULAGE_DEVICE`, else the best one present.
+    That is the one of an enclosing `with use(...)`, else that of the thread's `select` or of the
+    last `use(...)`, whichever came later, else `HAULAGE_DEVICE`, else the best one present.
 
     Raises:
         DeviceNotFound: `HAULAGE_DEVICE` names a device that is not there.
@@ -193,6 +227,9 @@ def current_device() -> Device:
     chosen = _in_context.get()
     if chosen is not None:
         return chosen
+    selected = _selected.get()
+    if selected is not None and selected[1] is _process_choice:
+        return selected[0]
     if _of_process is not None:
         return _of_process
     named = config.device_choice()
@@ -205,6 +242,9 @@ def why_current() -> str:
     """In words: why `current_device()` is the one that it is."""
     if _in_context.get() is not None:
         return "chosen by an enclosing 'with haulage.use(...)'"
+    selected = _selected.get()
+    if selected is not None and selected[1] is _process_choice:
+        return "chosen by select_device(...)"
     if _of_process is not None:
         return "chosen by haulage.use(...)"
     named = config.device_choice()
@@ -226,6 +266,34 @@ def _best_present() -> Device:
     return _best
 
 
+def select(device: Device) -> None:
+    """Make `device` the current one of this thread (or task), until a later choice."""
+    _selected.set((device, _process_choice))
+    if _before.get():
+        _in_context.set(device)
+
+
+def enter(device: Device) -> None:
+    """Make `device` the current one of this thread (or task) until `leave`."""
+    _before.set((*_before.get(), _in_context.get()))
+    _in_context.set(device)
+
+
+def leave() -> Device:
+    """Undo the last `enter`; gives the device that was current.
+
+    Raises:
+        RuntimeError: there was none in this thread (or task).
+    """
+    before = _before.get()
+    if not before:
+        raise RuntimeError("no device was made current here that could be left; push it first")
+    current = current_device()
+    _before.set(before[:-1])
+    _in_context.set(before[-1])
+    return current
+
+
 class use:
     """Choose the device: `use("cpu")` for the process, `with use("cpu"):` for a context.
 
@@ -243,18 +311,17 @@ class use:
         global _of_process, _process_choice
         self.device = find(choice)
         self._before = _of_process
-        self._tokens: list[contextvars.Token[Device | None]] = []
         _of_process, _process_choice = self.device, self
 
     def __enter__(self) -> Device:
         global _of_process, _process_choice
         if _process_choice is self:
             _of_process, _process_choice = self._before, None
-        self._tokens.append(_in_context.set(self.device))
+        enter(self.device)
         return self.device
 
     def __exit__(self, *exception: Any) -> None:
-        _in_context.reset(self._tokens.pop())
+        leave()
 
     def __repr__(self) -> str:
         return f"<haulage.use {self.device}>"

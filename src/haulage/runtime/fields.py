@@ -72,21 +72,23 @@ def _parts(dtype: np.dtype) -> Parts | None:
             merged[-1][1] = max(stop, merged[-1][1])
         else:
             merged.append([start, stop])
-    if merged == [[0, dtype.itemsize]]:
+    if merged == [[0, dtype.itemsize]] or dtype.itemsize == 0:
         return None
     return tuple((start, stop - start) for start, stop in merged)
 
 
 def _spans(dtype: np.dtype, offset: int) -> list[tuple[int, int]]:
     """(start, stop) of each field without fields of its own."""
+    if dtype.itemsize == 0:
+        return []
     if dtype.subdtype is not None:
         base = dtype.subdtype[0]
         if parts(base) is None:
-            return [(offset, offset + dtype.itemsize)] if dtype.itemsize else []
+            return [(offset, offset + dtype.itemsize)]
         count = dtype.itemsize // base.itemsize
         return [span for n in range(count) for span in _spans(base, offset + n * base.itemsize)]
     if dtype.fields is None:
-        return [(offset, offset + dtype.itemsize)] if dtype.itemsize else []
+        return [(offset, offset + dtype.itemsize)]
     own = [dtype.fields[name] for name in names(dtype)]
     return [span for found in own for span in _spans(found[0], offset + found[1])]
 

@@ -213,6 +213,10 @@ class HostVisibleNDArray(np.ndarray):
         """`a[key] = value`, in the order of `stream`."""
         self.device_view().setitem(key, value, stream)
 
+    def get_ipc_handle(self) -> Any:
+        """ValueError: memory of the host cannot be opened by other processes so."""
+        return self.device_view().get_ipc_handle()
+
     def close(self) -> None:
         """Stop its use by the device; any later one is a ValueError.
 

@@ -63,12 +63,18 @@ def order_strides(shape: Sequence[int], itemsize: int, order: str) -> Ints:
     raise ValueError(f"order {order!r}: expected 'C' or 'F'")
 
 
-def dense_strides(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Ints:
-    """Strides without gaps that keep the order of axes of an array (NumPy's order 'K')."""
+def dense_strides(
+    shape: Sequence[int], strides: Sequence[int], itemsize: int, new_itemsize: int | None = None
+) -> Ints:
+    """Strides without gaps that keep the order of axes of an array (NumPy's order 'K').
+
+    They are for elements of `new_itemsize` bytes, if that is given.
+    """
+    size = itemsize if new_itemsize is None else new_itemsize
     if is_c_contiguous(shape, strides, itemsize):
-        return c_strides(shape, itemsize)
+        return c_strides(shape, size)
     axes = sorted(range(len(shape)), key=lambda axis: -abs(strides[axis]))
-    packed = c_strides([shape[axis] for axis in axes], itemsize)
+    packed = c_strides([shape[axis] for axis in axes], size)
     result = [0] * len(shape)
     for axis, stride in zip(axes, packed, strict=True):
         result[axis] = stride

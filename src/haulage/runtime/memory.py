@@ -13,7 +13,7 @@ from typing import Any
 from haulage.backends.base import DEVICE, KINDS
 from haulage.errors import OutOfMemory
 from haulage.runtime import faults, finalize, ledger
-from haulage.runtime.device import Device
+from haulage.runtime.device import Device, at_reset
 from haulage.runtime.ledger import Usage
 from haulage.runtime.stream import Stream
 
@@ -89,7 +89,7 @@ class Block:
             )
         if stream is not None and stream.handle and stream.handle not in self.streams:
             if len(self.streams) >= _MANY_STREAMS:
-                self.streams = {h: s for h, s in self.streams.items() if not s.query()}
+                self.streams = {h: s for h, s in self.streams.items() if not s.idle()}
             self.streams[stream.handle] = stream
 
     def close(self) -> None:
@@ -190,8 +190,8 @@ def stats() -> dict[str, dict[str, Usage]]:
 
 
 def _release(device: Device, streams: dict[int, Stream], action: Callable[[], object]) -> None:
-    busy = [stream for stream in streams.values() if not stream.query()]
-    if not device.default_stream.query():
+    busy = [stream for stream in streams.values() if not stream.idle()]
+    if not device.default_stream.idle():
         busy.append(device.default_stream)
     if busy:
         _pending.add([_mark(stream) for stream in busy], device, action)
@@ -272,6 +272,9 @@ def _wait(events: list[int], device: Device) -> bool:
 
 
 _pending = _Pending()
+
+
+at_reset.append(close_all)
 
 
 def _start_anew() -> None:

@@ -6,32 +6,12 @@ from typing import Any
 import numpy as np
 
 from haulage.errors import DeviceMismatch, HaulageError
-from haulage.runtime import layout
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime import foreign
+from haulage.runtime.array import DeviceRecord
 from haulage.runtime.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device
-from haulage.runtime.stream import Stream, StreamLike
-
-
-def device_array_for(
-    host: np.ndarray, stream: StreamLike = 0, device: Device | None = None
-) -> DeviceNDArray:
-    """A new device array, not initialised, that a host array can be copied to.
-
-    It has the host array's shape, dtype and order of axes, without gaps. An axis of stride 0 shows
-    one value repeatedly; it takes and moves that value only.
-    """
-    repeated = [
-        n > 1 and step == 0 and host.nbytes > 0
-        for n, step in zip(host.shape, host.strides, strict=True)
-    ]
-    shape = tuple(1 if r else n for n, r in zip(host.shape, repeated, strict=True))
-    strides = layout.dense_strides(shape, host.strides, host.itemsize)
-    array = DeviceNDArray(shape, strides, host.dtype, stream, device=device)
-    if not any(repeated):
-        return array
-    strides = tuple(0 if r else step for step, r in zip(strides, repeated, strict=True))
-    return DeviceNDArray(host.shape, strides, host.dtype, stream, array.gpu_data)
+from haulage.runtime.stream import Stream
+from haulage.runtime.upload import device_array_for
 
 
 def in_place(device: Device) -> bool:
@@ -127,7 +107,9 @@ class Placement:
         if hasattr(value, "__haulage_argument__"):
             value, release = value.__haulage_argument__(self.stream, self.why)
             self._releases.append(release)
-        if isinstance(value, np.ndarray):
+        elif foreign.is_foreign(value):
+            value = foreign.as_argument(value, self.stream)
+        if isinstance(value, (np.ndarray, np.void)):
             return value if in_place(self.stream.device) else self._copied(value)
         if isinstance(value, DeviceNDArrayBase) and value.device is not self.stream.device:
             raise DeviceMismatch(f"{self.why}: {value!r} cannot be used in {self.stream!r}")
@@ -137,26 +119,28 @@ class Placement:
         value = hint.value
         # Mapped and managed arrays, SmartArrays and the like need no copies.
         moves_itself = hasattr(value, "__haulage_argument__")
-        if isinstance(hint, InOut) or moves_itself or not isinstance(value, np.ndarray):
+        if isinstance(hint, InOut) or moves_itself or not isinstance(value, (np.ndarray, np.void)):
             return self._placed(value)
         if isinstance(hint, In):
             return self._uploaded(value)
         return value if in_place(self.stream.device) else self._copied(value, upload=False)
 
-    def _copied(self, host: np.ndarray, upload: bool = True) -> DeviceNDArrayBase:
+    def _copied(self, host: np.ndarray | np.void, upload: bool = True) -> DeviceNDArrayBase:
         array = self._uploaded(host) if upload else self._room_for(host)
-        if host.flags.writeable:
+        if isinstance(host, np.void) or host.flags.writeable:
             self._copies_back.append(lambda: array.copy_to_host(host, self.stream))
         else:
             array.readonly = True
         return array
 
-    def _uploaded(self, host: np.ndarray) -> DeviceNDArrayBase:
+    def _uploaded(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
         array = self._room_for(host)
         array.copy_to_device(host, self.stream)
         return array
 
-    def _room_for(self, host: np.ndarray) -> DeviceNDArrayBase:
+    def _room_for(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
+        if isinstance(host, np.void):
+            return DeviceRecord(host.dtype, self.stream, device=self.stream.device)
         return device_array_for(host, self.stream, self.stream.device)
 
 

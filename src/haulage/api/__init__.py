@@ -1,0 +1,133 @@
+"""The host's side of both vocabularies: picks the default device and stream, then calls down."""
+
+from haulage.api.arrays import (
+    device_array,
+    device_array_like,
+    empty,
+    empty_like,
+    full,
+    full_like,
+    is_cuda_array,
+    ones,
+    ones_like,
+    to_device,
+    to_device_of,
+    zeros,
+    zeros_like,
+)
+from haulage.api.devices import (
+    close,
+    current_context,
+    detect,
+    get_current_device,
+    gpus,
+    is_available,
+    list_devices,
+    profile_start,
+    profile_stop,
+    profiling,
+    select_device,
+)
+from haulage.api.host_memory import (
+    coarsegrain_array,
+    deregister,
+    finegrain_array,
+    managed_array,
+    mapped,
+    mapped_array,
+    mapped_array_like,
+    pinned,
+    pinned_array,
+    pinned_array_like,
+    pinned_zeros,
+    register,
+)
+from haulage.api.streams import (
+    default_stream,
+    defer_cleanup,
+    event,
+    external_stream,
+    legacy_default_stream,
+    per_thread_default_stream,
+    stream,
+    synchronize,
+)
+from haulage.runtime.array import DeviceNDArray, DeviceRecord
+from haulage.runtime.context import Context, MemoryInfo
+from haulage.runtime.event import Event, event_elapsed_time
+from haulage.runtime.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
+from haulage.runtime.host_arrays import ManagedNDArray, MappedNDArray
+from haulage.runtime.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
+from haulage.runtime.placing import In, InOut, Out
+from haulage.runtime.stream import Stream
+
+__all__ = [
+    # arrays
+    "to_device",
+    "to_device_of",
+    "device_array",
+    "device_array_like",
+    "empty",
+    "empty_like",
+    "zeros",
+    "zeros_like",
+    "ones",
+    "ones_like",
+    "full",
+    "full_like",
+    "is_cuda_array",
+    "as_cuda_array",
+    "from_cuda_array_interface",
+    "from_dlpack",
+    "open_ipc_array",
+    # host memory
+    "pinned_array",
+    "pinned_array_like",
+    "pinned_zeros",
+    "pinned",
+    "register",
+    "deregister",
+    "mapped_array",
+    "mapped_array_like",
+    "mapped",
+    "managed_array",
+    "coarsegrain_array",
+    "finegrain_array",
+    # arguments of kernels
+    "In",
+    "Out",
+    "InOut",
+    # streams and events
+    "stream",
+    "default_stream",
+    "legacy_default_stream",
+    "per_thread_default_stream",
+    "external_stream",
+    "event",
+    "event_elapsed_time",
+    "synchronize",
+    "defer_cleanup",
+    # devices
+    "is_available",
+    "detect",
+    "gpus",
+    "list_devices",
+    "get_current_device",
+    "select_device",
+    "current_context",
+    "close",
+    "profile_start",
+    "profile_stop",
+    "profiling",
+    # classes
+    "DeviceNDArray",
+    "DeviceRecord",
+    "MappedNDArray",
+    "ManagedNDArray",
+    "IpcHandle",
+    "IpcArrayHandle",
+    "Stream",
+    "Event",
+    "Context",
+    "MemoryInfo",
+]

@@ -1,0 +1,242 @@
+"""Arrays on the device: moved there, made there."""
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from haulage.errors import DeviceMismatch
+from haulage.runtime import foreign, layout, transfer
+from haulage.runtime.array import DeviceNDArray, DeviceRecord
+from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime.device import Device, current_device
+from haulage.runtime.host_arrays import HostVisibleNDArray
+from haulage.runtime.stream import StreamLike, device_of, resolve
+from haulage.runtime.upload import device_array_for
+
+Shape = SupportsIndex | Sequence[SupportsIndex]
+
+
+def to_device(
+    obj: Any,
+    stream: StreamLike = 0,
+    copy: bool = True,
+    to: DeviceNDArray | DeviceRecord | None = None,
+) -> Any:
+    """Allocate memory on the device and copy `obj` to it.
+
+    The new array has the shape and dtype of `obj` and its order of axes, without gaps; axes that
+    `np.broadcast_to` made are kept as such. It is bound to `stream`. With a stream the copy may
+    still run when this returns if `obj` is pinned; otherwise it is done.
+
+    Args:
+        obj: a NumPy array or record, or what `np.asarray` takes. What is on the device already is
+            returned as it is: arrays and records there, mapped and managed arrays; arrays of other
+            libraries there as a `DeviceNDArray` over the same memory.
+        stream: in which to copy; 0 or None: the default stream.
+        copy: False only allocates.
+        to: an existing device array or record to copy into, which is then returned.
+
+    Returns:
+        A `DeviceNDArray`; a `DeviceRecord` for a structured scalar.
+
+    Raises:
+        OutOfMemory: the device has no room.
+        TypeError: `obj` holds Python objects, or `to` is no device array or has another dtype.
+        ShapeMismatch: `to` has another shape.
+        ValueError: `to` is read-only or closed.
+    """
+    return to_device_of(device_of(stream), obj, stream, copy, to)
+
+
+def to_device_of(
+    device: Device | None,
+    obj: Any,
+    stream: StreamLike = 0,
+    copy: bool = True,
+    to: DeviceNDArray | DeviceRecord | None = None,
+) -> Any:
+    """`to_device` on a device that is named; None means the current one.
+
+    Raises:
+        DeviceMismatch: `obj`, `to` or `stream` is of another device.
+    """
+    for given in (obj, to):
+        of = getattr(given, "device", None)
+        if isinstance(of, Device) and device is not None and of is not device:
+            raise DeviceMismatch(
+                f"{given!r} cannot be used on {device}; copy it by way of the host"
+            )
+    if to is not None:
+        if not isinstance(to, DeviceNDArrayBase | HostVisibleNDArray):
+            raise TypeError(
+                f"to_device(to={type(to).__name__}): expected an array or record on the device"
+            )
+        if copy:
+            to.copy_to_device(obj, stream)
+        return to
+    if isinstance(obj, DeviceNDArrayBase):
+        return obj
+    if isinstance(obj, HostVisibleNDArray) and transfer.block_of(obj) is not None:
+        return obj
+    if isinstance(obj, np.void) and obj.dtype.names is not None:
+        return _record(obj, stream, device, copy)
+    if foreign.is_foreign(obj):
+        obj = foreign.as_source(obj, resolve(stream, device or current_device()))
+        if isinstance(obj, DeviceNDArray):
+            return obj
+    host = np.asarray(obj)
+    target = device_array_for(host, stream, device)
+    if copy:
+        target.copy_to_device(host, stream)
+    return target
+
+
+def _record(record: np.void, stream: StreamLike, device: Device | None, copy: bool) -> DeviceRecord:
+    target = DeviceRecord(record.dtype, stream, device=device)
+    if copy:
+        target.copy_to_device(record, stream)
+    return target
+
+
+def device_array(
+    shape: Shape,
+    dtype: Any = np.float64,
+    strides: Shape | None = None,
+    order: str = "C",
+    stream: StreamLike = 0,
+) -> DeviceNDArray:
+    """A new array on the device, not initialised, as `np.empty` gives on the host.
+
+    Args:
+        shape: a number or a tuple of numbers.
+        dtype: anything that `np.dtype` takes.
+        strides: in bytes; by default without gaps, in `order`.
+        order: 'C' or 'F'.
+        stream: that the array is bound to.
+    """
+    sizes, steps, kind = prepare(shape, dtype, strides, order)
+    return DeviceNDArray(sizes, steps, kind, stream)
+
+
+def device_array_like(ary: Any, stream: StreamLike = 0) -> DeviceNDArray:
+    """A new array on the device with the shape, dtype and order of axes of a host or device array.
+
+    Not initialised. An array with gaps gives one without.
+    """
+    return DeviceNDArray(*like(ary), ary.dtype, stream)
+
+
+# ---- with elements ------------------------------------------------------------------------------
+
+
+def empty(
+    shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
+) -> DeviceNDArray:
+    """`device_array` under NumPy's name and with its order of arguments."""
+    return device_array(shape, dtype, order=order, stream=stream)
+
+
+def zeros(
+    shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
+) -> DeviceNDArray:
+    """A new array on the device, filled with zeros (bytes of 0) in `stream`."""
+    return full(shape, 0, dtype, order, stream)
+
+
+def ones(
+    shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
+) -> DeviceNDArray:
+    """A new array on the device, filled with ones in `stream`."""
+    return full(shape, 1, dtype, order, stream)
+
+
+def full(
+    shape: Shape,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "C",
+    stream: StreamLike = 0,
+) -> DeviceNDArray:
+    """A new array on the device, filled with `fill_value` in `stream`.
+
+    `fill_value` is a scalar, or an array that can be broadcast to `shape`; `dtype` is by default
+    its dtype.
+    """
+    kind = np.asarray(fill_value).dtype if dtype is None else dtype
+    return _filled(device_array(shape, kind, order=order, stream=stream), fill_value, stream)
+
+
+def empty_like(
+    ary: Any, dtype: Any = None, order: str = "K", stream: StreamLike = 0
+) -> DeviceNDArray:
+    """A new array on the device with the shape of a host or device array, not initialised.
+
+    Its dtype is that of `ary` if none is given; its order of axes is that of `ary` ('K'), 'C',
+    'F', or 'F' for an array in Fortran order and else 'C' ('A').
+    """
+    kind = transfer.check_dtype(ary.dtype if dtype is None else dtype)
+    shape = tuple(ary.shape)
+    if order == "A":
+        order = layout.layout_letter(shape, ary.strides, ary.dtype.itemsize).replace("A", "C")
+    if order == "K":
+        strides = layout.dense_strides(shape, ary.strides, ary.dtype.itemsize, kind.itemsize)
+    else:
+        strides = layout.order_strides(shape, kind.itemsize, order)
+    return DeviceNDArray(shape, strides, kind, stream)
+
+
+def zeros_like(
+    ary: Any, dtype: Any = None, order: str = "K", stream: StreamLike = 0
+) -> DeviceNDArray:
+    """`empty_like`, filled with zeros in `stream`."""
+    return full_like(ary, 0, dtype, order, stream)
+
+
+def ones_like(
+    ary: Any, dtype: Any = None, order: str = "K", stream: StreamLike = 0
+) -> DeviceNDArray:
+    """`empty_like`, filled with ones in `stream`."""
+    return full_like(ary, 1, dtype, order, stream)
+
+
+def full_like(
+    ary: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    stream: StreamLike = 0,
+) -> DeviceNDArray:
+    """`empty_like`, filled with `fill_value` (of the dtype of `ary` if none is given)."""
+    return _filled(empty_like(ary, dtype, order, stream), fill_value, stream)
+
+
+def _filled(array: DeviceNDArray, value: Any, stream: StreamLike) -> DeviceNDArray:
+    array.setitem(Ellipsis, value, stream)
+    return array
+
+
+def is_cuda_array(obj: Any) -> bool:
+    """Whether `obj` is on a device: an array or record there, a mapped or managed array, or an
+    object of another library with the CUDA array interface."""
+    if isinstance(obj, HostVisibleNDArray):
+        return transfer.block_of(obj) is not None
+    return isinstance(obj, DeviceNDArrayBase) or hasattr(obj, "__cuda_array_interface__")
+
+
+# ---- what other functions of this room need -----------------------------------------------------
+
+
+def like(ary: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(shape, strides) of an array like `ary` without gaps."""
+    return tuple(ary.shape), layout.dense_strides(ary.shape, ary.strides, ary.dtype.itemsize)
+
+
+def prepare(
+    shape: Shape, dtype: Any, strides: Shape | None, order: str
+) -> tuple[tuple[int, ...], Shape, np.dtype]:
+    """(shape, strides, dtype) of a new array, from what the user gave."""
+    sizes = layout.normalise_shape(shape)
+    kind = transfer.check_dtype(dtype)
+    in_order = layout.order_strides(sizes, kind.itemsize, order)
+    return sizes, in_order if strides is None or strides == () else strides, kind

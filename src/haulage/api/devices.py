@@ -1,0 +1,140 @@
+"""Which devices there are, and which one is current."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from haulage import platforms
+from haulage.errors import DeviceNotFound
+from haulage.runtime import context
+from haulage.runtime.context import Context
+from haulage.runtime.device import Device, current_device, devices_of, select
+
+
+def is_available() -> bool:
+    """Whether a device can be used; without a GPU that is the CPU device.
+
+    False only if `HAULAGE_DEVICE` names one that is not there; its first use then says why.
+    """
+    try:
+        current_device()
+    except DeviceNotFound:
+        return False
+    return True
+
+
+def get_current_device() -> Device:
+    """The device that is meant where none is named."""
+    return current_device()
+
+
+def select_device(device_id: int) -> Device:
+    """Make a device of the current one's kind the current one of the calling thread.
+
+    It stays so until a later choice; `haulage.use` chooses among all kinds.
+
+    Args:
+        device_id: its number, counted from 0.
+
+    Raises:
+        DeviceNotFound: there is no device of that number.
+    """
+    chosen = _numbered(device_id, "select_device")
+    select(chosen)
+    return chosen
+
+
+def current_context(devnum: int | None = None) -> Context:
+    """The context of the current device, or of the device `devnum` of its kind.
+
+    Raises:
+        DeviceNotFound: there is no device of that number.
+    """
+    chosen = current_device() if devnum is None else _numbered(devnum, "current_context")
+    return Context(chosen)
+
+
+def _numbered(number: int, who: str) -> Device:
+    present = list_devices()
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{who}({number!r}): expected the number of a device")
+    if not 0 <= number < len(present):
+        there = ", ".join(str(device) for device in present)
+        raise DeviceNotFound(f"{who}({number}): there is no such device; present: {there}")
+    return present[number]
+
+
+def close() -> None:
+    """Wait for the current device, then give the memory of all its arrays back and close them.
+
+    Any later use of these arrays is a ValueError; new arrays can be made. Streams, events and
+    compiled kernels stay good.
+
+    Raises:
+        KernelError: threads of a kernel had failed; the memory is given back all the same.
+    """
+    current_device().reset()
+
+
+def profile_start() -> None:
+    """Let the maker's profiler record from here on, where one is attached to the program."""
+    device = current_device()
+    device.activate()
+    device.backend.profile(True)
+
+
+def profile_stop() -> None:
+    """Let the maker's profiler record no more."""
+    device = current_device()
+    device.activate()
+    device.backend.profile(False)
+
+
+def profiling() -> AbstractContextManager[None]:
+    """`with profiling():` lets the maker's profiler record what is done inside."""
+    return context.profiling(current_device())
+
+
+def list_devices() -> list[Device]:
+    """The devices of the current one's kind."""
+    return list(devices_of(current_device().kind))
+
+
+def detect() -> bool:
+    """Print the devices found, and for each kind that is not there why; True if there is any."""
+    any_found = False
+    for platform in platforms.PLATFORMS.values():
+        probe = platform.probe()
+        found = devices_of(platform.name) if probe.available else ()
+        any_found = any_found or bool(found)
+        for device in found:
+            print(f"{device}: {device.name}")
+        if not found:
+            print(f"{platform.name}: not found ({probe.answer})")
+    return any_found
+
+
+class _Devices:
+    """The devices of the current one's kind, as a sequence; `gpus.current` is the current one."""
+
+    @property
+    def lst(self) -> list[Device]:
+        return list_devices()
+
+    @property
+    def current(self) -> Device:
+        return current_device()
+
+    def __getitem__(self, number: int) -> Device:
+        return self.lst[number]
+
+    def __len__(self) -> int:
+        return len(self.lst)
+
+    def __iter__(self) -> Iterator[Device]:
+        return iter(self.lst)
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(str(device) for device in self.lst)}>"
+
+
+gpus = _Devices()

@@ -1,0 +1,1 @@
+"""Where programs for numba.cuda look for its classes by their long names."""

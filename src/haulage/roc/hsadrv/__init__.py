@@ -1,0 +1,1 @@
+"""Where programs for numba.roc look for its classes by their long names."""

@@ -1,0 +1,185 @@
+"""What numba calls the context of a device: its memory, streams and events, asked for directly."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from haulage.backends.base import ATTACH_HOST, DEVICE, MANAGED, PORTABLE, WRITE_COMBINED
+from haulage.runtime import device as devices
+from haulage.runtime import finalize, memory, transfer
+from haulage.runtime.device import Device
+from haulage.runtime.event import Event
+from haulage.runtime.host_arrays import MappedNDArray
+from haulage.runtime.stream import (
+    Stream,
+    external_stream,
+    legacy_default_stream,
+    per_thread_default_stream,
+)
+from haulage.runtime.strided import Span
+
+
+class MemoryInfo(NamedTuple):
+    """Bytes of a device's memory."""
+
+    free: int
+    total: int
+
+
+class Context:
+    """A device, seen as the place of its memory, streams and events.
+
+    Every device has one context in a process; two `Context` objects of a device are equal.
+    """
+
+    __slots__ = ("device",)
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    @property
+    def id(self) -> int:
+        """The number of the device within its kind."""
+        return self.device.id
+
+    def synchronize(self) -> None:
+        """Wait for all work of the device.
+
+        Raises:
+            KernelError: threads of a kernel had failed.
+        """
+        self.device.synchronize()
+        memory.reap()
+
+    def reset(self) -> None:
+        """`Device.reset`: wait, then give all memory of arrays back and close them."""
+        self.device.reset()
+
+    def get_memory_info(self) -> MemoryInfo:
+        """Free and total bytes of the device's memory, now."""
+        return MemoryInfo(*self.device.memory_info())
+
+    # ---- which is current -------------------------------------------------------------------
+
+    def push(self) -> None:
+        """Make the device current in this thread until `pop`."""
+        devices.enter(self.device)
+
+    def pop(self) -> None:
+        """Undo the last `push` of this thread.
+
+        Raises:
+            RuntimeError: there was none.
+        """
+        devices.leave()
+
+    def __enter__(self) -> "Context":
+        self.push()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.pop()
+
+    # ---- memory -----------------------------------------------------------------------------
+
+    def memalloc(self, bytesize: int) -> Span:
+        """Memory of the device, not initialised; given back when the last reference to it goes.
+
+        What it gives can be the `gpu_data` of a `DeviceNDArray`.
+
+        Raises:
+            OutOfMemory: the device has no room.
+        """
+        return self._span(bytesize, DEVICE, 0)
+
+    def memallocmanaged(self, bytesize: int, attach_global: bool = True) -> Span:
+        """As `memalloc`, of managed memory; without `attach_global` the host's at first."""
+        return self._span(bytesize, MANAGED, 0 if attach_global else ATTACH_HOST)
+
+    def memhostalloc(
+        self, bytesize: int, mapped: bool = False, portable: bool = False, wc: bool = False
+    ) -> np.ndarray:
+        """Pinned host memory as a NumPy array of `bytesize` bytes; a mapped one with `mapped`."""
+        if mapped:
+            hints = [name for name, asked in (("portable", portable), ("wc", wc)) if asked]
+            return MappedNDArray(bytesize, 1, np.uint8, device=self.device, hints=hints)
+        flags = PORTABLE * portable | WRITE_COMBINED * wc
+        return transfer.pinned_array(self.device, (bytesize,), (1,), np.dtype(np.uint8), flags)
+
+    def _span(self, nbytes: int, kind: str, flags: int) -> Span:
+        block = memory.allocate(self.device, nbytes, kind, flags)
+        return Span(block, block.device_ptr, nbytes)
+
+    def defer_cleanup(self) -> AbstractContextManager[None]:
+        """`with context.defer_cleanup():` gives no memory back before its end."""
+        return finalize.defer_cleanup()
+
+    # ---- streams and events -----------------------------------------------------------------
+
+    def create_stream(self) -> Stream:
+        """A new stream."""
+        return Stream.create(self.device)
+
+    def get_default_stream(self) -> Stream:
+        """The default stream."""
+        return self.device.default_stream
+
+    def get_legacy_default_stream(self) -> Stream:
+        """The default stream, which all threads share."""
+        return legacy_default_stream(self.device)
+
+    def get_per_thread_default_stream(self) -> Stream:
+        """The calling thread's own default stream."""
+        return per_thread_default_stream(self.device)
+
+    def create_external_stream(self, ptr: int) -> Stream:
+        """A stream that someone else made, by the driver's handle."""
+        return external_stream(self.device, ptr)
+
+    def create_event(self, timing: bool = True) -> Event:
+        """A new event."""
+        return Event(self.device, timing)
+
+    # ---- other devices ----------------------------------------------------------------------
+
+    def can_access_peer(self, peer_context: "int | Context") -> bool:
+        """Whether kernels of this device can be let reach the memory of another."""
+        return self.device.backend.can_access_peer(self.device.id, _number(peer_context))
+
+    def enable_peer_access(self, peer_context: "int | Context", flags: int = 0) -> None:
+        """Let kernels of this device reach the memory of another.
+
+        Raises:
+            Unsupported: they cannot.
+            ValueError: `flags` is not 0; there are none.
+        """
+        if flags:
+            raise ValueError(f"enable_peer_access: flags {flags!r}; expected 0, there are none")
+        self.device.backend.peer_enable(self.device.id, _number(peer_context))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Context) and other.device is self.device
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
+    def __repr__(self) -> str:
+        return f"<Context of {self.device}>"
+
+
+def _number(context: "int | Context") -> int:
+    return context.id if isinstance(context, Context) else context
+
+
+@contextmanager
+def profiling(device: Device) -> Iterator[None]:
+    """The maker's profiler, where one is attached, records what is done inside."""
+    device.activate()
+    device.backend.profile(True)
+    try:
+        yield
+    finally:
+        device.activate()
+        device.backend.profile(False)
