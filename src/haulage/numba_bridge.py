@@ -4,31 +4,75 @@ The launch path knows arguments by keys that it makes without Numba (`haulage.ru
 here a key becomes a Numba type, once per signature.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 # The package itself comes first: where another thread is still importing Numba, Python waits for it
 # here, but would let this one go on into half-made submodules.
 import numba  # noqa: F401
 import numpy as np
 from numba.core import types
-from numba.core.errors import NumbaError
+from numba.core.datamodel import models, register_default
+from numba.core.errors import NumbaError, NumbaTypeError
+from numba.core.imputils import lower_cast, lower_setattr_generic
+from numba.core.typeconv import Conversion
 from numba.np import numpy_support
 
-ARRAY, SCALAR, TUPLE = "array", "scalar", "tuple"
+ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
+
+
+class ReadOnlyRecord(types.Record):
+    """A record that kernels cannot write to; Numba has no such type."""
+
+    mutable = False
+
+    def __init__(self, fields: Any, size: int, aligned: bool) -> None:
+        super().__init__(fields, size, aligned)
+        self.name: str = f"ReadOnly{self.name}"
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """Its values can be copied to where a writeable record is."""
+        same = isinstance(other, types.Record) and other.dtype == self.dtype
+        return Conversion.safe if same else None
+
+
+class ReadOnlyNestedArray(types.NestedArray):
+    """A sub-array field of a record that kernels cannot write to."""
+
+    def __init__(self, dtype: Any, shape: tuple[int, ...]) -> None:
+        super().__init__(dtype, shape)
+        self.mutable = False
+
+
+register_default(ReadOnlyRecord)(models.RecordModel)
+register_default(ReadOnlyNestedArray)(models.NestedArrayModel)
+
+
+@lower_setattr_generic(ReadOnlyRecord)
+def _refuse(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> NoReturn:
+    raise NumbaTypeError(f"cannot write to the field {attr!r} of a read-only record")
+
+
+@lower_cast(ReadOnlyRecord, types.Record)
+def _same_address(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
+    return value
 
 
 def numba_type(key: tuple[Any, ...]) -> Any:
     """The Numba type for an argument's key.
 
-    Keys are ("array", dtype, ndim, layout, read-only, aligned), ("scalar", dtype) and
-    ("tuple", keys, named-tuple class or None).
+    Keys are ("array", dtype, ndim, layout, read-only, aligned), ("record", dtype, read-only,
+    aligned), ("scalar", dtype) and ("tuple", keys, named-tuple class or None).
 
     Raises:
         TypeError: Numba has no type for it.
     """
     if key[0] == ARRAY:
         _, dtype, ndim, layout, readonly, aligned = key
-        return types.Array(_element(dtype), ndim, layout, readonly=readonly, aligned=aligned)
+        element = _placed(_element(dtype), readonly, aligned)
+        return types.Array(element, ndim, layout, readonly=readonly, aligned=aligned)
+    if key[0] == RECORD:
+        _, dtype, readonly, aligned = key
+        return _placed(_element(dtype), readonly, aligned)
     if key[0] == SCALAR:
         return _element(key[1])
     _, parts, named = key
@@ -48,18 +92,51 @@ def key_of(kind: Any) -> tuple[Any, ...]:
         TypeError: arguments of that type cannot be passed to a kernel.
     """
     if isinstance(kind, types.Array):
-        dtype = numpy_support.as_dtype(kind.dtype)
+        dtype = _dtype(kind.dtype)
         return (ARRAY, dtype, kind.ndim, kind.layout, not kind.mutable, kind.aligned)
+    if isinstance(kind, types.Record):
+        return (RECORD, _dtype(kind), not kind.mutable, True)
     if isinstance(kind, types.BaseTuple):
         named = getattr(kind, "instance_class", None)
         return (TUPLE, tuple(key_of(part) for part in kind), named)
-    if isinstance(kind, (types.Number, types.Boolean)):
-        return (SCALAR, numpy_support.as_dtype(kind))
+    if isinstance(kind, (types.Number, types.Boolean, types.NPDatetime, types.NPTimedelta)):
+        return (SCALAR, _dtype(kind))
     raise TypeError(f"a kernel cannot take an argument of type {kind}")
+
+
+def _dtype(kind: Any) -> np.dtype[Any]:
+    try:
+        return numpy_support.as_dtype(kind)
+    except NumbaError as error:
+        raise TypeError(f"NumPy has no dtype for {kind}") from error
 
 
 def _element(dtype: np.dtype[Any]) -> Any:
     try:
-        return numpy_support.from_dtype(dtype)
+        kind = numpy_support.from_dtype(dtype)
     except (NotImplementedError, NumbaError) as error:
         raise TypeError(f"kernels have no type for NumPy's dtype {dtype}") from error
+    if _has_half(kind):
+        raise TypeError(f"kernels have no type for NumPy's dtype {dtype}: float16 is not supported")
+    return kind
+
+
+def _has_half(kind: Any) -> bool:
+    # Numba's targets other than its own for CUDA know that type by name only.
+    if isinstance(kind, types.Record):
+        return any(_has_half(member) for _, member in kind.members)
+    return bool(kind == types.float16 or (isinstance(kind, types.Array) and _has_half(kind.dtype)))
+
+
+def _placed(kind: Any, readonly: bool, aligned: bool) -> Any:
+    """`kind` as it is in memory that may be read-only or not aligned; differs for records only."""
+    if isinstance(kind, types.NestedArray) and readonly:
+        return ReadOnlyNestedArray(_placed(kind.dtype, readonly, aligned), kind.shape)
+    if not isinstance(kind, types.Record) or (aligned and not readonly):
+        return kind
+    members = [
+        (name, {**member._asdict(), "type": _placed(member.type, readonly, aligned)})
+        for name, member in kind.fields.items()
+    ]
+    made = ReadOnlyRecord if readonly else types.Record
+    return made(members, kind.size, kind.aligned and aligned)

@@ -11,7 +11,7 @@ from numba.core.options import TargetOptions
 from numba.core.target_extension import GPU, dispatcher_registry, jit_registry, target_registry
 
 from haulage.compiler.faults import TABLE
-from haulage.compiler.frontend import words
+from haulage.compiler.frontend import records, words
 from haulage.compiler.frontend.codegen import IRCodegen
 from haulage.compiler.frontend.convention import CallConvention
 from haulage.compiler.frontend.device_function import (
@@ -41,6 +41,15 @@ class SIMTTypingContext(typing.BaseContext):
 
         for module in (cmathdecl, enumdecl, mathdecl, npydecl):
             self.install_registry(module.registry)
+
+    def resolve_getattr(self, typ: Any, attr: str) -> Any:
+        return records.field_type(typ, attr, super().resolve_getattr(typ, attr))
+
+    def resolve_static_getitem(self, value: Any, index: Any) -> Any:
+        sig = super().resolve_static_getitem(value, index)
+        if sig is None:
+            return None
+        return sig.replace(return_type=records.field_type(value, index, sig.return_type))
 
     def resolve_value_type(self, val: Any) -> Any:
         word = words.value_type(val)
