@@ -96,6 +96,17 @@ def test_streams_are_as_before_it(streams):
     assert where[1:] == kinds
 
 
+def test_a_stream_that_was_busy_is_not_remembered_as_busy(streams):
+    stream = streams.stream_create(NON_BLOCKING)
+    opened = threading.Event()
+    streams.submit(stream, opened.wait, LONG)
+    threading.Timer(0.05, opened.set).start()
+    with streams.hold_idle():
+        assert opened.is_set()
+    assert streams.stream_query(stream)
+    assert not streams._busy
+
+
 def test_an_error_inside_lets_the_streams_go_on(streams):
     def fail():
         with streams.hold_idle():
