@@ -107,7 +107,8 @@ class Streams:
         self.ready: deque[Task] = deque()
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
-        self._handles = itertools.count(1)
+        # As with CUDA, 1 and 2 are no handles: other libraries call default streams so.
+        self._handles = itertools.count(3)
         self._default = Stream(DEFAULT_STREAM, blocking=False)
         self._streams = {DEFAULT_STREAM: self._default}
         self._events: dict[int, Event] = {}
