@@ -16,6 +16,7 @@ __all__ = [
     "memory",
     "use",
     "devices",
+    "adversary",
     "compile",
     "SmartArray",
     "install",
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from haulage.install import install, uninstall
     from haulage.kernel import compile
     from haulage.runtime import memory
+    from haulage.runtime.adversary import adversary
     from haulage.runtime.device import devices, use
     from haulage.smart import SmartArray
 
@@ -37,6 +39,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "memory": ("haulage.runtime.memory", None),
     "use": ("haulage.runtime.device", "use"),
     "devices": ("haulage.runtime.device", "devices"),
+    "adversary": ("haulage.runtime.adversary", "adversary"),
     "compile": ("haulage.kernel", "compile"),
     "SmartArray": ("haulage.smart", "SmartArray"),
     "install": ("haulage.install", None),

@@ -46,6 +46,24 @@ def thread_way() -> str:
     return way
 
 
+def adversary_seed() -> int | None:
+    """`HAULAGE_ADVERSARY`: the seed of the adversarial mode; None, the default, for without.
+
+    Raises:
+        ValueError: the variable is set to something that is no whole number.
+    """
+    text = os.environ.get("HAULAGE_ADVERSARY", "").strip()
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"HAULAGE_ADVERSARY={text!r}: expected a whole number, the seed of the adversarial "
+            "mode; unset it for the ordinary one"
+        ) from None
+
+
 def cache_folder() -> Path:
     """`HAULAGE_CACHE_DIR`: where compiled kernels are kept (default `~/.cache/haulage`)."""
     chosen = os.environ.get("HAULAGE_CACHE_DIR", "").strip()

@@ -7,11 +7,12 @@ import struct
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import cast
 
 from haulage import config
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.backends.cpu_driver import addresses, copies, loader, processor
+from haulage.backends.cpu_driver.adversary import Adversary, Garbage
+from haulage.backends.cpu_driver.conflicts import Touched
 from haulage.backends.cpu_driver.loader import Loader
 from haulage.backends.cpu_driver.memory import Memory, check_sharing
 from haulage.backends.cpu_driver.pool import Pool
@@ -21,7 +22,8 @@ from haulage.errors import DeviceError
 
 # What a kernel's code finds at its first argument: grid, block, dynamic shared bytes, nothing;
 # then, aligned to 16 bytes, its packed arguments.
-_launch_header = struct.Struct("=8I").pack
+_LAUNCH_HEADER = struct.Struct("=8I")
+_launch_header = _LAUNCH_HEADER.pack
 
 
 class CPUBackend(Backend):
@@ -33,6 +35,10 @@ class CPUBackend(Backend):
         self._memory = Memory()
         self._streams = Streams(Threads)
         self._loader = Loader()
+        self._garbage: Garbage | None = None
+        seed = config.adversary_seed()
+        if seed is not None:
+            self.adversary(seed)
         _look_after(self)
 
     # ---- devices ------------------------------------------------------------------------------
@@ -69,10 +75,14 @@ class CPUBackend(Backend):
     def alloc(self, nbytes: int, kind: str, flags: int = 0) -> tuple[int, int]:
         """Host memory whatever the kind; both pointers are the same."""
         address = self._memory.alloc(nbytes, kind)
+        if self._garbage is not None:
+            self._garbage.into_new(address, nbytes)
         return address, address
 
     def free(self, device_ptr: int, host_ptr: int, kind: str) -> None:
         """Give memory back."""
+        if self._garbage is not None:
+            self._garbage.into_freed(device_ptr, self._memory.size(device_ptr))
         self._memory.free(device_ptr, kind)
 
     def register(self, host_ptr: int, nbytes: int, flags: int = 0) -> int:
@@ -183,8 +193,26 @@ class CPUBackend(Backend):
     # ---- may ----------------------------------------------------------------------------------
 
     def stream_callback(self, stream: int, callback: object) -> None:
-        """Call `callback()` on a thread of the stream (default stream, idle: on this one)."""
-        self._streams.submit(stream, cast(Callable[[], None], callback), callback=True)
+        """Call `callback()` on a thread of the stream."""
+        self._streams.submit(stream, _call, callback, callback=True)
+
+    def stream_poll(self, stream: int) -> bool:
+        """Whether a stream's work is done; an adversary lets some of it go."""
+        return self._streams.stream_poll(stream)
+
+    def event_poll(self, event: int) -> bool:
+        """Whether a record is reached; an adversary lets some work before it go."""
+        return self._streams.event_poll(event)
+
+    def adversary(self, seed: int | None) -> None:
+        """Hold work back until somebody waits; fill memory with garbage."""
+        if seed is None:
+            self._garbage = None
+            self._streams.oppose(None)
+        else:
+            self._garbage = Garbage(seed)
+            touched = functools.partial(Touched, self._memory, _run, _LAUNCH_HEADER.size)
+            self._streams.oppose(Adversary(self._streams, seed, touched))
 
     def check_address(self, address: int, nbytes: int) -> None:
         """See that this process has memory there."""
@@ -217,6 +245,10 @@ def _ipc() -> ModuleType:
     from haulage.backends.cpu_driver import ipc  # it imports what Linux alone has
 
     return ipc
+
+
+def _call(callback: Callable[[], object]) -> None:
+    callback()
 
 
 _pool = Pool()

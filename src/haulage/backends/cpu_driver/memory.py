@@ -117,6 +117,16 @@ class Memory:
                 if not room.addresses:
                     self._take_back(room)
 
+    def size(self, address: int) -> int:
+        """The bytes of the allocation that starts at `address`; 0 if none does."""
+        entry = self._allocated.get(address)
+        return 0 if entry is None else entry[2]
+
+    def sizes(self) -> dict[int, int]:
+        """All allocations: address -> bytes."""
+        with self._lock:
+            return {address: entry[2] for address, entry in self._allocated.items()}
+
     def _add_slab(self, pieces: Pieces, kind: str) -> None:
         slab, start = _whole_pages(SLAB, kind)
         self._slabs.append(slab)

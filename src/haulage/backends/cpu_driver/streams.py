@@ -4,21 +4,22 @@ Whatever is handed to a stream becomes a task that hangs on earlier ones: on the
 own stream, on the event the stream was told to wait for, and on the default stream's rule (its
 work waits for all earlier work of the blocking streams, and theirs for its). A task whose last
 predecessor ends is ready. Who runs ready tasks, and when, is the executor's business: `Threads`
-runs them as soon as it can. An executor that runs them late and out of order, as far as the tasks
-hang on each other, can take its place.
+runs them as soon as it can.
 
-Work of the default stream that has nothing to wait for is run at once by the calling thread.
+Work of the default stream that has nothing to wait for is run at once by the calling thread. An
+`Adversary` holds all work back instead, and lets it go to the executor late and out of order.
 """
 
 import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from haulage.backends.base import NON_BLOCKING, KernelStopped
+from haulage.backends.cpu_driver.tasks import Adversary, Event, Executor, Gate, Plan, Stream, Task
 from haulage.errors import DeviceError
 
 DEFAULT_STREAM = 0
@@ -26,71 +27,6 @@ DEFAULT_STREAM = 0
 # A wait wakes up this often (seconds) so that systems whose lock waits can't be interrupted
 # still see Ctrl-C.
 _TICK = 0.2
-
-
-class Stream:
-    """A queue of tasks; `tail` is the last one that was handed over."""
-
-    __slots__ = ("blocking", "handle", "tail")
-
-    def __init__(self, handle: int, blocking: bool) -> None:
-        self.handle = handle
-        self.blocking = blocking
-        self.tail: Task | None = None
-
-
-class Task:
-    """One piece of work of a stream; without a function it only marks a point of the stream."""
-
-    __slots__ = ("args", "callback", "done", "followers", "function", "stamp", "stream", "waits")
-
-    def __init__(
-        self, stream: Stream, function: Callable[..., None] | None, args: tuple, callback: bool
-    ) -> None:
-        self.stream = stream
-        self.function = function
-        self.args = args
-        self.callback = callback  # runs a caller's Python function: nobody can say for how long
-        self.waits = 1  # predecessors that are not done, and one until it is handed over
-        self.followers: list[Task] = []
-        self.done = False
-        self.stamp = 0  # perf_counter_ns of its end, for marks
-
-
-class Gate(Task):
-    """A point of several streams that they pass once earlier work is done and it is opened."""
-
-    __slots__ = ("opened",)
-
-    def __init__(self, stream: Stream) -> None:
-        super().__init__(stream, None, (), False)
-        self.opened = False
-
-
-class Event:
-    """The last record of an event, if any."""
-
-    __slots__ = ("record", "timing")
-
-    def __init__(self, timing: bool) -> None:
-        self.timing = timing
-        self.record: Task | None = None
-
-
-class Executor(Protocol):
-    """Runs the tasks in `Streams.ready`; its methods are called with `Streams.lock` held."""
-
-    def wake(self) -> None:
-        """There are ready tasks: see to it that they are run, by `Streams.perform`."""
-
-    def close(self) -> list[Task]:
-        """Begin nothing any more; returns the tasks that are running."""
-
-    def join(self) -> None:
-        """After `close`, the lock not held: wait for the threads that can be waited for."""
-
-    def renew(self) -> None:
-        """After a fork, in the child: the threads are gone and the lock is another."""
 
 
 class Streams:
@@ -119,6 +55,8 @@ class Streams:
         self._failures: list[tuple[Stream, BaseException]] = []
         self._closed = False
         self._executor = executor(self)
+        self._adversary: Adversary | None = None
+        self._held: list[Task] | None = None  # its list
 
     # ---- handing over -------------------------------------------------------------------------
 
@@ -153,15 +91,21 @@ class Streams:
                     for other in list(self._busy):
                         if other.blocking:
                             _hang(task, other.tail)
+                held = self._held
                 stream.tail = task
                 if stream is not default:
                     self._busy[stream] = None
-                task.waits -= 1
+                if held is None or function is None:
+                    task.waits -= 1
                 if task.waits:
+                    if held is not None:
+                        held.append(task)
+                        if callback and self._adversary is not None:
+                            self._adversary.promise(task)
                     return task
                 if function is None:
                     self._end(task)
-                elif stream is default:
+                elif stream is default and (not callback or self._closed):
                     self._at_once = task
                     at_once = True
                 else:
@@ -183,6 +127,36 @@ class Streams:
                     self._end(task)
                     raise
         return task
+
+    def oppose(self, adversary: Adversary | None) -> None:
+        """Let `adversary` hold back what is handed over from now on; what was held is let go."""
+        with self.lock:
+            before = self._adversary
+            if not self._closed:
+                self._adversary = adversary
+                self._held = None if adversary is None else adversary.held
+            if before is not None:
+                try:
+                    self._let_go(before)
+                except BaseException:
+                    self._let_go(before)
+                    raise
+        if before is not None:
+            before.join()
+
+    def _let_go(self, adversary: Adversary) -> None:
+        adversary.close()
+        held = adversary.held
+        while held:
+            task = held[0]
+            if task.function is not None and task.waits and not task.done:
+                task.waits -= 1
+                if not task.waits:
+                    self.ready.append(task)
+            del held[0]
+        if not self._closed:
+            self._executor.wake()
+        self._changed.notify_all()
 
     def perform(self, task: Task) -> None:
         """Run a ready task in this thread; what it raises is kept. `end` must follow."""
@@ -234,20 +208,35 @@ class Streams:
 
     # ---- waiting ------------------------------------------------------------------------------
 
-    def wait(self, tasks: Iterable[Task | None]) -> None:
+    def wait(self, tasks: Sequence[Task | None]) -> None:
         """Return when all `tasks` are done; Ctrl-C interrupts it."""
+        plan: Plan | None = None
         for task in tasks:
             if task is None or task.done:
                 continue
             with self.lock:
+                if plan is None and self._adversary is not None:
+                    plan = self._adversary.plan(tasks)
                 self._waiting += 1
                 try:
                     while not task.done:
+                        if plan is not None:
+                            plan.advance()
+                            self._executor.wake()
                         self._changed.wait(_TICK)
                         if self.ready:
                             self._executor.wake()  # an interrupt may have come before it was
                 finally:
                     self._waiting -= 1
+
+    def doze(self, seconds: float) -> None:
+        """The lock held once: let ready tasks run, and wait until one ends, or for that time."""
+        self._executor.wake()
+        self._waiting += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._waiting -= 1
 
     def synchronize(self) -> None:
         """Wait for all work of all streams, then raise what failed, once."""
@@ -266,6 +255,19 @@ class Streams:
         """Whether all work of the stream is done."""
         tail = self._find(handle).tail
         return tail is None or tail.done
+
+    def stream_poll(self, handle: int) -> bool:
+        """`stream_query`; an adversary lets one of the tasks that it takes go."""
+        return self._poll(self._find(handle).tail)
+
+    def _poll(self, task: Task | None) -> bool:
+        if task is None or task.done:
+            return True
+        with self.lock:
+            if self._adversary is not None:
+                self._adversary.plan((task,)).advance(patient=False)
+                self._executor.wake()
+        return False
 
     @contextmanager
     def hold_idle(self) -> Iterator[None]:
@@ -378,6 +380,10 @@ class Streams:
         record = self._find_event(handle).record
         return record is None or record.done
 
+    def event_poll(self, handle: int) -> bool:
+        """`event_query`; an adversary lets one of the tasks that it takes go."""
+        return self._poll(self._find_event(handle).record)
+
     def event_elapsed(self, start: int, end: int) -> float:
         """Milliseconds between two reached records."""
         stamps = []
@@ -407,12 +413,17 @@ class Streams:
         with self.lock:
             self._closed = True
             running = self._executor.close()
+            adversary, self._adversary, self._held = self._adversary, None, None
+            if adversary is not None:
+                self._let_go(adversary)  # nothing runs any more: it is dropped with the rest
             while self.ready:
                 self._end(self.ready.pop())
             if self._at_once is not None:
                 running.append(self._at_once)
-        self.wait(task for task in running if not task.callback)
+        self.wait([task for task in running if not task.callback])
         self._executor.join()
+        if adversary is not None:
+            adversary.join()
 
     def renew(self) -> None:
         """After a fork, in the child: no queued work, no threads; handles stay good."""
@@ -428,6 +439,8 @@ class Streams:
             kept.clear()
         self._at_once = self._gate = None
         self._executor.renew()
+        if self._adversary is not None:
+            self._adversary.renew()
 
 
 def _hang(task: Task, predecessor: Task | None) -> None:

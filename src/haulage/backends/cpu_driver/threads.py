@@ -2,7 +2,8 @@
 
 import threading
 
-from haulage.backends.cpu_driver.streams import Streams, Task
+from haulage.backends.cpu_driver.streams import Streams
+from haulage.backends.cpu_driver.tasks import Task
 
 # An idle thread ends after this many seconds.
 IDLE_SECONDS = 2.0

@@ -1,0 +1,105 @@
+"""What streams are made of, and what `Streams` asks of those that run its tasks."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+
+class Stream:
+    """A queue of tasks; `tail` is the last one that was handed over."""
+
+    __slots__ = ("blocking", "handle", "tail")
+
+    def __init__(self, handle: int, blocking: bool) -> None:
+        self.handle = handle
+        self.blocking = blocking
+        self.tail: Task | None = None
+
+
+class Task:
+    """One piece of work of a stream; without a function it only marks a point of the stream."""
+
+    __slots__ = ("args", "callback", "done", "followers", "function", "stamp", "stream", "waits")
+
+    def __init__(
+        self, stream: Stream, function: Callable[..., None] | None, args: tuple, callback: bool
+    ) -> None:
+        self.stream = stream
+        self.function = function
+        self.args = args
+        self.callback = callback  # runs a caller's Python function: nobody can say for how long
+        self.waits = 1  # predecessors that are not done, and one until it is handed over
+        self.followers: list[Task] = []
+        self.done = False
+        self.stamp = 0  # perf_counter_ns of its end, for marks
+
+
+class Gate(Task):
+    """A point of several streams that they pass once earlier work is done and it is opened."""
+
+    __slots__ = ("opened",)
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream, None, (), False)
+        self.opened = False
+
+
+class Event:
+    """The last record of an event, if any."""
+
+    __slots__ = ("record", "timing")
+
+    def __init__(self, timing: bool) -> None:
+        self.timing = timing
+        self.record: Task | None = None
+
+
+class Executor(Protocol):
+    """Runs the tasks in `Streams.ready`; its methods are called with `Streams.lock` held."""
+
+    def wake(self) -> None:
+        """There are ready tasks: see to it that they are run, by `Streams.perform`."""
+
+    def close(self) -> list[Task]:
+        """Begin nothing any more; returns the tasks that are running."""
+
+    def join(self) -> None:
+        """After `close`, the lock not held: wait for the threads that can be waited for."""
+
+    def renew(self) -> None:
+        """After a fork, in the child: the threads are gone and the lock is another."""
+
+
+class Plan(Protocol):
+    """The order in which an adversary lets go what some tasks need."""
+
+    def advance(self, patient: bool = True) -> None:
+        """Let the next task go if none is running, or if it is a callback that takes long.
+
+        Without patience any callback takes long.
+        """
+
+
+class Adversary(Protocol):
+    """Holds work back; its methods are called with `Streams.lock` held.
+
+    What it holds has one more in `waits` than predecessors that are not done. It lets a task go by
+    taking that off and putting the task into `Streams.ready`. Marks only stand in its list, as
+    tasks hang on each other by them.
+    """
+
+    held: list[Task]  # what was handed over and may not be done, in that order; `Streams` adds
+
+    def promise(self, callback: Task) -> None:
+        """A callback was handed over: it must run also if nobody ever waits for it."""
+
+    def plan(self, tasks: Iterable[Task | None]) -> Plan:
+        """How to get `tasks` done."""
+
+    def close(self) -> None:
+        """Let nothing go any more."""
+
+    def join(self) -> None:
+        """After `close`, the lock not held: wait for its threads."""
+
+    def renew(self) -> None:
+        """After a fork, in the child: nothing is held, the threads are gone."""
