@@ -58,6 +58,7 @@ class DLTensor(ctypes.Structure):
 class DLManagedTensor(ctypes.Structure):
     """A tensor and who frees it, before DLPack 1.0."""
 
+    capsule: Any
     _fields_ = (("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", c_void_p))
 
 
@@ -70,6 +71,7 @@ class DLPackVersion(ctypes.Structure):
 class DLManagedTensorVersioned(ctypes.Structure):
     """A tensor and who frees it, since DLPack 1.0."""
 
+    capsule: Any
     _fields_ = (
         ("version", DLPackVersion),
         ("manager_ctx", c_void_p),
@@ -96,7 +98,7 @@ _get_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(
 
 
 def inside(capsule: Any) -> Managed:
-    """The structure in a capsule that nobody has consumed yet; good while the capsule lives.
+    """The structure in a capsule that nobody has consumed yet; it keeps the capsule alive.
 
     Raises:
         BufferError: it is no such capsule, or of a version whose layout is not known.
@@ -104,6 +106,7 @@ def inside(capsule: Any) -> Managed:
     for name, structure in _STRUCTURES:
         if _is_valid(capsule, name):
             managed = structure.from_address(_get_pointer(capsule, name))
+            managed.capsule = capsule
             if isinstance(managed, DLManagedTensorVersioned) and managed.version.major != MAJOR:
                 raise BufferError(
                     f"a DLPack tensor of version {managed.version.major}.{managed.version.minor}: "
