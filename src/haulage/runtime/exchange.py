@@ -140,26 +140,28 @@ def _consumer_stream(device: Device, number: int | None) -> Stream | None:
 def stream_numbered(device: Device, number: int | None) -> Stream:
     """The stream that DLPack and the CUDA array interface mean by a number.
 
-    None means the default stream. Raises ValueError for a number that they do not allow.
+    None means the default stream; AMD's is 0, others have 1 for it and 2 for the per-thread one.
+
+    Raises:
+        TypeError, ValueError: they have no such number.
+        DeviceError: the device has no stream with that handle.
     """
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+    if number is None:
+        return device.default_stream
+    if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"stream {number!r}: expected a whole number or None")
-    if number is None or (number == 0 and device.kind == "amd"):
-        return device.default_stream
-    if number < 0 or number == 0 or (device.kind == "amd" and number in (_LEGACY, _PER_THREAD)):
+    if device.kind == "amd":
+        named, refused = {0}, {_LEGACY, _PER_THREAD}
+    else:
+        named, refused = {_LEGACY, _PER_THREAD}, {0}
+    if number < 0 or number in refused:
         raise ValueError(
-            f"stream {number} of {device}: expected "
-            + (
-                "0 (the default stream) or a stream's handle"
-                if device.kind == "amd"
-                else "1 (the legacy default stream), 2 (the per-thread one) or a stream's handle"
-            )
+            f"stream {number} of {device}: expected {sorted(named)} for its default streams, or a "
+            "stream's handle"
         )
-    if number == _LEGACY:
-        return device.default_stream
     if number == _PER_THREAD:
         return streams.per_thread_default_stream(device)
-    return streams.external_stream(device, number)
+    return device.default_stream if number in named else streams.external_stream(device, number)
 
 
 def number_of(stream: Stream) -> int | None:

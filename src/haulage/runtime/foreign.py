@@ -40,8 +40,8 @@ def is_foreign(obj: Any) -> bool:
 
 
 def is_on_device(obj: Any) -> bool:
-    """Whether `obj` is a foreign array in memory that the host does not address, or says so by
-    having the CUDA array interface."""
+    """Whether `obj` is a foreign array that is on a device: one with the CUDA array interface, or
+    whose DLPack names memory that the host does not address."""
     if not is_foreign(obj):
         return False
     return hasattr(obj, _INTERFACE) or not dlpack.on_host(dlpack.place_asked(obj))
@@ -57,6 +57,9 @@ def from_dlpack(
     stream: StreamLike = 0,
 ) -> DeviceNDArray:
     """A device array over the memory of an array of another library, without a copy if possible.
+
+    The library's queued work is waited for where DLPack provides for that: not on the CPU, for host
+    memory that a GPU writes too (pinned, managed), which its library must have synchronised.
 
     Args:
         obj: an object with `__dlpack__` and `__dlpack_device__`. One of Haulage's own arrays gives
