@@ -1,5 +1,6 @@
 """Arrays that processes share: each test has at least one other process, if not said otherwise."""
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -419,11 +420,16 @@ print(pickle.dumps(array.get_ipc_handle()).hex())
         handle.open()
 
 
-def test_what_is_open_outlives_the_exporter():
-    array = cuda.to_device(np.arange(100_000))
-    with array.get_ipc_handle() as opened:
-        array.close()
-        assert np.array_equal(opened.copy_to_host(), np.arange(100_000))
+def test_what_is_open_when_it_is_freed_reaches_no_new_memory():
+    for size in (10, 100_000):
+        array = cuda.to_device(np.arange(size))
+        with array.get_ipc_handle() as opened:
+            array.close()
+            others = [cuda.to_device(np.arange(size)) for _ in range(20)]
+            opened[...] = -1
+            cuda.synchronize()
+            for other in others:
+                assert np.array_equal(other.copy_to_host(), np.arange(size))
 
 
 # ---- nothing is lost ----------------------------------------------------------------------------
@@ -434,6 +440,7 @@ def test_nothing_stays_behind():
         maps = Path("/proc/self/maps").read_text().count("haulage-ipc")
         return maps, len(os.listdir("/proc/self/fd"))
 
+    gc.collect()  # what earlier tests have left
     before = resources()
     for _ in range(30):
         for size in (10, 500, 100_000):

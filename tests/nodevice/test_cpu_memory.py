@@ -3,13 +3,14 @@
 import ctypes
 import dataclasses
 import errno
+import gc
 import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haulage.backends.base import DEVICE, KINDS, PINNED
@@ -100,12 +101,17 @@ def test_kinds_share_no_page():
     assert sum(map(len, pages.values())) == len(set().union(*pages.values()))
 
 
-def shared_mappings():
-    return Path("/proc/self/maps").read_text().count(shared_pages.NAME)
+def mappings_and_files():
+    """How many mappings of memory files, and open files, this process has."""
+    mappings = Path("/proc/self/maps").read_text().count(shared_pages.NAME)
+    return mappings, len(os.listdir("/proc/self/fd"))
 
 
-def open_files():
-    return len(os.listdir("/proc/self/fd"))
+@pytest.fixture
+def before():
+    """`mappings_and_files` before the test; what earlier tests left to the collector is gone."""
+    gc.collect()
+    return mappings_and_files()
 
 
 @linux
@@ -118,10 +124,13 @@ def open_files():
         max_size=60,
     )
 )
-@settings(max_examples=100, deadline=None)
-def test_contents_stay_whatever_is_shared_and_freed(steps):
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_contents_stay_whatever_is_shared_and_freed(before, steps):
     memory, held, number = Memory(), {}, 0
-    files = open_files()
     for step, argument in steps:
         if step == "alloc":
             number += 1
@@ -131,8 +140,7 @@ def test_contents_stay_whatever_is_shared_and_freed(steps):
             ctypes.memmove(pointer, held[pointer], argument)
         elif step == "fork":
             memory.renew()  # as in a child: all is private again
-            assert shared_mappings() == 0
-            assert open_files() == files
+            assert mappings_and_files() == before
         elif held:
             pointer = list(held)[argument % len(held)]
             if step == "free":
@@ -150,13 +158,12 @@ def test_contents_stay_whatever_is_shared_and_freed(steps):
     for pointer in held:
         memory.free(pointer, DEVICE)
     assert not memory._lent
-    assert shared_mappings() == 0
-    assert open_files() == files
+    assert mappings_and_files() == before
     assert len({*memory._pieces[DEVICE][0]}) == len(memory._pieces[DEVICE][0])
 
 
 @linux
-def test_a_shared_page_gives_no_new_memory_until_all_on_it_is_freed():
+def test_a_shared_page_gives_no_new_memory_until_all_on_it_is_freed(before):
     memory = Memory()
     first, second = memory.alloc(10, DEVICE), memory.alloc(10, DEVICE)
     assert first // PAGE == second // PAGE
@@ -167,7 +174,7 @@ def test_a_shared_page_gives_no_new_memory_until_all_on_it_is_freed():
     assert memory.is_shared(second)
     memory.free(second, DEVICE)
     assert memory.alloc(10, DEVICE) // PAGE == first // PAGE
-    assert shared_mappings() == 0
+    assert mappings_and_files() == before
 
 
 @linux
@@ -190,12 +197,11 @@ def test_only_device_memory_is_shared():
         ("lay_under", errno.EACCES, "the system refused"),
     ],
 )
-def test_a_refusal_leaves_memory_as_it_was(monkeypatch, nbytes, what, number, expected):
+def test_a_refusal_leaves_memory_as_it_was(monkeypatch, before, nbytes, what, number, expected):
     memory = Memory()
     pointer, neighbour = memory.alloc(nbytes, DEVICE), memory.alloc(nbytes, DEVICE)
     ctypes.memset(pointer, 7, nbytes)
     ctypes.memset(neighbour, 8, nbytes)
-    files = open_files()
 
     def refuse(*args):
         error = OSError(number, "refused")
@@ -205,7 +211,7 @@ def test_a_refusal_leaves_memory_as_it_was(monkeypatch, nbytes, what, number, ex
         patch.setattr(shared_pages if what == "lay_under" else os, what, refuse)
         with pytest.raises(DeviceError, match=f"sharing [0-9,]+ bytes .*{expected}"):
             memory.share(pointer)
-    assert (shared_mappings(), open_files()) == (0, files)
+    assert mappings_and_files() == before
     assert not memory.is_shared(pointer)
     assert ctypes.string_at(pointer, nbytes) == b"\7" * nbytes
     assert ctypes.string_at(neighbour, nbytes) == b"\10" * nbytes
