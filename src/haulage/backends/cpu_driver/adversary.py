@@ -120,7 +120,7 @@ class Adversary:
             for j in followers[i]:
                 before[j] |= before[i] | 1 << i
             conflicts = 0
-            for key, writes in touched(task):
+            for key, writes in touched(task) if task.function is not None else ():
                 conflicts |= (users if writes else writers).get(key, 0)
                 users[key] = users.get(key, 0) | 1 << i
                 if writes:
@@ -211,12 +211,16 @@ class Plan:
 
 
 class Garbage:
-    """Fills memory with bytes that no program means: not zero, and no NaN as floats of 4 or 8."""
+    """Fills memory with bytes that no program means.
+
+    As floats of 4 or 8 bytes they are large numbers: a NaN would also come from other mistakes, and
+    a tiny number would be lost in a sum.
+    """
 
     def __init__(self, seed: int) -> None:
         choice = random.Random(seed)
-        self._new = bytes(choice.randrange(1, 0x7F) for _ in range(4093))
-        self._freed = bytes(choice.randrange(1, 0x7F) for _ in range(4091))
+        self._new = bytes(choice.randrange(0x41, 0x7F) for _ in range(4093))
+        self._freed = bytes(choice.randrange(0x41, 0x7F) for _ in range(4091))
 
     def into_new(self, address: int, nbytes: int) -> None:
         """Fill memory that was just allocated."""
