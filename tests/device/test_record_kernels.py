@@ -4,6 +4,7 @@ import numba
 import numpy as np
 import pytest
 
+import haulage
 from haulage import cuda
 from haulage.errors import CompileError, LaunchError
 from haulage.runtime.array import DeviceRecord
@@ -225,6 +226,27 @@ def test_a_kernel_is_compiled_once_for_records_of_one_dtype():
     write[1, 1](there[1])
     write[1, 1](np.zeros(1, dtype)[0])
     assert len(write.signatures) == 1
+
+
+def test_records_of_the_host_are_copied_where_kernels_cannot_work_in_place():
+    host = records(np.dtype(PLAIN))
+    by_way_of = records(np.dtype([*PLAIN, ("readonly", "i1"), ("size", "i1")]))
+    out = np.zeros(1)
+    with haulage.adversary(1):
+        change[1, 1](host[2], out)
+        change[1, 1](by_way_of[1], out)
+    assert host[2] == changed(records(np.dtype(PLAIN))[2])
+
+    @cuda.jit
+    def read(record, out):
+        out[0] = record.x
+
+    by_way_of.flags.writeable = False
+    with haulage.adversary(1):
+        read[1, 1](by_way_of[1], out)
+        with pytest.raises(CompileError, match=r"read-?only"):
+            change[1, 1](by_way_of[1], out)
+    assert out[0] == by_way_of["x"][1]
 
 
 def test_a_closed_record_is_no_argument():

@@ -240,7 +240,7 @@ class DeviceRecord(DeviceNDArrayBase):
         _become(self, DeviceNDArray((), (), kind, stream, gpu_data, device=device))
 
     def _set(self, *given: Any, **named: Any) -> None:
-        # Plain assignment to attributes is for fields.
+        # A field can have the name of one of the attributes.
         made = object.__new__(DeviceNDArray)
         made._set(*given, **named)
         _become(self, made)
@@ -364,13 +364,15 @@ class DeviceRecord(DeviceNDArrayBase):
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = fields.names(self.dtype)
-        if name in own and not hasattr(type(self), name):
-            self[name] = value
-        elif name in own:
+        if name in own and hasattr(type(self), name):
             raise AttributeError(
                 f"{name!r} is an attribute of every {type(self).__name__}; the field is "
                 f"record[{name!r}]"
             )
+        if name in own:
+            self[name] = value
+        elif name in _ATTRIBUTES:
+            object.__setattr__(self, name, value)
         else:
             raise AttributeError(
                 f"cannot set {name!r}: it is no field; the fields are {', '.join(own) or 'none'}"

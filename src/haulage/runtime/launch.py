@@ -146,7 +146,8 @@ def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | No
     return found, others
 
 
-_NUMBERS = (int, float, np.generic, complex)
+# Not np.void, which can be a record in host memory.
+_NUMBERS = (int, float, np.number, np.bool_, np.datetime64, np.timedelta64, complex)
 
 
 def _device_of(value: Any) -> Device | None:

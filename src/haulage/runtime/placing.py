@@ -127,10 +127,10 @@ class Placement:
 
     def _copied(self, host: np.ndarray | np.void, upload: bool = True) -> DeviceNDArrayBase:
         array = self._uploaded(host) if upload else self._room_for(host)
-        if isinstance(host, np.void) or host.flags.writeable:
+        if host.flags.writeable:
             self._copies_back.append(lambda: array.copy_to_host(host, self.stream))
         else:
-            array.readonly = True
+            array._protect()
         return array
 
     def _uploaded(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:

@@ -141,6 +141,11 @@ class Strided:
         )
         return view
 
+    def _protect(self) -> None:
+        """Make it read-only."""
+        # Records take plain assignment for fields.
+        object.__setattr__(self, "readonly", True)
+
     def _stream(self, stream: StreamLike) -> Stream:
         # 0 and None mean the stream that the array is bound to; a stream object means itself.
         chosen = resolve(stream, self.device)
