@@ -10,7 +10,7 @@ from haulage.runtime import foreign, layout, transfer
 from haulage.runtime.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.host_arrays import HostVisibleNDArray
+from haulage.runtime.host_arrays import HostVisibleNDArray, device_of_array
 from haulage.runtime.stream import StreamLike, device_of, resolve
 from haulage.runtime.upload import device_array_for
 
@@ -62,8 +62,8 @@ def to_device_of(
         DeviceMismatch: `obj`, `to` or `stream` is of another device.
     """
     for given in (obj, to):
-        of = getattr(given, "device", None)
-        if isinstance(of, Device) and device is not None and of is not device:
+        of = device_of_array(given)
+        if device is not None and of is not None and of is not device:
             raise DeviceMismatch(
                 f"{given!r} cannot be used on {device}; copy it by way of the host"
             )
@@ -85,7 +85,7 @@ def to_device_of(
         obj = foreign.as_source(obj, resolve(stream, device or current_device()))
         if isinstance(obj, DeviceNDArray):
             return obj
-    host = np.asarray(obj)
+    host = transfer.host_array(obj)
     target = device_array_for(host, stream, device)
     if copy:
         target.copy_to_device(host, stream)
@@ -175,6 +175,7 @@ def empty_like(
     Its dtype is that of `ary` if none is given; its order of axes is that of `ary` ('K'), 'C',
     'F', or 'F' for an array in Fortran order and else 'C' ('A').
     """
+    check_array(ary)
     kind = transfer.check_dtype(ary.dtype if dtype is None else dtype)
     shape = tuple(ary.shape)
     if order == "A":
@@ -229,7 +230,14 @@ def is_cuda_array(obj: Any) -> bool:
 
 def like(ary: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(shape, strides) of an array like `ary` without gaps."""
+    check_array(ary)
     return tuple(ary.shape), layout.dense_strides(ary.shape, ary.strides, ary.dtype.itemsize)
+
+
+def check_array(ary: Any) -> None:
+    """TypeError unless `ary` has a shape, strides and a dtype, as arrays of host and device do."""
+    if not (hasattr(ary, "shape") and hasattr(ary, "strides") and hasattr(ary, "dtype")):
+        raise TypeError(f"{type(ary).__name__} object: expected an array, of the host or a device")
 
 
 def prepare(

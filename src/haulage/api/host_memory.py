@@ -23,7 +23,8 @@ def pinned_array(
     Copies in a stream from and to it may still run when the call that makes them returns.
     """
     sizes, steps, kind = prepare(shape, dtype, strides, order)
-    return transfer.pinned_array(current_device(), sizes, layout.whole_numbers(steps), kind)
+    steps = layout.normalise_strides(steps, sizes)
+    return transfer.pinned_array(current_device(), sizes, steps, kind)
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:

@@ -53,7 +53,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         device: Device | None = None,
     ) -> None:
         sizes = layout.normalise_shape(shape)
-        steps = _normalise_strides(strides, sizes)
+        steps = layout.normalise_strides(strides, sizes)
         kind = transfer.check_dtype(dtype)
         if kind.subdtype is not None:
             kind, inner = kind.subdtype
@@ -417,12 +417,3 @@ def _array_anew(
 
 def _record_anew(host: np.ndarray, dtype: np.dtype, readonly: bool) -> DeviceRecord:
     return _record(_array_anew(host, dtype, (), readonly))
-
-
-def _normalise_strides(
-    strides: SupportsIndex | Sequence[SupportsIndex], shape: tuple[int, ...]
-) -> tuple[int, ...]:
-    given = layout.whole_numbers(strides)
-    if len(given) != len(shape):
-        raise ValueError(f"strides {given} do not fit shape {shape}: expected one for each axis")
-    return given

@@ -79,7 +79,7 @@ class DeviceNDArrayBase(Strided):
             shape, strides, steps = self._fit(ary)
             self._write_device(ary, shape, strides, steps, chosen)
         else:
-            host = np.asarray(ary)
+            host = transfer.host_array(ary)
             shape, strides, steps = self._fit(host)
             self._write_host(host, shape, strides, steps, chosen)
 
@@ -270,7 +270,7 @@ def converted(value: Any, dtype: np.dtype) -> np.ndarray:
     """`value` as a host array of `dtype`, converted as NumPy's assignment converts."""
     if not isinstance(value, np.ndarray | np.generic):
         return np.array(value, dtype)
-    host = np.asarray(value)
+    host = transfer.host_array(value)
     if host.dtype == dtype:
         return host
     made = np.empty(host.shape, dtype)

@@ -78,4 +78,6 @@ class Event:
 
 def event_elapsed_time(start: Event, end: Event) -> float:
     """Milliseconds between two events; see `Event.elapsed_time`."""
+    if not isinstance(start, Event):
+        raise TypeError(f"event_elapsed_time({start!r}, ...): expected an event made by event()")
     return start.elapsed_time(end)

@@ -17,6 +17,7 @@ from haulage.backends.base import (
 )
 from haulage.runtime import layout, memory, transfer
 from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, device_of, is_foreign, resolve
@@ -64,7 +65,7 @@ class HostVisibleNDArray(np.ndarray):
         hints: Sequence[str] = (),
     ) -> Self:
         sizes = layout.normalise_shape(shape)
-        steps = layout.whole_numbers(strides)
+        steps = layout.normalise_strides(strides, sizes)
         element = transfer.check_dtype(dtype)
         low, high = layout.extent(sizes, steps, element.itemsize)
         given = given_memory(gpu_data, writeback)
@@ -103,6 +104,10 @@ class HostVisibleNDArray(np.ndarray):
     ) -> Any:
         if array is self:
             return self
+        if transfer.block_of(array) is not None:  # some views come by here, as of `squeeze`
+            view = array.view(type(self))
+            view.__array_finalize__(self)
+            return view
         plain = np.asarray(array)
         return plain[()] if return_scalar or not plain.shape else plain
 
@@ -184,6 +189,19 @@ class HostVisibleNDArray(np.ndarray):
         if transfer.block_of(self) is None:
             return np.asarray(self), _nothing
         return self.device_view(), _nothing
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """As NumPy's, once the work that uses the array is done.
+
+        Raises:
+            KernelError: threads of a kernel that was waited for had failed.
+        """
+        block = transfer.block_of(self)
+        if block is not None:
+            block.use()
+            for stream in (*block.streams.values(), block.device.default_stream):
+                stream.synchronize()
+        return np.asarray(self).__dlpack__(**options)
 
     # ---- copies ---------------------------------------------------------------------------------
 
@@ -305,6 +323,16 @@ class ManagedNDArray(HostVisibleNDArray):
     """An array in managed memory, which moves to the host or the device that touches it."""
 
     kind = MANAGED
+
+
+def device_of_array(value: Any) -> Device | None:
+    """The device of a device array or record, or of a mapped or managed array; else None."""
+    if isinstance(value, DeviceNDArrayBase):
+        return value.device
+    # A copy that NumPy made of a mapped array is an ordinary host array.
+    if isinstance(value, HostVisibleNDArray) and transfer.block_of(value) is not None:
+        return value.device
+    return None
 
 
 def _nothing() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 
 from haulage.backends.base import Properties
 from haulage.errors import DeviceMismatch, LaunchError
-from haulage.runtime import faults, transfer
+from haulage.runtime import faults
 from haulage.runtime.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device
-from haulage.runtime.host_arrays import HostVisibleNDArray
+from haulage.runtime.host_arrays import device_of_array
 from haulage.runtime.placing import ArgHint
 from haulage.runtime.stream import Stream
 
@@ -153,12 +153,7 @@ _NUMBERS = (int, float, np.number, np.bool_, np.datetime64, np.timedelta64, comp
 def _device_of(value: Any) -> Device | None:
     if isinstance(value, ArgHint):
         value = value.value
-    if isinstance(value, DeviceNDArrayBase):
-        return value.device
-    # A copy that NumPy made of a mapped array is an ordinary host array.
-    if isinstance(value, HostVisibleNDArray) and transfer.block_of(value) is not None:
-        return value.device
-    return None
+    return device_of_array(value)
 
 
 def use_memory(values: tuple[Any, ...], stream: Stream) -> bool:

@@ -6,7 +6,7 @@ elements is contiguous in both orders, and the stride of an axis of length 0 or 
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from math import prod
 from typing import Any, SupportsIndex
 
@@ -20,6 +20,8 @@ def whole_numbers(given: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
             return (operator.index(given),)  # type: ignore[arg-type]
         except TypeError:
             pass
+    if isinstance(given, Mapping | Set):
+        raise TypeError(f"{type(given).__name__} object has no order")
     return tuple(operator.index(n) for n in given)  # type: ignore[union-attr]
 
 
@@ -37,6 +39,28 @@ def normalise_shape(shape: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
     if any(n < 0 for n in sizes):
         raise ValueError(f"shape {sizes}: no axis can be negative")
     return sizes
+
+
+def normalise_strides(
+    strides: SupportsIndex | Sequence[SupportsIndex], shape: Sequence[int]
+) -> Ints:
+    """`strides` as a tuple of ints, one for each axis.
+
+    Raises:
+        TypeError: something in it is no whole number.
+        ValueError: there are more or fewer of them than axes.
+    """
+    try:
+        given = whole_numbers(strides)
+    except TypeError:
+        raise TypeError(
+            f"strides {strides!r}: expected a whole number or a tuple of them"
+        ) from None
+    if len(given) != len(shape):
+        raise ValueError(
+            f"strides {given} do not fit shape {tuple(shape)}: expected one for each axis"
+        )
+    return given
 
 
 def c_strides(shape: Sequence[int], itemsize: int) -> Ints:

@@ -69,7 +69,13 @@ class Stream:
         return self.device.backend.stream_query(self.handle)
 
     def wait(self, event: "Event") -> None:
-        """Let later work of this stream start only when `event` is reached; does not wait here."""
+        """Let later work of this stream start only when `event` is reached; does not wait here.
+
+        Raises:
+            TypeError: it is no event.
+        """
+        if not hasattr(event, "elapsed_time"):
+            raise TypeError(f"wait({event!r}): expected an event made by event()")
         event.wait(self)
 
     def add_callback(

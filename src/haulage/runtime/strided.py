@@ -233,7 +233,13 @@ class Strided:
             NotImplementedError: the elements would have to be copied.
         """
         asked = newshape[0] if len(newshape) == 1 else newshape
-        shape = layout.resolve_shape(self.size, layout.whole_numbers(asked))
+        try:
+            sizes = layout.whole_numbers(asked)
+        except TypeError:
+            raise TypeError(
+                f"reshape to {asked!r}: expected a whole number or a tuple of them"
+            ) from None
+        shape = layout.resolve_shape(self.size, sizes)
         way = self._order(order)
         strides = layout.reshape(self.shape, self.strides, self.dtype.itemsize, shape, way)
         if strides is None:

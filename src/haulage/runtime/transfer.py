@@ -26,6 +26,22 @@ def check_dtype(dtype: Any) -> np.dtype:
     return made
 
 
+def host_array(obj: Any) -> np.ndarray:
+    """`obj` as a host array, as `np.asarray` makes it.
+
+    Raises:
+        TypeError: it has a mask, which a device array could not keep.
+    """
+    host = np.asarray(obj)
+    # Asked only of subclasses: `np.ma` is imported when it is first named.
+    if host is not obj and isinstance(obj, np.ndarray) and isinstance(obj, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array would lose its mask on the device; copy a.data and a.mask apart, "
+            "or a.filled()"
+        )
+    return host
+
+
 # ---- copies -----------------------------------------------------------------------------------
 
 
