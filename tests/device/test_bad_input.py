@@ -20,6 +20,15 @@ from haulage.runtime import device as runtime_device
 pytestmark = pytest.mark.usefixtures("device")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def old_things_are_left_out_of_collections():
+    """`held` collects often; only what these tests make is of interest."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture
 def two_nulls(monkeypatch):
     """A kind of device 'null' with two devices, preferred over none."""
