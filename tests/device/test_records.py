@@ -373,6 +373,14 @@ def test_copies_of_a_record_run_in_streams(hold_up):
     assert record.getitem("mass", stream) == 7
 
 
+def test_other_libraries_take_records_as_the_protocols_allow(device):
+    record = cuda.to_device(bodies())[0]
+    assert cuda.is_cuda_array(record)
+    with pytest.raises(BufferError, match="dtype"):
+        np.from_dlpack(record)
+    assert hasattr(record, "__cuda_array_interface__") == (device.kind == "nvidia")
+
+
 def test_other_shapes_of_a_record_are_arrays():
     record = cuda.to_device(bodies())[1]
     assert type(record.reshape(1)) is DeviceNDArray

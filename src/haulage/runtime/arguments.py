@@ -21,6 +21,9 @@ ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
 _BOOL, _INT, _UINT = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
 _FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 
+# An address without these bits is aligned for every dtype.
+_MOST_ALIGNED = 15
+
 _FORMATS = {
     **dict(zip(("i1", "i2", "i4", "i8"), "bhiq", strict=True)),
     **dict(zip(("u1", "u2", "u4", "u8"), "BHIQ", strict=True)),
@@ -39,12 +42,9 @@ def key_of(value: Any) -> Key:
         TypeError: the value is none of these.
     """
     if type(value) is DeviceNDArray:
-        if value.layout == "C":
-            # What nearly all arguments are; the general way is slower.
-            dtype = value.dtype
-            aligned = not value.device_pointer % dtype.alignment
-            return (ARRAY, dtype, len(value.shape), "C", value.readonly, aligned)
-        return _device_array_key(value)
+        if value.device_pointer & _MOST_ALIGNED or value.layout == "A":
+            return _device_array_key(value)
+        return (ARRAY, value.dtype, len(value.shape), value.layout, value.readonly, True)
     kind = type(value)
     if kind is bool:
         return (SCALAR, _BOOL)

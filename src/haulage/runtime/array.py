@@ -200,7 +200,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         return self._view(self.shape + inner, self.strides + steps, offset=offset, dtype=base)
 
 
-class DeviceRecord(DeviceNDArrayBase):
+class DeviceRecord(Exchange, DeviceNDArrayBase):
     """One record, an element of a structured dtype, in the memory of a device.
 
     `record["x"]`, `record[0]` and `record.x` read a field: a number is copied and becomes a NumPy
