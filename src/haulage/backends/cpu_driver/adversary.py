@@ -11,13 +11,15 @@ before A, or C before B). Pairs that use the same memory matter more than others
 in each other's way, the seed chooses.
 """
 
-import ctypes
 import random
 import threading
 import time
 from bisect import insort
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
+from haulage.backends.cpu_driver import copies
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.tasks import Task
 
@@ -218,9 +220,9 @@ class Garbage:
     """
 
     def __init__(self, seed: int) -> None:
-        choice = random.Random(seed)
-        self._new = bytes(choice.randrange(0x41, 0x7F) for _ in range(4093))
-        self._freed = bytes(choice.randrange(0x41, 0x7F) for _ in range(4091))
+        choice = np.random.default_rng(abs(seed))
+        self._new = choice.integers(0x41, 0x7F, 4093, np.uint8)
+        self._freed = choice.integers(0x41, 0x7F, 4091, np.uint8)
 
     def into_new(self, address: int, nbytes: int) -> None:
         """Fill memory that was just allocated."""
@@ -231,10 +233,8 @@ class Garbage:
         _repeat(self._freed, address, nbytes)
 
 
-def _repeat(pattern: bytes, address: int, nbytes: int) -> None:
-    done = min(nbytes, len(pattern))
-    ctypes.memmove(address, pattern, done)
-    while done < nbytes:
-        step = min(done, nbytes - done)
-        ctypes.memmove(address + done, address, step)
-        done += step
+def _repeat(pattern: np.ndarray, address: int, nbytes: int) -> None:
+    source: int = pattern.__array_interface__["data"][0]
+    times, rest = divmod(nbytes, pattern.size)
+    copies.copy_nd(address, (pattern.size, 1), source, (0, 1), (times, pattern.size), 1)
+    copies.copy(address + nbytes - rest, source, rest)
