@@ -217,6 +217,33 @@ def test_source_and_target_may_overlap_on_the_device(pair, source_at, target_at,
     assert whole.copy_to_host().tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("way", ["mapped", "managed", "mapped()", "dlpack"])
+def test_source_and_target_may_overlap_by_way_of_the_host(way):
+    """Where the host has another array over the same memory, too."""
+    values, expected = np.arange(10.0), np.arange(10.0)
+    with contextlib.ExitStack() as ends:
+        if way == "mapped()":
+            host, there = values, ends.enter_context(cuda.mapped(values))
+        elif way == "dlpack":
+            there = cuda.to_device(values)
+            if there.__dlpack_device__() != (1, 0):
+                pytest.skip(f"the host does not see memory of {there.device}")
+            host = np.from_dlpack(there)
+        else:
+            there = getattr(cuda, f"{way}_array")(10)
+            host = np.asarray(there)
+            host[...] = values
+        there[2:].copy_to_device(host[:-2])
+        expected[2:] = expected[:-2].copy()
+        np.testing.assert_array_equal(there.copy_to_host(), expected)
+        there.setitem(slice(None, None, -1), host)
+        expected = expected[::-1].copy()
+        np.testing.assert_array_equal(there.copy_to_host(), expected)
+        there[:-1].copy_to_host(host[1:])
+        expected[1:] = expected[:-1].copy()
+        np.testing.assert_array_equal(there.copy_to_host(), expected)
+
+
 @quick
 @given(st.data(), ways)
 def test_to_device_takes_any_strides(data, way):
@@ -436,6 +463,20 @@ def test_views_of_views_show_what_numpys_show(data):
     assert owner_there.copy_to_host().tobytes() == owner.tobytes()
 
 
+@pytest.mark.parametrize("key", [np.s_[:0, 0], np.s_[:, :0], np.s_[::2, 4:], np.s_[2:, ::2]])
+@pytest.mark.parametrize("dtype", ["u2", "f8", "V12"])
+def test_views_without_elements_can_have_any_dtype(key, dtype):
+    host = np.zeros((2, 4), np.float32)[key]
+    there = cuda.to_device(np.zeros((2, 4), np.float32))[key]
+    try:
+        expected = host.view(dtype)
+    except ValueError:
+        with pytest.raises(ValueError, match="view"):
+            there.view(dtype)
+    else:
+        assert (there.view(dtype).shape, there.view(dtype).dtype) == (expected.shape, dtype)
+
+
 @quick
 @given(st.integers(0, 30), st.integers(1, 12), st.sampled_from([1, 2, -1, -3]), dtypes)
 def test_splits_are_views_of_any_array_with_one_axis(n, section, step, dtype):
@@ -517,16 +558,15 @@ SMALL_AND_LARGE = (10, 10_000_000)
         lambda a: a.bind(0),
         lambda a: a.squeeze(),
         lambda a: repr(a),
-        lambda a: cuda.device_array_like(a[::2]),
     ],
     ids=[
         *("step", "slice", "backwards", "newaxis", "reshape", "T", "views", "ravel", "flags"),
-        *("view", "split", "one element", "set one element", "bind", "squeeze", "repr", "like"),
+        *("view", "split", "one element", "set one element", "bind", "squeeze", "repr"),
     ],
 )
 def test_views_cost_the_same_for_ten_and_for_ten_million_elements(use):
     few, many = (calls(use, cuda.device_array(n, np.uint8)) for n in SMALL_AND_LARGE)
-    assert many <= few + 20  # large memory is allocated by other calls than small
+    assert few == many
 
 
 @pytest.mark.parametrize(
@@ -540,18 +580,19 @@ def test_views_cost_the_same_for_ten_and_for_ten_million_elements(use):
         lambda a: a.setitem(slice(None), 1),
         lambda a: a.setitem(slice(None, None, 2), 1),
         lambda a: a.setitem(slice(1, None), a[:-1]),
+        lambda a: cuda.device_array_like(a[::2]),
         lambda a: a.fill(3),
         lambda a: a[::2].fill(3),
         lambda a: cuda.to_device(np.broadcast_to(np.uint8(1), a.shape)),
     ],
     ids=[
         *("to host", "step to host", "backwards to host", "to device", "step to device"),
-        *("set", "set step", "overlap", "fill", "fill step", "to_device"),
+        *("set", "set step", "overlap", "like", "fill", "fill step", "to_device"),
     ],
 )
 def test_copies_make_the_same_calls_for_ten_and_for_ten_million_elements(use):
     few, many = (calls(use, cuda.device_array(n, np.uint8)) for n in SMALL_AND_LARGE)
-    assert many <= few + 20  # large memory is allocated by other calls than small
+    assert many <= 2 * few  # large memory is allocated by other calls than small
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 2), (300, 200, 2), (2, 300, 200), (2, 3, 40_000)])
