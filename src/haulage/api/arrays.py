@@ -141,7 +141,8 @@ def zeros(
     shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
 ) -> DeviceNDArray:
     """A new array on the device, filled with zeros (bytes of 0) in `stream`."""
-    return full(shape, 0, dtype, order, stream)
+    array = device_array(shape, dtype, order=order, stream=stream)
+    return _filled(array, np.zeros((), array.dtype), stream)
 
 
 def ones(
@@ -191,7 +192,8 @@ def zeros_like(
     ary: Any, dtype: Any = None, order: str = "K", stream: StreamLike = 0
 ) -> DeviceNDArray:
     """`empty_like`, filled with zeros in `stream`."""
-    return full_like(ary, 0, dtype, order, stream)
+    array = empty_like(ary, dtype, order, stream)
+    return _filled(array, np.zeros((), array.dtype), stream)
 
 
 def ones_like(

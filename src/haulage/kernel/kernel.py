@@ -137,7 +137,10 @@ class Kernel:
         placement = None
         if others:
             placement = Placement(stream, f"kernel {self.__qualname__}")
-            args = placement.place(args)
+            try:
+                args = placement.place(args)
+            except TypeError as error:
+                raise LaunchError(f"kernel {self.__qualname__}: {error}") from error
         overload = self._overload_for(place, args)
         packed = overload.packer.pack(args)
         loaded = self._loaded(overload, place, configuration.block)

@@ -8,10 +8,11 @@ import numpy as np
 
 from haulage.backends.base import ATTACH_HOST, DEVICE, MANAGED, PORTABLE, WRITE_COMBINED
 from haulage.runtime import device as devices
-from haulage.runtime import finalize, memory, transfer
+from haulage.runtime import finalize, ipc, memory, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
 from haulage.runtime.host_arrays import MappedNDArray
+from haulage.runtime.ipc import IpcHandle
 from haulage.runtime.stream import (
     Stream,
     external_stream,
@@ -115,6 +116,16 @@ class Context:
     def defer_cleanup(self) -> AbstractContextManager[None]:
         """`with context.defer_cleanup():` gives no memory back before its end."""
         return finalize.defer_cleanup()
+
+    def get_ipc_handle(self, memory: Span) -> IpcHandle:
+        """A handle by which other processes open memory of the device; see
+        `DeviceNDArray.get_ipc_handle`.
+
+        Raises:
+            ValueError: the memory is closed, or not the device's own.
+            Unsupported: the device cannot share memory between processes.
+        """
+        return ipc.get_memory_handle(memory)
 
     # ---- streams and events -----------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from haulage.errors import DeviceMismatch, HaulageError
-from haulage.runtime import foreign
+from haulage.runtime import adversary, foreign
 from haulage.runtime.array import DeviceRecord
 from haulage.runtime.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device
@@ -15,8 +15,11 @@ from haulage.runtime.upload import device_array_for
 
 
 def in_place(device: Device) -> bool:
-    """Whether kernels on `device` work on host arrays where they are."""
-    return device.properties.host_memory_is_device_memory
+    """Whether kernels on `device` work on host arrays where they are.
+
+    Never in the adversarial mode, so that programs which count on it fail there.
+    """
+    return device.properties.host_memory_is_device_memory and adversary.seed is None
 
 
 class ArgHint:
@@ -32,8 +35,10 @@ class ArgHint:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        if not isinstance(value, (np.ndarray, np.void, DeviceNDArrayBase)) and not hasattr(
-            value, "__haulage_argument__"
+        if not (
+            isinstance(value, (np.ndarray, np.void, DeviceNDArrayBase))
+            or hasattr(value, "__haulage_argument__")
+            or foreign.is_foreign(value)
         ):
             raise TypeError(
                 f"{type(self).__name__}({value!r}): expected a NumPy array or record, "
