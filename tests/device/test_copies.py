@@ -266,6 +266,23 @@ def test_to_device_takes_any_strides(data, way):
 
 
 @quick
+@given(st.data())
+def test_new_arrays_keep_the_order_of_axes_as_numpys_do(data):
+    """By the size of their strides, whichever way these go; gaps are left out."""
+    dtype, shape = data.draw(dtypes), data.draw(shapes)
+    layout = data.draw(layouts(shape, dtype))
+    source = layout.on(a_room(layout.nbytes, dtype))
+    expected = np.empty_like(source)
+    for made in (cuda.to_device(source), cuda.device_array_like(source), cuda.zeros_like(source)):
+        steps = [
+            (one, other)
+            for n, one, other in zip(shape, made.strides, expected.strides, strict=True)
+            if n > 1 and source.size
+        ]
+        assert [one for one, _ in steps] == [other for _, other in steps]
+
+
+@quick
 @given(st.data(), ways)
 def test_fill_writes_the_elements_and_nothing_else(data, way):
     dtype = data.draw(dtypes)
@@ -432,7 +449,8 @@ def test_views_of_views_show_what_numpys_show(data):
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=3, max_side=6))
     host = np.arange(prod(shape), dtype=data.draw(st.sampled_from(["i2", "f4", "u8"])))
     host = host.reshape(shape)
-    owner, owner_there = host, cuda.to_device(host)
+    stream = cuda.stream()
+    owner, owner_there = host, cuda.to_device(host, stream=stream)
     there = owner_there
     for _ in range(data.draw(st.integers(1, 5))):
         change = data.draw(changes(host))
@@ -453,6 +471,7 @@ def test_views_of_views_show_what_numpys_show(data):
             continue
         host, there = new, change(there)
         assert (there.shape, there.dtype, there.size) == (host.shape, host.dtype, host.size)
+        assert there.stream == stream
         assert there.is_c_contiguous() == host.flags.c_contiguous
         assert there.is_f_contiguous() == host.flags.f_contiguous
         assert there.copy_to_host().tobytes() == host.tobytes()
