@@ -168,6 +168,7 @@ def test_its_memory_is_given_back_when_it_returns(device):
         add(x)
         add(d_x)
         add(d_x, res=res)
+        cuda.synchronize()
         assert in_use() == before
 
 
