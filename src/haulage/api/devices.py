@@ -125,7 +125,12 @@ class _Devices:
         return current_device()
 
     def __getitem__(self, number: int) -> Device:
-        return self.lst[number]
+        present = self.lst
+        try:
+            return present[number]
+        except IndexError:
+            there = ", ".join(str(device) for device in present)
+            raise IndexError(f"gpus[{number}]: there is no such device; present: {there}") from None
 
     def __len__(self) -> int:
         return len(self.lst)

@@ -15,13 +15,14 @@ from haulage.platforms import PLATFORMS
 from haulage.runtime import arguments, device
 from haulage.runtime.arguments import Key, Packer
 from haulage.runtime.launch import (
+    OTHERS,
     Configuration,
     Loaded,
     check_limits,
     device_of_arguments,
     use_memory,
 )
-from haulage.runtime.placing import Placement
+from haulage.runtime.placing import Placement, in_place
 from haulage.runtime.stream import Stream, resolve
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Kernel:
         stream = resolve(stream, place)
         check_limits(configuration, place.properties, self.__qualname__)
         placement = None
-        if others:
+        if others == OTHERS or (others and not in_place(place)):
             placement = Placement(stream, f"kernel {self.__qualname__}")
             try:
                 args = placement.place(args)

@@ -116,15 +116,19 @@ class Loaded:
         )
 
 
-def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | None, bool]:
+# What else than device arrays and numbers is among arguments: NumPy arrays at most, or others too.
+NOTHING_ELSE, HOST_ARRAYS, OTHERS = 0, 1, 2
+
+
+def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | None, int]:
     """The device that the device arrays among `values` are on, None if there are none; and whether
-    there are others than these and numbers, which `placing.Placement` has to look at.
+    there are others than these and numbers, which `placing.Placement` may have to look at.
 
     Raises:
         DeviceMismatch: they are on two devices.
     """
     found: Device | None = None
-    others = False
+    others = NOTHING_ELSE
     for value in values:
         if isinstance(value, DeviceNDArrayBase):
             of: Device | None = value.device
@@ -132,9 +136,12 @@ def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | No
             continue
         elif isinstance(value, tuple):
             of, inner_others = device_of_arguments(value, name)
-            others = others or inner_others
+            others = max(others, inner_others)
+        elif type(value) is np.ndarray:
+            others = others or HOST_ARRAYS
+            continue
         else:
-            others = True
+            others = OTHERS
             of = _device_of(value)
         if found is None:
             found = of

@@ -278,7 +278,8 @@ class Strided:
         old = self.dtype.itemsize
         if new.itemsize == old:
             return self._view(self.shape, self.strides, dtype=new)
-        if not self.shape or not new.itemsize or (self.shape[-1] != 1 and self.strides[-1] != old):
+        gaps = self.size and self.shape and self.shape[-1] != 1 and self.strides[-1] != old
+        if not self.shape or not new.itemsize or gaps:
             raise ValueError(
                 f"cannot view {self!r} as {new}: to change the size of its elements, "
                 "the last axis must be contiguous"

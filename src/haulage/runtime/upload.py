@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from haulage.runtime import layout
+from haulage.runtime import layout, memory, transfer
 from haulage.runtime.array import DeviceNDArray
-from haulage.runtime.device import Device
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.device import Device, current_device
+from haulage.runtime.stream import StreamLike, device_of, resolve
 
 
 def device_array_for(
@@ -16,6 +16,8 @@ def device_array_for(
     It has the host array's shape, dtype and order of axes, without gaps. An axis of stride 0 shows
     one value repeatedly; it takes and moves that value only.
     """
+    if host.flags.c_contiguous:
+        return _contiguous(host, stream, device)
     repeated = [
         n > 1 and step == 0 and host.nbytes > 0
         for n, step in zip(host.shape, host.strides, strict=True)
@@ -27,3 +29,16 @@ def device_array_for(
         return array
     strides = tuple(0 if r else step for step, r in zip(strides, repeated, strict=True))
     return DeviceNDArray(host.shape, strides, host.dtype, stream, array.gpu_data)
+
+
+def _contiguous(host: np.ndarray, stream: StreamLike, device: Device | None) -> DeviceNDArray:
+    # What nearly all host arrays are, without the general constructor's checks.
+    dtype = transfer.check_dtype(host.dtype)
+    place = device or device_of(stream) or current_device()
+    bound = resolve(stream, place)
+    block = memory.allocate(place, host.nbytes)
+    array = object.__new__(DeviceNDArray)
+    strides = layout.c_strides(host.shape, dtype.itemsize)
+    stream_or_0 = bound if bound.handle else 0
+    array._set(block, block.device_ptr, host.shape, strides, dtype, stream_or_0, False)
+    return array
