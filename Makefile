@@ -8,16 +8,19 @@ NUMBAS := 0.66 0.68
 SOURCES := src tests scripts examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-numba check format bench clean
+.PHONY: help demo test test-adversary test-numba check format bench clean
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ (PHOTO=... DEVICE=...)
 	$(BIN)/haulage demo$(if $(PHOTO), "$(PHOTO)")$(if $(DEVICE), --device $(DEVICE))$(if $(OUT), --out "$(OUT)")
 
 test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-adversary: $(READY)  ## The tests of devices with all work late and reordered (SEED=... ARGS=...)
+	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device $(ARGS)
 
 test-numba:  ## The tests with the oldest and the newest Numba that pyproject.toml allows
 	@for version in $(NUMBAS); do \

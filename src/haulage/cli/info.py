@@ -107,8 +107,14 @@ def _settings() -> list[Fact]:
     threads = config.worker_threads()
     return [
         Fact("worker threads", f"{threads} (HAULAGE_NUM_THREADS; every usable core by default)"),
+        Fact("adversarial mode", _adversary()),
         Fact("cache folder", f"{config.cache_folder()} ({_contents(config.cache_folder())})"),
     ]
+
+
+def _adversary() -> str:
+    seed = config.adversary_seed()
+    return f"{'off' if seed is None else f'on, seed {seed}'} (HAULAGE_ADVERSARY; off by default)"
 
 
 def _contents(folder: Path) -> str:
