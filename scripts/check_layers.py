@@ -30,14 +30,14 @@ ORDER: list[set[str]] = [
     {"lang"},
     {"targets"},
     {"backends"},
-    {"numba_bridge"},
+    {"numba_bridge", "numba_smart"},
     {"errors", "config"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 
 # Where each heavy package may be imported, as beginnings of paths below the package's folder.
 ONLY_IN = {
-    "numba": ("compiler/frontend", "lang/", "numba_bridge.py"),
+    "numba": ("compiler/frontend", "lang/", "numba_bridge.py", "numba_smart.py"),
     "llvmlite": ("compiler/", "lang/", "targets/", "numba_bridge.py", "backends/cpu_driver/"),
 }
 

@@ -1,7 +1,7 @@
-"""SmartArray: an array that moves itself to where it is used, and only then."""
+"""The class of SmartArrays: what they stand on, and where they are."""
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
@@ -12,18 +12,38 @@ from haulage.runtime.array import DeviceNDArray
 from haulage.runtime.coherence import HOST, Coherence, Mode, Place
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.stream import Stream
+from haulage.smart.numpy_like import NumpyLike
 
 # Names for the current device, whatever its kind.
 _GPU = ("gpu", "cuda", "device")
 
 
-class SmartArray:
+class SmartArray(NumpyLike):
     """An array with a copy on the host and on each device that has used it.
 
     A kernel to which it is given finds it on its device and counts as having changed it; the result
     stays there, and comes to the host when someone looks: by `get`, by an index or by NumPy. Reads
-    through these need no call of `mark_changed`, nor do `a[...] = values`; writing to what `get`
+    through these need no call of `mark_changed`, nor do writes through the array itself, such as
+    `a[...] = values`, `a += 1`, `a.sort()` and `np.add(x, y, out=a)`; writing to what `get`
     returned does.
+
+    It takes the place of a NumPy array: operators, NumPy's functions and ufuncs, and the methods of
+    arrays work on the host's elements and give NumPy arrays and scalars. Functions that Numba
+    compiles for the host (`numba.njit`, `jit`, `vectorize`) take it as an array too; the host then
+    counts as having been changed.
+
+    Unlike a NumPy array:
+        - views, such as `a[2:4]`, `a.T` and `a.reshape(...)`, are NumPy arrays that are read-only,
+          so that `a[2:4] += 1` is an error; write `a[2:4] = a[2:4] + 1`. They show the elements as
+          they were when they were made, or later ones. `a.flags` cannot be set either;
+        - `repr(a)` says where the array is and moves nothing; `str(a)` shows the elements;
+        - `a.copy()` is a NumPy array, `copy.copy(a)` a SmartArray;
+        - it gives no address: `ctypes`, `data`, `base`, the buffer protocol and DLPack are those
+          of what `get` returns. Nor can its memory be changed: `resize`, `setflags`;
+        - what a function of Numba's returns or keeps of it, in a list for instance, is the host's
+          array, as from `get`. A function with declared signatures does not take it: give it
+          `a.get()`, and call `a.mark_changed()` if it writes. One that only reads is best given
+          `np.asarray(a)`, which leaves the copies on devices current.
 
     Args:
         obj: an array or what `np.asarray` takes; or None, and a new array is made, whose elements
@@ -45,7 +65,16 @@ class SmartArray:
         coherence: which copies are current, and its last transfers with their causes.
     """
 
-    __slots__ = ("__weakref__", "_on_device", "coherence", "dtype", "shape", "strides")
+    __slots__ = (
+        "__weakref__",
+        "_aligned",
+        "_dtype",
+        "_on_device",
+        "_shape",
+        "_strides",
+        "_typed",
+        "coherence",
+    )
 
     def __init__(
         self,
@@ -66,6 +95,8 @@ class SmartArray:
                 "write SmartArray(array) or SmartArray(shape=..., dtype=...)"
             )
         self._on_device: dict[Device, DeviceNDArray] = {}
+        self._aligned = True
+        self._typed: Any = None
         if shape is not None:
             self._set(layout.normalise_shape(shape), transfer.check_dtype(dtype), order or "C")
             self.coherence = Coherence(self.nbytes, self._name())
@@ -83,12 +114,12 @@ class SmartArray:
     def _set(
         self, shape: tuple[int, ...], dtype: np.dtype, order: str | None, like: Any = None
     ) -> None:
-        self.shape = shape
-        self.dtype = dtype
+        self._shape = shape
+        self._dtype = dtype
         if order is None:
-            self.strides = layout.dense_strides(shape, like, dtype.itemsize)
+            self._strides = layout.dense_strides(shape, like, dtype.itemsize)
         else:
-            self.strides = layout.order_strides(shape, dtype.itemsize, order)
+            self._strides = layout.order_strides(shape, dtype.itemsize, order)
 
     def _copy(self, obj: Any, dtype: Any, order: str | None) -> None:
         source = np.asarray(obj)
@@ -114,8 +145,8 @@ class SmartArray:
                 f"dtype {obj.dtype} with strides {obj.strides}; leave copy=False out"
             )
         if isinstance(obj, SmartArray):
-            self.shape, self.dtype, self.strides = obj.shape, obj.dtype, obj.strides
-            self.coherence = obj.coherence
+            self._shape, self._dtype, self._strides = obj.shape, obj.dtype, obj.strides
+            self._aligned, self.coherence = obj._aligned, obj.coherence
             return
         flags = obj.flags
         if not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
@@ -125,19 +156,34 @@ class SmartArray:
                 "it; leave copy=False out"
             )
         self._set(obj.shape, kind, "C" if flags.c_contiguous else "F")
+        self._aligned = flags.aligned
         self.coherence = Coherence(self.nbytes, self._name(), _bytes_of(obj))
 
     def _name(self) -> str:
         return f"SmartArray {self.shape} {self.dtype}"
 
     def _array(self, room: np.ndarray) -> np.ndarray:
-        return np.ndarray(self.shape, self.dtype, buffer=room, strides=self.strides)
+        return np.ndarray(self._shape, self._dtype, buffer=room, strides=self._strides)
 
     def _look(self, why: str) -> np.ndarray:
-        """The current elements on the host, for reading only."""
         flat = self.coherence.acquire_host("r", why)
         # Not by a flag, which whoever has the view could set again.
         return self._array(np.frombuffer(flat.data.toreadonly(), np.uint8))
+
+    @contextmanager
+    def _writing(self, why: str, whole: bool = False) -> Iterator[np.ndarray]:
+        coherence = self.coherence
+        # What is overwritten as a whole need not come to the host before. Should that fail in its
+        # midst, the host's copy is out of date as before.
+        mode: Mode = "w" if whole and not coherence.is_current(HOST) else "rw"
+        array = self._array(coherence.acquire_host(mode, why))
+        try:
+            yield array
+        except BaseException:
+            if mode == "rw":
+                coherence.release(HOST, mode)
+            raise
+        coherence.release(HOST, mode)
 
     def _device_array(self, device: Device, mode: Mode, stream: Stream, why: str) -> DeviceNDArray:
         block = self.coherence.acquire_device(device, mode, stream, why)
@@ -197,62 +243,49 @@ class SmartArray:
         array = self._device_array(device, "rw", stream, why)
         return array, lambda: coherence.release(device, "rw", stream)
 
+    def __haulage_host__(self) -> np.ndarray:
+        """For a function that Numba compiled for the host, which may read and write: the array."""
+        flat = self.coherence.acquire_host("rw", "a function compiled by Numba")
+        # Before it runs: should it fail in its midst, what it has written counts.
+        self.coherence.release(HOST, "rw")
+        return self._array(flat)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """Where Numba looks for the type of a value that it does not know; imports Numba."""
+        if self._typed is None:
+            from haulage import numba_smart
+
+            order = layout.layout_letter(self._shape, self._strides, self._dtype.itemsize)
+            self._typed = numba_smart.type_of(self._dtype, self.ndim, order, self._aligned)
+        return self._typed
+
     # ---- an array on the host ---------------------------------------------------------------
 
     @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
+    def shape(self) -> tuple[int, ...]:
+        """Elements along each axis."""
+        return self._shape
 
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis."""
+        return self._strides
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
+    def dtype(self) -> np.dtype:
+        """What an element is."""
+        return self._dtype
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The current elements as a NumPy array: read-only, unless it is a copy."""
         view = self._look("NumPy (__array__)")
-        kind = self.dtype if dtype is None else np.dtype(dtype)
-        if copy is False and kind != self.dtype:
+        kind = self._dtype if dtype is None else np.dtype(dtype)
+        if copy is False and kind != self._dtype:
             raise ValueError(f"SmartArray of {self.dtype} cannot be seen as {kind} without a copy")
-        if copy or kind != self.dtype:
+        if copy or kind != self._dtype:
             return view.astype(kind)
         return view
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a SmartArray without axes")
-        return self.shape[0]
-
-    def __bool__(self) -> bool:
-        return bool(self._look("bool(a)"))
-
-    def __getitem__(self, key: Any) -> Any:
-        """What NumPy's indexing gives on the host; views are read-only."""
-        return self._look("reading a[...]")[key]
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign on the host; the copies on devices are then out of date."""
-        coherence = self.coherence
-        if isinstance(value, SmartArray):
-            value = np.asarray(value)
-        # What is overwritten as a whole need not come to the host before. Should the assignment
-        # fail in its midst, the host's copy is out of date as before.
-        whole = key is Ellipsis or (isinstance(key, slice) and key == slice(None))
-        mode: Mode = "w" if whole and not coherence.is_current(HOST) else "rw"
-        array = self._array(coherence.acquire_host(mode, "writing a[...]"))
-        try:
-            array[key] = value
-        except BaseException:
-            if mode == "rw":
-                coherence.release(HOST, mode)
-            raise
-        coherence.release(HOST, mode)
 
     def __reduce__(self) -> Any:
         return SmartArray, (self.__array__(copy=True),)

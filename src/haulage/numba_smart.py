@@ -1,0 +1,74 @@
+"""What a SmartArray is to functions that Numba compiles for the host. Importing this imports Numba.
+
+Numba asks a value of a class that it does not know for `_numba_type_`; SmartArray answers with the
+type of this file, so that nothing has to be registered before. Inside the function it is an array.
+"""
+
+from functools import cache
+from typing import Any
+
+# As in numba_bridge: the package itself first.
+import numba  # noqa: F401
+import numpy as np
+from numba.core import cgutils, types
+from numba.core.datamodel import models, register_default
+from numba.core.errors import NumbaNotImplementedError, NumbaValueError
+from numba.core.imputils import lower_cast
+from numba.core.pythonapi import NativeValue, unbox
+from numba.np import numpy_support
+
+
+class SmartArrayType(types.Array):
+    """An array that comes from a SmartArray; what is made from it has the type of plain arrays.
+
+    It is a type of its own because that of a value decides how it is unpacked, and a function that
+    was compiled for NumPy arrays before cannot unpack anything else.
+    """
+
+    def __init__(self, dtype: Any, ndim: int, layout: str, aligned: bool) -> None:
+        placed = "" if aligned else "unaligned "
+        name = f"SmartArray({placed}{dtype}, {ndim}d, {layout})"
+        super().__init__(dtype, ndim, layout, name=name, aligned=aligned)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+register_default(SmartArrayType)(models.ArrayModel)
+
+
+@lower_cast(SmartArrayType, types.Array)
+def _as_plain(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
+    return value
+
+
+# Numba keeps the numbers of types, not the types themselves: these have to stay.
+@cache
+def type_of(dtype: np.dtype, ndim: int, layout: str, aligned: bool) -> SmartArrayType:
+    """The Numba type of a SmartArray; `layout` is 'C', 'F' or 'A'.
+
+    Raises:
+        NumbaValueError: Numba has no type for the dtype.
+    """
+    try:
+        element = numpy_support.from_dtype(dtype)
+    except NumbaNotImplementedError as error:
+        raise NumbaValueError(
+            f"Numba has no type for the elements of a SmartArray: {dtype}"
+        ) from error
+    return SmartArrayType(element, ndim, layout, aligned)
+
+
+@unbox(SmartArrayType)
+def _unboxed(kind: SmartArrayType, value: Any, c: Any) -> NativeValue:
+    """The host's array, which the function then holds as it holds NumPy's."""
+    plain = kind.copy()
+    room = cgutils.alloca_once(c.builder, c.context.get_value_type(plain))
+    failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)
+    array = c.pyapi.call_method(value, "__haulage_host__")
+    with c.builder.if_then(cgutils.is_not_null(c.builder, array), likely=True):
+        native = c.unbox(plain, array)
+        c.builder.store(native.value, room)
+        c.builder.store(native.is_error, failed)
+        c.pyapi.decref(array)
+    return NativeValue(c.builder.load(room), is_error=c.builder.load(failed))

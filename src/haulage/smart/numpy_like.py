@@ -1,0 +1,349 @@
+"""What makes a SmartArray stand in for a NumPy array: operators, methods, NumPy's functions.
+
+All of it works on the host's elements. What reads gets a read-only view of them, what writes has
+the host acquired for writing, and results are NumPy arrays and scalars.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.lib.stride_tricks import as_strided
+
+# Functions that write to an argument -> its name; it comes first.
+_WRITES: dict[Any, str] = {
+    np.copyto: "dst",
+    np.fill_diagonal: "a",
+    np.place: "arr",
+    np.put: "a",
+    np.put_along_axis: "arr",
+    np.putmask: "a",
+}
+# Functions that look at no elements, or not at those of their first argument.
+_ABOUT = frozenset([np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj])
+_OF_DTYPES = frozenset([np.result_type, np.can_cast])
+_LIKE: dict[Any, str] = {
+    np.empty_like: "prototype",
+    np.zeros_like: "a",
+    np.ones_like: "a",
+    np.full_like: "a",
+}
+
+
+class Flags:
+    """The flags of an array, as attributes and by name; they cannot be set."""
+
+    __slots__ = ("_flags",)
+
+    def __init__(self, flags: Any) -> None:
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._flags, name)
+
+    def __getitem__(self, name: str) -> bool:
+        return self._flags[name]
+
+    def __repr__(self) -> str:
+        return repr(self._flags)
+
+
+def _reader(name: str) -> Callable[..., Any]:
+    """The method `name` of NumPy's arrays, which reads the elements."""
+
+    def method(self: "NumpyLike", /, *args: Any, **kwargs: Any) -> Any:
+        call = getattr(self._look(f"a.{name}()"), name)
+        out = kwargs.pop("out", None)
+        if out is None:
+            return call(*args, **kwargs)
+        if not isinstance(out, NumpyLike):
+            return call(*args, out=out, **kwargs)
+        with out._writing(f"a.{name}(out=...)") as target:
+            call(*args, out=target, **kwargs)
+        return out
+
+    return _named(method, name)
+
+
+def _writer(name: str, whole: bool = False) -> Callable[..., Any]:
+    """The method `name` of NumPy's arrays, which writes to the elements: to all, if `whole`."""
+
+    def method(self: "NumpyLike", /, *args: Any, **kwargs: Any) -> Any:
+        with self._writing(f"a.{name}()", whole) as array:
+            return getattr(array, name)(*args, **kwargs)
+
+    return _named(method, name)
+
+
+def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    method.__name__ = name
+    method.__qualname__ = f"SmartArray.{name}"
+    method.__doc__ = f"As `numpy.ndarray.{name}`, on the host."
+    return method
+
+
+def _viewer(name: str, settable: bool = False) -> Any:
+    """The attribute `name` of NumPy's arrays, of the elements as they are now."""
+
+    def read(self: "NumpyLike") -> Any:
+        return getattr(self._look(f"a.{name}"), name)
+
+    def write(self: "NumpyLike", value: Any) -> None:
+        value = _seen(value, f"a.{name} = ...")
+        with self._writing(f"a.{name} = ...") as array:
+            setattr(array, name, value)
+
+    about = f"As `numpy.ndarray.{name}`, on the host; a view is read-only."
+    return property(read, write if settable else None, doc=about)
+
+
+class NumpyLike(NDArrayOperatorsMixin):
+    """The surface of NumPy's arrays on top of a look at the elements and a way to write them."""
+
+    __slots__ = ()
+
+    shape: Any
+    strides: Any
+    dtype: Any
+
+    def _look(self, why: str) -> np.ndarray:
+        """The current elements on the host, for reading only."""
+        raise NotImplementedError
+
+    def _writing(self, why: str, whole: bool = False) -> AbstractContextManager[np.ndarray]:
+        """The current elements on the host, to be written to inside a `with`; or any elements, all
+        of which will be written, if `whole`."""
+        raise NotImplementedError
+
+    # ---- what it is -------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def flags(self) -> Flags:
+        """NumPy's flags: the order of the axes, and that it can be written to. To be read only."""
+        return Flags(self._outline().flags)
+
+    def _outline(self) -> np.ndarray:
+        """An array of the same shape, strides and dtype, whose elements must not be touched."""
+        return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+
+    # ---- NumPy's functions ------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        why = f"numpy.{ufunc.__name__}"
+        given = kwargs.pop("out", ())
+        # Numba's ufuncs hand on what they were given; NumPy's make a tuple of `out`.
+        if not isinstance(given, tuple):
+            given = (given,)
+        if method == "__call__":
+            inputs, given = inputs[: ufunc.nin], inputs[ufunc.nin :] or given
+        with ExitStack() as acquired:
+            if method == "at":
+                target, *others = inputs
+                rest = [_seen(value, why) for value in others]
+                return ufunc.at(_target(target, acquired, why), *rest, **kwargs)
+            values = [_seen(value, why) for value in inputs]
+            if "where" in kwargs:
+                kwargs["where"] = _seen(kwargs["where"], why)
+            whole = method == "__call__" and kwargs.get("where", True) is True
+            if given:
+                kwargs["out"] = tuple(_target(out, acquired, why, whole) for out in given)
+            result = getattr(ufunc, method)(*values, **kwargs)
+        if not given:
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        made = tuple(
+            out if isinstance(out, NumpyLike) else new
+            for out, new in zip(given, results, strict=True)
+        )
+        return made if len(made) > 1 else made[0]
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        plain = np.ndarray.__array_function__
+        if any(
+            not issubclass(kind, NumpyLike) and kind.__array_function__ is not plain
+            for kind in types
+        ):
+            return NotImplemented
+        why = f"numpy.{func.__name__}"
+        args, kwargs = list(args), dict(kwargs)
+        given = None
+        with ExitStack() as acquired:
+            if func in _LIKE:
+                self._replace(args, kwargs, _LIKE[func], lambda array: array._outline())
+            elif func in _OF_DTYPES:
+                args = [value.dtype if isinstance(value, NumpyLike) else value for value in args]
+            if func in _WRITES:
+                self._replace(
+                    args, kwargs, _WRITES[func], lambda array: _target(array, acquired, why)
+                )
+            elif isinstance(kwargs.get("out"), NumpyLike):
+                given = kwargs["out"]
+                kwargs["out"] = _target(given, acquired, why)
+            if func not in _ABOUT:
+                args = [_seen(value, why) for value in args]
+                kwargs = {name: _seen(value, why) for name, value in kwargs.items()}
+            # Not `func` itself, which would ask here again because of arrays within lists.
+            result = plain(_NOTHING, func, (), tuple(args), kwargs)
+        return result if given is None else given
+
+    @staticmethod
+    def _replace(
+        args: list[Any], kwargs: dict[str, Any], name: str, by: Callable[["NumpyLike"], Any]
+    ) -> None:
+        """Replace the first argument, which may have been given by its name."""
+        if args and isinstance(args[0], NumpyLike):
+            args[0] = by(args[0])
+        elif not args and isinstance(kwargs.get(name), NumpyLike):
+            kwargs[name] = by(kwargs[name])
+
+    # ---- Python's protocols -----------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a SmartArray without axes")
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """What NumPy's indexing gives on the host; views are read-only."""
+        return self._look("reading a[...]")[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign on the host; the copies on devices are then out of date."""
+        value = _seen(value, "the value of a[...] = value")
+        whole = key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+        with self._writing("writing a[...]", whole) as array:
+            array[key] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a SmartArray without axes")
+        # Element by element: what changes the array meanwhile is seen, as in NumPy's.
+        return map(self.__getitem__, range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self._look("value in a")
+
+    def __bool__(self) -> bool:
+        return bool(self._look("bool(a)"))
+
+    def __int__(self) -> int:
+        return int(self._look("int(a)"))
+
+    def __float__(self) -> float:
+        return float(self._look("float(a)"))
+
+    def __complex__(self) -> complex:
+        return complex(self._look("complex(a)"))
+
+    def __index__(self) -> int:
+        return self._look("operator.index(a)").__index__()
+
+    def __str__(self) -> str:
+        return str(self._look("str(a)"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._look("format(a)"), spec)
+
+    # ---- NumPy's attributes and methods -----------------------------------------------------
+
+    T = _viewer("T")
+    mT = _viewer("mT")
+    flat = _viewer("flat", settable=True)
+    imag = _viewer("imag", settable=True)
+    real = _viewer("real", settable=True)
+
+    all = _reader("all")
+    any = _reader("any")
+    argmax = _reader("argmax")
+    argmin = _reader("argmin")
+    argpartition = _reader("argpartition")
+    argsort = _reader("argsort")
+    astype = _reader("astype")
+    choose = _reader("choose")
+    clip = _reader("clip")
+    compress = _reader("compress")
+    conj = _reader("conj")
+    conjugate = _reader("conjugate")
+    copy = _reader("copy")
+    cumprod = _reader("cumprod")
+    cumsum = _reader("cumsum")
+    diagonal = _reader("diagonal")
+    dot = _reader("dot")
+    flatten = _reader("flatten")
+    getfield = _reader("getfield")
+    item = _reader("item")
+    max = _reader("max")
+    mean = _reader("mean")
+    min = _reader("min")
+    nonzero = _reader("nonzero")
+    prod = _reader("prod")
+    ravel = _reader("ravel")
+    repeat = _reader("repeat")
+    reshape = _reader("reshape")
+    round = _reader("round")
+    searchsorted = _reader("searchsorted")
+    squeeze = _reader("squeeze")
+    std = _reader("std")
+    sum = _reader("sum")
+    swapaxes = _reader("swapaxes")
+    take = _reader("take")
+    tobytes = _reader("tobytes")
+    tofile = _reader("tofile")
+    tolist = _reader("tolist")
+    trace = _reader("trace")
+    transpose = _reader("transpose")
+    var = _reader("var")
+    view = _reader("view")
+
+    fill = _writer("fill", whole=True)
+    partition = _writer("partition")
+    put = _writer("put")
+    setfield = _writer("setfield")
+    sort = _writer("sort")
+
+    def byteswap(self, inplace: bool = False) -> Any:
+        """As `numpy.ndarray.byteswap`, on the host."""
+        if not inplace:
+            return self._look("a.byteswap()").byteswap()
+        with self._writing("a.byteswap()") as array:
+            array.byteswap(inplace=True)
+        return self
+
+
+# NumPy's own way to carry out a function is a method of its arrays.
+_NOTHING = np.empty(0)
+
+
+def _seen(value: Any, why: str) -> Any:
+    return value._look(why) if isinstance(value, NumpyLike) else value
+
+
+def _target(value: Any, acquired: ExitStack, why: str, whole: bool = False) -> Any:
+    if isinstance(value, NumpyLike):
+        return acquired.enter_context(value._writing(why, whole))
+    return value
