@@ -167,12 +167,39 @@ def test_atomics_and_unknown_calls_vary():
 
 
 def test_barriers_in_divergent_flow_are_found():
-    function = model_of(LOOPS)
-    flow = uniformity.analyse(function, frozenset())
-    assert cuts.divergent_barriers(function, flow) == [9]
-    function = model_of(ACROSS)
-    flow = uniformity.analyse(function, frozenset())
-    assert cuts.divergent_barriers(function, flow) == []
+    for text, places in ((LOOPS, [9]), (ACROSS, [])):
+        function = model_of(text)
+        flow = uniformity.analyse(function, frozenset())
+        assert cuts.divergent_barriers(function, flow, flow) == places
+
+
+def test_barriers_of_wavefronts_do_not_count_those_who_left():
+    text = (
+        BARRIER.replace("barrier", "wavebarrier")
+        + """
+        define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+        entry:
+          %out = icmp uge i32 %threadIdx.x, %n
+          br i1 %out, label %end, label %stay
+        stay:
+          call void @haulage.wavebarrier(i32 5)
+          br label %end
+        end:
+          ret i32 0
+        }"""
+    )
+    function = model_of(text)
+    assert leaving_arms(function) == {"%entry": {"%end"}}
+    everybody = uniformity.analyse(function, frozenset())
+    present = uniformity.analyse(function, frozenset(), without_leavers=True)
+    assert cuts.divergent_barriers(function, everybody, present) == []
+    assert cuts.divergent_barriers(function, everybody, everybody) == [5]
+    assert "%after.barrier.1" in cuts.cut(function, []).blocks
+    # A barrier of the block waits for all of them.
+    function = model_of(text.replace("wavebarrier", "barrier"))
+    assert leaving_arms(function) == {}
+    present = uniformity.analyse(function, frozenset(), without_leavers=True)
+    assert cuts.divergent_barriers(function, everybody, present) == [5]
 
 
 def test_only_loops_that_all_threads_make_together_are_cut():

@@ -2,7 +2,7 @@
 
 A fault is noted where it is lowered: a `raise` with its exception, a barrier with its place in the
 source (the fault is then that other threads never reach it). Numbers are positive, unique in this
-process and small enough for 31 bits.
+process and small enough for 30 bits.
 """
 
 import threading
@@ -14,12 +14,14 @@ from haulage.errors import BarrierError, KernelError
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a thread stopped, and where in the source."""
+    """Why a thread stopped, and where in the source: an exception, or None for a barrier that it
+    waits at in vain; `wave` if that is one of its wavefront only."""
 
     exception: type[BaseException] | None
     arguments: tuple[Any, ...]
     filename: str
     line: int
+    wave: bool = False
 
     @property
     def is_barrier(self) -> bool:
@@ -28,6 +30,12 @@ class Fault:
     def describe(self, kernel: str) -> Exception:
         """The exception for the user of `kernel`."""
         place = f"{self.filename}:{self.line}"
+        if self.wave:
+            return BarrierError(
+                f"kernel {kernel}: some work-items of a wavefront wait at the wavebarrier in "
+                f"{place}, others of it at a barrier of the whole group; let every work-item of a "
+                "wavefront reach the same barriers"
+            )
         if self.exception is None:
             return BarrierError(
                 f"kernel {kernel}: some threads of a block wait at the barrier in {place}, "
@@ -59,9 +67,9 @@ class FaultTable:
         module.haulage_faults.add(number)
         return number
 
-    def barrier(self, module: Any, filename: str, line: int) -> int:
-        """The number of the fault that the barrier in this line can meet."""
-        return self.number(module, Fault(None, (), filename, line))
+    def barrier(self, module: Any, filename: str, line: int, *, wave: bool = False) -> int:
+        """The number of the fault that the barrier, or wavebarrier, in this line can meet."""
+        return self.number(module, Fault(None, (), filename, line, wave))
 
     def select(self, numbers: set[int]) -> dict[int, Fault]:
         """The faults behind some numbers, in order."""

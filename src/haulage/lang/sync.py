@@ -9,10 +9,12 @@ CLK_LOCAL_MEM_FENCE = 0
 CLK_GLOBAL_MEM_FENCE = 1
 
 
-def _barrier(tools: Any, *flags: Any) -> Any:
+def _barrier(tools: Any, *flags: Any, wave: bool = False) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = context.haulage_faults.barrier(builder.module, *tools.source_place(builder))
-        context.haulage_target.barrier(builder, place)
+        where = tools.source_place(builder)
+        place = context.haulage_faults.barrier(builder.module, *where, wave=wave)
+        target = context.haulage_target
+        (target.wave_barrier if wave else target.barrier)(builder, place)
         return context.get_dummy_value()
 
     return tools.signature(tools.types.none, *flags), generate
@@ -35,6 +37,16 @@ def barrier(tools: Any, flags: Any = None) -> Any:
     if not isinstance(flags, tools.types.Integer):
         raise tools.TypingError(f"barrier(flags): expected a CLK_* flag; got {flags}")
     return _barrier(tools, flags)
+
+
+@word("wavebarrier")
+def wavebarrier(tools: Any) -> Any:
+    """`wavebarrier()`: wait until every work-item of the wavefront is here or has ended.
+
+    A wavefront is 64 work-items of a group that follow one another (x fastest); the last one may
+    have fewer. What they wrote before is seen by all of them then.
+    """
+    return _barrier(tools, wave=True)
 
 
 def _fence(tools: Any, scope: str) -> Any:

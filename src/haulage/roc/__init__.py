@@ -75,7 +75,13 @@ from haulage.lang.index import (
     get_work_dim,
 )
 from haulage.lang.memory import local, shared
-from haulage.lang.sync import CLK_GLOBAL_MEM_FENCE, CLK_LOCAL_MEM_FENCE, barrier, mem_fence
+from haulage.lang.sync import (
+    CLK_GLOBAL_MEM_FENCE,
+    CLK_LOCAL_MEM_FENCE,
+    barrier,
+    mem_fence,
+    wavebarrier,
+)
 from haulage.roc.arguments import to_device
 
 __all__ = [
@@ -154,6 +160,7 @@ __all__ = [
     "shared",
     "local",
     "barrier",
+    "wavebarrier",
     "mem_fence",
     "CLK_LOCAL_MEM_FENCE",
     "CLK_GLOBAL_MEM_FENCE",

@@ -59,6 +59,10 @@ class Target(ABC):
         """A barrier of the whole block; `place` is the fault number that names its source line."""
 
     @abstractmethod
+    def wave_barrier(self, builder: Any, place: int) -> None:
+        """A barrier of the threads of one wavefront; `place` as for `barrier`."""
+
+    @abstractmethod
     def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
         """A pointer to `nbytes` of memory that the threads of a block share; one per call site."""
 

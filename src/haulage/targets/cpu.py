@@ -19,6 +19,9 @@ DYNAMIC_SHARED_BYTES = "dynamicSharedBytes"
 HIDDEN_NAMES = (*INDEX_REGISTERS, DYNAMIC_SHARED, DYNAMIC_SHARED_BYTES)
 
 BARRIER = "haulage.barrier"
+WAVE_BARRIER = "haulage.wavebarrier"
+# Threads of a wavefront: AMD's number, as the word that waits for one is numba.roc's.
+WAVE_SIZE = 64
 SHARED_PREFIX = "haulage.shared."
 SHARED_ADDRESS = "llvm.threadlocal.address.p0"
 
@@ -65,13 +68,10 @@ class CPUTarget(Target):
         return self._hidden(builder, name)
 
     def barrier(self, builder: Any, place: int) -> None:
-        from llvmlite import ir
+        _wait(builder, BARRIER, place)
 
-        i32 = ir.IntType(32)
-        function = _declare(builder.module, BARRIER, ir.FunctionType(ir.VoidType(), [i32]))
-        for attribute in ("convergent", "nounwind"):
-            function.attributes.add(attribute)
-        builder.call(function, [ir.Constant(i32, place)])
+    def wave_barrier(self, builder: Any, place: int) -> None:
+        _wait(builder, WAVE_BARRIER, place)
 
     def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
         from llvmlite import ir
@@ -100,6 +100,16 @@ class CPUTarget(Target):
 
     def fence(self, builder: Any, scope: str) -> None:
         builder.fence("seq_cst")
+
+
+def _wait(builder: Any, name: str, place: int) -> None:
+    from llvmlite import ir
+
+    i32 = ir.IntType(32)
+    function = _declare(builder.module, name, ir.FunctionType(ir.VoidType(), [i32]))
+    for attribute in ("convergent", "nounwind"):
+        function.attributes.add(attribute)
+    builder.call(function, [ir.Constant(i32, place)])
 
 
 def _declare(module: Any, name: str, function_type: Any) -> Any:

@@ -2,14 +2,16 @@
 
 This takes any placement of barriers. The threads run in turn, each until its next barrier or its
 end; when all that have not ended wait, the next round begins. If some wait and others have ended,
-the waiting ones can never go on: that is the fault of the barrier they wait at.
+the waiting ones can never go on: that is the fault of the barrier they wait at. Barriers of
+wavefronts are passed in between (`waves.py`).
 
 See LLVM's "Coroutines in LLVM", switched-resume lowering: the default pipeline splits the function.
 """
 
 from math import prod
 
-from haulage.compiler.simt.barriers import place_of
+from haulage.compiler.simt import waves
+from haulage.compiler.simt.barriers import BARRIERS, place_of, wave_barriers
 from haulage.compiler.simt.block_function import (
     BLOCK_PARAMETERS,
     argument_list,
@@ -21,10 +23,10 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.body import Body, return_code
 from haulage.compiler.simt.model import Block, Instruction, phi_text
-from haulage.targets.cpu import BARRIER
+from haulage.targets.cpu import WAVE_BARRIER
 
-# A thread's state: positive at a barrier (its fault number), zero when it ended, negative when a
-# fault ended it (minus the fault's number).
+# A thread's state: positive at a barrier (its fault number, at one of a wavefront with
+# `waves.MARK`), zero when it ended, negative when a fault ended it (minus the fault's number).
 DECLARATIONS = """
 declare token @llvm.coro.id(i32, ptr, ptr, ptr)
 declare i64 @llvm.coro.size.i64()
@@ -101,13 +103,14 @@ def _block_lines(block: Block) -> tuple[list[str], str]:
     current = block.label
     barriers = 0
     for item in block.body:
-        if item.callee != BARRIER:
+        if item.callee not in BARRIERS:
             lines.append("  " + item.text)
             continue
         barriers += 1
         stem = block.label[1:].strip('"') + f".barrier.{barriers}"
+        mark = waves.MARK if item.callee == WAVE_BARRIER else 0
         lines += [
-            f"  store i32 {place_of(item)}, ptr %state",
+            f"  store i32 {mark + place_of(item)}, ptr %state",
             f'  %"{stem}.woken" = call i8 @llvm.coro.suspend(token none, i1 false)',
             f'  switch i8 %"{stem}.woken", label %coroutine.suspended [',
             f'    i8 0, label %"{stem}"',
@@ -132,6 +135,15 @@ def _block_lines(block: Block) -> tuple[list[str], str]:
 
 def _block_function(body: Body, block: tuple[int, int, int]) -> str:
     threads = prod(block)
+    wavewise = bool(wave_barriers(body.function))
+    # Where control goes when all threads have run, and from where it comes to count them.
+    ran = waves.FIRST if wavewise else "count"
+    to_count = ", ".join(
+        f"[ 0, %{at} ]" for at in ([waves.LAST] if wavewise else ["start", "next"])
+    )
+    go_on, waiting = (
+        ("%all.here", "%waiting.place") if wavewise else ("%none.ended", "%waiting.now")
+    )
     user = user_parameters(body)
     parameters = [*BLOCK_PARAMETERS, *user, ("ptr noalias", "%private.room")]
     private, pointers = private_pointers(body, "%thread", "")
@@ -174,13 +186,14 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             "  store ptr %handle, ptr %handle.at",
             "  %thread.after = add nuw nsw i64 %thread, 1",
             f"  %thread.more = icmp ult i64 %thread.after, {threads}",
-            "  br i1 %thread.more, label %start, label %count",
+            f"  br i1 %thread.more, label %start, label %{ran}",
+            *(waves.settle(threads, ("start", "next")) if wavewise else []),
             # How do the threads stand? Waiting is the largest state, ended by a fault the smallest.
             "count:",
-            "  %c = phi i64 [ 0, %start ], [ 0, %next ], [ %c.after, %count ]",
-            "  %waiting = phi i32 [ 0, %start ], [ 0, %next ], [ %waiting.now, %count ]",
-            "  %failed = phi i32 [ 0, %start ], [ 0, %next ], [ %failed.now, %count ]",
-            "  %ended = phi i32 [ 0, %start ], [ 0, %next ], [ %ended.now, %count ]",
+            f"  %c = phi i64 {to_count}, [ %c.after, %count ]",
+            f"  %waiting = phi i32 {to_count}, [ %waiting.now, %count ]",
+            f"  %failed = phi i32 {to_count}, [ %failed.now, %count ]",
+            f"  %ended = phi i32 {to_count}, [ %ended.now, %count ]",
             "  %state.at = getelementptr inbounds i32, ptr %states, i64 %c",
             "  %state = load i32, ptr %state.at",
             "  %waiting.now = call i32 @llvm.smax.i32(i32 %waiting, i32 %state)",
@@ -193,7 +206,8 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             "  br i1 %c.more, label %count, label %judge",
             "judge:",
             "  %none.ended = icmp eq i32 %ended.now, 0",
-            "  br i1 %none.ended, label %round, label %finish",
+            *(waves.JUDGE if wavewise else []),
+            f"  br i1 {go_on}, label %round, label %finish",
             "round:",
             "  %r = phi i64 [ 0, %judge ], [ %r.after, %round ]",
             "  %waiter.at = getelementptr inbounds ptr, ptr %handles, i64 %r",
@@ -203,12 +217,12 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             f"  %r.more = icmp ult i64 %r.after, {threads}",
             "  br i1 %r.more, label %round, label %next",
             "next:",
-            "  br label %count",
+            f"  br label %{ran}",
             # What stopped a thread comes first: a barrier missed because of it is only its echo.
             "finish:",
             "  %any.failed = icmp slt i32 %failed.now, 0",
             "  %fault = sub i32 0, %failed.now",
-            "  %result = select i1 %any.failed, i32 %fault, i32 %waiting.now",
+            f"  %result = select i1 %any.failed, i32 %fault, i32 {waiting}",
             "  br label %destroy",
             "destroy:",
             "  %d = phi i64 [ 0, %finish ], [ %d.after, %destroy ]",

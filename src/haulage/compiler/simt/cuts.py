@@ -5,15 +5,27 @@ in together, which turns those loops outside the loop over the threads.
 import itertools
 
 from haulage.compiler.simt import graph
-from haulage.compiler.simt.barriers import barriers, place_of
+from haulage.compiler.simt.barriers import (
+    BARRIERS,
+    barriers,
+    block_barriers,
+    place_of,
+    wave_barriers,
+)
 from haulage.compiler.simt.model import Cut, Function
 from haulage.compiler.simt.uniformity import Uniformity
-from haulage.targets.cpu import BARRIER
 
 
-def divergent_barriers(function: Function, uniformity: Uniformity) -> list[int]:
-    """Fault numbers of the barriers that, as far as can be seen, not all threads may reach."""
-    return [place for label, _, place in barriers(function) if label in uniformity.divergent]
+def divergent_barriers(function: Function, everybody: Uniformity, present: Uniformity) -> list[int]:
+    """Fault numbers of the barriers that, as far as can be seen, not all threads may reach.
+
+    A barrier of the block counts all threads (`everybody`), one of a wavefront only those that are
+    still there (`present`, the analysis without leavers).
+    """
+    found = [place for label, _, place in block_barriers(function) if label in everybody.divergent]
+    return found + [
+        place for label, _, place in wave_barriers(function) if label in present.divergent
+    ]
 
 
 def uniform_loops(function: Function, uniformity: Uniformity) -> list[str]:
@@ -41,7 +53,7 @@ def cut(function: Function, loop_headers: list[str]) -> Function:
     while waiting:
         block = result.blocks[waiting.pop()]
         for index, item in enumerate(block.body):
-            if item.callee == BARRIER:
+            if item.callee in BARRIERS:
                 label = f"%after.barrier.{next(numbers)}"
                 del block.body[index]
                 result.split(block.label, index, label, Cut(label, "barrier", place_of(item)))

@@ -50,8 +50,9 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
     """
     kernel = body.read(text, target)
     private = frozenset(room.name for room in kernel.private)
-    flow = uniformity.analyse(kernel.function, private)
-    divergent = cuts.divergent_barriers(kernel.function, flow)
+    everybody = uniformity.analyse(kernel.function, private)
+    present = uniformity.analyse(kernel.function, private, without_leavers=True)
+    divergent = cuts.divergent_barriers(kernel.function, everybody, present)
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0
@@ -60,10 +61,9 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
         parts = [coroutines.write(kernel, block)]
     else:
         taken = CUT
-        flow = uniformity.analyse(kernel.function, private, without_leavers=True)
-        cut_function = cuts.cut(kernel.function, cuts.uniform_loops(kernel.function, flow))
+        cut_function = cuts.cut(kernel.function, cuts.uniform_loops(kernel.function, present))
         rooms = private | {room.name for room in kernel.shared}
-        divided = pieces.divide(cut_function, flow, rooms)
+        divided = pieces.divide(cut_function, present, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around)
         parts = [thread_loops.write(kernel, divided, block, metadata), metadata.text()]

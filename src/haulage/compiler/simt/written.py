@@ -12,9 +12,8 @@ as what threads read from one and write to the other would be a data race if the
 from itertools import pairwise
 
 from haulage.compiler.simt import graph
-from haulage.compiler.simt.barriers import barriers
+from haulage.compiler.simt.barriers import BARRIERS, barriers
 from haulage.compiler.simt.model import Function, Instruction
-from haulage.targets.cpu import BARRIER
 
 # An address that may point anywhere.
 ANYWHERE = "anywhere"
@@ -87,7 +86,7 @@ class _Roots:
         callee = item.callee or ""
         if callee.startswith(_COPYING_CALLS):
             return self.of(item.operands[0]) if item.operands else {ANYWHERE}
-        if callee.startswith("llvm.") or callee == BARRIER:
+        if callee.startswith("llvm.") or callee in BARRIERS:
             return set()
         # What is given no address, as most of mathematics, writes to none that a kernel has.
         return {ANYWHERE} if "ptr " in item.text.split("(", 1)[1] else set()
