@@ -38,22 +38,6 @@ def test_select_device_makes_a_device_current_in_this_thread(words, device):
     assert words.to_device(np.zeros(3)).device is device
 
 
-def test_select_device_is_a_thread_s_own_and_gives_way_to_a_later_use():
-    seen = []
-
-    def select():
-        cuda.select_device(0)
-        seen.append(cuda.get_current_device())
-        haulage.use("cpu")
-        seen.append(cuda.get_current_device())
-
-    thread = threading.Thread(target=select)
-    thread.start()
-    thread.join()
-    assert [device.id for device in seen] == [0, 0]
-    assert seen[1].kind == "cpu"
-
-
 @words
 def test_select_device_refuses_what_is_no_device(words):
     with pytest.raises(DeviceNotFound, match=r"select_device\(99\).*present: "):

@@ -90,6 +90,34 @@ def test_with_use_holds_in_one_task_only(no_choice, two_nulls):
     assert asyncio.run(both()) == ["null:0", "null:1"]
 
 
+def test_select_device_chooses_for_a_thread_until_a_later_choice(no_choice, two_nulls):
+    seen = []
+
+    def select():
+        haulage.use("null:0")
+        cuda.select_device(1)
+        seen.append((str(cuda.get_current_device()), runtime_device.why_current()))
+        with haulage.use("null:0"):
+            cuda.select_device(1)
+            seen.append((str(cuda.get_current_device()), ""))
+        with haulage.use("cpu"):
+            seen.append((str(cuda.get_current_device()), ""))
+        haulage.use("null:0")
+        seen.append((str(cuda.get_current_device()), runtime_device.why_current()))
+        cuda.select_device(1)
+
+    thread = threading.Thread(target=select)
+    thread.start()
+    thread.join()
+    assert seen == [
+        ("null:1", "chosen by select_device(...)"),
+        ("null:1", ""),
+        ("cpu:0", ""),
+        ("null:0", "chosen by haulage.use(...)"),
+    ]
+    assert str(cuda.get_current_device()) == "null:0"
+
+
 def test_the_environment_chooses_where_the_program_does_not(no_choice, two_nulls, monkeypatch):
     monkeypatch.setenv("HAULAGE_DEVICE", "null:1")
     assert str(cuda.get_current_device()) == "null:1"

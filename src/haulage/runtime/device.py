@@ -5,13 +5,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.backends.base import Backend, Probe, Properties
 from haulage.errors import DeviceNotFound
 from haulage.runtime import faults
 from haulage.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from haulage.runtime.context import Context
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,49 @@ class Device:
     def compute_capability(self) -> tuple[int, int]:
         """(major, minor) level of the kernel words that it takes."""
         return self.properties.compute_capability
+
+    @property
+    def uuid(self) -> str:
+        """A name that no other device has, the same in every process of the machine."""
+        return self.properties.uuid
+
+    @property
+    def supports_float16(self) -> bool:
+        """Whether kernels on it can use float16."""
+        return "float16" in self.properties.floats
+
+    @property
+    def supports_bfloat16(self) -> bool:
+        """Whether kernels on it can use bfloat16."""
+        return "bfloat16" in self.properties.floats
+
+    @property
+    def supports_fp8(self) -> bool:
+        """Whether kernels on it can use floats of 8 bits."""
+        return "fp8" in self.properties.floats
+
+    def get_device_identity(self) -> dict[str, str]:
+        """What `from_identity` takes, in this or another process of the machine."""
+        return {"kind": self.kind, "uuid": self.uuid}
+
+    @staticmethod
+    def from_identity(identity: dict[str, str]) -> "Device":
+        """The device whose `get_device_identity()` that was.
+
+        Raises:
+            DeviceNotFound: this process does not see it.
+        """
+        for device in devices():
+            if device.get_device_identity() == identity:
+                return device
+        present = ", ".join(str(device) for device in devices())
+        raise DeviceNotFound(f"device {identity!r} is not visible here; present: {present}")
+
+    def get_primary_context(self) -> "Context":
+        """Its context; it is not made current by this."""
+        from haulage.runtime.context import Context  # which knows devices
+
+        return Context(self)
 
     def activate(self) -> None:
         """Make it the device that the calling thread's driver calls act on."""
@@ -94,9 +140,18 @@ class Device:
     def __getattr__(self, name: str) -> int:
         # The driver's upper-case names for figures, as in `device.WARP_SIZE`.
         figure = _FIGURES.get(name)
-        if figure is None:
+        if figure is not None:
+            return figure(self.properties)
+        if not name.isupper():
             raise AttributeError(f"a device has no attribute {name!r}")
-        return figure(self.properties)
+        if name not in self.properties.figures:
+            raise AttributeError(
+                f"{self} has no attribute {name!r}; dir(device) lists the figures that it tells"
+            )
+        return self.properties.figures[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_FIGURES, *self.properties.figures})
 
     def __str__(self) -> str:
         return self._text
@@ -267,10 +322,14 @@ def _best_present() -> Device:
 
 
 def select(device: Device) -> None:
-    """Make `device` the current one of this thread (or task), until a later choice."""
-    _selected.set((device, _process_choice))
+    """Make `device` the current one of this thread (or task), until a later choice.
+
+    Inside a `with` that chooses a device it holds to the end of that.
+    """
     if _before.get():
         _in_context.set(device)
+    else:
+        _selected.set((device, _process_choice))
 
 
 def enter(device: Device) -> None:
