@@ -197,3 +197,13 @@ def test_roc_takes_its_device_as_context(two_nulls):
 
     assert str(roc.to_device([1.0], context="null:1", copy=False).device) == "null:1"
     assert roc.to_device([1.0], None, roc.agents[0]).device is roc.agents[0]
+
+
+def test_the_reason_why_no_device_can_be_used_is_told(no_choice, monkeypatch):
+    assert cuda.cuda_error() is None
+    monkeypatch.setenv("HAULAGE_DEVICE", "nvidia:77")
+    assert not cuda.is_available()
+    assert not cuda.is_supported_version()
+    assert "HAULAGE_DEVICE 'nvidia:77'" in cuda.cuda_error()
+    with pytest.raises(cuda.CudaSupportError, match="HAULAGE_DEVICE"):
+        cuda.require_context(len)("")

@@ -17,15 +17,22 @@ from haulage.api.arrays import (
 )
 from haulage.api.devices import (
     close,
+    cuda_error,
     current_context,
     detect,
     get_current_device,
     gpus,
     is_available,
+    is_bfloat16_supported,
+    is_float16_supported,
+    is_fp8_supported,
+    is_supported_version,
     list_devices,
     profile_start,
     profile_stop,
     profiling,
+    require_context,
+    runtime,
     select_device,
 )
 from haulage.api.host_memory import (
@@ -119,6 +126,13 @@ __all__ = [
     "profile_start",
     "profile_stop",
     "profiling",
+    "cuda_error",
+    "require_context",
+    "runtime",
+    "is_supported_version",
+    "is_float16_supported",
+    "is_bfloat16_supported",
+    "is_fp8_supported",
     # classes
     "DeviceNDArray",
     "DeviceRecord",

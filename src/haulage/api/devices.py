@@ -1,7 +1,9 @@
 """Which devices there are, and which one is current."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import ParamSpec, TypeVar
 
 from haulage import platforms
 from haulage.errors import DeviceNotFound
@@ -9,17 +11,82 @@ from haulage.runtime import context
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device, current_device, devices_of, select
 
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
 
 def is_available() -> bool:
     """Whether a device can be used; without a GPU that is the CPU device.
 
     False only if `HAULAGE_DEVICE` names one that is not there; its first use then says why.
     """
+    return cuda_error() is None
+
+
+def cuda_error() -> str | None:
+    """Why no device can be used, in words; None if one can, see `is_available`."""
     try:
         current_device()
-    except DeviceNotFound:
-        return False
-    return True
+    except DeviceNotFound as error:
+        return str(error)
+    return None
+
+
+def require_context(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """`@require_context`: the function is called with the current device ready for driver calls.
+
+    Raises:
+        DeviceNotFound: by the function: `HAULAGE_DEVICE` names a device that is not there.
+    """
+
+    @functools.wraps(function)
+    def ready(*args: _Given.args, **options: _Given.kwargs) -> _Result:
+        current_device().activate()
+        return function(*args, **options)
+
+    return ready
+
+
+def is_float16_supported() -> bool:
+    """Whether kernels on the current device can use float16."""
+    return current_device().supports_float16
+
+
+def is_bfloat16_supported() -> bool:
+    """Whether kernels on the current device can use bfloat16."""
+    return current_device().supports_bfloat16
+
+
+def is_fp8_supported() -> bool:
+    """Whether kernels on the current device can use floats of 8 bits."""
+    return current_device().supports_fp8
+
+
+class Runtime:
+    """The runtime library of CUDA, as programs ask for its version: `cuda.runtime`.
+
+    A device without that library has the version of CUDA whose words it takes.
+    """
+
+    def get_version(self) -> tuple[int, int]:
+        """(major, minor) of the current device."""
+        return current_device().properties.runtime
+
+    def is_supported_version(self) -> bool:
+        """Whether Haulage can use that version; a device with another one is not there at all."""
+        return is_available()
+
+    def __repr__(self) -> str:
+        major, minor = self.get_version()
+        return f"<runtime {major}.{minor} of {current_device()}>"
+
+
+runtime = Runtime()
+
+
+def is_supported_version() -> bool:
+    """`runtime.is_supported_version()`."""
+    return runtime.is_supported_version()
 
 
 def get_current_device() -> Device:

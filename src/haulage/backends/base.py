@@ -45,7 +45,13 @@ class Probe:
 
 @dataclass(frozen=True)
 class Properties:
-    """What a device is and how much it can take. Sizes in bytes, counts in units."""
+    """What a device is and how much it can take. Sizes in bytes, counts in units.
+
+    `uuid` is the same in every process of the machine, and no other device has it. `runtime` is the
+    (major, minor) version of CUDA whose words kernels and host programs of the device can use.
+    `floats` names the types that kernels can use besides the usual ones: 'float16', 'bfloat16' and
+    'fp8'. `figures` has more of the numbers that CUDA's driver tells, by its names for them.
+    """
 
     name: str
     compute_capability: tuple[int, int]
@@ -59,6 +65,10 @@ class Properties:
     total_memory: int
     architecture: str
     host_memory_is_device_memory: bool = False
+    uuid: str = ""
+    runtime: tuple[int, int] = (0, 0)
+    floats: tuple[str, ...] = ()
+    figures: dict[str, int] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
 
 

@@ -25,6 +25,9 @@ from haulage.errors import DeviceError
 _LAUNCH_HEADER = struct.Struct("=8I")
 _launch_header = _LAUNCH_HEADER.pack
 
+# Of a block: threads, and bytes of shared memory.
+_MAX_THREADS, _MAX_SHARED = 1024, 227 << 10
+
 
 class CPUBackend(Backend):
     """The driver of the CPU device. There is one device, number 0."""
@@ -268,16 +271,51 @@ def _properties() -> Properties:
         compute_capability=(9, 0),
         multiprocessors=threads,
         warp_size=32,
-        max_threads_per_block=1024,
+        max_threads_per_block=_MAX_THREADS,
         max_block=(1024, 1024, 64),
         max_grid=(2**31 - 1, 65535, 65535),
         max_static_shared=48 << 10,
-        max_dynamic_shared=227 << 10,
+        max_dynamic_shared=_MAX_SHARED,
         total_memory=processor.memory()[1],
         architecture=processor.architecture(),
         host_memory_is_device_memory=True,
+        uuid=processor.uuid(),
+        # The first CUDA that has all of compute capability 9.0.
+        runtime=(12, 0),
+        figures=_figures(),
         details={"cores": str(os.cpu_count() or 1), "threads": str(threads)},
     )
+
+
+def _figures() -> dict[str, int]:
+    figures = {
+        # Memory is the host's, wherever it came from.
+        "INTEGRATED": 1,
+        "CAN_MAP_HOST_MEMORY": 1,
+        "UNIFIED_ADDRESSING": 1,
+        "MANAGED_MEMORY": 1,
+        "CONCURRENT_MANAGED_ACCESS": 1,
+        "PAGEABLE_MEMORY_ACCESS": 1,
+        "PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES": 1,
+        "CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM": 1,
+        "HOST_NATIVE_ATOMIC_SUPPORTED": 1,
+        # Streams run at the same time, copies beside kernels; none goes before another.
+        "CONCURRENT_KERNELS": 1,
+        "GPU_OVERLAP": 1,
+        "STREAM_PRIORITIES_SUPPORTED": 0,
+        "COMPUTE_PREEMPTION_SUPPORTED": 1,
+        "KERNEL_EXEC_TIMEOUT": 0,
+        "COMPUTE_MODE": 0,
+        "TCC_DRIVER": 0,
+        "IS_MULTI_GPU_BOARD": 0,
+        # A worker runs one block at a time. Numba and the driver spell the first one differently.
+        "MAX_THREADS_PER_MULTI_PROCESSOR": _MAX_THREADS,
+        "MAX_THREADS_PER_MULTIPROCESSOR": _MAX_THREADS,
+        "MAX_BLOCKS_PER_MULTIPROCESSOR": 1,
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": _MAX_SHARED,
+    }
+    known = {"CLOCK_RATE": processor.clock_khz(), "L2_CACHE_SIZE": processor.cache_bytes(2)}
+    return figures | {name: figure for name, figure in known.items() if figure is not None}
 
 
 # ---- the process: its fork and its end --------------------------------------------------------

@@ -9,12 +9,14 @@ from haulage.api import (
     Event,
     In,
     InOut,
+    IpcHandle,
     ManagedNDArray,
     MappedNDArray,
     Out,
     Stream,
     as_cuda_array,
     close,
+    cuda_error,
     current_context,
     default_stream,
     defer_cleanup,
@@ -33,7 +35,11 @@ from haulage.api import (
     get_current_device,
     gpus,
     is_available,
+    is_bfloat16_supported,
     is_cuda_array,
+    is_float16_supported,
+    is_fp8_supported,
+    is_supported_version,
     legacy_default_stream,
     list_devices,
     managed_array,
@@ -51,6 +57,8 @@ from haulage.api import (
     profile_start,
     profile_stop,
     profiling,
+    require_context,
+    runtime,
     select_device,
     stream,
     synchronize,
@@ -58,6 +66,12 @@ from haulage.api import (
     zeros,
     zeros_like,
 )
+from haulage.cuda import cudadrv as cudadrv
+from haulage.cuda.cudadrv import devicearray as devicearray
+from haulage.cuda.cudadrv import devices as devices
+from haulage.cuda.cudadrv import driver as driver
+from haulage.errors import DeviceNotFound as CudaSupportError
+from haulage.errors import KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit
 from haulage.lang.atomic import atomic
 from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
@@ -98,6 +112,7 @@ __all__ = [
     "from_cuda_array_interface",
     "from_dlpack",
     "open_ipc_array",
+    "IpcHandle",
     # arguments of kernels
     "In",
     "Out",
@@ -126,6 +141,15 @@ __all__ = [
     "profile_start",
     "profile_stop",
     "profiling",
+    "cuda_error",
+    "CudaSupportError",
+    "KernelRuntimeError",
+    "require_context",
+    "runtime",
+    "is_supported_version",
+    "is_float16_supported",
+    "is_bfloat16_supported",
+    "is_fp8_supported",
     # kernels
     "jit",
     "threadIdx",

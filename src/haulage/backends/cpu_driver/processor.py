@@ -2,21 +2,58 @@
 
 import os
 import platform
+import uuid as uuids
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+MACHINE_ID = Path("/etc/machine-id")
+
+_NAMESPACE = uuids.UUID("4b7d1f0e-92c4-5a53-8f4e-6f1f8f0f6c11")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def name() -> str:
     """The processor's trade name where the system tells it, else its architecture."""
+    return _told("model name") or platform.processor() or platform.machine() or "CPU"
+
+
+def uuid() -> str:
+    """A name for the machine's processors, the same in each process and after each start.
+
+    It is made from the system's id of the machine and the machine's name, and tells neither.
+    """
+    machine = MACHINE_ID.read_text().strip() if MACHINE_ID.exists() else ""
+    return f"CPU-{uuids.uuid5(_NAMESPACE, f'{machine}/{platform.node()}')}"
+
+
+def clock_khz() -> int | None:
+    """The rate of the processor's clock in kHz as it was when asked; None if that is not told."""
+    megahertz = _told("cpu MHz")
+    return int(float(megahertz) * 1000) if megahertz else None
+
+
+def cache_bytes(level: int) -> int | None:
+    """Bytes of a core's cache for data of that level, None if the system does not tell."""
+    for index in sorted(CACHES.glob("index*")):
+        kind = (index / "type").read_text().strip()
+        if kind != "Instruction" and int((index / "level").read_text()) == level:
+            text = (index / "size").read_text().strip()
+            unit = _UNITS.get(text[-1:])
+            return int(text[:-1]) * unit if unit else int(text)
+    return None
+
+
+def _told(what: str) -> str | None:
+    """What the system says of the first processor under a heading."""
     if CPUINFO.exists():
         for line in CPUINFO.read_text().splitlines():
             key, _, value = line.partition(":")
-            if key.strip().lower() == "model name" and value.strip():
+            if key.strip().lower() == what.lower() and value.strip():
                 return value.strip()
-    return platform.processor() or platform.machine() or "CPU"
+    return None
 
 
 def architecture() -> str:
