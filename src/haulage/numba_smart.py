@@ -12,7 +12,7 @@ import numba  # noqa: F401
 import numpy as np
 from numba.core import cgutils, types
 from numba.core.datamodel import models, register_default
-from numba.core.errors import NumbaNotImplementedError, NumbaValueError
+from numba.core.errors import NumbaNotImplementedError
 from numba.core.imputils import lower_cast
 from numba.core.pythonapi import NativeValue, unbox
 from numba.np import numpy_support
@@ -48,14 +48,13 @@ def type_of(dtype: np.dtype, ndim: int, layout: str, aligned: bool) -> SmartArra
     """The Numba type of a SmartArray; `layout` is 'C', 'F' or 'A'.
 
     Raises:
-        NumbaValueError: Numba has no type for the dtype.
+        AttributeError: Numba has no type for the dtype. It takes any other error of `_numba_type_`
+            for a failure of the attribute.
     """
     try:
         element = numpy_support.from_dtype(dtype)
     except NumbaNotImplementedError as error:
-        raise NumbaValueError(
-            f"Numba has no type for the elements of a SmartArray: {dtype}"
-        ) from error
+        raise AttributeError(f"Numba has no type for the dtype {dtype}") from error
     return SmartArrayType(element, ndim, layout, aligned)
 
 

@@ -108,6 +108,7 @@ class NumpyLike(NDArrayOperatorsMixin):
     shape: Any
     strides: Any
     dtype: Any
+    _aligned: bool
 
     def _look(self, why: str) -> np.ndarray:
         """The current elements on the host, for reading only."""
@@ -142,12 +143,13 @@ class NumpyLike(NDArrayOperatorsMixin):
 
     @property
     def flags(self) -> Flags:
-        """NumPy's flags: the order of the axes, and that it can be written to. To be read only."""
+        """NumPy's flags, such as the order of the axes; they cannot be set."""
         return Flags(self._outline().flags)
 
     def _outline(self) -> np.ndarray:
         """An array of the same shape, strides and dtype, whose elements must not be touched."""
-        return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+        room = np.empty(self.itemsize + 1, np.uint8)[0 if self._aligned else 1 :]
+        return as_strided(np.ndarray((), self.dtype, room), self.shape, self.strides)
 
     # ---- NumPy's functions ------------------------------------------------------------------
 
@@ -167,7 +169,9 @@ class NumpyLike(NDArrayOperatorsMixin):
             values = [_seen(value, why) for value in inputs]
             if "where" in kwargs:
                 kwargs["where"] = _seen(kwargs["where"], why)
-            whole = method == "__call__" and kwargs.get("where", True) is True
+            # A ufunc with a signature of its own may leave elements out or read what was there.
+            elementwise = method == "__call__" and ufunc.signature is None
+            whole = elementwise and kwargs.get("where", True) is True
             if given:
                 kwargs["out"] = tuple(_target(out, acquired, why, whole) for out in given)
             result = getattr(ufunc, method)(*values, **kwargs)
