@@ -2,7 +2,8 @@
 
 A program is a list of lines. As a kernel its exchanges wait at barriers; interpreted, each thread
 is a generator that yields there, and the threads of a block run in turn. Programs have no data
-races: between two barriers a thread writes only its own element of the shared array, or all read.
+races: between two barriers a thread writes only its own element of the shared array, or all read;
+between two barriers of a wavefront only elements of that wavefront's threads are read.
 """
 
 import itertools
@@ -11,9 +12,10 @@ import textwrap
 import numpy as np
 from hypothesis import strategies as st
 
-from haulage import cuda
+from haulage import cuda, roc
 
 VARIABLES = ("a", "b", "c")
+WAVE = 64
 
 _HEAD = """
 def program(x, out, totals):
@@ -39,7 +41,7 @@ out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4] = a, b, c, u, f
 def kernel(lines, threads):
     """The program as a kernel for blocks of `threads` threads."""
     body = textwrap.indent(_START.format(threads=threads) + "\n".join(lines) + "\n" + _END, " " * 4)
-    names = {"cuda": cuda, "np": np}
+    names = {"cuda": cuda, "roc": roc, "np": np}
     exec(_HEAD.format(threads=threads) + body, names)
     return cuda.jit(names["program"])
 
@@ -47,7 +49,7 @@ def kernel(lines, threads):
 def interpret(lines, threads, blocks, x):
     """(out, totals) of the program run by Python."""
     text = _START.format(threads=threads) + "\n".join(lines) + "\n" + _END + "yield\n"
-    text = text.replace("cuda.syncthreads()", "yield")
+    text = text.replace("cuda.syncthreads()", "yield").replace("roc.wavebarrier()", "yield 'wave'")
     text = text.replace("cuda.atomic.add(totals, a % 3, 1)", "totals[a % 3] += 1")
     names = {}
     exec(_PLAIN_HEAD + textwrap.indent(text, " " * 4), names)
@@ -55,13 +57,23 @@ def interpret(lines, threads, blocks, x):
     values = [int(value) for value in x]
     for block in range(blocks):
         room = [0] * threads
-        running = [
-            names["program"](values, out, totals, room, [0] * 4, t, block * threads + t)
-            for t in range(threads)
-        ]
-        while running:
-            running = [thread for thread in running if next(thread, "ended") is None]
+        _run(
+            [
+                names["program"](values, out, totals, room, [0] * 4, t, block * threads + t)
+                for t in range(threads)
+            ]
+        )
     return out, totals
+
+
+def _run(threads):
+    """Run a block's generators; each yields None at a barrier and 'wave' at a wavefront's."""
+    at = {t: next(thread, "ended") for t, thread in enumerate(threads)}
+    while at := {t: state for t, state in at.items() if state != "ended"}:
+        waves = {t // WAVE for t in at} - {t // WAVE for t, state in at.items() if state is None}
+        # Wavefronts whose threads all wait for one another; if none is left, the whole block.
+        for t in [t for t in at if t // WAVE in waves] or list(at):
+            at[t] = next(threads[t], "ended")
 
 
 def _indented(lines):
@@ -182,4 +194,70 @@ programs = st.builds(
     lambda first, last: first + last,
     _lines(together, 4),
     st.one_of(st.just([]), _lines(alone, 4)),
+)
+
+# `w` is the thread's wavefront, `m` how many threads that has, and `v` what they have in common.
+_WAVE_START = ["room[t] = 0", f"w = t // {WAVE}", f"m = min({WAVE}, n - w * {WAVE})", "v = w"]
+wave_exchanges = st.builds(
+    lambda source, target, shift: [
+        f"room[t] = {source}",
+        "roc.wavebarrier()",
+        f"{target} = room[w * {WAVE} + (t + {shift}) % m]",
+        "roc.wavebarrier()",
+    ],
+    variables,
+    variables,
+    st.integers(0, 33),
+)
+wave_common = st.one_of(
+    st.builds(lambda step: [f"v = (v * 3 + w + {step}) % 7"], st.integers(0, 6)),
+    st.builds(
+        lambda name: [
+            f"room[t] = {name}",
+            "roc.wavebarrier()",
+            f"v = room[w * {WAVE} + m - 1] % 5",
+            "roc.wavebarrier()",
+        ],
+        variables,
+    ),
+)
+wave_conditions = st.builds(
+    lambda name, o, b: f"{name} {o} {b}", st.sampled_from("wvu"), comparisons, st.integers(0, 4)
+)
+
+
+def _by_waves(statements, most):
+    """Control flow in which wavefronts go different ways, but no wavefront's threads."""
+    return st.recursive(
+        statements,
+        lambda inner: st.one_of(
+            st.builds(_branch, wave_conditions, _lines(inner, 3), _lines(inner, 3)),
+            st.builds(_branch, wave_conditions, _lines(inner, 3), st.just(["pass"])),
+            st.builds(
+                _loop,
+                numbers,
+                st.sampled_from(("3", "u", "v", "w", "w + 1")),
+                _lines(inner, 3),
+                st.one_of(st.none(), wave_conditions),
+            ),
+        ),
+        max_leaves=most,
+    )
+
+
+in_waves = _by_waves(st.one_of(wave_exchanges, wave_common, wave_exchanges, divergent), 5)
+of_blocks = st.recursive(
+    st.one_of(in_waves, exchanges, common),
+    lambda inner: st.one_of(
+        st.builds(_branch, uniform_conditions, _lines(inner, 3), _lines(inner, 3)),
+        st.builds(_loop, numbers, st.sampled_from(("3", "u")), _lines(inner, 3), st.none()),
+    ),
+    max_leaves=5,
+)
+# Behind the block's last barrier threads may leave for good, and their wavefront goes on.
+wave_programs = st.builds(
+    lambda first, then, last: _WAVE_START + first + then + last,
+    st.one_of(st.just([]), _lines(of_blocks, 3)),
+    st.one_of(_lines(in_waves, 2), _lines(_by_waves(st.one_of(in_waves, leaving), 5), 3)),
+    st.one_of(st.just([]), _lines(alone, 2)),
 )

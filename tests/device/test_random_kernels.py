@@ -14,20 +14,19 @@ from haulage import cuda
 EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "25"))
 
 
-@pytest.mark.timeout(300 + 4 * EXAMPLES)
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize="HAULAGE_RANDOM_KERNELS" not in os.environ,
-    suppress_health_check=list(HealthCheck),
-)
-@given(
-    lines=random_kernels.programs,
-    threads=st.sampled_from((1, 2, 7, 32, 33)),
-    blocks=st.integers(1, 3),
-    seed=st.integers(0, 99),
-)
-def test_random_kernels_agree_with_python(device, lines, threads, blocks, seed):
+def as_often_as_wanted(test):
+    """Run `test` on so many programs, the same ones each time unless more are wanted."""
+    chosen = settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize="HAULAGE_RANDOM_KERNELS" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+    )
+    return pytest.mark.timeout(300 + 4 * EXAMPLES)(chosen(test))
+
+
+def check(lines, threads, blocks, seed):
+    """Compare what the kernel and Python make of a program."""
     x = np.random.default_rng(seed).integers(0, 50, threads * blocks)
     expected_out, expected_totals = random_kernels.interpret(lines, threads, blocks, x)
     # Optimised, a loop that all threads make together can look like one that they do not, so
@@ -44,3 +43,27 @@ def test_random_kernels_agree_with_python(device, lines, threads, blocks, seed):
             np.testing.assert_array_equal(totals.copy_to_host(), expected_totals, err_msg=text)
         finally:
             del os.environ["HAULAGE_CPU_THREADS"]
+
+
+@as_often_as_wanted
+@given(
+    lines=random_kernels.programs,
+    threads=st.sampled_from((1, 2, 7, 32, 33)),
+    blocks=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_random_kernels_agree_with_python(device, lines, threads, blocks, seed):
+    check(lines, threads, blocks, seed)
+
+
+@as_often_as_wanted
+@given(
+    lines=random_kernels.wave_programs,
+    threads=st.sampled_from((1, 7, 64, 65, 130, 192)),
+    blocks=st.integers(1, 2),
+    seed=st.integers(0, 99),
+)
+def test_random_kernels_with_barriers_of_wavefronts_agree_with_python(
+    device, lines, threads, blocks, seed
+):
+    check(lines, threads, blocks, seed)
