@@ -16,6 +16,19 @@
 Wrong values and types in ordinary calls raise ValueError, TypeError and IndexError as NumPy does.
 """
 
+from typing import TypeVar
+
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+def noted(error: _Error, note: str) -> _Error:
+    """`error` with a note, which tracebacks show below its message.
+
+    For messages that programs written for NumPy or Numba compare word by word.
+    """
+    error.add_note(note)
+    return error
+
 
 class HaulageError(Exception):
     """Base of all exceptions that are Haulage's own."""

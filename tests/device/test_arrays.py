@@ -319,7 +319,7 @@ def test_views_as_another_dtype_are_numpys():
         np.testing.assert_array_equal(seen.copy_to_host(), host.view(dtype))
     with pytest.raises(ValueError, match="must be contiguous"):
         there.T.view(np.uint8)
-    with pytest.raises(ValueError, match="not a multiple of 16"):
+    with pytest.raises(ValueError, match=r"larger dtype.*\n.*last axis has 24 bytes"):
         there.view(np.complex128)[..., :1].T.view("V5").view("V16")
 
 
@@ -393,9 +393,9 @@ def test_assignment_converts_as_numpy_does():
 
 def test_assignment_of_what_does_not_fit_says_what_was_given():
     there = cuda.to_device(numbers(3, 4))
-    with pytest.raises(ValueError, match=r"shape \(3,\) cannot be broadcast to shape \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"from shape \(3,\) into shape \(3,4\)"):
         there[...] = np.zeros(3)
-    with pytest.raises(ValueError, match=r"shape \(2, 4\) cannot be broadcast to shape \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"from shape \(2,4\) into shape \(3,4\)"):
         there[...] = there[:2]
     with pytest.raises(TypeError, match=r"incompatible dtype: float32.* vs. int64"):
         there[...] = cuda.to_device(np.zeros((3, 4), np.int64))

@@ -132,9 +132,9 @@ def test_a_wrong_shape_is_both_a_value_error_and_a_type_error():
 def test_an_assignment_that_does_not_broadcast():
     target = there(3, 4)
     for value in (np.ones(3), np.ones((2, 4)), np.ones((1, 1, 3, 4, 1)), there(3), there(2, 4)):
-        with refused(ValueError, r"cannot be broadcast to shape \(3, 4\)", target):
+        with refused(ValueError, r"could not broadcast .* into shape \(3,4\)", target):
             target[...] = value
-    with refused(ValueError, r"\(3,\) cannot be broadcast to shape \(2, 2\)", target):
+    with refused(ValueError, r"from shape \(3,\) into shape \(2,2\)", target):
         target[1:, ::2] = [1, 2, 3]
 
 
@@ -299,8 +299,13 @@ def test_split_of_more_axes_than_one():
 
 def test_transposes_and_squeezes_that_name_wrong_axes():
     array = there(3, 1, 4)
-    for axes in ((0, 1), (0, 1, 1), (0, 1, 3), (0, 1, 2, 3)):
-        with refused(ValueError, r"invalid axes.*3 axes", array):
+    for axes, expected in {
+        (0, 1): r"axes don't match.*\(0, 1\).*3 axes",
+        (0, 1, 1): "repeated axis",
+        (0, 1, 3): "axis 3 is out of bounds",
+        (0, 1, 2, 3): "axes don't match.*3 axes",
+    }.items():
+        with refused(ValueError, expected, array):
             array.transpose(axes)
     for axis in (0, 3, (1, 0), (1, 1), -1):
         with refused(ValueError, r"cannot squeeze axis", array):
@@ -311,7 +316,7 @@ def test_views_as_dtypes_that_do_not_fit():
     array = there(3, 5)
     with refused(ValueError, "contiguous", array):
         array.T.view(np.float64)
-    with refused(ValueError, "20 bytes.*multiple of 8", array):
+    with refused(ValueError, r"larger dtype.*\n.*20 bytes", array):
         array.view(np.float64)
     with refused(TypeError, "Python objects", array):
         array.view(object)

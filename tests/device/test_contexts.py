@@ -129,6 +129,12 @@ def test_a_context_s_memory_holds_arrays(device):
 
 def test_a_context_s_host_memory_is_a_buffer():
     context = cuda.current_context()
+    managed = context.memallocmanaged(80, attach_global=False)
+    assert isinstance(managed, cuda.ManagedNDArray)
+    assert managed.hints == ("attach_host",)
+    np.ndarray(10, np.float64, buffer=managed)[...] = 3
+    seen = cuda.DeviceNDArray(10, 8, np.float64, gpu_data=managed)
+    assert seen.copy_to_host().tolist() == [3] * 10
     pinned = context.memhostalloc(80)
     array = np.ndarray(10, np.float64, buffer=pinned)
     array[...] = np.arange(10)

@@ -161,3 +161,48 @@ def test_records_of_the_host_go_both_ways(way):
     fill[1, 1](cuda.In(records[2]))
     cuda.synchronize()
     assert records.tolist() == [(0, 1.0), (5, 1.5), (0, 1.0)]
+
+
+@cuda.jit("void(float64[:], int64)")
+def add_declared(x, number):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += number
+
+
+@cuda.jit("void(UniTuple(float64[:], 2))")
+def swap_declared(both):
+    i = cuda.grid(1)
+    if i < both[0].size:
+        both[0][i], both[1][i] = both[1][i], both[0][i]
+
+
+def unaligned(values):
+    """A host array whose elements do not lie at multiples of their size."""
+    room = np.zeros(8 * len(values) + 8, np.uint8)
+    array = np.ndarray(len(values), np.float64, room[1:-7])
+    array[...] = values
+    assert not array.flags.aligned
+    return array
+
+
+def test_a_kernel_with_a_signature_takes_unaligned_host_arrays():
+    array = unaligned([1, 2, 3])
+    add_declared[1, 32](array, 10)
+    assert array.tolist() == [11, 12, 13]
+    add_declared[1, 32](cuda.In(array), 10)
+    assert array.tolist() == [11, 12, 13]
+    column = np.zeros(3, [("flag", "i1"), ("x", "f8")])["x"]
+    add_declared[1, 32](column, 10)
+    assert column.tolist() == [10, 10, 10]
+    second = np.arange(3.0)
+    swap_declared[1, 32]((array, second))
+    assert (array.tolist(), second.tolist()) == ([0, 1, 2], [11, 12, 13])
+
+
+def test_an_unaligned_array_that_is_read_only_is_not_written():
+    array = unaligned([1, 2, 3])
+    array.flags.writeable = False
+    with pytest.raises(LaunchError, match="readonly array"):
+        add_declared[1, 32](array, 10)
+    assert array.tolist() == [1, 2, 3]

@@ -16,8 +16,11 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.backends.base import NON_BLOCKING
+from haulage.backends.null import NullBackend
 from haulage.errors import DeviceError, Unsupported
 from haulage.runtime import ipc
+from haulage.runtime.context import Context
+from haulage.runtime.device import Device
 from haulage.runtime.ipc import IpcArrayHandle, IpcHandle, get_memory_handle, open_ipc_array
 from haulage.runtime.stream import Stream
 
@@ -490,3 +493,51 @@ def test_exporting_loses_no_write_of_concurrent_work(device):
         thread.join()
     assert lost == []
     assert len(exported) > rounds
+
+
+def read_and_close(handle):
+    array = handle.open_array(cuda.current_context(), handle.size // 8, np.int64)
+    values = array.copy_to_host().tolist()
+    handle.close()
+    with pytest.raises(ValueError, match="given back"):
+        array.copy_to_host()
+    return values
+
+
+def test_a_memory_handle_opens_as_an_array_in_another_process():
+    array = cuda.to_device(np.arange(10))[2:7]
+    handle = cuda.current_context().get_ipc_handle(array.gpu_data)
+    assert spawned(read_and_close, handle) == [2, 3, 4, 5, 6]
+
+
+def test_a_memory_handle_is_open_once():
+    array = cuda.to_device(np.arange(10))
+    handle = cuda.current_context().get_ipc_handle(array.gpu_data)
+    assert handle.base is None
+    span = handle.open(cuda.current_context())
+    assert span.size == handle.size == 80
+    assert cuda.DeviceNDArray(10, 8, np.int64, gpu_data=span)[3] == 3
+    with pytest.raises(ValueError, match="IpcHandle is already opened") as again:
+        handle.open_array(None, 10, np.int64)
+    # Programs compare these words.
+    assert str(again.value) == "IpcHandle is already opened"
+    copy = pickle.loads(pickle.dumps(handle))
+    assert copy == handle
+    copy.open()
+    copy.close()
+    handle.close()
+    with pytest.raises(ValueError, match="IpcHandle not opened"):
+        handle.close()
+
+
+def test_a_memory_handle_that_cannot_be_an_array_is_not_open():
+    array = cuda.to_device(np.arange(10))
+    handle = cuda.current_context().get_ipc_handle(array.gpu_data)
+    with pytest.raises(ValueError, match="takes 88 bytes, the memory given has 80"):
+        handle.open_array(None, 11, np.int64)
+    with pytest.raises(TypeError, match="stream"):
+        array.get_ipc_handle().open(stream="no stream")
+    with pytest.raises(ValueError, match="cannot be opened in"):
+        handle.open(Context(Device("null", NullBackend(), 0)))
+    assert handle.open().size == 80
+    handle.close()

@@ -148,6 +148,16 @@ def test_the_handle_of_one_of_ours_gives_that_stream(device):
         cuda.external_stream(handle)
 
 
+def test_a_stream_says_whether_others_made_it(device):
+    handle = device.backend.stream_create()
+    assert cuda.external_stream(handle).external
+    device.backend.stream_destroy(handle)
+    ours = cuda.stream()
+    for stream in (ours, cuda.external_stream(ours.handle), cuda.per_thread_default_stream()):
+        assert not stream.external
+    assert not cuda.default_stream().external
+
+
 def test_handle_0_is_the_default_stream():
     assert cuda.external_stream(0) is cuda.default_stream()
 

@@ -22,7 +22,7 @@ from haulage.runtime.launch import (
     device_of_arguments,
     use_memory,
 )
-from haulage.runtime.placing import Placement, in_place
+from haulage.runtime.placing import Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
 
 if TYPE_CHECKING:
@@ -136,8 +136,10 @@ class Kernel:
         stream = resolve(stream, place)
         check_limits(configuration, place.properties, self.__qualname__)
         placement = None
-        if others == OTHERS or (others and not in_place(place)):
-            placement = Placement(stream, f"kernel {self.__qualname__}")
+        # Signatures that users write mean aligned elements.
+        unaligned = others and self._only_declared and any(map(is_unaligned, args))
+        if others == OTHERS or unaligned or (others and not in_place(place)):
+            placement = Placement(stream, f"kernel {self.__qualname__}", self._only_declared)
             try:
                 args = placement.place(args)
             except TypeError as error:

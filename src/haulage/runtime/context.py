@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haulage.backends.base import ATTACH_HOST, DEVICE, MANAGED, PORTABLE, WRITE_COMBINED
+from haulage.backends.base import DEVICE, PORTABLE, WRITE_COMBINED
 from haulage.runtime import device as devices
 from haulage.runtime import finalize, ipc, memory, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
-from haulage.runtime.host_arrays import MappedNDArray
+from haulage.runtime.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.ipc import IpcHandle
 from haulage.runtime.stream import (
     Stream,
@@ -93,11 +93,14 @@ class Context:
         Raises:
             OutOfMemory: the device has no room.
         """
-        return self._span(bytesize, DEVICE, 0)
+        block = memory.allocate(self.device, bytesize, DEVICE)
+        return Span(block, block.device_ptr, bytesize)
 
-    def memallocmanaged(self, bytesize: int, attach_global: bool = True) -> Span:
-        """As `memalloc`, of managed memory; without `attach_global` the host's at first."""
-        return self._span(bytesize, MANAGED, 0 if attach_global else ATTACH_HOST)
+    def memallocmanaged(self, bytesize: int, attach_global: bool = True) -> ManagedNDArray:
+        """Managed memory as an array of `bytesize` bytes; without `attach_global` the host's at
+        first. It too can be the `gpu_data` of a `DeviceNDArray`."""
+        hints = () if attach_global else ("attach_host",)
+        return ManagedNDArray(bytesize, 1, np.uint8, device=self.device, hints=hints)
 
     def memhostalloc(
         self, bytesize: int, mapped: bool = False, portable: bool = False, wc: bool = False
@@ -108,10 +111,6 @@ class Context:
             return MappedNDArray(bytesize, 1, np.uint8, device=self.device, hints=hints)
         flags = PORTABLE * portable | WRITE_COMBINED * wc
         return transfer.pinned_array(self.device, (bytesize,), (1,), np.dtype(np.uint8), flags)
-
-    def _span(self, nbytes: int, kind: str, flags: int) -> Span:
-        block = memory.allocate(self.device, nbytes, kind, flags)
-        return Span(block, block.device_ptr, nbytes)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
         """`with context.defer_cleanup():` gives no memory back before its end."""

@@ -94,6 +94,14 @@ class Exchange(DeviceNDArrayBase):
         self._settle(stream)
         return described
 
+    @property
+    def _numba_type_(self) -> Any:
+        """What `numba.typeof` gives for it: the type that it has as an argument of a kernel."""
+        from haulage import numba_bridge  # which imports Numba
+        from haulage.runtime import arguments  # which stands on this file
+
+        return numba_bridge.numba_type(arguments.key_of(self))
+
     def _users(self) -> tuple[Stream, ...]:
         return (*self.block.streams.values(), self.device.default_stream)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from haulage.backends.base import DEVICE
+from haulage.errors import DeviceMismatch, noted
 from haulage.runtime import layout, memory, transfer
 from haulage.runtime.array import DeviceNDArray
 from haulage.runtime.device import Device, current_device, find
@@ -23,6 +24,8 @@ __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle",
 class IpcHandle:
     """Where some device memory is, for other processes; it can be pickled, `bytes(h)` is `handle`.
 
+    The process that made it must keep the memory alive: `base` is None.
+
     Attributes:
         handle: the driver's bytes for the whole allocation; empty if there are no bytes to share.
         size: bytes that are meant.
@@ -34,9 +37,81 @@ class IpcHandle:
     size: int
     offset: int
     device: str
+    _opened: list[Block] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    base = None
 
     def __bytes__(self) -> bytes:
         return self.handle
+
+    def open(self, context: Any = None) -> Span:
+        """The memory itself, which can be the `gpu_data` of a `DeviceNDArray`, until `close()`.
+
+        Args:
+            context: the `Context` of the handle's device, or None for that.
+
+        Raises:
+            ValueError: this handle is open already, or the context is of another device.
+            DeviceError: the memory is gone, or out of this process's reach.
+            DeviceNotFound: this process has no such device.
+        """
+        if self._opened:
+            raise noted(
+                ValueError("IpcHandle is already opened"), "close() it first, or use another one"
+            )
+        device = find(self.device, "the IPC handle's device")
+        if context is not None and context.device is not device:
+            raise DeviceMismatch(f"memory of {device} cannot be opened in {context!r}")
+        block = _open(device, self.handle)
+        self._opened.append(block)
+        return Span(block, block.device_ptr + self.offset, self.size)
+
+    def open_array(
+        self,
+        context: Any,
+        shape: SupportsIndex | Sequence[SupportsIndex],
+        dtype: Any,
+        strides: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    ) -> DeviceNDArray:
+        """The memory as an array until `close()`; its elements begin where the memory begins.
+
+        Args:
+            context: as for `open`.
+            shape: a number or a tuple of numbers.
+            dtype: of the elements.
+            strides: in bytes; None: in C order without gaps.
+
+        Raises:
+            ValueError: as for `open`; or such an array takes more memory. Nothing is open then.
+        """
+        kind = transfer.check_dtype(dtype)
+        sizes = layout.normalise_shape(shape)
+        steps = layout.c_strides(sizes, kind.itemsize) if strides is None else strides
+        return self._array(context, sizes, steps, kind, 0)
+
+    def _array(
+        self, context: Any, shape: Any, strides: Any, dtype: np.dtype, stream: StreamLike
+    ) -> DeviceNDArray:
+        span = self.open(context)
+        try:
+            return DeviceNDArray(shape, strides, dtype, stream, span)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the memory; any later use of what was opened is a ValueError.
+
+        Raises:
+            ValueError: it is not open.
+        """
+        if not self._opened:
+            raise noted(ValueError("IpcHandle not opened"), "open() it before close()")
+        self._opened.pop().close()
+
+    def __reduce__(self) -> Any:
+        # That it is open here does not go along.
+        return type(self), (self.handle, self.size, self.offset, self.device)
 
 
 class IpcArrayHandle:
@@ -65,7 +140,6 @@ class IpcArrayHandle:
         self.strides = strides
         self.dtype = dtype
         self.readonly = readonly
-        self._opened: Block | None = None
 
     def open(self, stream: StreamLike = 0) -> DeviceNDArray:
         """The array over the exporter's own memory, bound to `stream`.
@@ -75,17 +149,8 @@ class IpcArrayHandle:
             DeviceError: the memory is gone, or out of this process's reach.
             DeviceNotFound: this process has no such device.
         """
-        if self._opened is not None:
-            raise ValueError("IpcHandle is already opened; close() it first, or use another one")
-        block = _open(find(self.handle.device, "the IPC handle's device"), self.handle.handle)
-        try:
-            span = Span(block, block.device_ptr + self.handle.offset, self.handle.size)
-            array = DeviceNDArray(self.shape, self.strides, self.dtype, stream, span)
-        except BaseException:
-            block.close()
-            raise
+        array = self.handle._array(None, self.shape, self.strides, self.dtype, stream)
         array.readonly = self.readonly
-        self._opened = block
         return array
 
     def close(self) -> None:
@@ -94,10 +159,7 @@ class IpcArrayHandle:
         Raises:
             ValueError: it is not open.
         """
-        if self._opened is None:
-            raise ValueError("IpcHandle not opened; open() it before close()")
-        block, self._opened = self._opened, None
-        block.close()
+        self.handle.close()
 
     def __enter__(self) -> DeviceNDArray:
         return self.open()
@@ -111,7 +173,7 @@ class IpcArrayHandle:
         return type(self), described
 
     def __repr__(self) -> str:
-        state = "open" if self._opened is not None else "not open"
+        state = "open" if self.handle._opened else "not open"
         return (
             f"<IpcArrayHandle shape={self.shape} dtype={self.dtype} on {self.handle.device}, "
             f"{state}>"

@@ -5,10 +5,13 @@ Strides are in bytes, as NumPy's. The rules for contiguity are NumPy's as well: 
 elements is contiguous in both orders, and the stride of an axis of length 0 or 1 does not matter.
 """
 
+import itertools
 import operator
 from collections.abc import Mapping, Sequence, Set
 from math import prod
 from typing import Any, SupportsIndex
+
+from haulage.errors import noted
 
 Ints = tuple[int, ...]
 
@@ -303,9 +306,14 @@ def transpose(
     chosen = [operator.index(a) for a in axes]
     order = [a + ndim if a < 0 else a for a in chosen]
     if sorted(order) != list(range(ndim)):
-        raise ValueError(
-            f"invalid axes list {tuple(chosen)}: expected each of the {ndim} axes once"
-        )
+        there = f"axes {tuple(chosen)}: expected each of the {ndim} axes once"
+        if len(chosen) != ndim:
+            raise ValueError(f"axes don't match array: {there}")
+        for axis in chosen:
+            if not -ndim <= axis < ndim:
+                out = f"axis {axis} is out of bounds for array of dimension {ndim}"
+                raise noted(ValueError(out), there)
+        raise noted(ValueError("repeated axis in transpose"), there)
     return tuple(shape[a] for a in order), tuple(strides[a] for a in order)
 
 
@@ -349,12 +357,21 @@ def broadcast(shape: Sequence[int], strides: Sequence[int], to: Sequence[int]) -
         missing = len(to) - len(inner)
         fits = all(n in (1, m) for (n, _), m in zip(inner, to[missing:], strict=True))
     if not fits:
-        raise ValueError(f"shape {tuple(shape)} cannot be broadcast to shape {tuple(to)}")
+        kept = itertools.dropwhile(lambda n: n == 1, shape)
+        raise ValueError(
+            f"could not broadcast input array from shape {_text(tuple(kept))} into shape "
+            f"{_text(to)}"
+        )
     repeated = [
         0 if n == 1 and m != 1 else stride
         for (n, stride), m in zip(inner, to[missing:], strict=True)
     ]
     return (0,) * missing + tuple(repeated)
+
+
+def _text(shape: Sequence[int]) -> str:
+    # As NumPy's errors write shapes.
+    return f"({shape[0]},)" if len(shape) == 1 else f"({','.join(map(str, shape))})"
 
 
 def coalesce(

@@ -22,6 +22,13 @@ def in_place(device: Device) -> bool:
     return device.properties.host_memory_is_device_memory and adversary.seed is None
 
 
+def is_unaligned(value: Any) -> bool:
+    """Whether an argument is, or has among its parts, a host array with unaligned elements."""
+    if isinstance(value, tuple):
+        return any(map(is_unaligned, value))
+    return isinstance(value, (np.ndarray, np.void)) and not value.flags.aligned
+
+
 class ArgHint:
     """Says which way an argument of a kernel is copied: `In`, `Out` or `InOut`.
 
@@ -74,13 +81,15 @@ class Placement:
     Args:
         stream: in which the kernel will run.
         why: the launch, in words, for records and errors.
+        aligned: whether the kernel takes aligned elements only; host arrays of others are copied.
     """
 
-    __slots__ = ("_copies_back", "_releases", "stream", "why")
+    __slots__ = ("_copies_back", "_releases", "aligned", "stream", "why")
 
-    def __init__(self, stream: Stream, why: str) -> None:
+    def __init__(self, stream: Stream, why: str, aligned: bool = False) -> None:
         self.stream = stream
         self.why = why
+        self.aligned = aligned
         self._releases: list[Callable[[], object]] = []
         self._copies_back: list[Callable[[], object]] = []
 
@@ -115,7 +124,7 @@ class Placement:
         elif foreign.is_foreign(value):
             value = foreign.as_argument(value, self.stream)
         if isinstance(value, (np.ndarray, np.void)):
-            return value if in_place(self.stream.device) else self._copied(value)
+            return value if self._stays(value) else self._copied(value)
         if isinstance(value, DeviceNDArrayBase) and value.device is not self.stream.device:
             raise DeviceMismatch(f"{self.why}: {value!r} cannot be used in {self.stream!r}")
         return value
@@ -128,7 +137,10 @@ class Placement:
             return self._placed(value)
         if isinstance(hint, In):
             return self._uploaded(value)
-        return value if in_place(self.stream.device) else self._copied(value, upload=False)
+        return value if self._stays(value) else self._copied(value, upload=False)
+
+    def _stays(self, host: np.ndarray | np.void) -> bool:
+        return in_place(self.stream.device) and (host.flags.aligned or not self.aligned)
 
     def _copied(self, host: np.ndarray | np.void, upload: bool = True) -> DeviceNDArrayBase:
         array = self._uploaded(host) if upload else self._room_for(host)

@@ -40,6 +40,11 @@ class Stream:
         _owned[device, made.handle] = made
         return made
 
+    @property
+    def external(self) -> bool:
+        """Whether someone else made it, see `external_stream`."""
+        return self.handle != 0 and not self.owned
+
     def synchronize(self) -> None:
         """Wait for all work handed to it so far.
 

@@ -7,6 +7,7 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
+from haulage.errors import noted
 from haulage.runtime import layout, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
@@ -19,7 +20,15 @@ _COPYING = (
 
 
 class Span:
-    """A part of a block: what `DeviceNDArray.gpu_data` gives."""
+    """A part of a block: what `DeviceNDArray.gpu_data` gives.
+
+    Two are equal if they are the same bytes. The memory lives as long as one of them does.
+
+    Attributes:
+        block: the block of memory.
+        device_pointer: address of the first byte.
+        size: number of bytes.
+    """
 
     __slots__ = ("block", "device_pointer", "size")
 
@@ -32,6 +41,63 @@ class Span:
     def device_ctypes_pointer(self) -> ctypes.c_size_t:
         """The address as a ctypes integer."""
         return ctypes.c_size_t(self.device_pointer)
+
+    @property
+    def device_pointer_value(self) -> int:
+        """The address."""
+        return self.device_pointer
+
+    def own(self) -> "Span":
+        """Itself: it keeps the memory alive already."""
+        return self
+
+    def view(self, start: int, stop: int | None = None) -> "Span":
+        """The bytes from `start` up to `stop` (None: to the end) of it.
+
+        Raises:
+            ValueError: they are not all in it.
+        """
+        end = self.size if stop is None else stop
+        if not 0 <= start <= end <= self.size:
+            raise ValueError(f"bytes {start} to {end} of {self.size}: expected a part of them")
+        return Span(self.block, self.device_pointer + start, end - start)
+
+    def memset(self, byte: int, count: int | None = None, stream: StreamLike = 0) -> None:
+        """Set the first `count` bytes (None: all) to `byte` in `stream`.
+
+        With stream 0 it is done when this returns.
+
+        Raises:
+            ValueError: `byte` is not one of 0 to 255, there are not as many bytes, or the memory
+                is closed.
+        """
+        if not 0 <= byte <= 255:
+            raise ValueError(f"memset to {byte}: expected a byte, 0 to 255")
+        part = self.view(0, count)
+        chosen = resolve(stream, self.block.device)
+        self.block.use(chosen)
+        if part.size:
+            device = self.block.device
+            device.activate()
+            device.backend.fill(part.device_pointer, bytes([byte]), part.size, chosen.handle)
+        if not chosen.handle:
+            chosen.synchronize()
+
+    def free(self) -> None:
+        """Give the whole block back now, as `close()` of an array does."""
+        self.block.close()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Span):
+            return NotImplemented
+        return (self.block, self.device_pointer, self.size) == (
+            other.block,
+            other.device_pointer,
+            other.size,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_pointer, self.size))
 
     def __repr__(self) -> str:
         return f"<{self.size} bytes at {self.device_pointer:#x} of {self.block!r}>"
@@ -56,6 +122,9 @@ def given_memory(
         return None
     if isinstance(gpu_data, Block):
         return gpu_data, gpu_data.device_ptr, gpu_data.nbytes
+    if not isinstance(gpu_data, Span):
+        # What a context gives for memory that the host addresses too is an array of bytes.
+        gpu_data = getattr(gpu_data, "gpu_data", gpu_data)
     if isinstance(gpu_data, Span):
         return gpu_data.block, gpu_data.device_pointer, gpu_data.size
     raise TypeError(f"gpu_data {gpu_data!r}: expected memory of a device array, as its gpu_data")
@@ -281,14 +350,18 @@ class Strided:
         gaps = self.size and self.shape and self.shape[-1] != 1 and self.strides[-1] != old
         if not self.shape or not new.itemsize or gaps:
             raise ValueError(
-                f"cannot view {self!r} as {new}: to change the size of its elements, "
-                "the last axis must be contiguous"
+                "To change to a dtype of a different size, the last axis must be contiguous: "
+                f"cannot view {self!r} with strides {self.strides} as {new}"
             )
         count, rest = divmod(self.shape[-1] * old, new.itemsize)
         if rest:
-            raise ValueError(
-                f"cannot view {self!r} as {new}: the {self.shape[-1] * old} bytes of the last axis "
-                f"are not a multiple of {new.itemsize}"
+            which = "larger" if new.itemsize > old else "smaller"
+            raise noted(
+                ValueError(
+                    f"When changing to a {which} dtype, its size must be a divisor of the total "
+                    "size in bytes of the last axis of the array."
+                ),
+                f"cannot view {self!r} as {new}: the last axis has {self.shape[-1] * old} bytes",
             )
         return self._view((*self.shape[:-1], count), (*self.strides[:-1], new.itemsize), dtype=new)
 
