@@ -92,7 +92,7 @@ READS = {
     "np.modf": np.modf,
     "np.add.reduce": np.add.reduce,
     "np.add.outer": lambda a: np.add.outer(a, a),
-    "np.add where": lambda a: np.add(a, 1, where=a > 3, out=np.zeros(20, np.int32)),
+    "np.add to an ndarray": lambda a: np.add(a, 1, where=a > 3, out=np.zeros(20, np.int32)),
     "np.sum": np.sum,
     "np.mean": np.mean,
     "np.concatenate": lambda a: np.concatenate([a, a]),
@@ -105,7 +105,7 @@ READS = {
     "np.broadcast_to": lambda a: np.broadcast_to(a, (2, 20)),
     "np.array_equal": lambda a: np.array_equal(a, numbers()),
     "np.shares_memory": lambda a: np.shares_memory(a, np.asarray(a)),
-    "np.full_like": lambda a: np.full_like(numbers(), a),
+    "np.full_like with a": lambda a: np.full_like(numbers(), a),
     "all": lambda a: a.all(),
     "any": lambda a: a.any(),
     "argmax": lambda a: a.argmax(),
@@ -166,13 +166,14 @@ WRITES = {
     "a <<= 1": lambda a: operator.ilshift(a, 1),
     "a.flat": lambda a: setattr(a, "flat", [1, 2]),
     "a.real": lambda a: setattr(a, "real", 4),
-    "byteswap": lambda a: a.byteswap(inplace=True),
+    "byteswap in place": lambda a: a.byteswap(inplace=True),
     "partition": lambda a: a.partition(5),
     "put": lambda a: a.put([1, 3], 9),
     "setfield": lambda a: a.setfield(1, np.int16),
     "sort": lambda a: a.sort(),
     "np.add.at": lambda a: np.add.at(a, [1, 1, 2], a[:3]),
     "np.negative where": lambda a: np.negative(a, out=a, where=a > 3),
+    "np.add where": lambda a: np.add(numbers(), 1, out=a, where=numbers() > 3),
     "np.multiply out": lambda a: np.multiply(a, 2, out=a),
     "np.multiply out, by position": lambda a: np.multiply(a, 2, a),
     "np.divmod": lambda a: np.divmod(a, 3, out=(a, np.zeros(20, np.int32))),
@@ -264,6 +265,7 @@ USES = {
     **dict.fromkeys(LOOKS_AT_NOTHING, "nothing"),
     **dict.fromkeys(KERNELS, "kernel"),
 }
+assert len(USES) == sum(map(len, (READS, WRITES, OVERWRITES, LOOKS_AT_NOTHING, KERNELS)))
 DO = {**READS, **WRITES, **OVERWRITES, **LOOKS_AT_NOTHING}
 
 
