@@ -187,6 +187,23 @@ def test_barriers_take_the_number_or_nothing():
     assert (roc.CLK_LOCAL_MEM_FENCE, roc.CLK_GLOBAL_MEM_FENCE) == (0, 1)
 
 
+@roc.jit
+def reverse_wavefronts(x):
+    room = roc.shared.array(128, np.int32)
+    t, i = roc.get_local_id(0), roc.get_global_id(0)
+    room[t] = x[i]
+    roc.wavebarrier()
+    x[i] = room[t ^ 63]
+
+
+def test_a_wavebarrier_synchronises_a_wavefront():
+    """wavebarrier is an execution barrier across a wavefront."""
+    there = roc.to_device(numbers(4, 64, dtype=np.int32).ravel())
+    reverse_wavefronts[2, 128](there)
+    reversed_rows = numbers(4, 64, dtype=np.int32)[:, ::-1].ravel()
+    np.testing.assert_array_equal(there.copy_to_host(), reversed_rows)
+
+
 def test_a_kernel_returns_nothing():
     """A signature of a kernel with a result is refused."""
 
