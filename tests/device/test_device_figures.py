@@ -86,3 +86,12 @@ def test_modules_are_found_from_the_vocabulary_without_importing_them():
     assert cuda.devices.get_context() == cuda.current_context()
     assert cuda.driver.Stream is cuda.Stream
     assert cuda.cudadrv.error.CudaSupportError is cuda.CudaSupportError
+
+
+def test_rocs_modules_are_found_from_the_vocabulary_as_well():
+    program = (
+        "from haulage import roc; d = roc.hsadrv.devicearray.DeviceNDArray; "
+        "print(d is roc.DeviceNDArray, roc.hsadrv.driver.Stream is roc.Stream)"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert printed.strip() == "True True"

@@ -196,6 +196,10 @@ def test_roc_takes_its_device_as_context(two_nulls):
     from haulage import roc
 
     assert str(roc.to_device([1.0], context="null:1", copy=False).device) == "null:1"
+    with haulage.use("null:1"):
+        context = roc.current_context()
+    with haulage.use("null:0"):
+        assert roc.to_device([1.0], context=context, copy=False).device is context.device
     assert roc.to_device([1.0], None, roc.agents[0]).device is roc.agents[0]
 
 

@@ -82,6 +82,7 @@ from haulage.lang.sync import (
     mem_fence,
     wavebarrier,
 )
+from haulage.roc import hsadrv as hsadrv
 from haulage.roc.arguments import to_device
 
 __all__ = [

@@ -4,6 +4,7 @@ from typing import Any
 
 from haulage import api
 from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.context import Context
 from haulage.runtime.device import Device, find
 from haulage.runtime.stream import StreamLike
 
@@ -11,15 +12,17 @@ from haulage.runtime.stream import StreamLike
 def to_device(
     obj: Any,
     stream: StreamLike = None,
-    context: Device | str | None = None,
+    context: Context | Device | str | None = None,
     copy: bool = True,
     to: DeviceNDArray | None = None,
 ) -> DeviceNDArray:
     """Allocate memory on the device and copy `obj` to it; see `haulage.cuda.to_device`.
 
     Args:
-        context: the device, one of `agents` or a name such as 'cpu'; None: the current one.
+        context: the device: one of `agents`, a name such as 'cpu', or what `current_context()`
+            gives; None: the current one.
     """
     if context is None:
         return api.to_device(obj, stream, copy, to)
-    return api.to_device_of(find(context), obj, stream, copy, to)
+    device = context.device if isinstance(context, Context) else find(context)
+    return api.to_device_of(device, obj, stream, copy, to)
