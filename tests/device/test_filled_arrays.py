@@ -96,6 +96,11 @@ def test_fill_is_numpys_on_any_view(data, shape, dtype):
     np.testing.assert_array_equal(array.copy_to_host(), expected)
 
 
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
+def test_no_dtype_is_numpys(name):
+    assert getattr(cuda, name)(3, dtype=None).dtype == getattr(np, name)(3, dtype=None).dtype
+
+
 def test_fill_in_a_stream_is_ordered_there(hold_up):
     stream = cuda.stream()
     array = cuda.zeros(100, stream=stream)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from haulage import cuda, roc
-from haulage.errors import KernelError
+from haulage.errors import DeviceError, KernelError
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -119,6 +119,49 @@ def test_a_callbacks_exception_is_its_streams_only():
     other.synchronize()
     with pytest.raises(ZeroDivisionError):
         cuda.synchronize()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda stream: stream.synchronize(),
+        lambda stream: cuda.synchronize(),
+        lambda stream: cuda.to_device(np.ones(3)),
+        lambda stream: cuda.zeros(3).get_ipc_handle(),
+        lambda stream: cuda.to_device(np.ones(3), stream=stream),
+        lambda stream: behind(stream).synchronize(),
+    ],
+    ids=["stream", "device", "copy", "ipc", "copy in stream", "behind an event"],
+)
+def test_a_callback_that_waits_for_itself_is_an_error_and_no_deadlock(stream, wait):
+    x = cuda.to_device(np.zeros(10))
+    stream.add_callback(lambda stream, status, arg: wait(stream))
+    add[1, 32, stream](x, 1)
+    with pytest.raises(DeviceError, match="waits for work that begins only when it has returned"):
+        stream.synchronize()
+    assert (x.copy_to_host() == 1).all()
+
+
+def behind(stream):
+    """A stream that waits for all that was handed to another."""
+    mark, other = cuda.event(), cuda.stream()
+    mark.record(stream)
+    mark.wait(other)
+    return other
+
+
+def test_a_callback_may_wait_for_another_stream():
+    stream, other = cuda.stream(), cuda.stream()
+    x, results = cuda.to_device(np.zeros(10)), cuda.pinned_zeros(10)
+
+    def work(*_):
+        add[1, 32, other](x, 1)
+        x.copy_to_host(results, stream=other)
+        other.synchronize()
+
+    stream.add_callback(work)
+    stream.synchronize()
+    assert (results == 1).all()
 
 
 @pytest.mark.parametrize("callback", [None, 3, "print"])

@@ -1,7 +1,9 @@
 """Streams and events: order, waiting, and memory that streams still use."""
 
+import copy
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -413,3 +415,10 @@ def test_a_fault_becomes_what_its_kernel_says(device, monkeypatch, wait):
     monkeypatch.setitem(faults.describe, 0xABC, lambda code: BarrierError(f"line {code}"))
     with pytest.raises(BarrierError, match="line 7"):
         wait(stream, event)
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_streams_and_events_are_not_copied(duplicate):
+    for thing in (cuda.stream(), cuda.default_stream(), cuda.event()):
+        with pytest.raises(TypeError, match="belongs to this process"):
+            duplicate(thing)

@@ -44,7 +44,7 @@ def to_device(
         OutOfMemory: the device has no room.
         TypeError: `obj` holds Python objects, or `to` is no device array or has another dtype.
         ShapeMismatch: `to` has another shape.
-        ValueError: `to` is read-only or closed.
+        ValueError: `obj` is closed, or `to` is read-only or closed.
     """
     return to_device_of(device_of(stream), obj, stream, copy, to)
 
@@ -76,8 +76,10 @@ def to_device_of(
             to.copy_to_device(obj, stream)
         return to
     if isinstance(obj, DeviceNDArrayBase):
+        obj.block.use()
         return obj
-    if isinstance(obj, HostVisibleNDArray) and transfer.block_of(obj) is not None:
+    if isinstance(obj, HostVisibleNDArray) and (block := transfer.block_of(obj)) is not None:
+        block.use()
         return obj
     if isinstance(obj, np.void) and obj.dtype.names is not None:
         return _record(obj, stream, device, copy)
@@ -149,7 +151,7 @@ def ones(
     shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
 ) -> DeviceNDArray:
     """A new array on the device, filled with ones in `stream`."""
-    return full(shape, 1, dtype, order, stream)
+    return full(shape, 1, np.dtype(dtype), order, stream)
 
 
 def full(

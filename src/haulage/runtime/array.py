@@ -87,7 +87,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         return (self[i] for i in range(self.shape[0]))
 
     def __repr__(self) -> str:
-        return f"<DeviceNDArray shape={self.shape} dtype={self.dtype} on {self.device}>"
+        state = ", closed" if self.block.closed else ""
+        return f"<DeviceNDArray shape={self.shape} dtype={self.dtype} on {self.device}{state}>"
 
     def __reduce__(self) -> Any:
         # NumPy pickles C and Fortran order only; the axes go in the order of memory.
@@ -174,7 +175,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         target._check_writeable()
         value = opened(value, self._stream(stream))
         if isinstance(value, DeviceNDArrayBase):
-            target._check_dtype(value.dtype)
+            target._check_dtype(value.dtype, "value")
             steps = layout.broadcast(value.shape, value.strides, shape)
             target._write_device(value, shape, strides, steps, self._stream(stream))
             return
@@ -270,7 +271,8 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         return (self[name] for name in fields.names(self.dtype))
 
     def __repr__(self) -> str:
-        return f"<DeviceRecord {fields.described(self.dtype)} on {self.device}>"
+        state = ", closed" if self.block.closed else ""
+        return f"<DeviceRecord {fields.described(self.dtype)} on {self.device}{state}>"
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *fields.names(self.dtype)})

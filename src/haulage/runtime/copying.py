@@ -40,7 +40,7 @@ class DeviceNDArrayBase(Strided):
                     "device arrays take copies by copy_to_device"
                 )
             if not ary.flags.writeable:
-                raise ValueError("copy_to_host: the host array is read-only")
+                raise ValueError("copy_to_host(ary): the host array is read-only")
             target = ary
         shape, strides, steps = self._fit(target)
         chosen = self._stream(stream)
@@ -219,11 +219,11 @@ class DeviceNDArrayBase(Strided):
         if self.readonly:
             raise ValueError(f"{self!r} is read-only; copy it before writing to it")
 
-    def _check_dtype(self, dtype: np.dtype) -> None:
+    def _check_dtype(self, dtype: np.dtype, name: str = "ary") -> None:
         if dtype != self.dtype:
             raise TypeError(
-                f"incompatible dtype: {self.dtype} (device) vs. {dtype}; convert it first, on the "
-                "host with astype or on the device with a kernel"
+                f"incompatible dtype: {self.dtype} (device) vs. {dtype} ({name}); convert {name} "
+                "first, on the host with astype or on the device with a kernel"
             )
 
     def _fit(
@@ -240,7 +240,7 @@ class DeviceNDArrayBase(Strided):
         other_shape, steps = layout.squeeze(other.shape, other.strides)
         if shape != other_shape:
             raise ShapeMismatch(
-                f"incompatible shape: {self.shape} (device) vs. {other.shape}; "
+                f"incompatible shape: {self.shape} (device) vs. {other.shape} (ary); "
                 "they can differ in axes of length 1 only"
             )
         return shape, strides, steps

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
@@ -47,25 +48,28 @@ class Event:
         self.device.activate()
         return self.device.backend.event_poll(self.handle)
 
-    def elapsed_time(self, end: "Event") -> float:
-        """Milliseconds from this event's record to that of `end`.
+    def elapsed_time(self, evtend: "Event") -> float:
+        """Milliseconds from this event's record to that of `evtend`.
 
         Raises:
             DeviceError: one of them was not recorded, is not reached, or was made without timing.
             DeviceMismatch: they are of two devices.
         """
-        if not isinstance(end, Event):
-            raise TypeError(f"elapsed_time({end!r}): expected an event made by event()")
-        if end.device is not self.device:
+        if not isinstance(evtend, Event):
+            raise TypeError(f"elapsed_time({evtend!r}): expected an event made by event()")
+        if evtend.device is not self.device:
             raise DeviceMismatch(
-                f"no time can be taken from an event of {self.device} to one of {end.device}"
+                f"no time can be taken from an event of {self.device} to one of {evtend.device}"
             )
         self.device.activate()
-        return self.device.backend.event_elapsed(self.handle, end.handle)
+        return self.device.backend.event_elapsed(self.handle, evtend.handle)
 
     def _stream(self, stream: StreamLike) -> int:
         self.device.activate()
         return resolve(stream, self.device).handle
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self!r} belongs to this process; it cannot be pickled or copied")
 
     def __repr__(self) -> str:
         return f"<Event {self.handle:#x} on {self.device}>"
@@ -76,8 +80,8 @@ class Event:
             finalize.give_back_handle(self.device.backend.event_destroy, self.handle)
 
 
-def event_elapsed_time(start: Event, end: Event) -> float:
+def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
     """Milliseconds between two events; see `Event.elapsed_time`."""
-    if not isinstance(start, Event):
-        raise TypeError(f"event_elapsed_time({start!r}, ...): expected an event made by event()")
-    return start.elapsed_time(end)
+    if not isinstance(evtstart, Event):
+        raise TypeError(f"event_elapsed_time({evtstart!r}, ...): expected an event made by event()")
+    return evtstart.elapsed_time(evtend)

@@ -170,6 +170,9 @@ class Stream:
     def __hash__(self) -> int:
         return hash(self.handle)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self!r} belongs to this process; it cannot be pickled or copied")
+
     def __repr__(self) -> str:
         which = f"Stream {self.handle:#x}" if self.handle else "Default stream"
         return f"<{which} on {self.device}>"

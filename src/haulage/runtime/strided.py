@@ -14,8 +14,8 @@ from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, resolve
 
 _COPYING = (
-    "operation requires copying: {what} of shape {shape} with strides {strides} cannot be a view; "
-    "copy it into device_array_like(a) first"
+    "operation requires copying: {what} of an array of shape {shape} with strides {strides} "
+    "cannot be a view; copy it into device_array_like(a) first"
 )
 
 
@@ -313,7 +313,9 @@ class Strided:
         strides = layout.reshape(self.shape, self.strides, self.dtype.itemsize, shape, way)
         if strides is None:
             raise NotImplementedError(
-                _COPYING.format(what="the new shape", shape=self.shape, strides=self.strides)
+                _COPYING.format(
+                    what=f"the new shape {shape}", shape=self.shape, strides=self.strides
+                )
             )
         return self._view(shape, strides)
 

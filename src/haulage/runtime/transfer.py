@@ -30,7 +30,8 @@ def host_array(obj: Any) -> np.ndarray:
     """`obj` as a host array, as `np.asarray` makes it.
 
     Raises:
-        TypeError: it has a mask, which a device array could not keep.
+        TypeError: it has a mask, which a device array could not keep, or it is no array and NumPy
+            makes none of it but one of Python objects.
     """
     host = np.asarray(obj)
     # Asked only of subclasses: `np.ma` is imported when it is first named.
@@ -38,6 +39,11 @@ def host_array(obj: Any) -> np.ndarray:
         raise TypeError(
             "a masked array would lose its mask on the device; copy a.data and a.mask apart, "
             "or a.filled()"
+        )
+    if host is not obj and host.dtype.hasobject and not isinstance(obj, np.ndarray):
+        raise TypeError(
+            f"{type(obj).__name__} object: expected an array, or what NumPy makes one of without "
+            "Python objects"
         )
     return host
 

@@ -53,6 +53,7 @@ class Streams:
         self._at_once: Task | None = None  # the last task of the default stream run by its caller
         self._ended: list[Task] = []  # done, but not all of their followers are started
         self._failures: list[tuple[Stream, BaseException]] = []
+        self._here = threading.local()  # its `callback`: the one that the thread is running
         self._closed = False
         self._executor = executor(self)
         self._adversary: Adversary | None = None
@@ -160,11 +161,14 @@ class Streams:
 
     def perform(self, task: Task) -> None:
         """Run a ready task in this thread; what it raises is kept. `end` must follow."""
+        self._here.callback = task if task.callback else None
         try:
             if task.function is not None:
                 task.function(*task.args)
         except BaseException as error:  # of an executor's thread, so nobody else would see it
             self._keep(task, error)
+        finally:
+            self._here.callback = None
 
     def end(self, task: Task) -> None:
         """Note that a task is done and make ready what waited for it; wakes no executor."""
@@ -209,12 +213,24 @@ class Streams:
     # ---- waiting ------------------------------------------------------------------------------
 
     def wait(self, tasks: Sequence[Task | None]) -> None:
-        """Return when all `tasks` are done; Ctrl-C interrupts it."""
+        """Return when all `tasks` are done; Ctrl-C interrupts it.
+
+        Raises:
+            DeviceError: a callback waits for what can only run once it has returned.
+        """
         plan: Plan | None = None
+        callback: Task | None = getattr(self._here, "callback", None)
         for task in tasks:
             if task is None or task.done:
                 continue
             with self.lock:
+                if callback is not None and _leads_to(callback, task):
+                    raise DeviceError(
+                        f"a callback of stream {callback.stream.handle:#x} waits for work that "
+                        "begins only when it has returned (the default stream waits for all "
+                        "others); hand work to another stream, or leave it to the thread that "
+                        "synchronises"
+                    )
                 if plan is None and self._adversary is not None:
                     plan = self._adversary.plan(tasks)
                 self._waiting += 1
@@ -447,3 +463,18 @@ def _hang(task: Task, predecessor: Task | None) -> None:
     if predecessor is not None and not predecessor.done:
         task.waits += 1
         predecessor.followers.append(task)
+
+
+def _leads_to(task: Task, other: Task) -> bool:
+    """Whether `other` is `task`, or can begin only when `task` is done."""
+    seen = {task}
+    open_tasks = [task]
+    while open_tasks:
+        looked_at = open_tasks.pop()
+        if looked_at is other:
+            return True
+        for follower in looked_at.followers:
+            if follower not in seen:
+                seen.add(follower)
+                open_tasks.append(follower)
+    return False
