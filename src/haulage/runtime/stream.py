@@ -89,7 +89,8 @@ class Stream:
         """Call `callback(stream, status, arg)` once all work handed to the stream so far is done.
 
         It is called on a thread of the driver, with status 0; later work of the stream waits for
-        its end, so it must not wait for this stream itself. Callbacks of a stream run in order.
+        its end, so it cannot wait for this stream itself, nor for the default one: that is a
+        DeviceError in it. Callbacks of a stream run in order.
         What one raises is raised by the next synchronise of the stream; later work goes on.
 
         Raises:
