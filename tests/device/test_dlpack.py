@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import haulage
 from haulage import cuda
 from haulage.errors import DeviceMismatch, DeviceNotFound, KernelError
 from haulage.runtime import memory
@@ -308,12 +309,13 @@ def test_closing_leaves_the_memory_to_those_who_have_it(on_host):
     before = in_use()
     there = cuda.to_device(numbers(1000))
     seen = np.from_dlpack(there)
-    there.close()
-    with pytest.raises(ValueError, match="close"):
-        there.__dlpack__()
-    assert np.array_equal(seen, numbers(1000))
-    del there
-    assert np.array_equal(seen, numbers(1000))
+    with haulage.adversary(1):  # what is freed holds garbage
+        there.close()
+        with pytest.raises(ValueError, match="close"):
+            there.__dlpack__()
+        assert np.array_equal(seen, numbers(1000))
+        del there
+        assert np.array_equal(seen, numbers(1000))
     del seen
     assert in_use() == before
 

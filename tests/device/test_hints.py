@@ -57,6 +57,26 @@ def test_only_out_and_inout_come_back(words, way):
     np.testing.assert_array_equal(target, np.full(100, 4.0))
 
 
+def test_out_brings_nothing_to_a_device_that_takes_copies():
+    @cuda.jit
+    def add(x):
+        x[cuda.grid(1)] += 1
+
+    try:
+        turned_on = haulage.adversary(1)
+    except Unsupported as error:
+        pytest.skip(str(error))
+    host = np.ones(20, np.float32)
+    with turned_on:
+        add[1, 20](cuda.Out(host))
+        assert (host != 2).all()
+        host[...] = 1
+        add[1, 20](cuda.In(host))
+        assert (host == 1).all()
+        add[1, 20](cuda.InOut(host))
+        assert (host == 2).all()
+
+
 def test_without_a_hint_arrays_are_both(way):
     a, b = np.zeros(40, np.float32)[::2], np.zeros((20,), order="F")
     add_to_both[1, 32](a, b)

@@ -487,6 +487,24 @@ def test_a_closed_one_is_used_by_no_device(make):
 
 
 @both
+def test_closing_leaves_the_memory_to_those_who_see_it(make, device):
+    if device.kind != "cpu":
+        pytest.skip(f"{device} does not fill the memory that is freed")
+    with haulage.adversary(1):  # what is freed holds garbage
+        array = make(64)
+        array[...] = np.arange(64)
+        view, plain = array[5:], np.asarray(array)
+        array.close()
+        np.testing.assert_array_equal(array, np.arange(64))
+        del array
+        gc.collect()
+        np.testing.assert_array_equal(view, np.arange(5, 64))
+        del view
+        gc.collect()
+        np.testing.assert_array_equal(plain, np.arange(64))
+
+
+@both
 def test_read_only_ones_are_not_written_to(make):
     array = make(8)
     array.flags.writeable = False

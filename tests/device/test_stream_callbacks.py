@@ -315,6 +315,10 @@ def test_a_cancelled_future_leaves_the_failure_to_the_next_synchronise():
         opened.set()
         with pytest.raises(asyncio.CancelledError):
             await future
+        # Behind what the loop was told of the future.
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        stream.add_callback(lambda *_: loop.call_soon_threadsafe(told.set))
+        await told.wait()
         with pytest.raises(KernelError):
             stream.synchronize()
         stream.synchronize()

@@ -314,3 +314,40 @@ print("good")
 """
     ended = program(code, device, HAULAGE_ADVERSARY=adversary)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "good\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_work_and_failures_of_the_parent_are_not_the_forked_childs(device, program, tmp_path):
+    if device.kind != "cpu":
+        pytest.skip("a GPU's driver does not live on in a forked child")
+    calls = tmp_path / "calls"
+    code = f"""
+import os, threading
+def called(*_):
+    with open({str(calls)!r}, "a") as file:
+        file.write("called ")
+opened, begun, failed_by_now = threading.Event(), threading.Event(), threading.Event()
+failed = cuda.stream()
+failed.add_callback(lambda *_: 1 // 0)
+failed.add_callback(lambda *_: failed_by_now.set())
+stream.add_callback(lambda *_: (begun.set(), opened.wait()))
+stream.add_callback(called)
+assert failed_by_now.wait(60) and begun.wait(60)
+pid = os.fork()
+if pid == 0:
+    opened.set()
+    for each in (stream, failed, cuda.default_stream()):
+        each.synchronize()
+    cuda.synchronize()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+opened.set()
+stream.synchronize()
+try:
+    failed.synchronize()
+except ZeroDivisionError:
+    print("good")
+"""
+    ended = program(code, device)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "good\n", "")
+    assert calls.read_text() == "called "
