@@ -1,6 +1,7 @@
 """What a kernel's arguments are to Numba. Importing this imports Numba.
 
-The launch path knows arguments by keys that it makes without Numba (`haulage.runtime.arguments`);
+The launch path knows arguments by keys that it makes without Numba
+(`haulage.runtime.launching.arguments`);
 here a key becomes a Numba type, once per signature.
 """
 

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import numpy as np
 from haulage import cuda
@@ -41,3 +43,35 @@ def test_so_are_those_in_cycles_and_in_modules(device):
     more = "x.__class__.kept = [x]; cycle = [x, stream]; cycle.append(cycle); np.kept = cycle"
     ended = run(device, more)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
+
+
+def test_a_failure_that_nobody_waited_for_is_told(device):
+    program = """
+import time
+import numpy as np
+from haulage import cuda
+
+@cuda.jit
+def fails(x):
+    raise ValueError("on purpose")
+
+x, stream, done = cuda.to_device(np.zeros(1)), cuda.stream(), []
+fails[1, 1, stream](x)
+stream.add_callback(lambda *_: done.append(1))
+while not done:
+    time.sleep(0.01)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "HAULAGE_DEVICE": str(device)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if device.kind != "cpu":
+        pytest.skip(f"{device} reports no fault of a kernel without debug")
+    assert ended.returncode == 0
+    assert ended.stderr.startswith("haulage: nothing waited for work that failed: KernelError: ")
+    assert "fails" in ended.stderr
+    assert "on purpose" in ended.stderr

@@ -18,10 +18,16 @@ from haulage import cuda
 from haulage.backends.base import NON_BLOCKING
 from haulage.backends.null import NullBackend
 from haulage.errors import DeviceError, Unsupported
-from haulage.runtime import ipc, memory
+from haulage.runtime import memory
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device
-from haulage.runtime.ipc import IpcArrayHandle, IpcHandle, get_memory_handle, open_ipc_array
+from haulage.runtime.exchange import ipc
+from haulage.runtime.exchange.ipc import (
+    IpcArrayHandle,
+    IpcHandle,
+    get_memory_handle,
+    open_ipc_array,
+)
 from haulage.runtime.stream import Stream
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -166,7 +172,7 @@ def test_the_bytes_of_a_handle_are_enough():
     script = """
 import sys
 from haulage import cuda
-from haulage.runtime.ipc import open_ipc_array
+from haulage.runtime.exchange.ipc import open_ipc_array
 
 handle, offset = bytes.fromhex(sys.argv[1]), int(sys.argv[2])
 with open_ipc_array(handle, 3, "i4", offset=offset) as array:

@@ -7,7 +7,7 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.errors import CompileError, LaunchError
-from haulage.runtime.array import DeviceRecord
+from haulage.runtime.arrays.array import DeviceRecord
 
 pytestmark = pytest.mark.usefixtures("device")
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from haulage import cuda
 from haulage.errors import ShapeMismatch
-from haulage.runtime.array import DeviceNDArray, DeviceRecord
+from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 
 pytestmark = pytest.mark.usefixtures("device")
 

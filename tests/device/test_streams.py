@@ -15,7 +15,8 @@ import pytest
 from haulage import cuda, roc
 from haulage.backends.base import KernelStopped
 from haulage.errors import BarrierError, DeviceError, KernelError
-from haulage.runtime import faults, memory, transfer
+from haulage.runtime import faults, memory
+from haulage.runtime.arrays import transfer
 
 pytestmark = pytest.mark.usefixtures("device")
 

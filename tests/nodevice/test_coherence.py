@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 from haulage.backends.base import NON_BLOCKING
 from haulage.backends.cpu import CPUBackend
 from haulage.errors import CoherenceError, DeviceMismatch
-from haulage.runtime import transfer
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.arrays import transfer
+from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.coherence import HOST, Coherence, Ranges
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream

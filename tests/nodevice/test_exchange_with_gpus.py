@@ -6,11 +6,11 @@ import pytest
 import haulage
 from haulage.backends.null import NullBackend
 from haulage.errors import DeviceMismatch
-from haulage.runtime import foreign
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device
-from haulage.runtime.dlpack_structs import IS_COPIED, inside
-from haulage.runtime.exchange import number_of, stream_numbered
+from haulage.runtime.exchange import foreign
+from haulage.runtime.exchange.dlpack_structs import IS_COPIED, inside
+from haulage.runtime.exchange.mixin import number_of, stream_numbered
 from haulage.runtime.stream import Stream
 
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from haulage.runtime import layout
+from haulage.runtime.arrays import layout
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 filled_shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=4)

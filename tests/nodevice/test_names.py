@@ -197,7 +197,7 @@ NUMBA = {
     "DeviceNDArray.squeeze": "axis stream",
     "DeviceNDArray.view": "dtype",
     "DeviceNDArray.bind": "stream",
-    "DeviceNDArray.getitem": "key stream",
+    "DeviceNDArray.getitem": "item stream",
     "DeviceNDArray.setitem": "key value stream",
     "DeviceNDArray.get_ipc_handle": "",
     "DeviceNDArray.is_c_contiguous": "",

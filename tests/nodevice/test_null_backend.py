@@ -44,12 +44,16 @@ def test_every_may_method_is_tried_above():
         if not name.startswith("_") and not getattr(member, "__isabstractmethod__", False)
     }
     without_an_error = {"stream_priorities", "stream_poll", "event_poll", "check_address"}
-    without_an_error |= {"can_access_peer", "profile"}
+    without_an_error |= {"can_access_peer", "profile", "unraised"}
     assert concrete == {*MAY_CALLS, *without_an_error}
 
 
 def test_no_other_device_can_be_reached_by_default():
     assert not NullBackend().can_access_peer(0, 1)
+
+
+def test_no_failure_is_known_by_default():
+    assert NullBackend().unraised() == []
 
 
 def test_there_is_no_profiler_by_default():

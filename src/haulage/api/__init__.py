@@ -59,13 +59,13 @@ from haulage.api.streams import (
     stream,
     synchronize,
 )
-from haulage.runtime.array import DeviceNDArray, DeviceRecord
+from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
+from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.context import Context, MemoryInfo
 from haulage.runtime.event import Event, event_elapsed_time
-from haulage.runtime.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
-from haulage.runtime.host_arrays import ManagedNDArray, MappedNDArray
-from haulage.runtime.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
-from haulage.runtime.placing import In, InOut, Out
+from haulage.runtime.exchange.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
+from haulage.runtime.exchange.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
+from haulage.runtime.launching.placing import In, InOut, Out
 from haulage.runtime.stream import Stream
 
 __all__ = [

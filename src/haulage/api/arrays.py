@@ -6,13 +6,14 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from haulage.errors import DeviceMismatch
-from haulage.runtime import foreign, layout, transfer
-from haulage.runtime.array import DeviceNDArray, DeviceRecord
-from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
+from haulage.runtime.arrays.copying import DeviceNDArrayBase
+from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
+from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.host_arrays import HostVisibleNDArray, device_of_array
+from haulage.runtime.exchange import foreign
 from haulage.runtime.stream import StreamLike, device_of, resolve
-from haulage.runtime.upload import device_array_for
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from haulage.api.arrays import Shape, like, prepare
 from haulage.backends.base import MAPPED
-from haulage.runtime import layout, memory, transfer
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime import memory
+from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.stream import StreamLike, device_of
 
 

@@ -372,6 +372,10 @@ class Backend(ABC):
         """May. Run a recorded graph in `stream`."""
         self._unsupported("graph_launch")
 
+    def unraised(self) -> list[BaseException]:
+        """May. Take what failed and no wait has raised so far; never waits. Default: nothing."""
+        return []
+
     def profile(self, record: bool) -> bool:
         """May. Let the maker's profiler record from here on, or no more; whether there is one."""
         return False

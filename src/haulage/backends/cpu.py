@@ -242,6 +242,10 @@ class CPUBackend(Backend):
     def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
         """Nothing to do: all memory is in one place."""
 
+    def unraised(self) -> list[BaseException]:
+        """What failed and nobody has synchronised for."""
+        return self._streams.take_failures()
+
 
 def _ipc() -> ModuleType:
     check_sharing()

@@ -9,8 +9,8 @@ from haulage.compiler.options import Options
 from haulage.errors import LaunchError
 from haulage.kernel.vocabulary import CUDA
 from haulage.platforms import PLATFORMS
-from haulage.runtime.arguments import Key
-from haulage.runtime.launch import normalise_dims
+from haulage.runtime.launching.arguments import Key
+from haulage.runtime.launching.launch import normalise_dims
 
 if TYPE_CHECKING:
     from haulage.compiler.emit import Body, Code

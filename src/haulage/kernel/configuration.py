@@ -5,7 +5,7 @@ from typing import Any
 
 from haulage.errors import LaunchError
 from haulage.kernel.vocabulary import Vocabulary
-from haulage.runtime.launch import Configuration, Dims, normalise_dims
+from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
 from haulage.runtime.stream import Stream, is_foreign
 
 

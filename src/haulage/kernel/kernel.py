@@ -12,9 +12,10 @@ from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
 from haulage.kernel.vocabulary import ROC, Vocabulary
 from haulage.platforms import PLATFORMS
-from haulage.runtime import arguments, device
-from haulage.runtime.arguments import Key, Packer
-from haulage.runtime.launch import (
+from haulage.runtime import device
+from haulage.runtime.launching import arguments
+from haulage.runtime.launching.arguments import Key, Packer
+from haulage.runtime.launching.launch import (
     OTHERS,
     Configuration,
     Loaded,
@@ -22,7 +23,7 @@ from haulage.runtime.launch import (
     device_of_arguments,
     use_memory,
 )
-from haulage.runtime.placing import Placement, in_place, is_unaligned
+from haulage.runtime.launching.placing import Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from haulage.kernel import Kernel, cuda_jit
 from haulage.lang.index import blockDim, blockIdx, gridsize, threadIdx
 from haulage.lang.memory import shared
 from haulage.lang.sync import syncthreads
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.stream import StreamLike, device_of
 
 # The first pass leaves one partial result per block, at most this many.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from haulage import api
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device, find
 from haulage.runtime.stream import StreamLike

@@ -19,7 +19,8 @@ from typing import Final, Literal
 import numpy as np
 
 from haulage.errors import CoherenceError
-from haulage.runtime import memory, transfer
+from haulage.runtime import memory
+from haulage.runtime.arrays import transfer
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
 from haulage.runtime.memory import Block

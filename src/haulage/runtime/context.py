@@ -8,18 +8,20 @@ import numpy as np
 
 from haulage.backends.base import DEVICE, PORTABLE, WRITE_COMBINED
 from haulage.runtime import device as devices
-from haulage.runtime import finalize, ipc, memory, transfer
+from haulage.runtime import finalize, memory
+from haulage.runtime.arrays import transfer
+from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
+from haulage.runtime.arrays.strided import Span
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
-from haulage.runtime.host_arrays import ManagedNDArray, MappedNDArray
-from haulage.runtime.ipc import IpcHandle
+from haulage.runtime.exchange import ipc
+from haulage.runtime.exchange.ipc import IpcHandle
 from haulage.runtime.stream import (
     Stream,
     external_stream,
     legacy_default_stream,
     per_thread_default_stream,
 )
-from haulage.runtime.strided import Span
 
 
 class MemoryInfo(NamedTuple):

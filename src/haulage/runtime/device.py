@@ -1,6 +1,8 @@
 """The devices of this process, and which of them is meant where none is named."""
 
+import atexit
 import contextvars
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from haulage import config
-from haulage.backends.base import Backend, Probe, Properties
+from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.errors import DeviceNotFound
 from haulage.runtime import faults
 from haulage.runtime.stream import Stream
@@ -250,6 +252,21 @@ def find(choice: str | Device, source: str = "") -> Device:
         there = ", ".join(str(device) for device in present)
         raise DeviceNotFound(f"{asked}: the {kind} driver has {len(present)} device(s): {there}")
     return present[int(number or 0)]
+
+
+def _tell_unraised() -> None:
+    """At exit: name the failures that nobody has waited for, which no exception will tell."""
+    for found in tuple(_found.values()):
+        for backend in {id(device.backend): device.backend for device in found}.values():
+            for error in backend.unraised():
+                told = faults.translate(error) if isinstance(error, KernelStopped) else error
+                print(
+                    f"haulage: nothing waited for work that failed: {type(told).__name__}: {told}",
+                    file=sys.stderr,
+                )
+
+
+atexit.register(_tell_unraised)
 
 
 # ---- the choice -------------------------------------------------------------------------------

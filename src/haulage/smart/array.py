@@ -7,8 +7,8 @@ from typing import Any, Literal, SupportsIndex, overload
 import numpy as np
 
 from haulage.platforms import PLATFORMS
-from haulage.runtime import layout, transfer
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.coherence import HOST, Coherence, Mode, Place
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.stream import Stream

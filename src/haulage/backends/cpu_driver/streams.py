@@ -326,15 +326,20 @@ class Streams:
     def _raise_failures(self, stream: Stream | None) -> None:
         if not self._failures:
             return
+        mine = self.take_failures(stream)
+        if mine:
+            if len(mine) > 1:
+                mine[0].add_note(f"{len(mine) - 1} later tasks failed as well; this is the first")
+            raise mine[0]
+
+    def take_failures(self, stream: Stream | None = None) -> list[BaseException]:
+        """What failed in one stream, or in all, and was not raised so far; it will not be."""
         with self.lock:
             mine = [e for s, e in self._failures if stream is None or s is stream]
             self._failures = [
                 (s, e) for s, e in self._failures if not (stream is None or s is stream)
             ]
-        if mine:
-            if len(mine) > 1:
-                mine[0].add_note(f"{len(mine) - 1} later tasks failed as well; this is the first")
-            raise mine[0]
+        return mine
 
     # ---- streams ------------------------------------------------------------------------------
 

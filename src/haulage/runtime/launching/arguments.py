@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from haulage.errors import LaunchError
-from haulage.runtime import fields
-from haulage.runtime.array import DeviceNDArray, DeviceRecord
+from haulage.runtime.arrays import fields
+from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 
 Key = tuple[Any, ...]
 

@@ -6,10 +6,11 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from haulage.errors import DeviceMismatch, ShapeMismatch
-from haulage.runtime import fields, layout, memory, transfer
+from haulage.runtime import memory
+from haulage.runtime.arrays import fields, layout, transfer
+from haulage.runtime.arrays.strided import Strided
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream, StreamLike
-from haulage.runtime.strided import Strided
 
 
 class DeviceNDArrayBase(Strided):
@@ -91,14 +92,14 @@ class DeviceNDArrayBase(Strided):
 
     def get_ipc_handle(self) -> Any:
         """An `IpcArrayHandle`, by which other processes can open the array; see
-        `runtime.ipc.get_ipc_handle`.
+        `runtime.exchange.ipc.get_ipc_handle`.
 
         Raises:
             ValueError: it stands on memory that is not the device's own.
             Unsupported: the device cannot share memory between processes.
         """
         # `ipc` makes device arrays, so its module comes after this one.
-        from haulage.runtime import ipc
+        from haulage.runtime.exchange import ipc
 
         return ipc.get_ipc_handle(self)
 
@@ -261,7 +262,7 @@ def opened(value: Any, stream: Stream) -> Any:
     """`value`, or for another library's array one over its memory that copies in `stream` read."""
     if isinstance(value, (DeviceNDArrayBase, np.ndarray, np.generic, int, float, complex)):
         return value
-    from haulage.runtime import foreign  # which stands on this file
+    from haulage.runtime.exchange import foreign  # which stands on this file
 
     return foreign.as_source(value, stream) if foreign.is_foreign(value) else value
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from haulage.backends.base import PINNED
-from haulage.runtime import layout, memory
+from haulage.runtime import memory
+from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.fields import Parts
 from haulage.runtime.device import Device
-from haulage.runtime.fields import Parts
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
 

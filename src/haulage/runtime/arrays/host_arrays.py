@@ -15,13 +15,14 @@ from haulage.backends.base import (
     PORTABLE,
     WRITE_COMBINED,
 )
-from haulage.runtime import layout, memory, transfer
-from haulage.runtime.array import DeviceNDArray
-from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime import memory
+from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.copying import DeviceNDArrayBase
+from haulage.runtime.arrays.strided import Span, given_memory
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, device_of, is_foreign, resolve
-from haulage.runtime.strided import Span, given_memory
 
 _FLAGS = {
     "portable": PORTABLE,
@@ -220,12 +221,12 @@ class HostVisibleNDArray(np.ndarray):
         else:
             super().fill(value)
 
-    def getitem(self, key: Any, stream: StreamLike = 0) -> Any:
-        """`a[key]`; one element is read once the earlier work of `stream` is done."""
-        view = self[key]
+    def getitem(self, item: Any, stream: StreamLike = 0) -> Any:
+        """`a[item]`; one element is read once the earlier work of `stream` is done."""
+        view = self[item]
         if isinstance(view, np.ndarray):
             return view
-        return self.device_view().getitem(key, stream)
+        return self.device_view().getitem(item, stream)
 
     def setitem(self, key: Any, value: Any, stream: StreamLike = 0) -> None:
         """`a[key] = value`, in the order of `stream`."""

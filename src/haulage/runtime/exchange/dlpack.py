@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haulage.runtime import layout
+from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.strided import Strided
 from haulage.runtime.device import Device
-from haulage.runtime.dlpack_structs import (
+from haulage.runtime.exchange.dlpack_structs import (
     BFLOAT,
     BOOL,
     COMPLEX,
@@ -34,7 +35,6 @@ from haulage.runtime.dlpack_structs import (
     DLTensor,
     inside,
 )
-from haulage.runtime.strided import Strided
 
 Place = tuple[int, int]
 

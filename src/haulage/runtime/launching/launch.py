@@ -7,10 +7,10 @@ import numpy as np
 from haulage.backends.base import Properties
 from haulage.errors import DeviceMismatch, LaunchError
 from haulage.runtime import faults
-from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime.arrays.copying import DeviceNDArrayBase
+from haulage.runtime.arrays.host_arrays import device_of_array
 from haulage.runtime.device import Device
-from haulage.runtime.host_arrays import device_of_array
-from haulage.runtime.placing import ArgHint
+from haulage.runtime.launching.placing import ArgHint
 from haulage.runtime.stream import Stream
 
 if TYPE_CHECKING:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from haulage.runtime import dlpack, layout, memory
+from haulage.runtime import memory
 from haulage.runtime import stream as streams
-from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
+from haulage.runtime.exchange import dlpack
 from haulage.runtime.stream import Stream
 
 # How both protocols number CUDA's streams that have no handle of their own.
@@ -98,7 +100,7 @@ class Exchange(DeviceNDArrayBase):
     def _numba_type_(self) -> Any:
         """What `numba.typeof` gives for it: the type that it has as an argument of a kernel."""
         from haulage import numba_bridge  # which imports Numba
-        from haulage.runtime import arguments  # which stands on this file
+        from haulage.runtime.launching import arguments  # which stands on this file
 
         return numba_bridge.numba_type(arguments.key_of(self))
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from haulage.backends.base import DEVICE
 from haulage.errors import DeviceMismatch, noted
-from haulage.runtime import layout, memory, transfer
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime import memory
+from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.strided import Span, Strided
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import StreamLike
-from haulage.runtime.strided import Span, Strided
 
 __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
 
@@ -222,7 +223,8 @@ def open_ipc_array(
 
     Args:
         handle: the bytes of an `IpcHandle` (bytes or a sequence of ints), which stand for a whole
-            allocation of the current device; or the `IpcHandle` itself, whose offset is added.
+            allocation of the current device; or the `IpcHandle` itself, whose offset is added, as
+            is that of an `IpcArrayHandle`.
         shape: a number or a tuple of numbers.
         dtype: of the elements.
         strides: bytes from one element to the next, for each axis; None: in C order without gaps.
@@ -238,6 +240,8 @@ def open_ipc_array(
     (start,) = layout.whole_numbers(offset)
     if start < 0:
         raise ValueError(f"offset {start}: expected a number of bytes from 0 on")
+    if isinstance(handle, IpcArrayHandle):
+        handle = handle.handle
     if isinstance(handle, IpcHandle):
         block = _open(find(handle.device, "the IPC handle's device"), handle.handle)
         start += handle.offset

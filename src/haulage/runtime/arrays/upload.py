@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from haulage.runtime import layout, memory, transfer
-from haulage.runtime.array import DeviceNDArray
+from haulage.runtime import memory
+from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.stream import StreamLike, device_of, resolve
 

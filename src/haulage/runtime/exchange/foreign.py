@@ -9,15 +9,17 @@ import numpy as np
 
 from haulage.errors import DeviceMismatch
 from haulage.runtime import device as devices
-from haulage.runtime import dlpack, layout, memory, transfer
-from haulage.runtime.array import DeviceNDArray
-from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime import memory
+from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.copying import DeviceNDArrayBase
+from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
+from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.event import Event
-from haulage.runtime.exchange import number_of, stream_numbered
-from haulage.runtime.host_arrays import HostVisibleNDArray
+from haulage.runtime.exchange import dlpack
+from haulage.runtime.exchange.mixin import number_of, stream_numbered
 from haulage.runtime.stream import Stream, StreamLike, resolve
-from haulage.runtime.upload import device_array_for
 
 __all__ = [
     "as_argument",

@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 
-from haulage.runtime import fields, layout, memory, transfer
-from haulage.runtime.copying import DeviceNDArrayBase, converted, opened
+from haulage.runtime import memory
+from haulage.runtime.arrays import fields, layout, transfer
+from haulage.runtime.arrays.copying import DeviceNDArrayBase, converted, opened
+from haulage.runtime.arrays.strided import Span, Strided, given_memory
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.exchange import Exchange
+from haulage.runtime.exchange.mixin import Exchange
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
-from haulage.runtime.strided import Span, Strided, given_memory
 
 if TYPE_CHECKING:
-    from haulage.runtime.ipc import IpcArrayHandle
+    from haulage.runtime.exchange.ipc import IpcArrayHandle
 
 
 class DeviceNDArray(Exchange, DeviceNDArrayBase):
@@ -125,9 +126,9 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     def get_ipc_handle(self) -> "IpcArrayHandle":
         """A handle, to be pickled, by which other processes open this very memory.
 
-        This process must keep the array alive meanwhile. See `runtime.ipc.get_ipc_handle`.
+        This process must keep the array alive meanwhile. See `runtime.exchange.ipc.get_ipc_handle`.
         """
-        from haulage.runtime import ipc  # imported here, as it makes arrays
+        from haulage.runtime.exchange import ipc  # imported here, as it makes arrays
 
         return ipc.get_ipc_handle(self)
 
@@ -136,7 +137,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     def __getitem__(self, key: Any) -> Any:
         return self.getitem(key)
 
-    def getitem(self, key: Any, stream: StreamLike = 0) -> Any:
+    def getitem(self, item: Any, stream: StreamLike = 0) -> Any:
         """A view for a key of basic indexing or for fields, or one element.
 
         An element is a NumPy scalar (a copy), or a `DeviceRecord` over the same memory if it has
@@ -146,9 +147,9 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             IndexError: the key is out of bounds, a mask or an index array.
             ValueError, KeyError: there is no such field (a name, a list of names).
         """
-        if isinstance(key, (str, list)) and (view := self._fields(key)) is not None:
+        if isinstance(item, (str, list)) and (view := self._fields(item)) is not None:
             return view
-        offset, shape, strides, one = layout.index(self.shape, self.strides, key)
+        offset, shape, strides, one = layout.index(self.shape, self.strides, item)
         view = self._view(shape, strides, offset=offset)
         return _element(view, stream) if one else view
 
@@ -321,15 +322,15 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
     def __getitem__(self, key: Any) -> Any:
         return self.getitem(key)
 
-    def getitem(self, key: Any, stream: StreamLike = 0) -> Any:
+    def getitem(self, item: Any, stream: StreamLike = 0) -> Any:
         """A field, by its name or number, or a record of the fields that a list names.
 
         Raises:
             ValueError, KeyError: there is no such field (a name, a list of names).
             IndexError: there is no field of that number, or the key is of another kind.
         """
-        view = self._selected(key)
-        return view if key is Ellipsis else _element(view, stream)
+        view = self._selected(item)
+        return view if item is Ellipsis else _element(view, stream)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.setitem(key, value)

@@ -8,7 +8,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 
 from haulage.errors import noted
-from haulage.runtime import layout, transfer
+from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, resolve
@@ -283,16 +283,21 @@ class Strided:
         """The view with the axes reversed."""
         return self.transpose()
 
-    def transpose(self, *axes: Any) -> Self:
+    def transpose(self, *order: Any, axes: Any = None) -> Self:
         """The view with the axes in another order (none given: reversed); nothing is copied.
 
-        The order is one tuple, or the numbers themselves, as with NumPy.
+        The order is one tuple, which can be named `axes`, or the numbers themselves.
 
         Raises:
             ValueError: `axes` does not name each axis once.
         """
-        order = axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes or None
-        return self._view(*layout.transpose(self.shape, self.strides, order))
+        if order and axes is not None:
+            raise TypeError(f"transpose: axes {axes!r} given twice; give a tuple, or the numbers")
+        if len(order) == 1 and not hasattr(order[0], "__index__"):
+            axes = order[0]
+        elif order:
+            axes = order
+        return self._view(*layout.transpose(self.shape, self.strides, axes))
 
     def reshape(self, *newshape: Any, order: str = "C") -> Self:
         """A view with another shape; one number can be -1. `order` is 'C', 'F' or 'A'.

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from haulage.errors import DeviceMismatch, HaulageError
-from haulage.runtime import adversary, foreign
-from haulage.runtime.array import DeviceRecord
-from haulage.runtime.copying import DeviceNDArrayBase
+from haulage.runtime import adversary
+from haulage.runtime.arrays.array import DeviceRecord
+from haulage.runtime.arrays.copying import DeviceNDArrayBase
+from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device
+from haulage.runtime.exchange import foreign
 from haulage.runtime.stream import Stream
-from haulage.runtime.upload import device_array_for
 
 
 def in_place(device: Device) -> bool:

@@ -1,0 +1,1 @@
+"""Arrays, records and other views of memory, and copies between them."""

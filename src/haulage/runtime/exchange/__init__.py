@@ -1,0 +1,1 @@
+"""Arrays of other libraries and of other processes."""

@@ -1,0 +1,1 @@
+"""Kernels on their way to a device: arguments, host arrays, loaded code."""
