@@ -281,7 +281,11 @@ def test_transposed_and_squeezed_views_are_numpys(array, data):
     axes = data.draw(st.none() | st.permutations(range(array.ndim)))
     there = cuda.to_device(array)
     np.testing.assert_array_equal(there.transpose(axes).copy_to_host(), array.transpose(axes))
+    named = there.transpose(axes=axes).copy_to_host()
+    np.testing.assert_array_equal(named, array.transpose(axes))
     if axes:
+        with pytest.raises(TypeError, match="given twice"):
+            there.transpose(*axes, axes=axes)
         separate = there.transpose(*axes).copy_to_host()
         np.testing.assert_array_equal(separate, array.transpose(*axes))
     np.testing.assert_array_equal(there.T.copy_to_host(), array.T)

@@ -19,7 +19,7 @@ import haulage
 from haulage import cuda
 from haulage.errors import DeviceMismatch, DeviceNotFound, KernelError
 from haulage.runtime import memory
-from haulage.runtime.exchange.dlpack_structs import IS_COPIED, READ_ONLY, inside
+from haulage.runtime.arrays.dlpack_structs import IS_COPIED, READ_ONLY, inside
 
 pytestmark = pytest.mark.usefixtures("device")
 

@@ -334,6 +334,8 @@ def test_open_ipc_array_takes_a_handle_in_each_form():
             assert np.array_equal(opened.copy_to_host(), [[2, 3, 4], [5, 6, 7]])
     with open_ipc_array(handle, 2, array.dtype, -16, offset=8) as opened:
         assert np.array_equal(opened.copy_to_host(), [5, 3])
+    with open_ipc_array(array[2:].get_ipc_handle(), 3, array.dtype) as opened:
+        assert np.array_equal(opened.copy_to_host(), [2, 3, 4])
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import haulage
 from haulage.backends.null import NullBackend
 from haulage.errors import DeviceMismatch
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.dlpack_structs import IS_COPIED, inside
+from haulage.runtime.arrays.export import number_of, stream_numbered
 from haulage.runtime.device import Device
 from haulage.runtime.exchange import foreign
-from haulage.runtime.exchange.dlpack_structs import IS_COPIED, inside
-from haulage.runtime.exchange.mixin import number_of, stream_numbered
 from haulage.runtime.stream import Stream
 
 

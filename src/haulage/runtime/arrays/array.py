@@ -1,21 +1,18 @@
 """Arrays and records on a device: elements, fields and copies of strided device memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
 from haulage.runtime import memory
 from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.copying import DeviceNDArrayBase, converted, opened
+from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.strided import Span, Strided, given_memory
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.exchange.mixin import Exchange
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
-
-if TYPE_CHECKING:
-    from haulage.runtime.exchange.ipc import IpcArrayHandle
 
 
 class DeviceNDArray(Exchange, DeviceNDArrayBase):
@@ -122,15 +119,6 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
                 f"elements, {self.dtype.itemsize} bytes"
             )
         return self._component(new, 0)
-
-    def get_ipc_handle(self) -> "IpcArrayHandle":
-        """A handle, to be pickled, by which other processes open this very memory.
-
-        This process must keep the array alive meanwhile. See `runtime.exchange.ipc.get_ipc_handle`.
-        """
-        from haulage.runtime.exchange import ipc  # imported here, as it makes arrays
-
-        return ipc.get_ipc_handle(self)
 
     # ---- elements ---------------------------------------------------------------------------
 

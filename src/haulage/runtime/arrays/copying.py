@@ -1,7 +1,7 @@
 """What arrays and records on a device have in common: copies from, to and on the device."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.strided import Strided
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream, StreamLike
+
+if TYPE_CHECKING:
+    from haulage.runtime.exchange.ipc import IpcArrayHandle
 
 
 class DeviceNDArrayBase(Strided):
@@ -90,16 +93,16 @@ class DeviceNDArrayBase(Strided):
         host = self.copy_to_host()
         return host if dtype is None else host.astype(dtype, copy=False)
 
-    def get_ipc_handle(self) -> Any:
-        """An `IpcArrayHandle`, by which other processes can open the array; see
-        `runtime.exchange.ipc.get_ipc_handle`.
+    def get_ipc_handle(self) -> "IpcArrayHandle":
+        """A handle, to be pickled, by which other processes open this very memory.
+
+        This process must keep the array alive meanwhile; see `runtime.exchange.ipc`.
 
         Raises:
             ValueError: it stands on memory that is not the device's own.
             Unsupported: the device cannot share memory between processes.
         """
-        # `ipc` makes device arrays, so its module comes after this one.
-        from haulage.runtime.exchange import ipc
+        from haulage.runtime.exchange import ipc  # which stands on this file
 
         return ipc.get_ipc_handle(self)
 

@@ -1,1 +1,1 @@
-"""Arrays of other libraries and of other processes."""
+"""Arrays that come from other libraries and other processes."""

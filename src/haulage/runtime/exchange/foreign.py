@@ -10,15 +10,14 @@ import numpy as np
 from haulage.errors import DeviceMismatch
 from haulage.runtime import device as devices
 from haulage.runtime import memory
-from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays import dlpack, layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
+from haulage.runtime.arrays.export import number_of, stream_numbered
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.event import Event
-from haulage.runtime.exchange import dlpack
-from haulage.runtime.exchange.mixin import number_of, stream_numbered
 from haulage.runtime.stream import Stream, StreamLike, resolve
 
 __all__ = [

@@ -30,6 +30,11 @@ def is_unaligned(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.void)) and not value.flags.aligned
 
 
+def is_record(value: Any) -> bool:
+    """Whether `value` is a NumPy scalar with fields."""
+    return isinstance(value, np.void) and value.dtype.names is not None
+
+
 class ArgHint:
     """Says which way an argument of a kernel is copied: `In`, `Out` or `InOut`.
 
@@ -124,7 +129,7 @@ class Placement:
             self._releases.append(release)
         elif foreign.is_foreign(value):
             value = foreign.as_argument(value, self.stream)
-        if isinstance(value, (np.ndarray, np.void)):
+        if isinstance(value, np.ndarray) or is_record(value):
             return value if self._stays(value) else self._copied(value)
         if isinstance(value, DeviceNDArrayBase) and value.device is not self.stream.device:
             raise DeviceMismatch(f"{self.why}: {value!r} cannot be used in {self.stream!r}")

@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from haulage.runtime.arrays import layout
-from haulage.runtime.arrays.strided import Strided
-from haulage.runtime.device import Device
-from haulage.runtime.exchange.dlpack_structs import (
+from haulage.runtime.arrays.dlpack_structs import (
     BFLOAT,
     BOOL,
     COMPLEX,
@@ -35,6 +33,8 @@ from haulage.runtime.exchange.dlpack_structs import (
     DLTensor,
     inside,
 )
+from haulage.runtime.arrays.strided import Strided
+from haulage.runtime.device import Device
 
 Place = tuple[int, int]
 

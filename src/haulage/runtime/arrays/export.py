@@ -4,11 +4,10 @@ from typing import Any
 
 from haulage.runtime import memory
 from haulage.runtime import stream as streams
-from haulage.runtime.arrays import layout
+from haulage.runtime.arrays import dlpack, layout
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
-from haulage.runtime.exchange import dlpack
 from haulage.runtime.stream import Stream
 
 # How both protocols number CUDA's streams that have no handle of their own.
