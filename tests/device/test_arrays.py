@@ -579,3 +579,11 @@ def test_arrays_without_bytes_take_no_memory():
     assert empty.copy_to_host().shape == (0, 3)
     empty[...] = 3
     assert cuda.pinned_array((0, 3)).shape == (0, 3)
+
+
+def test_in_looks_at_the_elements():
+    there = cuda.to_device(numbers(3, 4))
+    assert 7 in there
+    assert 7.5 not in there
+    assert 1 not in there[:, ::2]
+    assert there.copy_to_host()[1, 1] in there

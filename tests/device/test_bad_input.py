@@ -527,6 +527,8 @@ def test_pinning_with_gaps_or_twice_pins_nothing():
         roc.register(host, gaps)
     with refused(ValueError, "pinned already", host):
         roc.register(host, host)
+    with refused(ValueError, "part of it, is pinned already", host):
+        roc.register(host[:6], host[4:])
     with refused(ValueError, "not pinned", host):
         roc.deregister(host)
 

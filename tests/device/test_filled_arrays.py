@@ -164,6 +164,8 @@ def test_what_a_closed_array_refuses():
         lambda: cuda.zeros(10).copy_to_device(array),
         lambda: kernel[1, 1](array),
         lambda: array.get_ipc_handle(),
+        lambda: array.device_ctypes_pointer,
+        lambda: 0 in array,
     ]
     for use in uses:
         with pytest.raises(ValueError, match="given back by close"):

@@ -84,6 +84,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             raise TypeError("iteration over a device array without axes")
         return (self[i] for i in range(self.shape[0]))
 
+    def __contains__(self, value: Any) -> bool:
+        """Whether an element equals `value`; looks at a copy of the whole array on the host."""
+        return value in self.copy_to_host()
+
     def __repr__(self) -> str:
         state = ", closed" if self.block.closed else ""
         return f"<DeviceNDArray shape={self.shape} dtype={self.dtype} on {self.device}{state}>"

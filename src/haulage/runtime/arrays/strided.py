@@ -249,7 +249,12 @@ class Strided:
 
     @property
     def device_ctypes_pointer(self) -> ctypes.c_size_t:
-        """The address of the element (0, ..., 0) as a ctypes integer; 0 if there are no bytes."""
+        """The address of the element (0, ..., 0) as a ctypes integer; 0 if there are no bytes.
+
+        Raises:
+            ValueError: the array is closed.
+        """
+        self.block.use()
         return ctypes.c_size_t(self.device_pointer)
 
     @property

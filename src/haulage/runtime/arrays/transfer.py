@@ -215,8 +215,10 @@ def register(array: np.ndarray, device: Device) -> int:
     if low == high:
         return 0
     with _lock:
-        if low in _registered:
-            raise ValueError(f"the memory at {low:#x} is pinned already; unpin it first")
+        if any(start < high and low < stop for start, (stop, _, _) in _registered.items()):
+            raise ValueError(
+                f"the memory at {low:#x}, or a part of it, is pinned already; unpin it first"
+            )
         device.activate()
         device_ptr = device.backend.register(low, high - low)
         _registered[low] = (high, device, array)
