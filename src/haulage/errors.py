@@ -8,6 +8,7 @@
     ├── DeviceMismatch (ValueError)         one call was given things of two devices
     ├── ShapeMismatch (ValueError, TypeError)   a copy between arrays whose shapes differ
     ├── LaunchError (ValueError)            a kernel was configured or called wrongly
+    │   └── LaunchTypeError (TypeError)     ... with the wrong types or names of arguments
     ├── CompileError (TypeError)            a kernel could not be compiled
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
     └── KernelError (RuntimeError)          a thread of a running kernel failed
@@ -63,6 +64,11 @@ class ShapeMismatch(HaulageError, ValueError, TypeError):
 
 class LaunchError(HaulageError, ValueError):
     """A kernel was configured or called wrongly; nothing ran."""
+
+
+class LaunchTypeError(LaunchError, TypeError):
+    """A kernel was configured with sizes that are no ints, or called with arguments that do not
+    fit its parameters in number or name, which is a TypeError in Python and in numba.cuda."""
 
 
 class CompileError(HaulageError, TypeError):

@@ -216,11 +216,11 @@ def test_values_that_no_kernel_takes_are_refused(device, value):
     [
         (0, 1, "at least 1"),
         (1, -3, "at least 1"),
-        (1.5, 1, "ints"),
-        ("1", 1, "ints"),
-        ((1, 1, 1, 1), 1, "1 to 3 sizes"),
-        ((), 1, "1 to 3 sizes"),
-        (True, 1, "ints"),
+        (1.5, 1, "griddim must be a sequence of integers"),
+        ("1", 1, "integers"),
+        ((1, 1, 1, 1), 1, "griddim must be a sequence of 1, 2 or 3 integers"),
+        (1, (), "blockdim must be a sequence of 1, 2 or 3 integers"),
+        (True, 1, "integers"),
         (1, 1025, "1024"),
         (1, (32, 64), "2048"),
         (1, (1, 1, 65), "beyond"),
@@ -236,7 +236,7 @@ def test_bad_configurations_are_refused(device, grid, block, message):
 
 def test_other_bad_launches_are_refused(device):
     x = cuda.to_device(np.zeros(4))
-    with pytest.raises(LaunchError, match="launch configuration"):
+    with pytest.raises(LaunchError, match="launch configuration was not specified"):
         add_one(x)
     with pytest.raises(LaunchError, match="takes 1 arguments, got 2"):
         add_one[1, 4](x, x)

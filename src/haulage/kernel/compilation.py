@@ -81,4 +81,4 @@ def compile(
     options = made_with if made_with is not None and fastmath is None else options_for(fastmath)
     keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
     body = body_for(py_func, keys, PLATFORMS["cpu"].target_maker()(), options)
-    return body.code(normalise_dims(block, "block"), config.thread_way())
+    return body.code(normalise_dims(block, "blockdim"), config.thread_way())

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from haulage.errors import LaunchError
+from haulage.errors import LaunchError, LaunchTypeError
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
 from haulage.runtime.stream import Stream, is_foreign
@@ -27,6 +27,8 @@ def in_blocks(grid: Any, block: Any, stream: Any = 0, shared_bytes: Any = 0) -> 
         raise LaunchError(f"stream {stream!r}: expected a stream made by stream(), or 0")
     try:
         sizes = _sizes(grid, block)
+    except LaunchError:
+        raise
     except TypeError:
         # Lists cannot be remembered.
         sizes = _sizes.__wrapped__(grid, block)
@@ -35,7 +37,7 @@ def in_blocks(grid: Any, block: Any, stream: Any = 0, shared_bytes: Any = 0) -> 
 
 @lru_cache(maxsize=256, typed=True)
 def _sizes(grid: Any, block: Any) -> tuple[Dims, Dims]:
-    return normalise_dims(grid, "grid"), normalise_dims(block, "block")
+    return normalise_dims(grid, "griddim"), normalise_dims(block, "blockdim")
 
 
 def in_work_items(global_size: Any, local_size: Any = None, stream: Any = None) -> Configuration:
@@ -68,8 +70,11 @@ def for_tasks(
         LaunchError: `ntasks` or `block` is no number of threads.
     """
     for what, number in (("tasks", ntasks), ("threads a block", block)):
-        if isinstance(number, bool) or not hasattr(number, "__index__") or number < 0:
-            raise LaunchError(f"forall: {what} {number!r}: expected an int, 0 or more")
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise LaunchTypeError(f"forall: {what} {number!r}: expected an int, 0 or more")
+        if number < 0:
+            task = "Can't create ForAll with negative task count" if what == "tasks" else what
+            raise LaunchError(f"forall: {task}: {number}")
     threads = int(block) or vocabulary.usual_block
     blocks = -(-int(ntasks) // threads)
     return in_blocks(blocks, threads, stream or 0, shared_bytes) if blocks else None

@@ -1,15 +1,15 @@
 """Kernels: compiled for the types they are launched with, and launched."""
 
-import inspect
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.compiler.options import Options
-from haulage.errors import DeviceMismatch, LaunchError
+from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
+from haulage.kernel.parameters import Parameters
 from haulage.kernel.vocabulary import ROC, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
@@ -67,7 +67,8 @@ class Kernel:
         self._overloads: dict[tuple[str, tuple[Key, ...]], _Overload] = {}
         self._chosen: dict[tuple[str, tuple[Key, ...]], _Overload] = {}
         self._lock = threading.RLock()
-        self._parameters = len(inspect.signature(py_func).parameters)
+        self._parameters = Parameters(py_func)
+        self._plain_count = self._parameters.plain_count
         self._declared: list[tuple[Key, ...]] = []
         for signature in signatures:
             self.compile(signature)
@@ -104,26 +105,29 @@ class Kernel:
         try:
             return Launcher(self, configure(*args, **kwargs))
         except LaunchError as error:
-            raise LaunchError(f"kernel {self.__qualname__}: {error}") from None
+            raise type(error)(f"kernel {self.__qualname__}: {error}") from None
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         raise LaunchError(
-            f"kernel {self.__qualname__} was called without a launch configuration; "
+            f"kernel {self.__qualname__}: launch configuration was not specified; "
             f"write {self.__name__}[blocks, threads](...) or {self.__name__}.forall(n)(...)"
         )
 
-    def launch(self, configuration: Configuration, args: tuple[Any, ...]) -> None:
+    def launch(
+        self, configuration: Configuration, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
         """Start the kernel with `configuration`; returns before it has run where it can.
 
+        `args` and `named` are arguments as in a call of the Python function, whose defaults hold.
+
         Raises:
+            LaunchTypeError: arguments are missing, too many, unknown or given twice.
             LaunchError: the configuration or the arguments do not fit; nothing ran.
             DeviceMismatch: arrays and stream are of different devices; nothing ran.
             CompileError: the kernel cannot be compiled for these arguments.
         """
-        if len(args) != self._parameters:
-            raise LaunchError(
-                f"kernel {self.__qualname__} takes {self._parameters} arguments, got {len(args)}"
-            )
+        if named or len(args) != self._plain_count:
+            args = self._parameters.bind(args, named)
         stream = configuration.stream
         place, others = device_of_arguments(args, self.__qualname__)
         if isinstance(stream, Stream):
@@ -165,8 +169,8 @@ class Kernel:
     def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> _Overload:
         try:
             keys = tuple([arguments.key_of(value) for value in args])
-        except TypeError as error:
-            raise LaunchError(f"kernel {self.__qualname__}: {error}") from error
+        except TypeError:
+            raise self._no_argument(args) from None
         chosen = self._chosen.get((place.kind, keys))
         if chosen is None:
             declared = next((own for own in self._declared if _all_accept(own, keys)), None)
@@ -178,6 +182,15 @@ class Kernel:
             chosen = self._overload(place.kind, declared or keys)
             self._chosen[place.kind, keys] = chosen
         return chosen
+
+    def _no_argument(self, args: tuple[Any, ...]) -> LaunchError:
+        """The error for the first of `args` that no kernel can take."""
+        for name, value in zip(self._parameters.names, args, strict=True):
+            try:
+                arguments.key_of(value)
+            except TypeError as error:
+                return LaunchTypeError(f"kernel {self.__qualname__}, argument {name!r}: {error}")
+        raise AssertionError(f"kernels can take {args}")
 
     def _loaded(
         self, overload: _Overload, place: device.Device, block: tuple[int, int, int]
@@ -203,9 +216,9 @@ class Kernel:
         from haulage.compiler.frontend import parse_signature
 
         keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
-        if len(keys) != self._parameters:
+        if len(keys) != len(self._parameters.names):
             raise LaunchError(
-                f"kernel {self.__qualname__} takes {self._parameters} arguments, "
+                f"kernel {self.__qualname__} takes {len(self._parameters.names)} arguments, "
                 f"the signature {signature!r} has {len(keys)}"
             )
         self._overload(device.current_device().kind, keys)
@@ -259,10 +272,10 @@ class Launcher:
         self.kernel = kernel
         self.configuration = configuration
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: Any, **named: Any) -> None:
         # There is nothing to run in `forall(0)`.
         if self.configuration is not None:
-            self.kernel.launch(self.configuration, args)
+            self.kernel.launch(self.configuration, args, named)
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with {self.configuration}>"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from haulage.backends.base import Properties
-from haulage.errors import DeviceMismatch, LaunchError
+from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
 from haulage.runtime import faults
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import device_of_array
@@ -35,17 +35,24 @@ def normalise_dims(value: Any, what: str) -> Dims:
     """`value` (an int or 1 to 3 of them) as (x, y, z).
 
     Raises:
-        LaunchError: it is something else, or a size is not positive.
+        LaunchTypeError: it is something else.
+        LaunchError: there are too many sizes, or one is not positive.
     """
     sizes = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(sizes) <= 3:
-        raise LaunchError(f"{what} {value!r}: expected 1 to 3 sizes, got {len(sizes)}")
+        raise LaunchError(
+            f"{what} must be a sequence of 1, 2 or 3 integers, got {list(sizes)} "
+            f"with {len(sizes)} sizes"
+        )
     dims = []
     for size in sizes:
         if isinstance(size, (bool, np.bool_)) or not isinstance(size, (int, np.integer)):
-            raise LaunchError(f"{what} {value!r}: expected ints, got {type(size).__name__}")
+            raise LaunchTypeError(
+                f"{what} must be a sequence of integers, got {list(sizes)} "
+                f"with a {type(size).__name__}"
+            )
         if size < 1:
-            raise LaunchError(f"{what} {value!r}: every size must be at least 1")
+            raise LaunchError(f"{what}: every size must be at least 1, got {list(sizes)}")
         dims.append(int(size))
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
