@@ -1,4 +1,8 @@
-"""Read, change and write in one step, whatever other threads do."""
+"""Read, change and write in one step, whatever other threads do.
+
+Every word takes arrays in any memory: shared, local, global, mapped, fields of records, parts of
+complex numbers. Each gives the old value back.
+"""
 
 from typing import Any
 
@@ -8,55 +12,99 @@ from haulage.lang.word import Namespace, Word, word
 _OPERATIONS: dict[str, tuple[str | None, str | None, str | None]] = {
     "add": ("add", "add", "fadd"),
     "sub": ("sub", "sub", "fsub"),
-    "max": ("max", "umax", "fmax"),
-    "min": ("min", "umin", "fmin"),
+    # LLVM's own for floats takes a NaN for a missing value, as the words with `nan` do.
+    "max": ("max", "umax", "less"),
+    "min": ("min", "umin", "greater"),
+    "nanmax": ("max", "umax", "fmax"),
+    "nanmin": ("min", "umin", "fmin"),
     "and_": ("and", "and", None),
     "or_": ("or", "or", None),
     "xor": ("xor", "xor", None),
+    "inc": (None, "uinc_wrap", None),
+    "dec": (None, "udec_wrap", None),
     "exch": ("xchg", "xchg", "xchg"),
 }
 
+# What is no operation of LLVM: write the value where the old one is so compared with it.
+_COMPARISONS = {"less": "<", "greater": ">"}
 
-def _operation(tools: Any, name: str, element: Any) -> str | None:
+_MEANINGS = {
+    "add": "`+=`",
+    "sub": "`-=`",
+    "max": "the larger of the two; a value that is NaN changes nothing, a NaN in the array stays",
+    "min": "the smaller of the two; a value that is NaN changes nothing, a NaN in the array stays",
+    "nanmax": "the larger of the two; NaN counts as missing",
+    "nanmin": "the smaller of the two; NaN counts as missing",
+    "and_": "`&=`",
+    "or_": "`|=`",
+    "xor": "`^=`",
+    "inc": "one more, or 0 where it was `value` or more",
+    "dec": "one less, or `value` where it was 0 or more than `value`",
+    "exch": "`=`",
+}
+
+
+def _operation(tools: Any, name: str, element: Any) -> str:
     signed, unsigned, floating = _OPERATIONS[name]
+    operation = None
     if isinstance(element, tools.types.Float):
-        return floating
-    if isinstance(element, tools.types.Integer):
-        return signed if element.signed else unsigned
-    return None
+        operation = floating
+    elif isinstance(element, tools.types.Integer):
+        operation = signed if element.signed else unsigned
+    if operation is None:
+        kinds = ("signed ints", signed), ("unsigned ints", unsigned), ("floats", floating)
+        taken = ", ".join(kind for kind, there in kinds if there)
+        raise tools.TypingError(
+            f"atomic.{name}(array, index, value): array: expected elements that are {taken}; "
+            f"got {element}"
+        )
+    return operation
 
 
 def _element_pointer(tools: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """The address of `array[index]`; negative indices count from the end, as elsewhere."""
     array_type, index_type = sig.args[:2]
     array = context.make_array(array_type)(context, builder, args[0])
-    if isinstance(index_type, tools.types.BaseTuple):
-        indices = tools.cgutils.unpack_tuple(builder, args[1], len(index_type))
-        index_types = list(index_type)
-    else:
-        indices, index_types = [args[1]], [index_type]
-    wide = [
-        context.cast(builder, index, kind, tools.types.intp)
-        for index, kind in zip(indices, index_types, strict=True)
-    ]
-    # Unsigned and compile-time indices need no wraparound, but folding it is LLVM's work.
-    return tools.cgutils.get_item_pointer(
-        context, builder, array_type, array, wide, wraparound=True
-    )
+    return tools.element_pointer(context, builder, array_type, array, index_type, args[1])
 
 
 def _check_place(tools: Any, name: str, array: Any, index: Any) -> None:
-    if not isinstance(array, tools.types.Array):
-        raise tools.TypingError(f"atomic.{name}: expected an array; got {array}")
+    tools.check_place(f"atomic.{name}", array, index)
     if not array.mutable:
         raise tools.TypingError(f"atomic.{name}: the array is read-only: {array}")
-    kinds = list(index) if isinstance(index, tools.types.BaseTuple) else [index]
-    if not all(isinstance(kind, tools.types.Integer) for kind in kinds):
-        raise tools.TypingError(f"atomic.{name}: expected int indices; got {index}")
-    if len(kinds) != array.ndim:
-        raise tools.TypingError(
-            f"atomic.{name}: {len(kinds)} indices for an array of {array.ndim} dimensions"
-        )
+
+
+def _check_value(tools: Any, name: str, argument: str, value: Any) -> None:
+    taken = (tools.types.Integer, tools.types.Float, tools.types.Boolean)
+    if not isinstance(value, taken):
+        raise tools.TypingError(f"atomic.{name}: {argument}: expected a real number; got {value}")
+
+
+def _write_where(tools: Any, builder: Any, comparison: str, pointer: Any, operand: Any) -> Any:
+    """Write `operand`, a float, as long as what is there compares so with it; gives the old value.
+
+    No comparison with a NaN holds.
+    """
+    bits = tools.ir.IntType({"float": 32, "double": 64}[str(operand.type)])
+    place = builder.bitcast(pointer, bits.as_pointer())
+    wanted = builder.bitcast(operand, bits)
+    before = builder.basic_block
+    look, write, end = (
+        builder.append_basic_block(f"atomic.{part}") for part in ("look", "write", "end")
+    )
+    first = builder.load_atomic(place, "monotonic", bits.width // 8)
+    builder.branch(look)
+    builder.position_at_end(look)
+    seen = builder.phi(bits)
+    old = builder.bitcast(seen, operand.type)
+    builder.cbranch(builder.fcmp_ordered(comparison, old, operand), write, end)
+    builder.position_at_end(write)
+    pair = builder.cmpxchg(place, seen, wanted, "monotonic", "monotonic")
+    seen.add_incoming(first, before)
+    seen.add_incoming(builder.extract_value(pair, 0), write)
+    builder.cbranch(builder.extract_value(pair, 1), end, look)
+    builder.position_at_end(end)
+    return old
 
 
 def _read_modify_write(name: str) -> Word:
@@ -64,48 +112,83 @@ def _read_modify_write(name: str) -> Word:
         _check_place(tools, name, array, index)
         element = array.dtype
         operation = _operation(tools, name, element)
-        if operation is None:
-            raise tools.TypingError(f"atomic.{name} does not take arrays of {element}")
-        if not isinstance(value, (tools.types.Number, tools.types.Boolean)):
-            raise tools.TypingError(f"atomic.{name}: expected a number; got {value}")
+        _check_value(tools, name, "value", value)
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             pointer = _element_pointer(tools, context, builder, sig, args)
             operand = context.cast(builder, args[2], sig.args[2], element)
+            comparison = _COMPARISONS.get(operation)
+            if comparison is not None:
+                return _write_where(tools, builder, comparison, pointer, operand)
             return builder.atomic_rmw(operation, pointer, operand, "monotonic")
 
         return tools.signature(element, array, index, value), generate
 
     build.__doc__ = (
-        f"`atomic.{name}(array, index, value)`: `{name.rstrip('_')}` on `array[index]`, in one "
-        "step.\n\n`index` is an int or a tuple with one int per dimension. Returns the old value."
+        f"`atomic.{name}(array, index, value)`: make `array[index]` {_MEANINGS[name]}.\n\n"
+        "`index` is an int or a tuple with one int per dimension. Returns the old value."
     )
     return word(f"atomic.{name}")(build)
+
+
+def _swapped(builder: Any, pointer: Any, values: list[Any]) -> Any:
+    """Write the second of two values where the first is found; gives what was found."""
+    pair = builder.cmpxchg(pointer, *values, "monotonic", "monotonic")
+    return builder.extract_value(pair, 0)
+
+
+def _check_swapped(tools: Any, name: str, array: Any, old: Any, value: Any) -> Any:
+    element = array.dtype
+    if not isinstance(element, tools.types.Integer):
+        raise tools.TypingError(
+            f"atomic.{name}: array: expected elements that are ints; got {element}"
+        )
+    _check_value(tools, name, "old", old)
+    _check_value(tools, name, "value", value)
+    return element
 
 
 @word("atomic.cas")
 def cas(tools: Any, array: Any, index: Any, old: Any, value: Any) -> Any:
     """`atomic.cas(array, index, old, value)`: if `array[index] == old`, write `value` there.
 
-    Takes integer arrays. Returns what `array[index]` was.
+    Takes arrays of ints. Returns what `array[index]` was.
     """
     _check_place(tools, "cas", array, index)
-    element = array.dtype
-    if not isinstance(element, tools.types.Integer):
-        raise tools.TypingError(f"atomic.cas does not take arrays of {element}")
+    element = _check_swapped(tools, "cas", array, old, value)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer = _element_pointer(tools, context, builder, sig, args)
-        expected = context.cast(builder, args[2], sig.args[2], element)
-        wanted = context.cast(builder, args[3], sig.args[3], element)
-        pair = builder.cmpxchg(pointer, expected, wanted, "monotonic", "monotonic")
-        return builder.extract_value(pair, 0)
+        values = [context.cast(builder, args[n], sig.args[n], element) for n in (2, 3)]
+        return _swapped(builder, pointer, values)
 
     return tools.signature(element, array, index, old, value), generate
+
+
+@word("atomic.compare_and_swap")
+def compare_and_swap(tools: Any, array: Any, old: Any, value: Any) -> Any:
+    """`atomic.compare_and_swap(array, old, value)`: `cas` on the first element.
+
+    Takes arrays of ints with one dimension. Returns what `array[0]` was.
+    """
+    if isinstance(array, tools.types.Array) and array.ndim != 1:
+        raise tools.TypingError(
+            f"atomic.compare_and_swap: array: expected one dimension; got {array}"
+        )
+    _check_place(tools, "compare_and_swap", array, tools.types.int64)
+    element = _check_swapped(tools, "compare_and_swap", array, old, value)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array_value = context.make_array(array)(context, builder, args[0])
+        values = [context.cast(builder, args[n], sig.args[n], element) for n in (1, 2)]
+        return _swapped(builder, array_value.data, values)
+
+    return tools.signature(element, array, old, value), generate
 
 
 atomic = Namespace(
     "atomic",
     cas=cas,
+    compare_and_swap=compare_and_swap,
     **{name: _read_modify_write(name) for name in _OPERATIONS},
 )

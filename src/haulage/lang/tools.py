@@ -96,3 +96,35 @@ def item_size(context: Any, element: Any) -> int:
 def source_place(builder: Any) -> tuple[str, int]:
     """(file, line) of the statement that is being lowered; the front end notes it."""
     return getattr(builder, "source_place", ("<unknown>", 0))
+
+
+def check_place(word: str, array: Any, index: Any) -> None:
+    """Refuse an (array, index) pair that does not name one element of an array.
+
+    Raises:
+        TypingError: no array, or not one int for each of its dimensions.
+    """
+    if not isinstance(array, types.Array):
+        raise TypingError(f"{word}: expected an array; got {array}")
+    kinds = list(index) if isinstance(index, types.BaseTuple) else [index]
+    if not all(isinstance(kind, types.Integer) for kind in kinds):
+        raise TypingError(f"{word}: expected int indices; got {index}")
+    if len(kinds) != array.ndim:
+        raise TypingError(f"{word}: {len(kinds)} indices for an array of {array.ndim} dimensions")
+
+
+def element_pointer(
+    context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any
+) -> Any:
+    """The address of `array[index]`, an int or a tuple; negative ones count from the end."""
+    if isinstance(index_type, types.BaseTuple):
+        indices = cgutils.unpack_tuple(builder, index, len(index_type))
+        index_types = list(index_type)
+    else:
+        indices, index_types = [index], [index_type]
+    wide = [
+        context.cast(builder, each, kind, types.intp)
+        for each, kind in zip(indices, index_types, strict=True)
+    ]
+    # Unsigned and compile-time indices need no wraparound, but folding it is LLVM's work.
+    return cgutils.get_item_pointer(context, builder, array_type, array, wide, wraparound=True)

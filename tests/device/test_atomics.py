@@ -1,0 +1,354 @@
+"""Atomic words on every type, in every kind of memory; results compared with plain Python."""
+
+import numpy as np
+import pytest
+
+from haulage import cuda, roc
+from haulage.errors import CompileError
+
+INTS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
+UNSIGNED = ["u1", "u2", "u4", "u8"]
+FLOATS = ["f4", "f8"]
+
+# Word: (the types it takes, what it makes of an old value and its operand).
+WORDS = {
+    "add": (INTS + FLOATS, lambda old, value: old + value),
+    "sub": (INTS + FLOATS, lambda old, value: old - value),
+    "max": (INTS + FLOATS, max),
+    "min": (INTS + FLOATS, min),
+    "nanmax": (INTS + FLOATS, np.fmax),
+    "nanmin": (INTS + FLOATS, np.fmin),
+    "and_": (INTS, lambda old, value: old & value),
+    "or_": (INTS, lambda old, value: old | value),
+    "xor": (INTS, lambda old, value: old ^ value),
+    "inc": (UNSIGNED, lambda old, value: 0 if old >= value else old + 1),
+    "dec": (UNSIGNED, lambda old, value: value if old == 0 or old > value else old - 1),
+    "exch": (INTS + FLOATS, lambda old, value: value),
+}
+CASES = [(word, kind) for word, (kinds, _) in WORDS.items() for kind in kinds]
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+@pytest.fixture(params=["cut", "coroutines"])
+def way(request, monkeypatch):
+    """Run the test with the threads of a block run as loops, and again as coroutines."""
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
+    return request.param
+
+
+def kernel_of(word):
+    """A kernel that applies an atomic word once per element."""
+    operation = getattr(cuda.atomic, word)
+
+    @cuda.jit
+    def each(array, values, old):
+        i = cuda.grid(1)
+        old[i] = operation(array, i, values[i])
+
+    return each
+
+
+def in_order(word, start, values):
+    """(end, old values) of an atomic word applied for one value after another."""
+    apply = WORDS[word][1]
+    kind = np.asarray(values).dtype
+    now, olds = kind.type(start), []
+    with np.errstate(over="ignore"):
+        for value in values:
+            olds.append(now)
+            now = kind.type(apply(now, value))
+    return now, olds
+
+
+def of_kind(kind, seed, count=64):
+    random = np.random.default_rng(seed)
+    if kind in FLOATS:
+        return random.integers(-50, 50, count).astype(kind) / 4
+    limits = np.iinfo(kind)
+    numbers = random.integers(limits.min, limits.max, count, np.dtype(kind), endpoint=True)
+    numbers[:4] = [limits.min, limits.max, 0, 1]
+    return numbers
+
+
+@pytest.mark.parametrize(("word", "kind"), CASES)
+def test_each_word_on_each_type_gives_the_old_value_and_writes_the_new_one(way, word, kind):
+    start, values = of_kind(kind, 1), of_kind(kind, 2)[::-1].copy()
+    array, old = cuda.to_device(start), cuda.device_array(64, kind)
+    kernel_of(word)[2, 32](array, cuda.to_device(values), old)
+    expected = [in_order(word, a, [b])[0] for a, b in zip(start, values, strict=True)]
+    np.testing.assert_array_equal(array.copy_to_host(), np.array(expected, kind))
+    np.testing.assert_array_equal(old.copy_to_host(), start)
+
+
+# ---- many threads on one element ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [case for case in CASES if case[0] in ("add", "sub", "max", "min", "nanmax", "nanmin", "xor")],
+)
+def test_words_whose_order_does_not_matter_agree_with_any_order(way, word, kind):
+    operation = getattr(cuda.atomic, word)
+
+    @cuda.jit
+    def all_on_one(array, values):
+        operation(array, (0, -1), values[cuda.grid(1)])
+
+    values = of_kind(kind, 3, 2048)
+    array = cuda.to_device(np.full((1, 3), of_kind(kind, 4)[0]))
+    all_on_one[16, 128](array, cuda.to_device(values))
+    end, _ = in_order(word, of_kind(kind, 4)[0], values)
+    assert array.copy_to_host()[0, 2] == end
+    assert (array.copy_to_host()[0, :2] == of_kind(kind, 4)[0]).all()
+
+
+@pytest.mark.parametrize("kind", UNSIGNED)
+def test_counters_that_wrap_give_each_number_equally_often(way, kind):
+    @cuda.jit
+    def tickets(counter, up, down):
+        cuda.atomic.add(up, cuda.atomic.inc(counter, 0, 9), 1)
+        cuda.atomic.add(down, cuda.atomic.dec(counter, 1, 9), 1)
+
+    counter = cuda.to_device(np.zeros(2, kind))
+    up, down = cuda.to_device(np.zeros(10, "i4")), cuda.to_device(np.zeros(10, "i4"))
+    tickets[10, 64](counter, up, down)
+    assert up.copy_to_host().tolist() == [64] * 10
+    assert down.copy_to_host().tolist() == [64] * 10
+    assert counter.copy_to_host().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kind", INTS + FLOATS)
+def test_exchanges_hand_each_value_on_once(way, kind):
+    @cuda.jit
+    def hand_on(array, values, seen):
+        i = cuda.grid(1)
+        seen[i] = cuda.atomic.exch(array, 0, values[i])
+
+    values = np.arange(1, 97).astype(kind)
+    array, seen = cuda.to_device(np.zeros(1, kind)), cuda.device_array(96, kind)
+    hand_on[3, 32](array, cuda.to_device(values), seen)
+    everything = np.append(seen.copy_to_host(), array.copy_to_host())
+    assert sorted(everything) == list(range(97))
+
+
+# ---- compare and swap ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", INTS)
+def test_cas_writes_only_where_it_finds_the_old_value(way, kind):
+    @cuda.jit
+    def swap(array, grid, seen):
+        i = cuda.grid(1)
+        seen[i, 0] = cuda.atomic.cas(array, i, 3, 100 + i)
+        seen[i, 1] = cuda.atomic.cas(grid, (i // 4, i % 4), 3, 100 + i)
+
+    start = np.arange(8).astype(kind) % 4
+    array, grid = cuda.to_device(start), cuda.to_device(start.reshape(2, 4))
+    seen = cuda.device_array((8, 2), kind)
+    swap[1, 8](array, grid, seen)
+    expected = np.where(start == 3, 100 + np.arange(8), start)
+    np.testing.assert_array_equal(array.copy_to_host(), expected)
+    np.testing.assert_array_equal(grid.copy_to_host().ravel(), expected)
+    np.testing.assert_array_equal(seen.copy_to_host(), np.stack([start, start], axis=1))
+
+
+@pytest.mark.parametrize("kind", INTS)
+def test_compare_and_swap_lets_one_thread_win(way, kind):
+    @cuda.jit
+    def race(gate, winners):
+        if cuda.atomic.compare_and_swap(gate, 7, 1) == 7:
+            cuda.atomic.add(winners, 0, 1)
+
+    gate, winners = cuda.to_device(np.array([7, 7], kind)), cuda.to_device(np.zeros(1, "i4"))
+    race[4, 32](gate, winners)
+    assert gate.copy_to_host().tolist() == [1, 7]
+    assert winners.copy_to_host()[0] == 1
+
+
+def test_compare_and_swap_builds_other_atomics(way):
+    @cuda.jit
+    def multiply(array, factor):
+        old = array[0]
+        while True:
+            found = cuda.atomic.cas(array, 0, old, old * factor)
+            if found == old:
+                break
+            old = found
+
+    array = cuda.to_device(np.ones(1, np.uint64))
+    multiply[4, 10](array, 3)
+    assert array.copy_to_host()[0] == pow(3, 40, 2**64)
+
+
+# ---- NaN ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_a_nan_stays_or_counts_as_missing(way, kind):
+    @cuda.jit
+    def extremes(array, value):
+        i = cuda.threadIdx.x
+        cuda.atomic.max(array, (0, i), value)
+        cuda.atomic.min(array, (1, i), value)
+        cuda.atomic.nanmax(array, (2, i), value)
+        cuda.atomic.nanmin(array, (3, i), value)
+
+    start = np.tile(np.array([np.nan, 2, -np.inf, np.inf], kind), (4, 1))
+    array = cuda.to_device(start)
+    extremes[1, 4](array, np.nan)
+    np.testing.assert_array_equal(array.copy_to_host(), start)
+    extremes[1, 4](array, 5.0)
+    expected = [
+        [np.nan, 5, 5, np.inf],
+        [np.nan, 2, -np.inf, 5],
+        [5, 5, 5, np.inf],
+        [5, 2, -np.inf, 5],
+    ]
+    np.testing.assert_array_equal(array.copy_to_host(), expected)
+
+
+# ---- kinds of memory ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["i4", "u8", "f4", "f8"])
+def test_atomics_work_on_shared_and_local_and_dynamic_memory(way, kind):
+    element = np.dtype(kind).type
+
+    @cuda.jit
+    def totals(out):
+        fixed = cuda.shared.array(2, element)
+        given = cuda.shared.array(0, element)
+        own = cuda.local.array(2, element)
+        t = cuda.threadIdx.x
+        own[1] = 1
+        if t == 0:
+            fixed[1] = given[1] = 0
+        cuda.syncthreads()
+        cuda.atomic.add(own, 1, t)
+        cuda.atomic.add(fixed, 1, own[1])
+        cuda.atomic.max(given, 1, own[1])
+        cuda.syncthreads()
+        out[cuda.grid(1)] = fixed[1] * 100 + given[1]
+
+    out = cuda.device_array(64, kind)
+    totals[2, 32, 0, 16](out)
+    assert (out.copy_to_host() == (32 * 33 // 2) * 100 + 32).all()
+
+
+@pytest.mark.parametrize("make", ["mapped_array", "managed_array", "pinned_array"])
+def test_atomics_work_on_memory_that_the_host_sees(way, make):
+    @cuda.jit
+    def count(x):
+        cuda.atomic.add(x, 0, 1)
+
+    x = getattr(cuda, make)(1, dtype=np.int32)
+    x[0] = 0
+    count[3, 50](x)
+    cuda.synchronize()
+    assert x[0] == 150
+
+
+def test_atomics_work_on_fields_of_records_and_arrays_in_them(way):
+    @cuda.jit
+    def count(array, record):
+        i = cuda.grid(1) % 2
+        cuda.atomic.add(array["n"], i, 1)
+        cuda.atomic.max(array.x, i, cuda.grid(1))
+        cuda.atomic.sub(array[i].v, 2, 1)
+        cuda.atomic.add(record.v, (1,), 0.5)
+
+    dtype = np.dtype([("x", "f8"), ("n", "i4"), ("v", "f4", (3,))], align=True)
+    array, record = cuda.to_device(np.zeros(2, dtype)), cuda.to_device(np.zeros(1, dtype))
+    count[2, 32](array, record[0])
+    there = array.copy_to_host()
+    assert there["n"].tolist() == [32, 32]
+    assert there["x"].tolist() == [62, 63]
+    assert there["v"].tolist() == [[0, 0, -32]] * 2
+    assert record.copy_to_host()["v"].tolist() == [[0, 32, 0]]
+
+
+@pytest.mark.parametrize("kind", ["c8", "c16"])
+def test_atomics_work_on_the_parts_of_complex_numbers(way, kind):
+    @cuda.jit
+    def add(total, values):
+        i = cuda.grid(1)
+        cuda.atomic.add(total.real, (0, 1), values[i].real)
+        cuda.atomic.add(total.imag, (0, 1), values[i].imag)
+        cuda.atomic.max(total.imag, (0, 0), values[i].imag)
+
+    values = (np.arange(64) + 1j * np.arange(64)[::-1]).astype(kind)
+    total = cuda.to_device(np.zeros((1, 2), kind))
+    add[2, 32](total, cuda.to_device(values))
+    np.testing.assert_array_equal(total.copy_to_host(), [[63j, values.sum()]])
+
+
+def test_atomics_work_on_strided_arrays(way):
+    @cuda.jit
+    def count(array):
+        cuda.atomic.add(array, (cuda.threadIdx.x, -1), 1)
+
+    host = cuda.to_device(np.zeros((4, 6), np.int32))
+    count[5, 2](host[::2, ::3])
+    expected = np.zeros((4, 6))
+    expected[::2, 3] = 5
+    np.testing.assert_array_equal(host.copy_to_host(), expected)
+
+
+def test_values_become_what_the_array_holds(way):
+    @cuda.jit
+    def mixed(ints, floats):
+        cuda.atomic.add(ints, 0, 2.75)
+        cuda.atomic.add(ints, np.uint8(1), True)
+        cuda.atomic.add(floats, 0, 3)
+        cuda.atomic.max(floats, 1, np.int8(4))
+
+    ints, floats = cuda.to_device(np.zeros(2, "i4")), cuda.to_device(np.zeros(2, "f4"))
+    mixed[1, 1](ints, floats)
+    assert ints.copy_to_host().tolist() == [2, 1]
+    assert floats.copy_to_host().tolist() == [3, 4]
+
+
+@roc.jit
+def of_roc(array, old):
+    i = roc.get_global_id(0)
+    old[i] = roc.atomic.add(array, i % 2, i)
+    roc.atomic.max(array, 2, i)
+    roc.atomic.inc(array, 3, 20)
+
+
+def test_atomics_of_the_other_vocabulary(way):
+    array, old = roc.to_device(np.zeros(4, np.uint32)), roc.device_array(32, np.uint32)
+    of_roc[2, 16](array, old)
+    i = np.arange(32)
+    assert array.copy_to_host().tolist() == [i[::2].sum(), i[1::2].sum(), 31, 32 % 21]
+    assert len(set(old.copy_to_host()[2::2])) == 15
+
+
+# ---- what they refuse ---------------------------------------------------------------------------
+
+REFUSED = [
+    ("atomic.add(x.flat, 0, 1)", "f4", "expected an array"),
+    ("atomic.add(x, 0, 1)", "c8", "atomic.add.*array: expected elements that are signed ints"),
+    ("atomic.add(x, 0, 1)", "?", "got bool"),
+    ("atomic.add(x, 0, 1j)", "f4", "value: expected a real number; got complex128"),
+    ("atomic.add(x, 0.5, 1)", "f4", "expected int indices; got float64"),
+    ("atomic.add(x, (0, 1), 1)", "f4", "2 indices for an array of 1 dim"),
+    ("atomic.and_(x, 0, 1)", "f4", r"atomic.and_.*signed ints, unsigned ints; got float32"),
+    ("atomic.inc(x, 0, 1)", "i4", r"atomic.inc.*expected elements that are unsigned ints; got int"),
+    ("atomic.dec(x, 0, 1)", "f8", r"atomic.dec.*unsigned ints; got float64"),
+    ("atomic.cas(x, 0, 1, 2)", "f4", "atomic.cas: array: expected elements that are ints"),
+    ("atomic.cas(x, 0, 1j, 2)", "i4", "atomic.cas: old: expected a real number"),
+    ("atomic.compare_and_swap(x, 0, 1j)", "i4", "compare_and_swap: value: expected a real"),
+    ("atomic.compare_and_swap(x.reshape(2, 1), 0, 1)", "i4", "array: expected one dimension; got"),
+    ("atomic.add(TABLE, 0, 1)", "i4", "the array is read-only"),
+]
+TABLE = np.zeros(3, np.int32)
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_what_atomics_do_not_take_is_named(call, kind, message):
+    names = {"cuda": cuda, "TABLE": TABLE}
+    exec(f"def kernel(x):\n    cuda.{call}\n", names)
+    with pytest.raises(CompileError, match=message):
+        cuda.jit(names["kernel"])[1, 1](cuda.to_device(np.zeros(2, kind)))
