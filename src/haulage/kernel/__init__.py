@@ -4,6 +4,7 @@ from haulage.kernel.compilation import compile
 from haulage.kernel.decorator import cuda_jit, jit, roc_jit
 from haulage.kernel.device_function import DeviceFunction
 from haulage.kernel.kernel import Kernel, Launcher
+from haulage.kernel.overload import Overload
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "DeviceFunction",
     "Kernel",
     "Launcher",
+    "Overload",
     "Vocabulary",
     "compile",
     "cuda_jit",

@@ -9,12 +9,14 @@ from haulage.compiler.options import Options
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
+from haulage.kernel.inspection import Inspection
+from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
 from haulage.kernel.vocabulary import ROC, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
 from haulage.runtime.launching import arguments
-from haulage.runtime.launching.arguments import Key, Packer
+from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import (
     OTHERS,
     Configuration,
@@ -27,19 +29,10 @@ from haulage.runtime.launching.placing import Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
 
 if TYPE_CHECKING:
-    from haulage.compiler.emit import Body
+    pass
 
 
-class _Overload:
-    """A kernel for one signature on one kind of device: its body, and its code where loaded."""
-
-    def __init__(self, body: "Body", keys: tuple[Key, ...]) -> None:
-        self.body = body
-        self.packer = Packer(keys)
-        self.loaded: dict[tuple[device.Device, tuple[int, int, int], str], Loaded] = {}
-
-
-class Kernel:
+class Kernel(Inspection):
     """A kernel; `kernel[grid, block, stream, shared_bytes](*args)` launches it.
 
     It is compiled for the types of its arguments and the size of its block when it is first
@@ -64,8 +57,9 @@ class Kernel:
         self.__qualname__ = py_func.__qualname__
         self.__doc__ = py_func.__doc__
         self.__module__ = py_func.__module__
-        self._overloads: dict[tuple[str, tuple[Key, ...]], _Overload] = {}
-        self._chosen: dict[tuple[str, tuple[Key, ...]], _Overload] = {}
+        self._overloads: dict[tuple[str, tuple[Key, ...]], Overload] = {}
+        self._chosen: dict[tuple[str, tuple[Key, ...]], Overload] = {}
+        self._specializations: dict[tuple[str, tuple[Key, ...]], Kernel] = {}
         self._lock = threading.RLock()
         self._parameters = Parameters(py_func)
         self._plain_count = self._parameters.plain_count
@@ -166,11 +160,8 @@ class Kernel:
             # the default stream may not have run it yet, if other streams hold it up.
             stream.synchronize()
 
-    def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> _Overload:
-        try:
-            keys = tuple([arguments.key_of(value) for value in args])
-        except TypeError:
-            raise self._no_argument(args) from None
+    def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> Overload:
+        keys = self._keys(args)
         chosen = self._chosen.get((place.kind, keys))
         if chosen is None:
             declared = next((own for own in self._declared if _all_accept(own, keys)), None)
@@ -183,6 +174,12 @@ class Kernel:
             self._chosen[place.kind, keys] = chosen
         return chosen
 
+    def _keys(self, args: tuple[Any, ...]) -> tuple[Key, ...]:
+        try:
+            return tuple([arguments.key_of(value) for value in args])
+        except TypeError:
+            raise self._no_argument(args) from None
+
     def _no_argument(self, args: tuple[Any, ...]) -> LaunchError:
         """The error for the first of `args` that no kernel can take."""
         for name, value in zip(self._parameters.names, args, strict=True):
@@ -193,7 +190,7 @@ class Kernel:
         raise AssertionError(f"kernels can take {args}")
 
     def _loaded(
-        self, overload: _Overload, place: device.Device, block: tuple[int, int, int]
+        self, overload: Overload, place: device.Device, block: tuple[int, int, int]
     ) -> Loaded:
         way = config.thread_way()
         loaded = overload.loaded.get((place, block, way))
@@ -207,7 +204,7 @@ class Kernel:
 
     # ---- compiling ------------------------------------------------------------------------
 
-    def compile(self, signature: Any) -> None:
+    def compile(self, signature: Any) -> Overload:
         """Type and lower the kernel for a signature now.
 
         Takes a string such as "void(float32[:], int64)", a tuple of dtypes, or Numba's signatures.
@@ -221,37 +218,63 @@ class Kernel:
                 f"kernel {self.__qualname__} takes {len(self._parameters.names)} arguments, "
                 f"the signature {signature!r} has {len(keys)}"
             )
-        self._overload(device.current_device().kind, keys)
+        return self._declare(device.current_device().kind, keys)
+
+    def _declare(self, kind: str, keys: tuple[Key, ...]) -> Overload:
+        overload = self._overload(kind, keys)
         if keys not in self._declared:
             self._declared.append(keys)
+        return overload
 
-    def _overload(self, kind: str, keys: tuple[Key, ...]) -> _Overload:
+    def _overload(self, kind: str, keys: tuple[Key, ...]) -> Overload:
         with self._lock:
             overload = self._overloads.get((kind, keys))
             if overload is None:
                 target = PLATFORMS[kind].target_maker()()
                 body = body_for(self.py_func, keys, target, self.haulage_options)
-                overload = self._overloads[kind, keys] = _Overload(body, keys)
+                overload = Overload(body, keys, self.vocabulary)
+                self._overloads[kind, keys] = overload
             return overload
 
+    def specialize(self, *args: Any) -> "Kernel":
+        """The kernel compiled for arguments such as `args`, which then takes no others.
+
+        Raises:
+            RuntimeError: the kernel is specialised already.
+            LaunchError: no kernel can take these arguments.
+            CompileError: the kernel cannot be compiled for them.
+        """
+        if self.specialized:
+            raise RuntimeError(f"kernel {self.__qualname__} is already specialized")
+        args = self._parameters.bind(args, {})
+        place = device_of_arguments(args, self.__qualname__)[0] or device.current_device()
+        placement = Placement(resolve(0, place), f"kernel {self.__qualname__}", aligned=True)
+        try:
+            keys = self._keys(placement.place(args))
+        finally:
+            placement.release()
+        with self._lock:
+            made = self._specializations.get((place.kind, keys))
+            if made is None:
+                made = Kernel(self.py_func, self.vocabulary, self.haulage_options, self.hints)
+                made._declare(place.kind, keys)
+                made._only_declared = True
+                self._specializations[place.kind, keys] = made
+        return made
+
     @property
-    def signatures(self) -> list[str]:
-        """The signatures that the kernel was compiled for, as Numba writes types."""
-        return [overload.body.lowered.signature for overload in self._overloads.values()]
+    def specialized(self) -> bool:
+        """Whether the kernel takes one signature and no other."""
+        return self._only_declared and len(self._declared) == 1
 
-    def inspect_llvm(self) -> dict[str, str]:
-        """For each signature the LLVM IR that the front end made."""
+    @property
+    def overloads(self) -> dict[tuple[Any, ...], Overload]:
+        """Tuple of Numba types -> `Overload`, for the kind of the current device."""
+        here = device.current_device().kind
         return {
-            overload.body.lowered.signature: overload.body.lowered.llvm
-            for overload in self._overloads.values()
-        }
-
-    def inspect_asm(self) -> dict[str, str]:
-        """For each signature the assembly of the code that was loaded last."""
-        return {
-            overload.body.lowered.signature: list(overload.loaded.values())[-1].code.asm
-            for overload in self._overloads.values()
-            if overload.loaded
+            overload.argument_types: overload
+            for (kind, _), overload in self._overloads.items()
+            if kind == here
         }
 
     def _listed(self, keys: tuple[Key, ...]) -> str:
