@@ -74,7 +74,9 @@ from haulage.errors import DeviceNotFound as CudaSupportError
 from haulage.errors import KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit
 from haulage.lang.atomic import atomic
+from haulage.lang.bits import brev, clz, ffs, popc, selp
 from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
+from haulage.lang.math import cbrt, fma
 from haulage.lang.memory import local, shared
 from haulage.lang.sync import syncthreads, threadfence, threadfence_block, threadfence_system
 from haulage.lib.reduce import Reduce
@@ -165,6 +167,13 @@ __all__ = [
     "threadfence_block",
     "threadfence_system",
     "atomic",
+    "popc",
+    "clz",
+    "ffs",
+    "brev",
+    "selp",
+    "fma",
+    "cbrt",
     "Reduce",
     "reduce",
 ]

@@ -39,16 +39,22 @@ def _library(tools: Any, builder: Any, name: str, kind: Any, values: list[Any]) 
 
 
 def _of_library(name: str, *parameters: str) -> Word:
+    listed = ", ".join(parameters)
+
     def one(tools: Any, x: Any) -> Any:
         return build(tools, x)
 
     def two(tools: Any, x: Any, y: Any) -> Any:
         return build(tools, x, y)
 
+    def three(tools: Any, x: Any, y: Any, z: Any) -> Any:
+        return build(tools, x, y, z)
+
     def build(tools: Any, *arguments: Any) -> Any:
         kind = _float_type(tools, *arguments)
         if kind is None:
-            return None
+            given = ", ".join(str(argument) for argument in arguments)
+            raise tools.TypingError(f"{name}({listed}): expected real numbers; got {given}")
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             values = _cast(context, builder, sig, args, kind)
@@ -56,12 +62,13 @@ def _of_library(name: str, *parameters: str) -> Word:
 
         return tools.signature(kind, *arguments), generate
 
-    made = one if len(parameters) == 1 else two
-    made.__doc__ = f"`math.{name}({', '.join(parameters)})`, as the C library computes it."
+    made = (one, two, three)[len(parameters) - 1]
+    made.__doc__ = f"`math.{name}({listed})`, as the C library computes it."
     return word(f"math.{name}")(made)
 
 
 cbrt = _of_library("cbrt", "x")
+fma = _of_library("fma", "x", "y", "z")
 remainder = _of_library("remainder", "x", "y")
 
 
@@ -105,4 +112,6 @@ FUNCTIONS: dict[Callable[..., Any], Word] = {
     math.modf: modf,
     math.remainder: remainder,
     **({math.cbrt: cbrt} if hasattr(math, "cbrt") else {}),
+    # Python 3.13 has it.
+    **({math.fma: fma} if hasattr(math, "fma") else {}),
 }

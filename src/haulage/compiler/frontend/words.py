@@ -9,8 +9,10 @@ from numba.core import types
 from numba.core.datamodel import models, register_default
 from numba.core.imputils import Registry
 from numba.core.typing.templates import AttributeTemplate, infer_getattr, make_intrinsic_template
+from numba.extending import overload_method
 
 from haulage.lang import tools
+from haulage.lang.bits import METHODS
 from haulage.lang.math import FUNCTIONS
 from haulage.lang.word import Namespace, Register3, Word
 
@@ -109,3 +111,12 @@ def _function_type(word: Word) -> Any:
             word, define, word.__name__, prefer_literal=True, kwargs={"target": SIMT}
         )
     )
+
+
+def _as_method(word: Word) -> Any:
+    # Numba wants the same parameters in both.
+    return lambda number: lambda number: word(number)
+
+
+for (_owner, _name), _word in METHODS.items():
+    overload_method(getattr(types, _owner), _name, target=SIMT)(_as_method(_word))
