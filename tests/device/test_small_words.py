@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from haulage import cuda
-from haulage.errors import CompileError
+from haulage.errors import BarrierError, CompileError
+from haulage.lang.word import word
 
 INTS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 FLOATS = ["f4", "f8"]
@@ -183,3 +184,276 @@ def test_functions_of_real_numbers_refuse_others():
         "fma(1j, x[0], x[0])", r"fma\(x, y, z\): expected real numbers; got complex128, float64"
     )
     refused("cbrt(x)", r"cbrt\(x\): expected real numbers; got array")
+
+
+# ---- barriers that gather -----------------------------------------------------------------------
+
+
+@cuda.jit
+def gathered(x, out):
+    i = cuda.grid(1)
+    out[i, 0] = cuda.syncthreads_count(x[i])
+    out[i, 1] = cuda.syncthreads_and(x[i] > 0)
+    out[i, 2] = cuda.syncthreads_or(x[i] > 8)
+
+
+def test_barriers_gather_from_each_block(way):
+    x = np.random.default_rng(3).integers(0, 4, (6, 48))
+    x[1], x[2], x[3, 5], x[4] = 0, 3, 9, 2**32
+    out = cuda.device_array((288, 3), np.int64)
+    gathered[6, 48](cuda.to_device(x.ravel()), out)
+    expected = np.stack([(x != 0).sum(axis=1), (x > 0).all(axis=1), (x > 8).any(axis=1)], axis=1)
+    np.testing.assert_array_equal(out.copy_to_host(), np.repeat(expected, 48, axis=0))
+
+
+@cuda.jit
+def sorted_in_turns(x):
+    """Sort each block's numbers by swapping neighbours, until no thread had to."""
+    room = cuda.shared.array(64, np.int32)
+    t = cuda.threadIdx.x
+    room[t] = x[cuda.blockIdx.x, t]
+    cuda.syncthreads()
+    turn, quiet = 0, 0
+    while quiet < 2:
+        left = 2 * t + turn % 2
+        swap = left + 1 < 64 and room[left] > room[left + 1]
+        if swap:
+            room[left], room[left + 1] = room[left + 1], room[left]
+        quiet = 0 if cuda.syncthreads_or(swap) else quiet + 1
+        turn += 1
+    x[cuda.blockIdx.x, t] = room[t]
+
+
+def test_loops_end_when_all_threads_say_so(way):
+    x = np.random.default_rng(4).integers(-99, 99, (3, 64)).astype(np.int32)
+    there = cuda.to_device(x)
+    sorted_in_turns[3, 64](there)
+    np.testing.assert_array_equal(there.copy_to_host(), np.sort(x, axis=1))
+
+
+def test_barriers_that_gather_work_in_functions_and_on_many_axes(way):
+    @cuda.jit(device=True)
+    def larger_than(value, limit):
+        return cuda.syncthreads_count(value > limit)
+
+    @cuda.jit
+    def ranks(x, out):
+        i, j, k = cuda.threadIdx.x, cuda.threadIdx.y, cuda.threadIdx.z
+        for n in range(5):
+            count = larger_than(x[i, j, k], n)
+            if i == j == k == 0:
+                out[n] = count + larger_than(True, 0)
+            else:
+                larger_than(True, 0)
+
+    x = np.random.default_rng(5).integers(0, 6, (4, 3, 2))
+    out = cuda.device_array(5, np.int64)
+    if way == "cut":
+        with pytest.raises(CompileError, match="cannot be cut at its barriers"):
+            ranks[1, (4, 3, 2)](cuda.to_device(x), out)
+    else:
+        ranks[1, (4, 3, 2)](cuda.to_device(x), out)
+        assert out.copy_to_host().tolist() == [(x > n).sum() + 24 for n in range(5)]
+
+
+def test_a_gathering_barrier_that_some_threads_never_reach_is_an_error():
+    @cuda.jit
+    def missed(out):
+        if cuda.threadIdx.x < 5:
+            out[0] = cuda.syncthreads_or(True)
+
+    missed[1, 8](cuda.device_array(1))
+    with pytest.raises(BarrierError, match=r"missed.*test_small_words\.py"):
+        cuda.synchronize()
+
+
+@pytest.mark.parametrize("name", ["syncthreads_count", "syncthreads_and", "syncthreads_or"])
+def test_gathering_barriers_refuse_floats(name):
+    refused(f"{name}(x[0])", rf"{name}\(predicate\): predicate: expected a bool or an int; got fl")
+
+
+# ---- time ---------------------------------------------------------------------------------------
+
+
+def test_a_block_waits_for_another_one_with_nanosleep():
+    @cuda.jit
+    def relay(flags, out):
+        b = cuda.blockIdx.x
+        if b > 0:
+            while cuda.ldcv(flags, b - 1) == 0:
+                cuda.nanosleep(100)
+        out[b] = b + (out[b - 1] if b > 0 else 0)
+        cuda.threadfence()
+        cuda.stwt(flags, b, 1)
+
+    flags, out = cuda.to_device(np.zeros(8, np.int32)), cuda.to_device(np.zeros(8))
+    # Blocks are begun in the order of their numbers, so that each finds the one before it begun.
+    relay[8, 1](flags, out)
+    np.testing.assert_array_equal(out.copy_to_host(), np.cumsum(np.arange(8)))
+    refused("nanosleep(x[0])", r"nanosleep\(ns\): ns: expected an int; got float64")
+
+
+# ---- hints for caches ---------------------------------------------------------------------------
+
+
+@cuda.jit
+def hinted(x, grid, out, back):
+    i = cuda.grid(1)
+    out[i, 0] = cuda.ldca(x, i)
+    out[i, 1] = cuda.ldcg(x, -1 - i)
+    out[i, 2] = cuda.ldcs(grid, (i // 4, i % 4))
+    out[i, 3] = cuda.ldlu(x, np.uint8(i))
+    out[i, 4] = cuda.ldcv(grid, (-1, 0))
+    cuda.stcg(back, (0, i), out[i, 0])
+    cuda.stcs(back, (1, i), out[i, 1])
+    cuda.stwb(back, (2, i), 7)
+    cuda.stwt(back, (-1, i), True)
+
+
+@pytest.mark.parametrize("kind", [*INTS, *FLOATS])
+def test_loads_and_stores_with_hints(way, kind):
+    x = np.arange(8).astype(kind)
+    out, back = cuda.device_array((8, 5), kind), cuda.device_array((4, 8), kind)
+    hinted[2, 4](cuda.to_device(x), cuda.to_device(x.reshape(2, 4)), out, back)
+    four = np.full(8, 4, kind)
+    np.testing.assert_array_equal(out.copy_to_host().T, [x, x[::-1], x, x, four])
+    np.testing.assert_array_equal(back.copy_to_host(), [x, x[::-1], four + 3, four - 3])
+
+
+def test_hints_are_for_fields_of_packed_records_and_strided_arrays_too(way):
+    @cuda.jit
+    def copy(records, out):
+        i = cuda.grid(1)
+        cuda.stcs(records["n"], i, cuda.ldca(records["x"], i))
+        cuda.stwt(out, i, cuda.ldcv(records["n"], i))
+
+    records = np.zeros(5, [("a", "i1"), ("x", "f8"), ("n", "f4")])
+    records["x"] = np.arange(5)
+    out = cuda.to_device(np.zeros(10))
+    copy[1, 5](cuda.to_device(records), out[::2])
+    np.testing.assert_array_equal(out.copy_to_host()[::2], np.arange(5))
+    assert not out.copy_to_host()[1::2].any()
+
+
+def test_hints_say_what_they_do_not_take():
+    refused("ldca(5, 0)", "ldca: expected an array; got")
+    refused("ldcg(x, 0.5)", "ldcg: expected int indices; got float64")
+    refused("stcg(x, (0, 0), 1)", "stcg: 2 indices for an array of 1 dimensions")
+    refused("stwt(x, 0, 1j)", "stwt: value: expected a real number; got complex128")
+    refused(
+        "ldcs(C, 0)", "ldcs: array: expected elements that are ints or floats; got c", C=1j * ONE
+    )
+    refused("stcs(ONE, 0, 1)", "stcs: the array is read-only", ONE=ONE)
+
+
+ONE = np.ones(1)
+
+# ---- constant memory ----------------------------------------------------------------------------
+
+CONSTANTS = {
+    "ints": np.arange(12, dtype=np.int16)[::-1].copy(),
+    "floats of order F": np.asfortranarray(np.arange(12, dtype=np.float32).reshape(3, 4)),
+    "complex": np.arange(12).reshape(3, 2, 2) * (1 + 2j),
+    "strided": np.arange(24)[::2],
+    "bools": np.arange(12) % 3 == 0,
+    "dates": np.arange(12).astype("M8[s]"),
+    "none": np.zeros((0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_const_holds_an_array_of_the_program(way, name):
+    table = CONSTANTS[name]
+
+    @cuda.jit
+    def copy(out, sizes):
+        there = cuda.const.array_like(table)
+        i = cuda.grid(1)
+        sizes[0], sizes[1] = there.size, there.ndim
+        if i < there.size:
+            out[i] = there.flat[i]
+
+    out = cuda.to_device(np.zeros(12, table.dtype))
+    sizes = cuda.device_array(2, np.int64)
+    copy[3, 4](out, sizes)
+    np.testing.assert_array_equal(out.copy_to_host()[: table.size], table.ravel())
+    assert sizes.copy_to_host().tolist() == [table.size, table.ndim]
+
+
+def test_const_holds_records_and_is_as_it_was_when_compiled(way):
+    table = np.array([(1, 2.5), (3, 4.5)], np.dtype([("n", "i4"), ("x", "f8")], align=True))
+
+    @cuda.jit
+    def sums(out):
+        there = cuda.const.array_like(table)
+        i = cuda.grid(1)
+        out[i] = there[i].n + there[i].x
+
+    out = cuda.device_array(2)
+    sums[1, 2](out)
+    table["n"] = 100
+    again = cuda.device_array(2)
+    sums[1, 2](again)
+    assert out.copy_to_host().tolist() == again.copy_to_host().tolist() == [3.5, 7.5]
+
+
+def test_const_is_read_only_and_of_arrays():
+    refused("const.array_like(ONE)[0] = x[0]", "Cannot modify readonly array", ONE=ONE)
+    refused("const.array_like(5)", "expected an array; got")
+
+
+# ---- alignment ----------------------------------------------------------------------------------
+
+
+@word("address")
+def address(tools, array):
+    """`address(array)`: where an array begins, int64."""
+
+    def generate(context, builder, sig, args):
+        data = context.make_array(array)(context, builder, args[0]).data
+        return builder.ptrtoint(data, tools.I64)
+
+    return tools.types.int64(array), generate
+
+
+RECORD = np.dtype([("a", "f8"), ("b", "i4"), ("c", "f8")], align=True)
+
+
+@pytest.mark.parametrize("kind", ["u1", "f4", "c16", RECORD], ids=str)
+@pytest.mark.parametrize("alignment", [1, 8, 32, 64, 256, 1024])
+@pytest.mark.parametrize("count", [3, 1000])
+def test_arrays_of_a_kernel_begin_where_they_are_asked_to(way, kind, alignment, count):
+    element = numba.from_dtype(np.dtype(kind))
+
+    @cuda.jit
+    def places(out):
+        first = cuda.shared.array(3, np.uint8, alignment=alignment)
+        shared = cuda.shared.array(3, element, alignment)
+        small = cuda.local.array(1, np.uint8, alignment=2)
+        local = cuda.local.array((count, 2), element, alignment=alignment)
+        t = cuda.threadIdx.x
+        out[t, 0] = address(shared)
+        out[t, 1] = address(local)
+        # So that none of them is left out.
+        first[t % 3] = small[0] = t
+        shared[t % 3] = local[t % 3, 1] = shared[0]
+        out[t, 2] = first[0] + small[0]
+
+    out = cuda.device_array((8, 3), np.int64)
+    places[2, 8](out)
+    shared, local, _ = out.copy_to_host().T
+    assert not (shared % alignment).any()
+    assert not (local % alignment).any()
+    assert len(set(shared)) == 1
+    assert (np.diff(np.sort(local)) >= 2 * count * np.dtype(kind).itemsize).all()
+
+
+def test_alignments_are_powers_of_two():
+    refused(
+        "shared.array(3, np.float64, 24)", "shared.array: alignment must be a positive power of"
+    )
+    refused("local.array(3, np.float64, alignment=0)", "local.array: alignment must be a positive")
+    refused("local.array(3, np.float64, alignment=x.size)", "alignment must be a constant int; got")
+    refused(
+        "shared.array(0, np.float64, alignment=128)", "starts at a multiple of 64 bytes; got 128"
+    )

@@ -75,10 +75,20 @@ from haulage.errors import KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit
 from haulage.lang.atomic import atomic
 from haulage.lang.bits import brev, clz, ffs, popc, selp
+from haulage.lang.cached import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
 from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
 from haulage.lang.math import cbrt, fma
-from haulage.lang.memory import local, shared
-from haulage.lang.sync import syncthreads, threadfence, threadfence_block, threadfence_system
+from haulage.lang.memory import const, local, shared
+from haulage.lang.sync import (
+    nanosleep,
+    syncthreads,
+    syncthreads_and,
+    syncthreads_count,
+    syncthreads_or,
+    threadfence,
+    threadfence_block,
+    threadfence_system,
+)
 from haulage.lib.reduce import Reduce
 from haulage.lib.reduce import Reduce as reduce
 
@@ -162,7 +172,11 @@ __all__ = [
     "gridsize",
     "shared",
     "local",
+    "const",
     "syncthreads",
+    "syncthreads_count",
+    "syncthreads_and",
+    "syncthreads_or",
     "threadfence",
     "threadfence_block",
     "threadfence_system",
@@ -174,6 +188,16 @@ __all__ = [
     "selp",
     "fma",
     "cbrt",
+    "nanosleep",
+    "ldca",
+    "ldcg",
+    "ldcs",
+    "ldlu",
+    "ldcv",
+    "stcg",
+    "stcs",
+    "stwb",
+    "stwt",
     "Reduce",
     "reduce",
 ]

@@ -92,7 +92,7 @@ def _write_where(tools: Any, builder: Any, comparison: str, pointer: Any, operan
     look, write, end = (
         builder.append_basic_block(f"atomic.{part}") for part in ("look", "write", "end")
     )
-    first = builder.load_atomic(place, "monotonic", bits.width // 8)
+    first = builder.load_atomic(place, "monotonic", bits.width // 8, typ=bits)
     builder.branch(look)
     builder.position_at_end(look)
     seen = builder.phi(bits)

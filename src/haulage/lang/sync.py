@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from haulage.lang.word import word
+from haulage.lang.word import Word, word
 
 # The flags of roc's barrier and mem_fence, with numba.roc's values.
 CLK_LOCAL_MEM_FENCE = 0
@@ -24,6 +24,37 @@ def _barrier(tools: Any, *flags: Any, wave: bool = False) -> Any:
 def syncthreads(tools: Any) -> Any:
     """`syncthreads()`: wait until every thread of the block is here; their writes are seen then."""
     return _barrier(tools)
+
+
+def _barrier_reduce(name: str, operation: str, meaning: str) -> Word:
+    def build(tools: Any, predicate: Any) -> Any:
+        if not isinstance(predicate, (tools.types.Boolean, tools.types.Integer)):
+            raise tools.TypingError(
+                f"{name}(predicate): predicate: expected a bool or an int; got {predicate}"
+            )
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            flag = context.cast(builder, args[0], sig.args[0], tools.types.boolean)
+            place = context.haulage_faults.barrier(builder.module, *tools.source_place(builder))
+            return context.haulage_target.barrier_reduce(builder, operation, flag, place)
+
+        return tools.types.int32(predicate), generate
+
+    build.__doc__ = (
+        f"`{name}(predicate)`: `syncthreads()` that gives every thread {meaning}, int32."
+    )
+    return word(name)(build)
+
+
+syncthreads_count = _barrier_reduce(
+    "syncthreads_count", "add", "the number of threads of the block whose predicate is true"
+)
+syncthreads_and = _barrier_reduce(
+    "syncthreads_and", "and", "1 if the predicate of all threads of the block is true, else 0"
+)
+syncthreads_or = _barrier_reduce(
+    "syncthreads_or", "or", "1 if the predicate of any thread of the block is true, else 0"
+)
 
 
 @word("barrier")
@@ -82,3 +113,20 @@ def mem_fence(tools: Any, flags: Any) -> Any:
         raise tools.TypingError(f"mem_fence(flags): expected a CLK_* flag; got {flags}")
     sig, generate = _fence(tools, "device")
     return sig.replace(args=(flags,)), generate
+
+
+@word("nanosleep")
+def nanosleep(tools: Any, ns: Any) -> Any:
+    """`nanosleep(ns)`: let others work for about `ns` nanoseconds, or for less.
+
+    On the CPU the core is given away once, however long that is.
+    """
+    if not isinstance(ns, tools.types.Integer):
+        raise tools.TypingError(f"nanosleep(ns): ns: expected an int; got {ns}")
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        wanted = context.cast(builder, args[0], sig.args[0], tools.types.uint32)
+        context.haulage_target.pause(builder, wanted)
+        return context.get_dummy_value()
+
+    return tools.types.none(ns), generate

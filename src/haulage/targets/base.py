@@ -28,6 +28,9 @@ REGISTER_RANGES: dict[str, tuple[int, int]] = {
     "gridDim.z": (1, 65536),
 }
 
+# Bytes of which the address of a launch's dynamic shared memory is a multiple.
+DYNAMIC_SHARED_ALIGN = 64
+
 
 @dataclass(frozen=True)
 class Target(ABC):
@@ -77,3 +80,38 @@ class Target(ABC):
     @abstractmethod
     def fence(self, builder: Any, scope: str) -> None:
         """Make a thread's writes seen, in order, by its `block`, its `device` or the `system`."""
+
+    def barrier_reduce(self, builder: Any, operation: str, flag: Any, place: int) -> Any:
+        """A barrier of the whole block that also gives each thread what an operation (`add`, `and`,
+        `or`) makes of the flags, 1-bit values, of them all: a 32-bit value. `place` as for
+        `barrier`. Without hardware for it: in shared memory.
+        """
+        from llvmlite import ir
+
+        i32 = ir.IntType(32)
+        room = builder.bitcast(self.shared_array(builder, 4, 16), i32.as_pointer())
+        # The room may still be read for the last time that the threads were here.
+        self.barrier(builder, place)
+        builder.store(ir.Constant(i32, int(operation == "and")), room)
+        self.barrier(builder, place)
+        builder.atomic_rmw(operation, room, builder.zext(flag, i32), "monotonic")
+        self.barrier(builder, place)
+        return builder.load(room, typ=i32)
+
+    def cached_load(
+        self, builder: Any, hint: str, pointer: Any, kind: Any, nbytes: int, align: int
+    ) -> Any:
+        """Load an int or a float of an LLVM type and `nbytes` from a multiple of `align`; `hint`
+        names a word of `lang/cached.py`. Without hardware for hints: a plain load, where it must be
+        made anew (`ldcv`) one that LLVM leaves where it is."""
+        if hint == "ldcv" and align >= nbytes:
+            return builder.load_atomic(pointer, "monotonic", align, typ=kind)
+        return builder.load(pointer, align=align, typ=kind)
+
+    def cached_store(self, builder: Any, hint: str, value: Any, pointer: Any, align: int) -> None:
+        """Store an int or a float at a multiple of `align`; `hint` as for `cached_load`."""
+        builder.store(value, pointer, align=align)
+
+    @abstractmethod
+    def pause(self, builder: Any, nanoseconds: Any) -> None:
+        """Let others work for about so long (a 32-bit value), or for less."""

@@ -101,6 +101,14 @@ class CPUTarget(Target):
     def fence(self, builder: Any, scope: str) -> None:
         builder.fence("seq_cst")
 
+    def pause(self, builder: Any, nanoseconds: Any) -> None:
+        # Sleeping would hold up the threads of the block that share this core, one by one.
+        from llvmlite import ir
+
+        builder.call(
+            _declare(builder.module, "sched_yield", ir.FunctionType(ir.IntType(32), [])), []
+        )
+
 
 def _wait(builder: Any, name: str, place: int) -> None:
     from llvmlite import ir

@@ -115,6 +115,14 @@ class SIMTContext(BaseContext):
     def call_conv(self) -> Any:
         return CallConvention(self)
 
+    def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
+        # Numba keeps the strides of an array with gaps, but not its gaps; nor has it a buffer of
+        # dates.
+        plain = ary.copy(order="F" if typ.layout == "F" else "C")
+        if plain.dtype.kind in "mM":
+            plain = plain.view("i8")
+        return super().make_constant_array(builder, typ, plain)
+
     def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
         # A device function or an argument left out has no value at run time.
         if isinstance(ty, (types.Dispatcher, types.Omitted)):

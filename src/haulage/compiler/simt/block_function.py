@@ -67,7 +67,7 @@ def _private_layout(body: Body, threads: int) -> tuple[list[int], int]:
     offsets: list[int] = []
     total = 0
     for room in body.private:
-        total = _stride(total, 64)
+        total = _stride(total, max(64, room.align))
         offsets.append(total)
         total += _stride(room.nbytes, room.align) * threads
     return offsets, total
@@ -90,7 +90,9 @@ def private_rooms(body: Body, threads: int) -> list[str]:
             )
         else:
             nbytes = _stride(room.nbytes, room.align) * threads
-            lines.append(f"  %private.{number} = alloca [{nbytes} x i8], align 64")
+            lines.append(
+                f"  %private.{number} = alloca [{nbytes} x i8], align {max(64, room.align)}"
+            )
     return lines
 
 

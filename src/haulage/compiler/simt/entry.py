@@ -10,9 +10,13 @@ import re
 
 from haulage.compiler.simt.block_function import argument_list, heap_bytes, user_parameters
 from haulage.compiler.simt.body import Body
+from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
 ENTRY = "haulage_entry"
 ARGUMENTS_AT = 32
+
+# What the C library's allocator gives.
+_HEAP_ALIGN = 16
 
 _SIZES = {"ptr": 8, "double": 8, "float": 4, "half": 2}
 
@@ -62,7 +66,7 @@ def write(body: Body, threads: int) -> str:
         "  %dynamic.at = getelementptr inbounds i8, ptr %launch, i64 24",
         "  %dynamic.bytes = load i32, ptr %dynamic.at",
         "  %dynamicSharedBytes = zext i32 %dynamic.bytes to i64",
-        "  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align 64",
+        f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
     ]
     for (kind, name), offset in zip(user, offsets, strict=True):
         at = '%"' + name[1:].strip('"') + '.at"'
@@ -71,12 +75,10 @@ def write(body: Body, threads: int) -> str:
             f"  {name} = load {kind}, ptr {at}",
         ]
     room = heap_bytes(body, threads)
-    lines.append(
-        f"  %private.room = call ptr @malloc(i64 {room})"
-        if room
-        else "  %private.room = freeze ptr null"
-    )
+    if _heap_align(body) > _HEAP_ALIGN:
+        lines.insert(0, "declare ptr @llvm.ptrmask.p0.i64(ptr, i64)")
     lines += [
+        *_private_room(body, room),
         "  %row.wide = zext i32 %gridDim.x to i64",
         "  %column.wide = zext i32 %gridDim.y to i64",
         "  br label %blocks",
@@ -105,9 +107,34 @@ def write(body: Body, threads: int) -> str:
         "  %more = icmp ult i64 %block.after, %last",
         "  br i1 %more, label %blocks, label %end",
         "end:",
-        *(["  call void @free(ptr %private.room)"] if room else []),
+        *_private_room_end(body, room),
         "  %result = zext i32 %fault.now to i64",
         "  ret i64 %result",
         "}",
     ]
     return "\n".join(lines)
+
+
+def _heap_align(body: Body) -> int:
+    return max((room.align for room in body.private), default=1)
+
+
+def _private_room(body: Body, nbytes: int) -> list[str]:
+    """Lines that make `%private.room`, the threads' own memory if it is too much for the stack."""
+    align = _heap_align(body)
+    if not nbytes:
+        return ["  %private.room = freeze ptr null"]
+    if align <= _HEAP_ALIGN:
+        return [f"  %private.room = call ptr @malloc(i64 {nbytes})"]
+    return [
+        f"  %private.whole = call ptr @malloc(i64 {nbytes + align})",
+        f"  %private.beyond = getelementptr inbounds i8, ptr %private.whole, i64 {align}",
+        f"  %private.room = call ptr @llvm.ptrmask.p0.i64(ptr %private.beyond, i64 {-align})",
+    ]
+
+
+def _private_room_end(body: Body, nbytes: int) -> list[str]:
+    if not nbytes:
+        return []
+    name = "room" if _heap_align(body) <= _HEAP_ALIGN else "whole"
+    return [f"  call void @free(ptr %private.{name})"]
