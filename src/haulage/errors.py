@@ -17,7 +17,9 @@
 Wrong values and types in ordinary calls raise ValueError, TypeError and IndexError as NumPy does.
 """
 
-from typing import TypeVar
+from functools import cache
+from types import FunctionType
+from typing import Any, TypeVar
 
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -81,6 +83,40 @@ class CoherenceError(HaulageError, RuntimeError):
 
 class KernelError(HaulageError, RuntimeError):
     """A thread of a running kernel failed; raised by the next synchronise."""
+
+
+def thread_error(exception: type[BaseException], message: str) -> KernelError:
+    """The KernelError for a thread that raised `exception`, which is one of that class too.
+
+    So `except ZeroDivisionError` around a launch finds what a kernel raised. It is a plain
+    KernelError for classes that are no errors (SystemExit), or that are made in ways of their own.
+    """
+    kind: Any = exception
+    made = _thread_error_class(kind)(message)
+    assert isinstance(made, KernelError)
+    return made
+
+
+@cache
+def _thread_error_class(exception: type[BaseException]) -> type[BaseException]:
+    if (
+        not issubclass(exception, Exception)
+        or issubclass(exception, (KernelError, ExceptionGroup))
+        or isinstance(exception.__new__, FunctionType)
+    ):
+        return KernelError
+
+    def __reduce__(self: BaseException) -> Any:
+        return thread_error, (exception, *self.args)
+
+    members = {
+        "__init__": lambda self, message: Exception.__init__(self, message),
+        "__str__": Exception.__str__,
+        "__reduce__": __reduce__,
+        "__module__": KernelError.__module__,
+        "__doc__": f"A thread of a running kernel raised {exception.__name__}.",
+    }
+    return type("KernelError", (KernelError, exception), members)
 
 
 class BarrierError(KernelError):

@@ -44,7 +44,7 @@ def test_every_may_method_is_tried_above():
         if not name.startswith("_") and not getattr(member, "__isabstractmethod__", False)
     }
     without_an_error = {"stream_priorities", "stream_poll", "event_poll", "check_address"}
-    without_an_error |= {"can_access_peer", "profile", "unraised"}
+    without_an_error |= {"can_access_peer", "profile", "unraised", "messages"}
     assert concrete == {*MAY_CALLS, *without_an_error}
 
 
@@ -54,6 +54,7 @@ def test_no_other_device_can_be_reached_by_default():
 
 def test_no_failure_is_known_by_default():
     assert NullBackend().unraised() == []
+    assert NullBackend().messages(1) == NullBackend().messages(-1) == ([], 0)
 
 
 def test_there_is_no_profiler_by_default():

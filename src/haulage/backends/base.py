@@ -372,6 +372,14 @@ class Backend(ABC):
         """May. Run a recorded graph in `stream`."""
         self._unsupported("graph_launch")
 
+    def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
+        """May. Take what kernels have told so far; never waits. Default: nothing.
+
+        `sign` is 1 for messages with positive numbers, -1 for the others. Returns (number, bytes of
+        its 8-byte cells) for each, in order, and how many more there was no room for.
+        """
+        return [], 0
+
     def unraised(self) -> list[BaseException]:
         """May. Take what failed and no wait has raised so far; never waits. Default: nothing."""
         return []

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from haulage import config
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
-from haulage.backends.cpu_driver import addresses, copies, loader, processor
+from haulage.backends.cpu_driver import addresses, copies, loader, messages, processor
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
 from haulage.backends.cpu_driver.loader import Loader
@@ -242,6 +242,10 @@ class CPUBackend(Backend):
     def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
         """Nothing to do: all memory is in one place."""
 
+    def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
+        """What kernels have told."""
+        return messages.take(sign)
+
     def unraised(self) -> list[BaseException]:
         """What failed and nobody has synchronised for."""
         return self._streams.take_failures()
@@ -350,6 +354,7 @@ def _close() -> None:
 def _renew() -> None:
     loader.release()
     _pool.renew()
+    messages.renew()
     for backend in list(_backends):
         backend._memory.renew()
         backend._streams.renew()

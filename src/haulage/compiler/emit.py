@@ -67,6 +67,7 @@ class Body:
     ) -> None:
         self.name: str = function.__qualname__
         self.target = target
+        self._options = options
         self.lowered: Lowered = lower(function, argument_types, target, options)
         self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
         self._lock = threading.Lock()
@@ -125,6 +126,7 @@ class Body:
                 "local_bytes": blocks.local_bytes,
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
+                "debug": self._options.debug,
             },
             faults=self.lowered.faults,
         )

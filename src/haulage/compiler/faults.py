@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from haulage.errors import BarrierError, KernelError
+from haulage.errors import BarrierError, thread_error
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Fault:
     def is_barrier(self) -> bool:
         return self.exception is None
 
-    def describe(self, kernel: str) -> Exception:
-        """The exception for the user of `kernel`."""
+    def describe(self, kernel: str, thread: str = "") -> Exception:
+        """The exception for the user of `kernel`; `thread` says which one failed, if known."""
         place = f"{self.filename}:{self.line}"
         if self.wave:
             return BarrierError(
@@ -44,7 +44,8 @@ class Fault:
             )
         text = ", ".join(str(argument) for argument in self.arguments)
         raised = self.exception.__name__ + (f": {text}" if text else "")
-        return KernelError(f"kernel {kernel}: a thread raised {raised} in {place}")
+        message = f"kernel {kernel}: a thread raised {raised} in {place}{thread}"
+        return thread_error(self.exception, message)
 
 
 class FaultTable:

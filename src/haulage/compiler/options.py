@@ -9,6 +9,8 @@ class Options:
 
     `fastmath`: False, True (all of LLVM's fast-math flags) or a frozenset of flag names. As on
     CUDA, products and sums are contracted into fused operations unless told otherwise.
+    `debug`: division by zero is an error, and a thread that fails tells where it stands.
     """
 
     fastmath: bool | frozenset[str] = False
+    debug: bool = False

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from haulage.compiler.emit import Body, Code
 
 
-def options_for(fastmath: Any) -> Options:
-    """Compiler options from what users write: True, False or fast-math flags."""
+def options_for(fastmath: Any, debug: bool = False) -> Options:
+    """Compiler options from what users write: True, False or fast-math flags; whether to debug."""
     if fastmath is None:
-        return Options()
-    return Options(fastmath if isinstance(fastmath, bool) else frozenset(fastmath))
+        return Options(debug=debug)
+    return Options(fastmath if isinstance(fastmath, bool) else frozenset(fastmath), debug)
 
 
 def body_for(

@@ -20,6 +20,7 @@ def jit(
     *,
     device: bool = False,
     fastmath: Any = False,
+    debug: Any = None,
     **options: Any,
 ) -> Any:
     """Make a kernel, or with `device=True` a function for kernels, of a Python function.
@@ -31,6 +32,8 @@ def jit(
         device: make a function that kernels call.
         fastmath: True, or a set of LLVM's fast-math flags: floats may be reordered and rounded
             differently. Sums and products are contracted even without it, as on GPUs.
+        debug: the launch waits for the kernel and raises what a thread of it failed of, with its
+            thread and block, and division by zero is such a failure.
         options: hints (`inline`, `lineinfo`, `max_registers`, `launch_bounds`, `opt`) are kept in
             `hints` for the devices that use them.
 
@@ -39,13 +42,13 @@ def jit(
         NotImplementedError: an option that would change what the kernel does is not there yet.
     """
     hints = {name: options.pop(name) for name in _HINTS if name in options}
-    for name, off in (("debug", False), ("cache", False), ("link", ()), ("boundscheck", False)):
+    for name, off in (("cache", False), ("link", ()), ("boundscheck", False)):
         wanted = options.pop(name, off)
         if wanted is not None and wanted != off and wanted != []:
             raise NotImplementedError(f"jit({name}={wanted!r}) is not there yet in this version")
     if options:
         raise TypeError(f"jit got unknown options: {', '.join(sorted(options))}")
-    chosen = options_for(fastmath)
+    chosen = options_for(fastmath, bool(debug))
 
     def decorate(function: Any, signatures: Sequence[Any]) -> Any:
         if isinstance(function, (Kernel, DeviceFunction)):

@@ -53,6 +53,7 @@ class Kernel(Inspection):
         self.vocabulary = vocabulary
         self.haulage_options = options
         self.hints = hints
+        self._waits = options.debug
         self.__name__ = py_func.__name__
         self.__qualname__ = py_func.__qualname__
         self.__doc__ = py_func.__doc__
@@ -155,9 +156,10 @@ class Kernel(Inspection):
                 placement.release()
         if placement is not None:
             placement.copy_back()
-        if on_host:
+        if on_host or self._waits:
             # A host array is used in place, and is its owner's again when the call returns. Even
-            # the default stream may not have run it yet, if other streams hold it up.
+            # the default stream may not have run it yet, if other streams hold it up. And a debug
+            # kernel's failures are the launch's.
             stream.synchronize()
 
     def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> Overload:

@@ -1,9 +1,10 @@
 """From what a back end reports about a stopped kernel to the exception that its user sees."""
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
-from haulage.backends.base import KernelStopped
+from haulage.backends.base import Backend, KernelStopped
 from haulage.errors import KernelError
 
 P = ParamSpec("P")
@@ -19,6 +20,29 @@ def translate(stopped: KernelStopped) -> Exception:
     if made is None:
         return KernelError(f"a kernel stopped: {stopped}")
     return made(stopped.code)
+
+
+# What threads of debug kernels told of themselves and nobody has read: fault -> its cells.
+_told: dict[int, tuple[int, ...]] = {}
+_INDICES = struct.Struct("=6q")
+
+
+def failed_thread(backend: Backend, fault: int, faults_of_kernel: Iterable[int]) -> str:
+    """Which thread of a debug kernel met `fault`, in words; the first of several in linear order.
+
+    Nothing if more threads failed than the device could note.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    for number, cells in backend.messages(-1)[0]:
+        indices = _INDICES.unpack(cells)
+        known = found.get(-number)
+        if known is None or indices[::-1] < known[::-1]:
+            found[-number] = indices
+    _told.update(found)
+    failed = _told.get(fault)
+    for number in faults_of_kernel:
+        _told.pop(number, None)
+    return f", tid={list(failed[:3])} ctaid={list(failed[3:])}" if failed else ""
 
 
 def waited(wait: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -78,6 +78,10 @@ class Target(ABC):
         """A pointer to `nbytes` that belong to one thread."""
 
     @abstractmethod
+    def message(self, builder: Any, number: Any, cells: list[Any]) -> None:
+        """Tell the host a 32-bit number and some 64-bit values, all of them of `builder`."""
+
+    @abstractmethod
     def fence(self, builder: Any, scope: str) -> None:
         """Make a thread's writes seen, in order, by its `block`, its `device` or the `system`."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from haulage.targets import cpu_messages
 from haulage.targets.base import INDEX_REGISTERS, Target
 
 DYNAMIC_SHARED = "dynamicShared"
@@ -97,6 +98,9 @@ class CPUTarget(Target):
             room = builder.alloca(ir.ArrayType(ir.IntType(8), nbytes))
         room.align = align
         return room
+
+    def message(self, builder: Any, number: Any, cells: list[Any]) -> None:
+        cpu_messages.tell(self, builder, number, cells)
 
     def fence(self, builder: Any, scope: str) -> None:
         builder.fence("seq_cst")

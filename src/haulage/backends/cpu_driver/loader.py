@@ -9,6 +9,7 @@ import ctypes
 import functools
 import itertools
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ from haulage.errors import DeviceError
 
 # glibc's vector mathematics, which vectorised kernels call by these names.
 _VECTOR_MATH, _VECTOR_MATH_PREFIX = "libmvec.so.1", "_ZGV"
+
+# Functions of the driver that code may call, by name: each gives its address when first needed.
+PROVIDED: dict[str, Callable[[], int]] = {}
 
 
 @dataclass
@@ -99,7 +103,7 @@ def link(
     """Link an object or LLVM IR; returns llvmlite's tracker, which gives addresses by name.
 
     `needs` are the names that the object leaves to others; they are only looked at to provide
-    vector mathematics and to say which one nobody has.
+    what is the driver's own and vector mathematics, and to say which one nobody has.
 
     Raises:
         DeviceError: with LLVM's text.
@@ -121,12 +125,16 @@ def link(
             builder.add_ir(ir)
         else:
             builder.add_object_img(code)
+        provided = [name for name in needs if name in PROVIDED]
+        for name in provided:
+            builder.import_symbol(name, PROVIDED[name]())
         for name in exports:
             builder.export_symbol(name)
         try:
             return builder.link(_jit, f"haulage.{kind}.{next(_library_numbers)}")
         except RuntimeError as error:
-            nowhere = [name for name in needs if not llvm.address_of_symbol(name)]
+            others = [name for name in needs if name not in provided]
+            nowhere = [name for name in others if not llvm.address_of_symbol(name)]
             reason = f"nobody has {', '.join(nowhere)}: " if nowhere else ""
             raise DeviceError(f"the cpu device did not take the code: {reason}{error}") from error
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
-from numba.core.callconv import MinimalCallConv
+from numba.core.callconv import RETCODE_OK, MinimalCallConv, errcode_t
 from numba.core.errors import UnsupportedError
 
 from haulage.compiler.faults import TABLE, Fault
+from haulage.lang.tools import source_place
 
 _RETURN_POINTER = 1
 
@@ -65,20 +66,35 @@ class CallConvention(MinimalCallConv):
             f"raise {exc.__name__}(...): in a kernel the arguments must be constants", loc=loc
         )
 
+    def _return_errcode_raw(self, builder: Any, code: Any) -> None:
+        # Of a debug function's own faults and of those that its callees give back.
+        if code is not RETCODE_OK and getattr(builder, "tells_place", False):
+            number = ir.Constant(errcode_t, code) if isinstance(code, int) else code
+            self._tell_place(builder, number)
+        super()._return_errcode_raw(builder, code)
+
+    def _tell_place(self, builder: Any, fault: Any) -> None:
+        """Send the thread's indices as a message whose number is minus the fault's."""
+        target = self.context.haulage_target
+        names = [f"{group}.{axis}" for group in ("threadIdx", "blockIdx") for axis in "xyz"]
+        cells = [builder.zext(target.register(builder, name), ir.IntType(64)) for name in names]
+        target.message(builder, builder.neg(fault), cells)
+
     def set_try_status(self, builder: Any) -> None:
         raise UnsupportedError("try and except mean nothing in a kernel; test what may go wrong")
 
     def _make_call_helper(self, builder: Any) -> "_FaultNumbers":
-        return _FaultNumbers(builder.module)
+        return _FaultNumbers(builder)
 
 
 class _FaultNumbers:
     """Gives a `raise` its number; called by Numba's lowering, once per statement."""
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
 
     def _add_exception(self, exc: Any, exc_args: Any, locinfo: Any) -> int:
-        _, filename, line = locinfo or ("", "<unknown>", 0)
+        # What Numba itself raises, such as at a division by zero, comes without a place.
+        _, filename, line = locinfo or ("", *source_place(self._builder))
         fault = Fault(exc or RuntimeError, tuple(exc_args or ()), filename, line)
-        return TABLE.number(self._module, fault)
+        return TABLE.number(self._builder.module, fault)

@@ -9,14 +9,15 @@ from haulage.compiler.options import Options
 
 
 def numba_flags(options: Options) -> Any:
-    """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors."""
+    """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors
+    (Python's in a debug kernel)."""
     flags = Flags()
     flags.no_compile = True
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.nrt = False
     flags.enable_ssa = True
-    flags.error_model = "numpy"
+    flags.error_model = "python" if options.debug else "numpy"
     wanted: Any = options.fastmath
     if wanted is not True:
         wanted = {"contract", *(wanted or ())}

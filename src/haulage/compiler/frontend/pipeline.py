@@ -3,6 +3,7 @@
 from typing import Any
 
 from numba.core import compiler, typing
+from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.core.lowering import Lower
@@ -12,10 +13,12 @@ from haulage.compiler.frontend.constants import FoldConstants
 
 
 class _PlacedLower(Lower):
-    """Numba's lowering, noting on the builder which source line it is at, for faults."""
+    """Numba's lowering, noting on the builder what faults need to know: the source line it is at,
+    and whether a thread that fails is to tell where it stands."""
 
     def lower_inst(self, inst: Any) -> None:
         self.builder.source_place = (self.loc.filename, self.loc.line)
+        self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         super().lower_inst(inst)
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.barriers import BARRIERS, barriers
 from haulage.compiler.simt.model import Function, Instruction
+from haulage.targets.cpu_messages import MESSAGE
 
 # An address that may point anywhere.
 ANYWHERE = "anywhere"
@@ -86,7 +87,7 @@ class _Roots:
         callee = item.callee or ""
         if callee.startswith(_COPYING_CALLS):
             return self.of(item.operands[0]) if item.operands else {ANYWHERE}
-        if callee.startswith("llvm.") or callee in BARRIERS:
+        if callee.startswith("llvm.") or callee in (*BARRIERS, MESSAGE):
             return set()
         # What is given no address, as most of mathematics, writes to none that a kernel has.
         return {ANYWHERE} if "ptr " in item.text.split("(", 1)[1] else set()

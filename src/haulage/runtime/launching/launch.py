@@ -108,7 +108,13 @@ class Loaded:
         device.activate()
         self.module = device.backend.load(code.code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
-        faults.describe[self.function] = lambda number: code.faults[number].describe(body.name)
+        debug = code.metadata["debug"]
+
+        def describe(number: int) -> Exception:
+            thread = faults.failed_thread(device.backend, number, code.faults) if debug else ""
+            return code.faults[number].describe(body.name, thread)
+
+        faults.describe[self.function] = describe
 
     def start(self, configuration: Configuration, stream: Stream, arguments: bytes) -> None:
         """Hand the kernel to `stream` with packed arguments."""
