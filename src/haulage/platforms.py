@@ -40,7 +40,7 @@ class Platform:
         return _imported(self._named(self.backend))()
 
     def target_maker(self) -> Callable[..., Any]:
-        """The function that makes this platform's `Target`."""
+        """The function that makes this platform's `Target` for a number of lanes a warp."""
         return _imported(self._named(self.target))
 
     def _named(self, name: str | None) -> str:

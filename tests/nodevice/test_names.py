@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from haulage import cuda, roc
-from haulage.lang.word import Namespace, Register3, Word
+from haulage.lang.word import Namespace, Register, Register3, Word
 
 PAGE = (Path(__file__).parents[2] / "docs" / "names.md").read_text(encoding="utf-8")
 VOCABULARIES = {"cuda": cuda, "roc": roc}
@@ -17,7 +17,7 @@ CLASSES = ["DeviceNDArray", "DeviceRecord", "MappedNDArray", "ManagedNDArray", "
 
 def is_of_kernels(name, value):
     """Whether a name is a word of the kernel language."""
-    return isinstance(value, Namespace | Register3 | Word) or name.startswith("CLK_")
+    return isinstance(value, Namespace | Register | Register3 | Word) or name.startswith("CLK_")
 
 
 def rows():

@@ -15,13 +15,14 @@ from haulage.errors import BarrierError, thread_error
 @dataclass(frozen=True)
 class Fault:
     """Why a thread stopped, and where in the source: an exception, or None for a barrier that it
-    waits at in vain; `wave` if that is one of its wavefront only."""
+    waits at in vain; `wave` if that is one of its wavefront only, `warp` of lanes of its warp."""
 
     exception: type[BaseException] | None
     arguments: tuple[Any, ...]
     filename: str
     line: int
     wave: bool = False
+    warp: bool = False
 
     @property
     def is_barrier(self) -> bool:
@@ -35,6 +36,12 @@ class Fault:
                 f"kernel {kernel}: some work-items of a wavefront wait at the wavebarrier in "
                 f"{place}, others of it at a barrier of the whole group; let every work-item of a "
                 "wavefront reach the same barriers"
+            )
+        if self.warp:
+            return BarrierError(
+                f"kernel {kernel}: some threads of a warp wait in {place} for others that their "
+                "mask names and that wait for something else; let every thread that a mask names "
+                "come to the same words with the same mask"
             )
         if self.exception is None:
             return BarrierError(
@@ -71,6 +78,10 @@ class FaultTable:
     def barrier(self, module: Any, filename: str, line: int, *, wave: bool = False) -> int:
         """The number of the fault that the barrier, or wavebarrier, in this line can meet."""
         return self.number(module, Fault(None, (), filename, line, wave))
+
+    def lanes(self, module: Any, filename: str, line: int) -> int:
+        """The number of the fault that a word of warps in this line can meet."""
+        return self.number(module, Fault(None, (), filename, line, warp=True))
 
     def select(self, numbers: set[int]) -> dict[int, Fault]:
         """The faults behind some numbers, in order."""

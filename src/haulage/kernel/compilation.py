@@ -53,7 +53,8 @@ def compile(
     """Compile a kernel for a target, without any device.
 
     Args:
-        function: a Python function, or a kernel made by `@jit`.
+        function: a Python function, or a kernel made by `@jit`; a function is taken as one of
+            `cuda`, with 32 lanes a warp.
         signature: argument types: `"void(float32[:], int64)"`, a tuple of NumPy dtypes or Numba
             types, or a Numba signature.
         target: `host`, this computer's processor.
@@ -80,5 +81,7 @@ def compile(
     made_with: Options | None = getattr(function, "haulage_options", None)
     options = made_with if made_with is not None and fastmath is None else options_for(fastmath)
     keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
-    body = body_for(py_func, keys, PLATFORMS["cpu"].target_maker()(), options)
+    vocabulary = getattr(function, "vocabulary", CUDA)
+    made = PLATFORMS["cpu"].target_maker()(vocabulary.warp_size)
+    body = body_for(py_func, keys, made, options)
     return body.code(normalise_dims(block, "blockdim"), config.thread_way())

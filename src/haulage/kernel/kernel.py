@@ -232,7 +232,7 @@ class Kernel(Inspection):
         with self._lock:
             overload = self._overloads.get((kind, keys))
             if overload is None:
-                target = PLATFORMS[kind].target_maker()()
+                target = PLATFORMS[kind].target_maker()(self.vocabulary.warp_size)
                 body = body_for(self.py_func, keys, target, self.haulage_options)
                 overload = Overload(body, keys, self.vocabulary)
                 self._overloads[kind, keys] = overload

@@ -45,6 +45,17 @@ class Namespace:
         return f"<kernel namespace {self.__name__}>"
 
 
+class Register:
+    """A number that a kernel reads, int32; `read(builder, target)` gives its LLVM value."""
+
+    def __init__(self, name: str, read: Callable[[Any, Any], Any]) -> None:
+        self.name = name
+        self.read = read
+
+    def __repr__(self) -> str:
+        return f"<kernel register {self.name}>"
+
+
 class Register3:
     """Three 32-bit index registers that a kernel reads as `.x`, `.y` and `.z`."""
 

@@ -82,6 +82,7 @@ from haulage.lang.sync import (
     mem_fence,
     wavebarrier,
 )
+from haulage.lang.warp import activelanepermute_wavewidth, ds_bpermute, ds_permute
 from haulage.roc import hsadrv as hsadrv
 from haulage.roc.arguments import to_device
 
@@ -163,6 +164,9 @@ __all__ = [
     "barrier",
     "wavebarrier",
     "mem_fence",
+    "ds_permute",
+    "ds_bpermute",
+    "activelanepermute_wavewidth",
     "CLK_LOCAL_MEM_FENCE",
     "CLK_GLOBAL_MEM_FENCE",
     "atomic",

@@ -37,7 +37,8 @@ class Target(ABC):
     """One kind of processor that kernels are compiled for.
 
     `kind` is the device kind (`cpu`, `nvidia`, `amd`), `architecture` the name users write
-    (`host`, `sm_90`, `gfx942`), the rest is LLVM's.
+    (`host`, `sm_90`, `gfx942`), `warp_size` the lanes of a warp, as the kernel's vocabulary has it;
+    the rest is LLVM's.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Target(ABC):
     cpu: str
     features: str
     data_layout: str
+    warp_size: int
 
     @property
     @abstractmethod
@@ -64,6 +66,29 @@ class Target(ABC):
     @abstractmethod
     def wave_barrier(self, builder: Any, place: int) -> None:
         """A barrier of the threads of one wavefront; `place` as for `barrier`."""
+
+    # Masks of lanes are ints of `warp_size` bits. Lanes that ended are not waited for. A mask that
+    # is None stands for the lanes that are at this place now; `place` is as for `barrier`.
+
+    @abstractmethod
+    def lane(self, builder: Any) -> Any:
+        """The 32-bit number of the thread in its warp."""
+
+    @abstractmethod
+    def warp_barrier(self, builder: Any, mask: Any, place: int) -> None:
+        """A barrier of the lanes in `mask`, which is not None."""
+
+    @abstractmethod
+    def shuffle(self, builder: Any, mask: Any, value: Any, lane: Any, place: int) -> Any:
+        """What the lane numbered `lane` (below `warp_size`) has as `value`, 32 or 64 bits wide;
+        anything if that is not there. `mask` is not None."""
+
+    @abstractmethod
+    def match(
+        self, builder: Any, mask: Any, value: Any, wanted: Any, place: int
+    ) -> tuple[Any, Any]:
+        """(lanes of `mask` whose `value` is this lane's `wanted`, lanes of `mask` that are there);
+        both are 32 or 64 bits wide."""
 
     @abstractmethod
     def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from haulage.targets import cpu_messages
+from haulage.targets import cpu_lanes, cpu_messages
 from haulage.targets.base import INDEX_REGISTERS, Target
+from haulage.targets.cpu_ir import SHARED_PREFIX, declare, shared_room
 
 DYNAMIC_SHARED = "dynamicShared"
 DYNAMIC_SHARED_BYTES = "dynamicSharedBytes"
@@ -23,8 +24,6 @@ BARRIER = "haulage.barrier"
 WAVE_BARRIER = "haulage.wavebarrier"
 # Threads of a wavefront: AMD's number, as the word that waits for one is numba.roc's.
 WAVE_SIZE = 64
-SHARED_PREFIX = "haulage.shared."
-SHARED_ADDRESS = "llvm.threadlocal.address.p0"
 
 # Numba's names for mathematics -> what the CPU has for it: LLVM's own operations, which can be
 # widened, or the C library's functions.
@@ -74,19 +73,24 @@ class CPUTarget(Target):
     def wave_barrier(self, builder: Any, place: int) -> None:
         _wait(builder, WAVE_BARRIER, place)
 
-    def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
-        from llvmlite import ir
+    def lane(self, builder: Any) -> Any:
+        return cpu_lanes.place_in_warp(self, builder)[1]
 
-        module = builder.module
+    def warp_barrier(self, builder: Any, mask: Any, place: int) -> None:
+        cpu_lanes.wait(self, builder, mask, place)
+
+    def shuffle(self, builder: Any, mask: Any, value: Any, lane: Any, place: int) -> Any:
+        return cpu_lanes.shuffle(self, builder, mask, value, lane, place)
+
+    def match(
+        self, builder: Any, mask: Any, value: Any, wanted: Any, place: int
+    ) -> tuple[Any, Any]:
+        return cpu_lanes.match(self, builder, mask, value, wanted, place)
+
+    def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
         # The linker would make one array of two that have the same name in two functions.
         name = f"{SHARED_PREFIX}{next(_shared_numbers)}"
-        room = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), nbytes), name)
-        room.storage_class = "thread_local"
-        room.linkage = "external"
-        room.align = align
-        pointer = ir.PointerType()
-        address = _declare(module, SHARED_ADDRESS, ir.FunctionType(pointer, [pointer]))
-        return builder.call(address, [builder.bitcast(room, pointer)])
+        return shared_room(builder, name, nbytes, align)
 
     def dynamic_shared(self, builder: Any) -> tuple[Any, Any]:
         return self._hidden(builder, DYNAMIC_SHARED), self._hidden(builder, DYNAMIC_SHARED_BYTES)
@@ -110,7 +114,7 @@ class CPUTarget(Target):
         from llvmlite import ir
 
         builder.call(
-            _declare(builder.module, "sched_yield", ir.FunctionType(ir.IntType(32), [])), []
+            declare(builder.module, "sched_yield", ir.FunctionType(ir.IntType(32), [])), []
         )
 
 
@@ -118,22 +122,15 @@ def _wait(builder: Any, name: str, place: int) -> None:
     from llvmlite import ir
 
     i32 = ir.IntType(32)
-    function = _declare(builder.module, name, ir.FunctionType(ir.VoidType(), [i32]))
+    function = declare(builder.module, name, ir.FunctionType(ir.VoidType(), [i32]))
     for attribute in ("convergent", "nounwind"):
         function.attributes.add(attribute)
     builder.call(function, [ir.Constant(i32, place)])
 
 
-def _declare(module: Any, name: str, function_type: Any) -> Any:
-    from llvmlite import ir
-
-    existing = module.globals.get(name)
-    return existing if existing is not None else ir.Function(module, function_type, name)
-
-
 @cache
-def host() -> CPUTarget:
-    """The target of this process's own processor."""
+def host(warp_size: int = 32) -> CPUTarget:
+    """The target of this process's own processor, for kernels with `warp_size` lanes a warp."""
     import llvmlite.binding as llvm
 
     machine = target_machine("generic", "")
@@ -144,6 +141,7 @@ def host() -> CPUTarget:
         cpu=llvm.get_host_cpu_name(),
         features=_features(),
         data_layout=str(machine.target_data),
+        warp_size=warp_size,
     )
 
 

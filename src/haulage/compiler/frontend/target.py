@@ -19,6 +19,7 @@ from haulage.compiler.frontend.device_function import (
     as_device_function,
     plain_device_function,
 )
+from haulage.lang.word import Register
 from haulage.targets.base import Target
 
 
@@ -124,6 +125,8 @@ class SIMTContext(BaseContext):
         return super().make_constant_array(builder, typ, plain)
 
     def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
+        if isinstance(val, Register):
+            return val.read(builder, self.haulage_target)
         # A device function or an argument left out has no value at run time.
         if isinstance(ty, (types.Dispatcher, types.Omitted)):
             return self.get_dummy_value()
@@ -166,7 +169,7 @@ def device_class(target: Target) -> Any:
 
     Numba's registries take a class once only, so each target gets its own, made on demand.
     """
-    numba_name = f"{words.SIMT}_{target.kind}_{target.architecture}"
+    numba_name = f"{words.SIMT}_{target.kind}_{target.architecture}_{target.warp_size}"
     numba_class = type(numba_name, (SIMT,), {})
     target_registry[numba_name] = numba_class
     function_class: Any = type(

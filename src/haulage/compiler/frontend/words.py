@@ -14,7 +14,7 @@ from numba.extending import overload_method
 from haulage.lang import tools
 from haulage.lang.bits import METHODS
 from haulage.lang.math import FUNCTIONS
-from haulage.lang.word import Namespace, Register3, Word
+from haulage.lang.word import Namespace, Register, Register3, Word
 
 # The name of the Numba target that all of our targets are below.
 SIMT = "haulage"
@@ -81,6 +81,9 @@ def value_type(value: Any) -> Any:
         return _function_type(value)
     if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS:
         return _function_type(FUNCTIONS[value])
+    if isinstance(value, Register):
+        # A number whose value is read where a constant would be written.
+        return types.int32
     if isinstance(value, Register3):
         return Register3Type(value.name)
     if isinstance(value, Namespace):

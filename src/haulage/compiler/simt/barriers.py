@@ -1,9 +1,14 @@
-"""The barriers of a function: those of the whole block, and those of a wavefront."""
+"""The barriers of a function: those of the whole block, those of a wavefront or a warp's lanes."""
+
+import re
 
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.targets.cpu import BARRIER, WAVE_BARRIER
+from haulage.targets.cpu_lanes import WARP_BARRIER
 
-BARRIERS = frozenset((BARRIER, WAVE_BARRIER))
+# Those that threads of one wavefront wait at for one another.
+WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER))
+BARRIERS = WAVE_BARRIERS | {BARRIER}
 
 
 def barriers(function: Function, kinds: frozenset[str] = BARRIERS) -> list[tuple[str, int, int]]:
@@ -22,10 +27,20 @@ def block_barriers(function: Function) -> list[tuple[str, int, int]]:
 
 
 def wave_barriers(function: Function) -> list[tuple[str, int, int]]:
-    """Those of `barriers` that wait for a wavefront."""
-    return barriers(function, frozenset((WAVE_BARRIER,)))
+    """Those of `barriers` that wait for a wavefront, or lanes of it."""
+    return barriers(function, WAVE_BARRIERS)
 
 
 def place_of(barrier: Instruction) -> int:
     """The fault number that a barrier's call carries."""
     return int(barrier.text.rsplit("i32 ", 1)[1].split(")", 1)[0])
+
+
+def lanes_of(barrier: Instruction) -> str:
+    """The LLVM value that says which of 64 threads a barrier of a wavefront waits for: a bit for
+    each, or 0 for those that come to this place."""
+    if barrier.callee == WAVE_BARRIER:
+        return "-1"
+    found = re.search(r"\(i64 ([^,]+), i32 ", barrier.text)
+    assert found is not None, barrier.text
+    return found[1]

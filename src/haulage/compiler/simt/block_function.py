@@ -9,13 +9,16 @@ from collections.abc import Sequence
 
 from haulage.compiler.simt.body import Body
 from haulage.targets.base import REGISTER_RANGES
-from haulage.targets.cpu import HIDDEN_NAMES
+from haulage.targets.cpu import HIDDEN_NAMES, WAVE_SIZE
+from haulage.targets.cpu_lanes import FIRST_SLOT, SLOT_BYTES, STAMP_BYTES, WARP_ROOM
 
 # Rooms of one thread's own memory that together take more than this live on the heap, not on the
 # stack of the thread that runs the block.
 STACK_LIMIT = 64 * 1024
 
 _RETURN_POINTER = 1
+
+ROOM_DECLARATION = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 Typed = tuple[str, str]
 
@@ -51,11 +54,21 @@ def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
     return [(parameter.type.split(" ", 1)[0], parameter.name) for parameter in parameters]
 
 
-def shared_rooms(body: Body) -> list[str]:
-    """Lines that make the block's shared arrays."""
-    return [
-        f"  {room.name} = alloca [{room.nbytes} x i8], align {room.align}" for room in body.shared
-    ]
+def shared_rooms(body: Body, threads: int) -> list[str]:
+    """Lines that make the block's shared arrays, and the room of its warps, which begins with 0."""
+    lines: list[str] = []
+    for room in body.shared:
+        lines.append(f"  {room.name} = alloca [{room.nbytes} x i8], align {room.align}")
+        if room.name == f"%{WARP_ROOM}":
+            lanes = _stride(threads, WAVE_SIZE)
+            lines += [
+                f"  call void @llvm.memset.p0.i64(ptr {room.name}, i8 0, "
+                f"i64 {lanes * STAMP_BYTES}, i1 false)",
+                f"  %warp.slots = getelementptr inbounds i8, ptr {room.name}, i64 {FIRST_SLOT}",
+                "  call void @llvm.memset.p0.i64(ptr %warp.slots, i8 0, "
+                f"i64 {lanes * SLOT_BYTES}, i1 false)",
+            ]
+    return lines
 
 
 def _stride(nbytes: int, align: int) -> int:

@@ -3,7 +3,7 @@
 This takes any placement of barriers. The threads run in turn, each until its next barrier or its
 end; when all that have not ended wait, the next round begins. If some wait and others have ended,
 the waiting ones can never go on: that is the fault of the barrier they wait at. Barriers of
-wavefronts are passed in between (`waves.py`).
+wavefronts and warps are passed in between (`waves.py`).
 
 See LLVM's "Coroutines in LLVM", switched-resume lowering: the default pipeline splits the function.
 """
@@ -11,7 +11,13 @@ See LLVM's "Coroutines in LLVM", switched-resume lowering: the default pipeline 
 from math import prod
 
 from haulage.compiler.simt import waves
-from haulage.compiler.simt.barriers import BARRIERS, place_of, wave_barriers
+from haulage.compiler.simt.barriers import (
+    BARRIERS,
+    WAVE_BARRIERS,
+    lanes_of,
+    place_of,
+    wave_barriers,
+)
 from haulage.compiler.simt.block_function import (
     BLOCK_PARAMETERS,
     argument_list,
@@ -23,7 +29,6 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.body import Body, return_code
 from haulage.compiler.simt.model import Block, Instruction, phi_text
-from haulage.targets.cpu import WAVE_BARRIER
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
 # `waves.MARK`), zero when it ended, negative when a fault ended it (minus the fault's number).
@@ -46,7 +51,13 @@ declare void @free(ptr)
 def write(body: Body, block: tuple[int, int, int]) -> str:
     """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z)."""
     return "\n\n".join(
-        [DECLARATIONS, HEAP_DECLARATIONS, _thread_function(body), _block_function(body, block)]
+        [
+            DECLARATIONS,
+            HEAP_DECLARATIONS,
+            _thread_function(body),
+            *([waves.FUNCTION] if wave_barriers(body.function) else []),
+            _block_function(body, block),
+        ]
     )
 
 
@@ -56,6 +67,7 @@ def _thread_function(body: Body) -> str:
         *(("ptr", room.name) for room in body.shared),
         *(("ptr", room.name) for room in body.private),
         ("ptr", "%state"),
+        *([("ptr", "%mask")] if wave_barriers(body.function) else []),
     ]
     lines = [
         f"define internal ptr @haulage.thread({parameter_list(parameters)}) presplitcoroutine {{",
@@ -108,7 +120,10 @@ def _block_lines(block: Block) -> tuple[list[str], str]:
             continue
         barriers += 1
         stem = block.label[1:].strip('"') + f".barrier.{barriers}"
-        mark = waves.MARK if item.callee == WAVE_BARRIER else 0
+        mark = 0
+        if item.callee in WAVE_BARRIERS:
+            mark = waves.MARK
+            lines.append(f"  store i64 {lanes_of(item)}, ptr %mask")
         lines += [
             f"  store i32 {mark + place_of(item)}, ptr %state",
             f'  %"{stem}.woken" = call i8 @llvm.coro.suspend(token none, i1 false)',
@@ -160,6 +175,7 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             *(("ptr", room.name) for room in body.shared),
             *(("ptr", pointer) for pointer in pointers),
             ("ptr", "%state.start"),
+            *([("ptr", "%mask.start")] if wavewise else []),
         ]
     )
     return "\n".join(
@@ -169,7 +185,8 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             "  %ret = alloca ptr",
             f"  %handles = alloca [{threads} x ptr], align 64",
             f"  %states = alloca [{threads} x i32], align 64",
-            *shared_rooms(body),
+            *([f"  %masks = alloca [{threads} x i64], align 64"] if wavewise else []),
+            *shared_rooms(body, threads),
             *private_rooms(body, threads),
             "  br label %start",
             "start:",
@@ -180,6 +197,11 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             f"  %y = urem i32 %rows, {block[1]}",
             f"  %z = udiv i32 %rows, {block[1]}",
             "  %state.start = getelementptr inbounds i32, ptr %states, i64 %thread",
+            *(
+                ["  %mask.start = getelementptr inbounds i64, ptr %masks, i64 %thread"]
+                if wavewise
+                else []
+            ),
             *private,
             f"  %handle = call ptr @haulage.thread({arguments})",
             "  %handle.at = getelementptr inbounds ptr, ptr %handles, i64 %thread",

@@ -52,7 +52,7 @@ class _Machine:
             "block.start:",
             "  %ret = alloca ptr",
             *(["  %fault = alloca i32", "  store i32 0, ptr %fault"] if self.body.may_fail else []),
-            *shared_rooms(self.body),
+            *shared_rooms(self.body, self.threads),
             *private_rooms(self.body, self.threads),
         ]
         for slot in self.pieces.slots.values():

@@ -12,8 +12,9 @@ from haulage.compiler.simt import (
     thread_loops,
     uniformity,
 )
-from haulage.compiler.simt.block_function import Metadata, heap_bytes
+from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.targets.base import Target
+from haulage.targets.cpu_lanes import WARP_ROOM
 
 AUTO, CUT, COROUTINES = "auto", "cut", "coroutines"
 WAYS = (AUTO, CUT, COROUTINES)
@@ -69,12 +70,14 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
         parts = [thread_loops.write(kernel, divided, block, metadata), metadata.text()]
         if heap_bytes(kernel, prod(block)):
             parts.insert(0, coroutines.HEAP_DECLARATIONS)
+    if any(room.name == f"%{WARP_ROOM}" for room in kernel.shared):
+        parts.insert(0, ROOM_DECLARATION)
     module = "\n\n".join([kernel.around, entry.write(kernel, prod(block)), *parts])
     return Transformed(
         _without_repeated_declarations(module),
         taken,
         count,
-        sum(room.nbytes for room in kernel.shared),
+        sum(room.nbytes for room in kernel.shared if room.name != f"%{WARP_ROOM}"),
         sum(room.nbytes for room in kernel.private),
     )
 
