@@ -9,7 +9,10 @@ from numba.core.errors import TypingError
 from numba.core.typing import signature
 from numba.np.arrayobj import make_array, populate_array
 
-__all__ = ["TypingError", "cgutils", "ir", "math", "signature", "types"]
+from haulage.lang.vector_type import VectorType
+from haulage.lang.vectors import Vector
+
+__all__ = ["TypingError", "VectorType", "cgutils", "ir", "math", "signature", "types"]
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 
@@ -40,6 +43,9 @@ def element_type(dtype: Any, word: str) -> Any:
         return dtype.instance_type
     if isinstance(dtype, types.StringLiteral):
         return named_type(dtype.literal_value, word)
+    if isinstance(dtype, types.Function) and isinstance(dtype.typing_key, Vector):
+        vector = dtype.typing_key
+        return VectorType(getattr(types, vector.element), vector.count)
     raise TypingError(f"{word}: expected a dtype such as np.float32; got {dtype}")
 
 

@@ -59,6 +59,19 @@ class _NamespaceAttributes(AttributeTemplate):
         return None if member is None else value_type(member)
 
 
+@infer_getattr
+class _VectorAttributes(AttributeTemplate):
+    key = tools.VectorType
+
+    def generic_resolve(self, owner: Any, attribute: str) -> Any:
+        return owner.element if attribute in owner.fields else None
+
+
+@registry.lower_getattr_generic(tools.VectorType)
+def _lower_field(context: Any, builder: Any, owner: Any, value: Any, attribute: str) -> Any:
+    return builder.extract_value(value, owner.fields.index(attribute))
+
+
 @registry.lower_getattr_generic(Register3Type)
 def _lower_register(context: Any, builder: Any, owner: Any, value: Any, attribute: str) -> Any:
     return context.haulage_target.register(builder, f"{owner.register}.{attribute}")
