@@ -14,6 +14,7 @@ from haulage.compiler import llvm
 from haulage.compiler.clean import clean
 from haulage.compiler.faults import Fault
 from haulage.compiler.frontend import Lowered, Options, lower
+from haulage.compiler.prints import Items
 from haulage.compiler.simt import entry
 from haulage.compiler.simt.body import NotInlined
 from haulage.compiler.simt.transform import CannotCut, transform
@@ -27,7 +28,8 @@ class Code:
 
     `llvm` and `asm` are texts, `code` the bytes that a driver loads (for `host` an object file),
     `metadata` says what it is: entry, target, signature, block, way, bytes of shared and local
-    memory. `stages` has the text of every stage by name; `faults` what its threads can stop with.
+    memory. `stages` has the text of every stage by name; `faults` what its threads can stop with,
+    `prints` what they print.
     """
 
     target: Target
@@ -35,6 +37,7 @@ class Code:
     code: bytes
     metadata: dict[str, Any]
     faults: dict[int, Fault]
+    prints: dict[int, Items]
 
     @property
     def llvm(self) -> str:
@@ -129,6 +132,7 @@ class Body:
                 "debug": self._options.debug,
             },
             faults=self.lowered.faults,
+            prints=self.lowered.prints,
         )
 
     def _cannot_cut(self, error: CannotCut) -> str:

@@ -60,6 +60,13 @@ def named_type(name: str, word: str) -> Any:
         raise TypingError(f"{word}: {name!r} names no dtype") from error
 
 
+def dtype_of(kind: Any) -> Any:
+    """The NumPy dtype of a Numba type."""
+    from numba.np import numpy_support
+
+    return numpy_support.as_dtype(kind)
+
+
 def check_alignment(alignment: Any, word: str) -> int | None:
     """The value of an `alignment=` argument: None or a positive power of two."""
     if alignment is None or isinstance(alignment, (types.NoneType, types.Omitted)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from haulage import config
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.errors import DeviceNotFound
-from haulage.runtime import faults
+from haulage.runtime import faults, printing
 from haulage.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -255,7 +255,8 @@ def find(choice: str | Device, source: str = "") -> Device:
 
 
 def _tell_unraised() -> None:
-    """At exit: name the failures that nobody has waited for, which no exception will tell."""
+    """At exit: show what was printed, and name the failures, that nobody has waited for."""
+    printing.flush()
     for found in tuple(_found.values()):
         for backend in {id(device.backend): device.backend for device in found}.values():
             for error in backend.unraised():

@@ -6,6 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from haulage.backends.base import Backend, KernelStopped
 from haulage.errors import KernelError
+from haulage.runtime import printing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,4 +56,7 @@ def waited(wait: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return wait(*args, **kwargs)
     except KernelStopped as stopped:
         error = translate(stopped)
+    finally:
+        if printing.backends:
+            printing.flush()
     raise error

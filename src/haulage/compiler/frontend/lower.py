@@ -11,6 +11,8 @@ from numba.core import sigutils, types
 from haulage.compiler.faults import TABLE, Fault
 from haulage.compiler.frontend.target import device_class
 from haulage.compiler.options import Options
+from haulage.compiler.prints import TABLE as PRINTS
+from haulage.compiler.prints import Items
 from haulage.errors import CompileError
 from haulage.targets.base import Target
 
@@ -24,7 +26,8 @@ class Lowered:
 
     `llvm`: text of the module with the kernel and all it calls, not optimised. `entry`: the
     kernel's name there. `arguments`: LLVM types of the user's arguments, flattened. `faults`: how
-    its threads can stop, by number. `types`: Numba's report of the types it inferred.
+    its threads can stop, by number. `types`: Numba's report of the types it inferred. `prints`:
+    what it prints, by number.
     """
 
     llvm: str
@@ -33,6 +36,7 @@ class Lowered:
     signature: str
     faults: dict[int, Fault]
     types: str
+    prints: dict[int, Items]
 
 
 def lower(
@@ -69,8 +73,10 @@ def lower(
             )
         modules = result.library.modules()
         faults: set[int] = set()
+        prints: set[int] = set()
         for module in modules:
             faults |= getattr(module, "haulage_faults", set())
+            prints |= getattr(module, "haulage_prints", set())
         packer = result.target_context.get_arg_packer(argument_types)
         return Lowered(
             llvm=_linked(modules),
@@ -82,6 +88,7 @@ def lower(
             signature=f"({_listed(argument_types)})",
             faults=TABLE.select(faults),
             types=str(result.type_annotation),
+            prints=PRINTS.select(prints),
         )
 
 

@@ -10,8 +10,9 @@ from numba.core.descriptors import TargetDescriptor
 from numba.core.options import TargetOptions
 from numba.core.target_extension import GPU, dispatcher_registry, jit_registry, target_registry
 
+from haulage.compiler import prints
 from haulage.compiler.faults import TABLE
-from haulage.compiler.frontend import records, words
+from haulage.compiler.frontend import printing, records, words
 from haulage.compiler.frontend.codegen import IRCodegen
 from haulage.compiler.frontend.convention import CallConvention
 from haulage.compiler.frontend.device_function import (
@@ -73,6 +74,7 @@ class SIMTContext(BaseContext):
 
     enable_boundscheck = False
     haulage_faults = TABLE
+    haulage_prints = prints.TABLE
 
     def __init__(self, typing_context: Any, target: Target, numba_name: str) -> None:
         self.haulage_target = target
@@ -98,6 +100,7 @@ class SIMTContext(BaseContext):
         self.install_registry(cmathimpl.registry)
         self.install_registry(mathimpl.registry)
         self.install_registry(npyimpl.registry)
+        self.install_registry(printing.registry)
         self.install_registry(words.registry)
 
     def create_module(self, name: str) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 
 from haulage.backends.base import Properties
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
-from haulage.runtime import faults
+from haulage.runtime import faults, printing
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import device_of_array
 from haulage.runtime.device import Device
@@ -115,6 +115,7 @@ class Loaded:
             return code.faults[number].describe(body.name, thread)
 
         faults.describe[self.function] = describe
+        printing.expect(device.backend, code.prints)
 
     def start(self, configuration: Configuration, stream: Stream, arguments: bytes) -> None:
         """Hand the kernel to `stream` with packed arguments."""

@@ -1,0 +1,42 @@
+"""The calls of `print` in kernels, each with a number that compiled code can tell the host.
+
+A call is a tuple of items: a string that stands in the source, or the NumPy dtype of a value.
+Values travel in 8-byte cells: integers as int64 or uint64, floats as float64, complex numbers as
+two of them.
+"""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+Item = str | np.dtype[Any]
+Items = tuple[Item, ...]
+
+
+class PrintTable:
+    """Numbers for calls of `print`, given out as code is lowered; equal calls share one."""
+
+    def __init__(self) -> None:
+        self._calls: list[Items] = []
+        self._numbers: dict[Items, int] = {}
+        self._lock = threading.Lock()
+
+    def number(self, module: Any, items: Items) -> int:
+        """The number of a call, noted on the `llvmlite.ir` module whose code makes it."""
+        with self._lock:
+            number = self._numbers.get(items)
+            if number is None:
+                self._calls.append(items)
+                number = self._numbers[items] = len(self._calls)
+        if not hasattr(module, "haulage_prints"):
+            module.haulage_prints = set()
+        module.haulage_prints.add(number)
+        return number
+
+    def select(self, numbers: set[int]) -> dict[int, Items]:
+        """The calls behind some numbers, in order."""
+        return {number: self._calls[number - 1] for number in sorted(numbers)}
+
+
+TABLE = PrintTable()

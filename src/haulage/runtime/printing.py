@@ -1,0 +1,70 @@
+"""What kernels print: kept by the device until somebody waits for it, then to `sys.stdout`."""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from haulage.backends.base import Backend
+
+Items = tuple[str | np.dtype[Any], ...]
+
+# Back ends with code that prints; and by number what the calls in it print. Filled by whoever loads
+# a kernel; as long as there is no such code, nobody looks for what it says.
+backends: dict[int, Backend] = {}
+_calls: dict[int, Items] = {}
+_lock = threading.RLock()
+
+
+def expect(backend: Backend, calls: dict[int, Items]) -> None:
+    """Say that code with these calls of `print` was loaded."""
+    _calls.update(calls)
+    if calls:
+        backends[id(backend)] = backend
+
+
+def flush() -> None:
+    """Write to `sys.stdout` what kernels have printed so far; never waits.
+
+    Lines of one thread of a kernel keep their order. Where a device had no room for more lines, a
+    line at the end says how many are missing.
+    """
+    with _lock:
+        for backend in tuple(backends.values()):
+            messages, missing = backend.messages(1)
+            lines = [_line(_calls[number], cells) for number, cells in messages]
+            if missing:
+                lines.append(
+                    f"haulage: {missing} more prints found no room on {backend.name} since the "
+                    "last synchronise"
+                )
+            if lines:
+                sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _line(items: Items, cells: bytes) -> str:
+    values = _values(items, cells)
+    return " ".join(item if isinstance(item, str) else str(next(values)) for item in items)
+
+
+def _values(items: Items, cells: bytes) -> Iterator[Any]:
+    at = 0
+    for item in items:
+        if isinstance(item, str):
+            continue
+        wide = np.dtype({"i": "i8", "f": "f8", "c": "c16"}.get(item.kind, "u8"))
+        yield item.type(np.frombuffer(cells, wide, 1, at)[0])
+        at += wide.itemsize
+
+
+def _renew() -> None:
+    # After a fork, in the child: the lock may be held by a thread that is gone.
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
