@@ -498,6 +498,32 @@ def test_the_active_lanes_of_a_loop_that_lanes_leave(device, any_way):
     np.testing.assert_array_equal(out.copy_to_host(), expected)
 
 
+def test_lanes_meet_again_behind_a_loop_in_a_function_compiled_before(device, any_way):
+    @cuda.jit(device=True)
+    def who():
+        return cuda.activemask()
+
+    @cuda.jit
+    def first(out):
+        out[cuda.grid(1), 0] = who()
+
+    @cuda.jit
+    def loop(out):
+        i = cuda.grid(1)
+        for k in range(cuda.laneid % 3):
+            out[i, k] = cuda.activemask()
+        out[i, 2] = who()
+
+    out = cuda.to_device(np.zeros((32, 3), np.uint32))
+    first[1, 32](out)
+    loop[1, 32](out)
+    leaves = [[], [0xB6DB6DB6], [0xB6DB6DB6, 0x24924924]]
+    expected = [[*leaves[i % 3], *[0] * (2 - i % 3), FULL] for i in range(32)]
+    expected = np.array(expected, np.uint32)
+    expected[::3, 0] = FULL
+    np.testing.assert_array_equal(out.copy_to_host(), expected)
+
+
 def test_one_lane_adds_for_all_that_are_here(device, any_way):
     """The usual way to take places in a list with one atomic addition per warp."""
 

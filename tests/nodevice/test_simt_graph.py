@@ -1,5 +1,6 @@
 """Dominance and loops, against their definitions."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,3 +73,26 @@ def test_loops_come_inner_first_with_their_bodies():
 def test_a_graph_without_cycles_has_no_loops():
     successors = {"a": ("b", "c"), "b": ("d",), "c": ("d",), "d": ()}
     assert graph.natural_loops(successors, "a") == []
+
+
+@pytest.mark.parametrize("exit_first", [False, True])
+def test_what_is_in_a_loop_comes_before_what_is_behind_it(exit_first):
+    successors = {
+        "start": ("outer",),
+        "outer": ("inner", "end"),
+        "inner": ("body", "latch"),
+        "body": ("inner",),
+        "latch": ("outer",),
+        "end": (),
+    }
+    if exit_first:
+        successors = {label: targets[::-1] for label, targets in successors.items()}
+    order = graph.loops_before_exits(successors, "start")
+    assert order == ["start", "outer", "inner", "body", "latch", "end"]
+
+
+@given(graphs())
+def test_loops_before_exits_lists_what_can_be_reached_once(successors):
+    order = graph.loops_before_exits(successors, "b0")
+    assert order[0] == "b0"
+    assert sorted(order) == sorted(graph.reachable_until(successors, ["b0"], graph.EXIT))

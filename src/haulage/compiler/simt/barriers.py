@@ -2,6 +2,7 @@
 
 import re
 
+from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.targets.cpu import BARRIER, WAVE_BARRIER
 from haulage.targets.cpu_lanes import WARP_BARRIER
@@ -29,6 +30,16 @@ def block_barriers(function: Function) -> list[tuple[str, int, int]]:
 def wave_barriers(function: Function) -> list[tuple[str, int, int]]:
     """Those of `barriers` that wait for a wavefront, or lanes of it."""
     return barriers(function, WAVE_BARRIERS)
+
+
+def in_order(function: Function) -> list[str]:
+    """Labels of the blocks with barriers, in the order in which threads that parted should go on
+    to meet again: what is in a loop comes before what is behind it."""
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    waiting = {label for label, _, _ in barriers(function)}
+    return [
+        label for label in graph.loops_before_exits(successors, function.entry) if label in waiting
+    ]
 
 
 def place_of(barrier: Instruction) -> int:

@@ -14,6 +14,7 @@ from haulage.compiler.simt import waves
 from haulage.compiler.simt.barriers import (
     BARRIERS,
     WAVE_BARRIERS,
+    in_order,
     lanes_of,
     place_of,
     wave_barriers,
@@ -80,8 +81,9 @@ def _thread_function(body: Body) -> str:
     ]
     last_label = {label: label for label in body.function.blocks}
     texts: dict[str, list[str]] = {}
+    ranks = {label: rank for rank, label in enumerate(in_order(body.function))}
     for label, block in body.function.blocks.items():
-        texts[label], last_label[label] = _block_lines(block)
+        texts[label], last_label[label] = _block_lines(block, ranks.get(label, 0))
     for label, block in body.function.blocks.items():
         lines.append(f"{label[1:]}:")
         for phi in block.phis:
@@ -109,8 +111,9 @@ def _thread_function(body: Body) -> str:
     return "\n".join(lines)
 
 
-def _block_lines(block: Block) -> tuple[list[str], str]:
-    """The block's lines behind its phis, and the label that they end in."""
+def _block_lines(block: Block, rank: int) -> tuple[list[str], str]:
+    """The block's lines behind its phis, and the label that they end in; `rank` is the block's
+    among those with barriers."""
     lines: list[str] = []
     current = block.label
     barriers = 0
@@ -123,7 +126,12 @@ def _block_lines(block: Block) -> tuple[list[str], str]:
         mark = 0
         if item.callee in WAVE_BARRIERS:
             mark = waves.MARK
-            lines.append(f"  store i64 {lanes_of(item)}, ptr %mask")
+            rank_at = f'%"{stem}.rank"'
+            lines += [
+                f"  store i64 {lanes_of(item)}, ptr %mask",
+                f"  {rank_at} = getelementptr inbounds i8, ptr %mask, i64 8",
+                f"  store i64 {rank * waves.MOST_IN_BLOCK + barriers}, ptr {rank_at}",
+            ]
         lines += [
             f"  store i32 {mark + place_of(item)}, ptr %state",
             f'  %"{stem}.woken" = call i8 @llvm.coro.suspend(token none, i1 false)',
@@ -185,7 +193,7 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             "  %ret = alloca ptr",
             f"  %handles = alloca [{threads} x ptr], align 64",
             f"  %states = alloca [{threads} x i32], align 64",
-            *([f"  %masks = alloca [{threads} x i64], align 64"] if wavewise else []),
+            *([f"  %masks = alloca [{threads} x {waves.WAIT}], align 64"] if wavewise else []),
             *shared_rooms(body, threads),
             *private_rooms(body, threads),
             "  br label %start",
@@ -198,7 +206,7 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             f"  %z = udiv i32 %rows, {block[1]}",
             "  %state.start = getelementptr inbounds i32, ptr %states, i64 %thread",
             *(
-                ["  %mask.start = getelementptr inbounds i64, ptr %masks, i64 %thread"]
+                [f"  %mask.start = getelementptr inbounds {waves.WAIT}, ptr %masks, i64 %thread"]
                 if wavewise
                 else []
             ),

@@ -30,6 +30,21 @@ def reverse_postorder(successors: Successors, entry: str) -> list[str]:
     return order[::-1]
 
 
+def loops_before_exits(successors: Successors, entry: str) -> list[str]:
+    """As `reverse_postorder`, with what is in a loop before what is behind it."""
+    loops = natural_loops(successors, entry)
+
+    def together(label: str, target: str) -> int:
+        return sum(label in loop.labels and target in loop.labels for loop in loops)
+
+    # What is visited first comes last.
+    ordered = {
+        label: sorted(targets, key=lambda target: together(label, target))
+        for label, targets in successors.items()
+    }
+    return reverse_postorder(ordered, entry)
+
+
 def invert(successors: Successors) -> dict[str, list[str]]:
     """The same edges, backwards."""
     inverted: dict[str, list[str]] = {label: [] for label in successors}

@@ -4,11 +4,17 @@ Between two barriers of the block each wavefront of 64 threads, which may be two
 it can do no more by itself. A thread waits for the lanes of a mask: once all of these that have not
 ended wait for the same mask, they are resumed. So a wavefront waits at more barriers than another,
 or at none. When no mask is complete, the threads that wait without one (mask 0: for whoever comes
-to this place) have met all that can come, and those at the first such place go on. What is left in
-the end is at a barrier of the block, has ended, or waits for threads that never come.
+to this place) have met all that can come, and those at the first such place, in the order of
+`barriers.in_order`, go on. What is left in the end is at a barrier of the block, has ended, or
+waits for threads that never come.
 """
 
 from haulage.targets.cpu import WAVE_SIZE
+
+# What a thread waits for: its mask, and the rank of the place that it waits at.
+WAIT = "{ i64, i64 }"
+# A rank is that of the place's block, times this, and the number of its barrier there.
+MOST_IN_BLOCK = 1 << 20
 
 # Added to the fault number in the state of a thread that waits for its wavefront or for lanes.
 MARK = 1 << 30
@@ -35,7 +41,7 @@ def settle(threads: int, sources: tuple[str, ...]) -> list[str]:
         f"  %wave.high = select i1 %wave.partial, i64 {threads}, i64 %wave.whole",
         "  %wave.threads = sub nuw nsw i64 %wave.high, %wave.low",
         "  %wave.states = getelementptr inbounds i32, ptr %states, i64 %wave.low",
-        "  %wave.masks = getelementptr inbounds i64, ptr %masks, i64 %wave.low",
+        f"  %wave.masks = getelementptr inbounds {WAIT}, ptr %masks, i64 %wave.low",
         "  %wave.handles = getelementptr inbounds ptr, ptr %handles, i64 %wave.low",
         "  call void @haulage.wave(ptr %wave.states, ptr %wave.masks, ptr %wave.handles, "
         "i64 %wave.threads)",
@@ -79,13 +85,13 @@ group:
   %left = phi i64 [ %waiting.now, %looked ], [ %left.after, %grouped ]
   %go = phi i64 [ 0, %looked ], [ %go.after, %grouped ]
   %g = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %g.at = getelementptr inbounds i64, ptr %masks, i64 %g
+  %g.at = getelementptr inbounds {WAIT}, ptr %masks, i64 %g
   %mask = load i64, ptr %g.at
   br label %compare
 compare:
   %c = phi i64 [ 0, %group ], [ %c.after, %compare ]
   %alike = phi i64 [ 0, %group ], [ %alike.now, %compare ]
-  %c.at = getelementptr inbounds i64, ptr %masks, i64 %c
+  %c.at = getelementptr inbounds {WAIT}, ptr %masks, i64 %c
   %c.mask = load i64, ptr %c.at
   %c.same = icmp eq i64 %c.mask, %mask
   %c.same.wide = zext i1 %c.same to i64
@@ -114,20 +120,22 @@ chosen:
 ; No mask is complete: those at the first place that has none.
 meet:
   %m = phi i64 [ 0, %chosen ], [ %m.after, %meet ]
-  %first = phi i32 [ -1, %chosen ], [ %first.now, %meet ]
+  %first = phi i64 [ -1, %chosen ], [ %first.now, %meet ]
   %met = phi i64 [ 0, %chosen ], [ %met.now, %meet ]
   %m.at = getelementptr inbounds i32, ptr %states, i64 %m
   %m.state = load i32, ptr %m.at
-  %m.mask.at = getelementptr inbounds i64, ptr %masks, i64 %m
+  %m.mask.at = getelementptr inbounds {WAIT}, ptr %masks, i64 %m
   %m.mask = load i64, ptr %m.mask.at
+  %m.rank.at = getelementptr inbounds {WAIT}, ptr %masks, i64 %m, i32 1
+  %m.rank = load i64, ptr %m.rank.at
   %m.waits = icmp sge i32 %m.state, {MARK}
   %m.no.mask = icmp eq i64 %m.mask, 0
   %m.meets = and i1 %m.waits, %m.no.mask
-  %m.place = select i1 %m.meets, i32 %m.state, i32 -1
-  %m.before = icmp ult i32 %m.place, %first
+  %m.place = select i1 %m.meets, i64 %m.rank, i64 -1
+  %m.before = icmp ult i64 %m.place, %first
   %m.kept = select i1 %m.before, i64 0, i64 %met
-  %first.now = select i1 %m.before, i32 %m.place, i32 %first
-  %m.there = icmp eq i32 %m.place, %first.now
+  %first.now = select i1 %m.before, i64 %m.place, i64 %first
+  %m.there = icmp eq i64 %m.place, %first.now
   %m.joins = and i1 %m.meets, %m.there
   %m.wide = zext i1 %m.joins to i64
   %m.bit = shl nuw i64 %m.wide, %m
