@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from haulage import cuda, roc
-from haulage.errors import CompileError, DeviceError, DeviceMismatch, LaunchError
+from haulage.errors import CompileError, DeviceError, DeviceMismatch, LaunchError, Unsupported
 
 Point = namedtuple("Point", "x y")
 
@@ -287,6 +287,11 @@ def test_a_closed_array_is_refused(device):
     x.close()
     with pytest.raises(ValueError, match="close"):
         add_one[1, 4](x)
+
+
+def test_foreign_device_code_is_refused(device):
+    with pytest.raises(Unsupported, match=r"declare_device\('f', 'int32\(int32\)'\).*in Python"):
+        cuda.declare_device("f", "int32(int32)")
 
 
 def test_options_are_honoured_or_refused(device):

@@ -73,6 +73,7 @@ from haulage.cuda.cudadrv import driver as driver
 from haulage.errors import DeviceNotFound as CudaSupportError
 from haulage.errors import KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit
+from haulage.kernel import declare_device
 from haulage.lang.atomic import atomic
 from haulage.lang.bits import brev, clz, ffs, popc, selp
 from haulage.lang.cached import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
@@ -271,6 +272,7 @@ __all__ = [
     "is_fp8_supported",
     # kernels
     "jit",
+    "declare_device",
     "threadIdx",
     "blockIdx",
     "blockDim",

@@ -2,7 +2,7 @@
 
 from haulage.kernel.compilation import compile
 from haulage.kernel.decorator import cuda_jit, jit, roc_jit
-from haulage.kernel.device_function import DeviceFunction
+from haulage.kernel.device_function import DeviceFunction, declare_device
 from haulage.kernel.kernel import Kernel, Launcher
 from haulage.kernel.overload import Overload
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
@@ -17,6 +17,7 @@ __all__ = [
     "Vocabulary",
     "compile",
     "cuda_jit",
+    "declare_device",
     "jit",
     "roc_jit",
 ]

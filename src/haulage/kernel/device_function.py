@@ -1,10 +1,22 @@
 """Functions that kernels call."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from haulage.compiler.options import Options
-from haulage.errors import LaunchError
+from haulage.errors import LaunchError, Unsupported
+
+
+def declare_device(name: str, sig: Any, link: Any = None) -> NoReturn:
+    """`cuda.declare_device`: name a function in PTX or CUDA C, which kernels are linked with.
+
+    Raises:
+        Unsupported: always; no device of this version takes such code.
+    """
+    raise Unsupported(
+        f"declare_device({name!r}, {sig!r}): the function is code for NVIDIA's GPUs, which kernels "
+        "cannot be linked with in this version; write it in Python with @cuda.jit(device=True)"
+    )
 
 
 class DeviceFunction:

@@ -1,16 +1,20 @@
 """What kernels print: kept by the device until somebody waits for it, then to `sys.stdout`."""
 
 import os
+import struct
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from haulage.backends.base import Backend
 
-Items = tuple[str | np.dtype[Any], ...]
+if TYPE_CHECKING:
+    import numpy as np
+
+Items = tuple["str | np.dtype[Any]", ...]
+# How values of a dtype's kind stand in their cells.
+_FORMATS = {"i": "=q", "f": "=d", "c": "=dd"}
 
 # Back ends with code that prints; and by number what the calls in it print. Filled by whoever loads
 # a kernel; as long as there is no such code, nobody looks for what it says.
@@ -55,9 +59,10 @@ def _values(items: Items, cells: bytes) -> Iterator[Any]:
     for item in items:
         if isinstance(item, str):
             continue
-        wide = np.dtype({"i": "i8", "f": "f8", "c": "c16"}.get(item.kind, "u8"))
-        yield item.type(np.frombuffer(cells, wide, 1, at)[0])
-        at += wide.itemsize
+        form = _FORMATS.get(item.kind, "=Q")
+        parts = struct.unpack_from(form, cells, at)
+        yield item.type(complex(*parts) if item.kind == "c" else parts[0])
+        at += struct.calcsize(form)
 
 
 def _renew() -> None:
