@@ -109,6 +109,16 @@ def test_shared_and_local_arrays_hold_vectors(way):
     np.testing.assert_array_equal(out.copy_to_host().T, [x[::-1], 15 - t, 5 - t])
 
 
+def test_fields_of_vectors_are_not_written():
+    @cuda.jit
+    def write(x):
+        v = cuda.float2(1, 2)
+        v.x = x[0]
+
+    with pytest.raises(CompileError, match=r"float32x2\.x = float32"):
+        write[1, 1](cuda.to_device(np.zeros(1)))
+
+
 REFUSED = {
     "float4(1, 2, 3)": r"float32x4\(...\): expected 4 elements in all; got 3",
     "int2(cuda.int3(1, 2, 3))": r"int32x2\(...\): expected 2 elements in all; got 3",
