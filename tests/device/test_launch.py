@@ -297,10 +297,23 @@ def test_foreign_device_code_is_refused(device):
 def test_options_are_honoured_or_refused(device):
     with pytest.raises(TypeError, match="no_such_option"):
         cuda.jit(no_such_option=1)
-    with pytest.raises(NotImplementedError, match="cache"):
-        cuda.jit(cache=True)
+    for option in ({"cache": True}, {"link": ["a.ptx"]}, {"extensions": [object()]}):
+        with pytest.raises(NotImplementedError, match=next(iter(option))):
+            cuda.jit(**option)
+        assert not cuda.jit(**dict.fromkeys(option))(add_one.py_func).hints
     kernel = cuda.jit(max_registers=32, fastmath=True)(add_one.py_func)
     assert kernel.hints == {"max_registers": 32}
+    hints = {
+        "inline": "never",
+        "forceinline": False,
+        "lineinfo": True,
+        "lto": True,
+        "opt": False,
+        "launch_bounds": (128, 2),
+        "shared_memory_carveout": 50,
+    }
+    assert cuda.jit(**hints)(add_one.py_func).hints == hints
+    assert roc.jit(device=True, **hints)(add_one.py_func).hints == hints
     x = cuda.to_device(np.zeros(4))
     kernel[1, 4](x)
     assert "fast" in next(iter(kernel.inspect_llvm().values()))

@@ -11,7 +11,11 @@ from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
 
 # Options that make nothing different on the CPU; they are kept on the kernel for devices that
 # use them.
-_HINTS = ("inline", "lineinfo", "max_registers", "launch_bounds", "opt")
+_HINTS = (
+    *("inline", "forceinline", "lineinfo", "lto", "opt"),
+    *("max_registers", "launch_bounds", "shared_memory_carveout"),
+)
+_REFUSED = (("cache", False), ("link", ()), ("boundscheck", False), ("extensions", ()))
 
 
 def jit(
@@ -34,15 +38,16 @@ def jit(
             differently. Sums and products are contracted even without it, as on GPUs.
         debug: the launch waits for the kernel and raises what a thread of it failed of, with its
             thread and block, and division by zero is such a failure.
-        options: hints (`inline`, `lineinfo`, `max_registers`, `launch_bounds`, `opt`) are kept in
-            `hints` for the devices that use them.
+        options: hints (`inline`, `forceinline`, `lineinfo`, `lto`, `opt`, `max_registers`,
+            `launch_bounds`, `shared_memory_carveout`) are kept in `hints` for the devices that
+            use them.
 
     Raises:
         TypeError: an option is unknown.
         NotImplementedError: an option that would change what the kernel does is not there yet.
     """
     hints = {name: options.pop(name) for name in _HINTS if name in options}
-    for name, off in (("cache", False), ("link", ()), ("boundscheck", False)):
+    for name, off in _REFUSED:
         wanted = options.pop(name, off)
         if wanted is not None and wanted != off and wanted != []:
             raise NotImplementedError(f"jit({name}={wanted!r}) is not there yet in this version")
