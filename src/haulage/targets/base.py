@@ -64,6 +64,12 @@ class Target(ABC):
         """A barrier of the whole block; `place` is the fault number that names its source line."""
 
     @abstractmethod
+    def barrier_reduce(self, builder: Any, operation: str, flag: Any, place: int) -> Any:
+        """A barrier of the whole block that also gives each thread what an operation (`add`, `and`,
+        `or`) makes of the flags, 1-bit values, of them all: a 32-bit value. `place` as for
+        `barrier`."""
+
+    @abstractmethod
     def wave_barrier(self, builder: Any, place: int) -> None:
         """A barrier of the threads of one wavefront; `place` as for `barrier`."""
 
@@ -109,23 +115,6 @@ class Target(ABC):
     @abstractmethod
     def fence(self, builder: Any, scope: str) -> None:
         """Make a thread's writes seen, in order, by its `block`, its `device` or the `system`."""
-
-    def barrier_reduce(self, builder: Any, operation: str, flag: Any, place: int) -> Any:
-        """A barrier of the whole block that also gives each thread what an operation (`add`, `and`,
-        `or`) makes of the flags, 1-bit values, of them all: a 32-bit value. `place` as for
-        `barrier`. Without hardware for it: in shared memory.
-        """
-        from llvmlite import ir
-
-        i32 = ir.IntType(32)
-        room = builder.bitcast(self.shared_array(builder, 4, 16), i32.as_pointer())
-        # The room may still be read for the last time that the threads were here.
-        self.barrier(builder, place)
-        builder.store(ir.Constant(i32, int(operation == "and")), room)
-        self.barrier(builder, place)
-        builder.atomic_rmw(operation, room, builder.zext(flag, i32), "monotonic")
-        self.barrier(builder, place)
-        return builder.load(room, typ=i32)
 
     def cached_load(
         self, builder: Any, hint: str, pointer: Any, kind: Any, nbytes: int, align: int

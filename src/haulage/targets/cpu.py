@@ -70,6 +70,23 @@ class CPUTarget(Target):
     def barrier(self, builder: Any, place: int) -> None:
         _wait(builder, BARRIER, place)
 
+    def barrier_reduce(self, builder: Any, operation: str, flag: Any, place: int) -> Any:
+        from llvmlite import ir
+
+        i32 = ir.IntType(32)
+        room = self.shared_array(builder, 4, 16)
+        # The room may still be read for the last time that the threads were here.
+        self.barrier(builder, place)
+        builder.store(ir.Constant(i32, int(operation == "and")), room)
+        self.barrier(builder, place)
+        # One thread of the system runs all of the block, so this needs no lock. The fence keeps
+        # LLVM from widening it, as the loop over the threads would allow.
+        combine = {"add": builder.add, "and": builder.and_, "or": builder.or_}[operation]
+        builder.store(combine(builder.load(room, typ=i32), builder.zext(flag, i32)), room)
+        builder.fence("seq_cst", "singlethread")
+        self.barrier(builder, place)
+        return builder.load(room, typ=i32)
+
     def wave_barrier(self, builder: Any, place: int) -> None:
         _wait(builder, WAVE_BARRIER, place)
 
