@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 import random_kernels
+import random_warps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -67,3 +68,25 @@ def test_random_kernels_with_barriers_of_wavefronts_agree_with_python(
     device, lines, threads, blocks, seed
 ):
     check(lines, threads, blocks, seed)
+
+
+@as_often_as_wanted
+@given(
+    lines=random_warps.programs,
+    threads=st.sampled_from((1, 7, 32, 50, 64, 100)),
+    blocks=st.integers(1, 2),
+    seed=st.integers(0, 99),
+)
+def test_random_kernels_with_words_of_warps_agree_with_python(device, lines, threads, blocks, seed):
+    x = np.random.default_rng(seed).integers(0, 50, threads * blocks)
+    expected = random_warps.interpret(lines, threads, blocks, x)
+    for way in ("auto", "coroutines"):
+        os.environ["HAULAGE_CPU_THREADS"] = way
+        try:
+            out = cuda.to_device(np.full((threads * blocks, 3), -1))
+            kernel = random_warps.kernel(lines, threads)
+            kernel[blocks, threads](cuda.to_device(x), out)
+            text = "\n".join(lines)
+            np.testing.assert_array_equal(out.copy_to_host(), expected, err_msg=text)
+        finally:
+            del os.environ["HAULAGE_CPU_THREADS"]

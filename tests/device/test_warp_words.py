@@ -454,6 +454,21 @@ def test_floats_match_by_their_bits(device, way):
     assert [alike[n] for n in (0, 1, 3)] == [0xFFFFFF01, 0b110, 0b11111000]
 
 
+def test_one_value_in_several_matches(device, way):
+    @cuda.jit
+    def twice(x, out):
+        i = cuda.grid(1)
+        value = x[i]
+        first, _ = cuda.match_all_sync(FULL, value)
+        second = cuda.match_any_sync(FULL, value)
+        out[i] = first + second
+
+    out = cuda.device_array(64, np.int64)
+    twice[1, 64](cuda.to_device(np.arange(64)), out)
+    expected = np.tile([*(2 ** np.arange(31)), -(2**31)], 2)
+    np.testing.assert_array_equal(out.copy_to_host(), expected)
+
+
 # ---- who is here ----------------------------------------------------------------------------
 
 

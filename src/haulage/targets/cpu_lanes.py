@@ -74,7 +74,12 @@ def match(
     first, own = place_in_warp(target, builder)
     builder.store(value, _slot(builder, first, own, value.type))
     builder.store(i32(place), _stamp(builder, first, own))
+    # Through memory go what the comparison starts from and what comes of it: LLVM would else keep
+    # vectors over the barriers, where coroutines have no room for them that is aligned.
+    places = [_answer(builder, first, own, number) for number in (0, 1)]
+    builder.store(wanted, places[0])
     wait(target, builder, mask, place)
+    wanted = builder.load(places[0], typ=wanted.type)
     stamps = builder.load(
         _stamp(builder, first, i32(0)), align=STAMP_BYTES, typ=_vector(target, i32)
     )
@@ -89,8 +94,6 @@ def match(
     values = builder.load(slots, align=value.type.width // 8, typ=_vector(target, value.type))
     same = builder.icmp_unsigned("==", values, _all_lanes(target, builder, wanted))
     equal = builder.and_(builder.bitcast(same, lanes), here)
-    # In memory, as LLVM would rather work them out behind the barrier, from vectors kept over it.
-    places = [_answer(builder, first, own, number) for number in (0, 1)]
     for answer, at in zip((equal, here), places, strict=True):
         builder.store(answer, at)
     # Those that are here are no more than who came; they go on together.
