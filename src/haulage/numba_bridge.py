@@ -105,6 +105,11 @@ def key_of(kind: Any) -> tuple[Any, ...]:
     raise TypeError(f"a kernel cannot take an argument of type {kind}")
 
 
+def key_of_type(value: Any) -> tuple[Any, ...] | None:
+    """`key_of(value)` if that is a Numba type, None for values of any other kind."""
+    return key_of(value) if isinstance(value, types.Type) else None
+
+
 def _dtype(kind: Any) -> np.dtype[Any]:
     try:
         return numpy_support.as_dtype(kind)

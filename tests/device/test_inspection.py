@@ -119,10 +119,20 @@ def test_specialize_takes_these_arguments_and_no_others(kernel):
     assert special.get_shared_mem_per_block() == 80
     with pytest.raises(LaunchError, match="only"):
         special[1, 16](y, 2)
-    with pytest.raises(RuntimeError, match="add is already specialized"):
+    with pytest.raises(RuntimeError, match=r"add: Dispatcher already specialized"):
         special.specialize(x, 2)
     with pytest.raises(LaunchError, match="missing 'n'"):
         kernel.specialize(x)
+
+
+def test_specialize_takes_types_too(kernel):
+    assert kernel.specializations == {}
+    special = kernel.specialize(*FLOATS)
+    assert kernel.specialize(np.zeros(3, np.float32), int64) is special
+    assert kernel.specialize(float32[:], 1).signatures == [(float32[:], int64)]
+    assert special in kernel.specializations.values()
+    assert len(kernel.specializations) == 2
+    assert next(iter(kernel.specializations))[1] == FLOATS
 
 
 def test_kernels_made_with_one_signature_are_specialized():

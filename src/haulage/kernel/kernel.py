@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from haulage import config
 from haulage.compiler.options import Options
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
+from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
 from haulage.kernel.inspection import Inspection
@@ -166,15 +167,21 @@ class Kernel(Inspection):
         keys = self._keys(args)
         chosen = self._chosen.get((place.kind, keys))
         if chosen is None:
-            declared = next((own for own in self._declared if _all_accept(own, keys)), None)
-            if declared is None and self._only_declared:
-                raise LaunchError(
-                    f"kernel {self.__qualname__} was compiled for {self.signatures} only; the "
-                    f"arguments are {self._listed(keys)}"
-                )
-            chosen = self._overload(place.kind, declared or keys)
+            fitting = best(self._declared, keys, unsafe=self._only_declared)
+            if len(fitting) > 1 or (self._only_declared and not fitting):
+                raise self._no_choice(keys, fitting)
+            chosen = self._overload(place.kind, fitting[0] if fitting else keys)
             self._chosen[place.kind, keys] = chosen
         return chosen
+
+    def _no_choice(self, keys: tuple[Key, ...], fitting: list[tuple[Key, ...]]) -> LaunchTypeError:
+        said = "Ambiguous overloading" if fitting else "No matching definition"
+        listed = ", ".join(map(self._listed, fitting or self._declared))
+        which = "these fit equally well" if fitting else "it was compiled for these only"
+        return LaunchTypeError(
+            f"kernel {self.__qualname__}: {said} for argument type(s) {self._listed(keys)}; "
+            f"{which}: {listed}"
+        )
 
     def _keys(self, args: tuple[Any, ...]) -> tuple[Key, ...]:
         try:
@@ -241,20 +248,27 @@ class Kernel(Inspection):
     def specialize(self, *args: Any) -> "Kernel":
         """The kernel compiled for arguments such as `args`, which then takes no others.
 
+        Each of `args` is an argument of a launch, or a Numba type for one.
+
         Raises:
             RuntimeError: the kernel is specialised already.
             LaunchError: no kernel can take these arguments.
             CompileError: the kernel cannot be compiled for them.
         """
         if self.specialized:
-            raise RuntimeError(f"kernel {self.__qualname__} is already specialized")
+            raise RuntimeError(f"kernel {self.__qualname__}: Dispatcher already specialized")
+        from haulage import numba_bridge
+
         args = self._parameters.bind(args, {})
+        declared = [numba_bridge.key_of_type(value) for value in args]
+        args = tuple(0 if key else value for key, value in zip(declared, args, strict=True))
         place = device_of_arguments(args, self.__qualname__)[0] or device.current_device()
         placement = Placement(resolve(0, place), f"kernel {self.__qualname__}", aligned=True)
         try:
-            keys = self._keys(placement.place(args))
+            placed = self._keys(placement.place(args))
         finally:
             placement.release()
+        keys = tuple(key or own for key, own in zip(declared, placed, strict=True))
         with self._lock:
             made = self._specializations.get((place.kind, keys))
             if made is None:
@@ -263,6 +277,17 @@ class Kernel(Inspection):
                 made._only_declared = True
                 self._specializations[place.kind, keys] = made
         return made
+
+    @property
+    def specializations(self) -> dict[tuple[tuple[int, int], tuple[Any, ...]], "Kernel"]:
+        """What `specialize` made: (compute capability, tuple of Numba types) -> kernel."""
+        here = device.current_device()
+        return {
+            (here.properties.compute_capability, types): kernel
+            for (kind, _), kernel in self._specializations.items()
+            if kind == here.kind
+            for types in kernel.overloads
+        }
 
     @property
     def specialized(self) -> bool:
@@ -304,7 +329,3 @@ class Launcher:
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with {self.configuration}>"
-
-
-def _all_accept(declared: tuple[Key, ...], given: tuple[Key, ...]) -> bool:
-    return len(declared) == len(given) and all(map(arguments.accepts, declared, given))
