@@ -284,7 +284,7 @@ class Kernel(Inspection):
         here = device.current_device()
         return {
             (here.properties.compute_capability, types): kernel
-            for (kind, _), kernel in self._specializations.items()
+            for (kind, _), kernel in tuple(self._specializations.items())
             if kind == here.kind
             for types in kernel.overloads
         }
@@ -300,7 +300,8 @@ class Kernel(Inspection):
         here = device.current_device().kind
         return {
             overload.argument_types: overload
-            for (kind, _), overload in self._overloads.items()
+            # A copy, as another thread may add one.
+            for (kind, _), overload in tuple(self._overloads.items())
             if kind == here
         }
 
