@@ -237,6 +237,24 @@ def test_half_a_warp_shuffles_while_the_others_wait_for_the_block(device, any_wa
     np.testing.assert_array_equal(result[[*range(16, 32), *range(48, 64)]], x[x % 32 >= 16])
 
 
+def test_exchanges_of_different_widths_at_one_time(device, any_way):
+    """Lanes of one warp that went different ways do not write over each other's values."""
+
+    @cuda.jit
+    def widths(x, y, out):
+        t = cuda.threadIdx.x
+        if t % 2:
+            out[t] = cuda.shfl_xor_sync(0xAAAAAAAA, x[t], 2)
+        else:
+            out[t] = cuda.shfl_xor_sync(0x55555555, y[t], 2)
+
+    x, y = numbers(np.int64, 64), numbers(np.int32, 64)
+    out = cuda.device_array(64, np.int64)
+    widths[1, 64](cuda.to_device(x), cuda.to_device(y), out)
+    t = np.arange(64)
+    np.testing.assert_array_equal(out.copy_to_host(), np.where(t % 2, x[t ^ 2], y[t ^ 2]))
+
+
 def test_both_halves_shuffle_by_themselves(device, any_way):
     """A different number of times each, at different words."""
 

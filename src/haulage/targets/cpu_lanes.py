@@ -13,11 +13,14 @@ WARP_BARRIER = "haulage.warpbarrier"
 # No other shared array has this number.
 WARP_ROOM = f"{SHARED_PREFIX}0"
 MOST_THREADS = 1024
-STAMP_BYTES, SLOT_BYTES = 4, 8
-# Stamps first, then slots, then two answers for each thread.
-FIRST_SLOT = MOST_THREADS * STAMP_BYTES
-FIRST_ANSWER = FIRST_SLOT + MOST_THREADS * SLOT_BYTES
-ROOM_BYTES = FIRST_ANSWER + 2 * MOST_THREADS * SLOT_BYTES
+STAMP_BYTES, ANSWER_BYTES = 4, 8
+# Each thread has a stamp, a slot of each width, as lanes of one warp may be at exchanges of both
+# widths at one time, and two answers. Stamps and slots begin as 0.
+FIRST_SLOT = {4: MOST_THREADS * STAMP_BYTES, 8: MOST_THREADS * (STAMP_BYTES + 4)}
+FIRST_ANSWER = FIRST_SLOT[8] + MOST_THREADS * 8
+ROOM_BYTES = FIRST_ANSWER + 2 * MOST_THREADS * ANSWER_BYTES
+# (offset, bytes for a thread) of what begins as 0.
+CLEARED = ((0, STAMP_BYTES), (FIRST_SLOT[4], 4), (FIRST_SLOT[8], 8))
 
 
 def place_in_warp(target: Any, builder: Any) -> tuple[Any, Any]:
@@ -129,18 +132,18 @@ def _stamp(builder: Any, first: Any, lane: Any) -> Any:
 
 
 def _slot(builder: Any, first: Any, lane: Any, kind: Any) -> Any:
-    """The address of a lane's slot for a value of `kind`; those of a warp follow one another, and
-    no width makes them reach into another warp's."""
+    """The address of a lane's slot for a value of `kind`; those of a warp follow one another."""
     width = kind.width // 8
-    start = builder.add(builder.mul(first, first.type(SLOT_BYTES)), first.type(FIRST_SLOT))
-    return _at(builder, builder.add(start, builder.mul(lane, lane.type(width))))
+    start = first.type(FIRST_SLOT[width])
+    offset = builder.mul(builder.add(first, lane), first.type(width))
+    return _at(builder, builder.add(start, offset))
 
 
 def _answer(builder: Any, first: Any, lane: Any, number: int) -> Any:
     """The address of one of a lane's two answers."""
     thread = builder.add(first, lane)
-    start = first.type(FIRST_ANSWER + number * SLOT_BYTES)
-    return _at(builder, builder.add(builder.mul(thread, first.type(2 * SLOT_BYTES)), start))
+    start = first.type(FIRST_ANSWER + number * ANSWER_BYTES)
+    return _at(builder, builder.add(builder.mul(thread, first.type(2 * ANSWER_BYTES)), start))
 
 
 def _at(builder: Any, offset: Any) -> Any:

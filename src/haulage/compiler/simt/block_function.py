@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from haulage.compiler.simt.body import Body
 from haulage.targets.base import REGISTER_RANGES
 from haulage.targets.cpu import HIDDEN_NAMES, WAVE_SIZE
-from haulage.targets.cpu_lanes import FIRST_SLOT, SLOT_BYTES, STAMP_BYTES, WARP_ROOM
+from haulage.targets.cpu_lanes import CLEARED, WARP_ROOM
 
 # Rooms of one thread's own memory that together take more than this live on the heap, not on the
 # stack of the thread that runs the block.
@@ -61,13 +61,12 @@ def shared_rooms(body: Body, threads: int) -> list[str]:
         lines.append(f"  {room.name} = alloca [{room.nbytes} x i8], align {room.align}")
         if room.name == f"%{WARP_ROOM}":
             lanes = _stride(threads, WAVE_SIZE)
-            lines += [
-                f"  call void @llvm.memset.p0.i64(ptr {room.name}, i8 0, "
-                f"i64 {lanes * STAMP_BYTES}, i1 false)",
-                f"  %warp.slots = getelementptr inbounds i8, ptr {room.name}, i64 {FIRST_SLOT}",
-                "  call void @llvm.memset.p0.i64(ptr %warp.slots, i8 0, "
-                f"i64 {lanes * SLOT_BYTES}, i1 false)",
-            ]
+            for number, (offset, nbytes) in enumerate(CLEARED):
+                lines += [
+                    f"  %warp.{number} = getelementptr inbounds i8, ptr {room.name}, i64 {offset}",
+                    f"  call void @llvm.memset.p0.i64(ptr %warp.{number}, i8 0, "
+                    f"i64 {lanes * nbytes}, i1 false)",
+                ]
     return lines
 
 
