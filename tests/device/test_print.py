@@ -250,7 +250,8 @@ kernel[1, 2]()
     )
     ended = subprocess.run(
         [sys.executable, program],
-        env={**os.environ, "HAULAGE_DEVICE": str(device)},
+        # In the adversarial mode a kernel that nobody waits for never runs.
+        env={**os.environ, "HAULAGE_DEVICE": str(device), "HAULAGE_ADVERSARY": ""},
         capture_output=True,
         text=True,
         timeout=120,
