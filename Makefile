@@ -8,7 +8,7 @@ NUMBAS := 0.66 0.68
 SOURCES := src tests scripts examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adversary test-numba check format bench clean
+.PHONY: help demo test test-adversary test-numba random-kernels check format bench clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
 test-adversary: $(READY)  ## The tests of devices with all work late and reordered (SEED=... ARGS=...)
 	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
 	  --ignore=tests/device/test_random_kernels.py $(ARGS)
+
+random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
+	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \
+	  tests/device/test_random_kernels.py $(ARGS)
 
 test-numba:  ## The tests with the oldest and the newest Numba that pyproject.toml allows
 	@for version in $(NUMBAS); do \

@@ -5,13 +5,14 @@ import os
 import numpy as np
 import pytest
 import random_kernels
+import random_types
 import random_warps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haulage import cuda
 
-# `HAULAGE_RANDOM_KERNELS=1000 pytest tests/device/test_random_kernels.py` tries more of them.
+# `make random-kernels N=1000` tries more of them.
 EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "25"))
 
 
@@ -88,5 +89,31 @@ def test_random_kernels_with_words_of_warps_agree_with_python(device, lines, thr
             kernel[blocks, threads](cuda.to_device(x), out)
             text = "\n".join(lines)
             np.testing.assert_array_equal(out.copy_to_host(), expected, err_msg=text)
+        finally:
+            del os.environ["HAULAGE_CPU_THREADS"]
+
+
+@as_often_as_wanted
+@given(
+    lines=random_types.programs,
+    threads=st.sampled_from((1, 7, 32, 33)),
+    blocks=st.integers(1, 2),
+    seed=st.integers(0, 99),
+)
+def test_random_kernels_of_all_number_types_agree_to_the_last_bit(
+    device, lines, threads, blocks, seed
+):
+    xs, totals = random_types.inputs(threads, blocks, seed)
+    expected_totals = [total.copy() for total in totals]
+    expected = random_types.interpret(lines, threads, blocks, xs, expected_totals)
+    for way in ("auto", "coroutines"):
+        os.environ["HAULAGE_CPU_THREADS"] = way
+        try:
+            outs = [cuda.device_array(threads * blocks, code) for code in random_types.TYPES]
+            counts = [cuda.to_device(total) for total in totals]
+            kernel = random_types.kernel(lines, threads)
+            kernel[blocks, threads](*map(cuda.to_device, xs), *outs, *counts)
+            for got, wanted in zip((*outs, *counts), (*expected, *expected_totals), strict=True):
+                np.testing.assert_array_equal(got.copy_to_host(), wanted, "\n".join(lines))
         finally:
             del os.environ["HAULAGE_CPU_THREADS"]
