@@ -67,6 +67,7 @@ from haulage.api import (
     zeros_like,
 )
 from haulage.cuda import cudadrv as cudadrv
+from haulage.cuda import random as random
 from haulage.cuda.cudadrv import devicearray as devicearray
 from haulage.cuda.cudadrv import devices as devices
 from haulage.cuda.cudadrv import driver as driver

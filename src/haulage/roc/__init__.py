@@ -83,7 +83,10 @@ from haulage.lang.sync import (
     wavebarrier,
 )
 from haulage.lang.warp import activelanepermute_wavewidth, ds_bpermute, ds_permute
+from haulage.lib.reduce import Reduce
+from haulage.lib.reduce import Reduce as reduce
 from haulage.roc import hsadrv as hsadrv
+from haulage.roc import random as random
 from haulage.roc.arguments import to_device
 
 __all__ = [
@@ -170,4 +173,6 @@ __all__ = [
     "CLK_LOCAL_MEM_FENCE",
     "CLK_GLOBAL_MEM_FENCE",
     "atomic",
+    "Reduce",
+    "reduce",
 ]
