@@ -1,20 +1,23 @@
 """From a Python function and argument types to one LLVM module for a target."""
 
+import re
 import threading
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import errors as numba_errors
 from numba.core import sigutils, types
 
 from haulage.compiler.faults import TABLE, Fault
+from haulage.compiler.frontend.reasons import explain
 from haulage.compiler.frontend.target import device_class
 from haulage.compiler.options import Options
 from haulage.compiler.prints import TABLE as PRINTS
 from haulage.compiler.prints import Items
 from haulage.errors import CompileError
 from haulage.targets.base import Target
+
+_INTERPRETER = re.compile(r"(?m)^declare [^\n]*@\"?((?:_?Py|NRT_|numba_gil_)\w+)")
 
 # Numba compiles one function at a time; its own lock covers only its own dispatchers.
 _LOCK = threading.RLock()
@@ -52,24 +55,15 @@ def lower(
         device_function = device_class(target)(function, options)
         try:
             result = device_function.compile_for(argument_types)
-        except numba_errors.NumbaError as error:
-            raise CompileError(
-                f"kernel {name} for {_listed(argument_types)}: {_without_stages(error)}"
-            ) from error
-        except AttributeError as error:
-            # A module that the kernel names has no such word.
-            raise CompileError(f"kernel {name} for {_listed(argument_types)}: {error}") from error
         except Exception as error:
             # Numba's passes raise whatever they like where they meet what they do not know.
-            raise CompileError(
-                f"kernel {name} for {_listed(argument_types)}: Numba gave up with "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            raise CompileError(explain(error, name, argument_types)) from error
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
             raise CompileError(
-                f"kernel {name} returns a value ({returned}); a kernel gives its results through "
-                "its array arguments, and only functions made with device=True return values"
+                f"{_place(function)}: kernel {name} returns a value ({returned}); a kernel gives "
+                "its results through its array arguments, and only functions made with "
+                "device=True return values"
             )
         modules = result.library.modules()
         faults: set[int] = set()
@@ -78,8 +72,16 @@ def lower(
             faults |= getattr(module, "haulage_faults", set())
             prints |= getattr(module, "haulage_prints", set())
         packer = result.target_context.get_arg_packer(argument_types)
+        text = _linked(modules)
+        needed = sorted(set(_INTERPRETER.findall(text)))
+        if needed:
+            raise CompileError(
+                f"{_place(function)}: kernel {name} uses a function of Numba that needs Python's "
+                f"interpreter, as np.dot and other linear algebra do ({', '.join(needed)}); write "
+                "it as a loop"
+            )
         return Lowered(
-            llvm=_linked(modules),
+            llvm=text,
             entry=result.fndesc.llvm_func_name,
             arguments=tuple(
                 "ptr" if isinstance(kind, ir.PointerType) else str(kind)
@@ -122,12 +124,8 @@ def parse_signature(signature: Any) -> tuple[Any, ...]:
     return tuple(arguments)
 
 
-def _without_stages(error: Exception) -> str:
-    """Numba's message without the lines that tell in which of its passes it was raised."""
-    lines = str(error).splitlines()
-    return "\n".join(
-        line for line in lines if not line.startswith(("Failed in ", "During: Pass "))
-    ).strip()
+def _place(function: Any) -> str:
+    return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
 
 
 def _listed(argument_types: tuple[Any, ...]) -> str:

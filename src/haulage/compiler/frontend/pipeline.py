@@ -7,9 +7,17 @@ from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.core.lowering import Lower
-from numba.core.typed_passes import AnnotateTypes, IRLegalization, NativeLowering
+from numba.core.typed_passes import (
+    AnnotateTypes,
+    IRLegalization,
+    NativeLowering,
+    NopythonTypeInference,
+)
+from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
 from haulage.compiler.frontend.constants import FoldConstants
+from haulage.compiler.frontend.refusals import RefuseAllocation, RefuseStatements
+from haulage.compiler.frontend.returns import TypeInference
 
 
 class _PlacedLower(Lower):
@@ -57,14 +65,24 @@ class _Result(LoweringPass):
         return True
 
 
+def _untyped(state: Any) -> list[Any]:
+    """Numba's untyped passes, with ours that refuse what no kernel can have."""
+    steps = list(DefaultPassBuilder.define_untyped_pipeline(state).passes)
+    for ours, behind in ((RefuseStatements, IRProcessing), (RefuseAllocation, DeadBranchPrune)):
+        place = next(number for number, (step, _) in enumerate(steps) if step is behind)
+        steps.insert(place + 1, (ours, ours.__name__))
+    return steps
+
+
 class SIMTPipeline(CompilerBase):
     """The untyped and typed passes of Numba's nopython mode, then lowering."""
 
     def define_pipelines(self) -> list[Any]:
         passes = PassManager("haulage")
-        passes.passes.extend(DefaultPassBuilder.define_untyped_pipeline(self.state).passes)
+        passes.passes.extend(_untyped(self.state))
         passes.add_pass(FoldConstants, "work out arithmetic on constants")
-        passes.passes.extend(DefaultPassBuilder.define_typed_pipeline(self.state).passes)
+        for step, said in DefaultPassBuilder.define_typed_pipeline(self.state).passes:
+            passes.add_pass(TypeInference if step is NopythonTypeInference else step, said)
         for step in (IRLegalization, AnnotateTypes, _PlacedLowering, _Result):
             passes.add_pass(step, step.__name__)
         passes.finalize()

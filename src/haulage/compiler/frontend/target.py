@@ -8,11 +8,11 @@ from numba.core import types, typing
 from numba.core.base import BaseContext
 from numba.core.descriptors import TargetDescriptor
 from numba.core.options import TargetOptions
-from numba.core.target_extension import GPU, dispatcher_registry, jit_registry, target_registry
+from numba.core.target_extension import CUDA, dispatcher_registry, jit_registry, target_registry
 
 from haulage.compiler import prints
 from haulage.compiler.faults import TABLE
-from haulage.compiler.frontend import printing, records, words
+from haulage.compiler.frontend import captured, enums, printing, records, words
 from haulage.compiler.frontend.codegen import IRCodegen
 from haulage.compiler.frontend.convention import CallConvention
 from haulage.compiler.frontend.device_function import (
@@ -24,8 +24,11 @@ from haulage.lang.word import Register
 from haulage.targets.base import Target
 
 
-class SIMT(GPU):
-    """Everything that runs a kernel as blocks of threads; words and overloads are for this."""
+class SIMT(CUDA):
+    """Everything that runs a kernel as blocks of threads; words and overloads are for this.
+
+    Below Numba's CUDA, so that users' overloads and intrinsics for `target="cuda"` count too.
+    """
 
 
 target_registry[words.SIMT] = SIMT
@@ -60,13 +63,20 @@ class SIMTTypingContext(typing.BaseContext):
         function = as_device_function(self._function_class, val)
         if function is not None:
             return super().resolve_value_type(function)
+        if (why := captured.refusal(val)) is not None:
+            # Numba adds the name and the line.
+            raise ValueError(why)
         try:
             return super().resolve_value_type(val)
         except ValueError:
             function = plain_device_function(self._function_class, val)
-            if function is None:
-                raise
-            return super().resolve_value_type(function)
+            if function is not None:
+                return super().resolve_value_type(function)
+            if type(val) is tuple:
+                return types.BaseTuple.from_types([self.resolve_value_type(each) for each in val])
+            if captured.is_namespace(val):
+                return types.Module(val)
+            raise
 
 
 class SIMTContext(BaseContext):
@@ -100,6 +110,7 @@ class SIMTContext(BaseContext):
         self.install_registry(cmathimpl.registry)
         self.install_registry(mathimpl.registry)
         self.install_registry(npyimpl.registry)
+        self.install_registry(enums.registry)
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
 

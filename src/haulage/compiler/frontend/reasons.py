@@ -1,0 +1,128 @@
+"""Why a kernel could not be compiled: the lines of the program that led there, and the reason."""
+
+import linecache
+import os
+import re
+from typing import Any
+
+import numba
+from numba.core import errors, ir
+
+from haulage.compiler.frontend.refusals import INSTEAD_OF_ALLOCATING
+from haulage.compiler.frontend.returns import NEW_ARRAY
+
+_LIBRARIES = tuple(
+    os.path.dirname(path) + os.sep
+    for path in (numba.__file__, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+)
+
+# Python's instructions that Numba has nothing for, and what a program says with them.
+_INSTRUCTIONS = {
+    "STORE_GLOBAL": "a kernel cannot assign a global variable; give it an array to write to",
+    "DELETE_GLOBAL": "a kernel cannot delete a global variable",
+    "IMPORT_NAME": "a kernel cannot import; import the module at the top of the file",
+    "LOAD_BUILD_CLASS": "a kernel cannot define a class",
+    "UNPACK_EX": "a kernel cannot unpack with a star (a, *b = ...); take a slice of the tuple",
+    "DICT_MERGE": "a kernel cannot call with **arguments; write them out",
+    "DELETE_SUBSCR": "a kernel cannot delete an element",
+    "GET_AWAITABLE": "a kernel cannot await",
+}
+
+# Words of Numba that mean a new array or another object of a heap that kernels do not have.
+_ALLOCATES = (
+    "Unknown attribute '_allocate'",
+    "NRT required but not enabled",
+    NEW_ARRAY,
+)
+
+_NO_ALLOCATION = (
+    "this would make a new array, string or list: a kernel cannot allocate memory; "
+    f"{INSTEAD_OF_ALLOCATING}"
+)
+
+_PLACE = re.compile(
+    r"(?:at|Raised from) (?P<at>[^\n]+?) \((?P<line>\d+)\)"
+    r"|File \"(?P<file>[^\"\n]+)\", line (?P<file_line>\d+):"
+)
+
+_STAGE = re.compile(
+    r"(?m)^\s*During: Pass [^\n]*\n?|^\s*Failed in [^\n]*\n|Failed in \w+ mode pipeline \([^)\n]*\)"
+)
+
+Place = tuple[str, int]
+
+
+def explain(error: BaseException, kernel: str, argument_types: tuple[Any, ...]) -> str:
+    """The message for the user of `kernel`: its name, the lines of their program, the reason."""
+    listed = ", ".join(map(str, argument_types))
+    lines = [f"kernel {kernel} for ({listed}) cannot be compiled"]
+    for number, (filename, line) in enumerate(places(error)):
+        lines.append(f"  {'called from' if number else 'in'} {filename}:{line}")
+        source = linecache.getline(filename, line).strip()
+        if source:
+            lines.append(f"    {source}")
+    return "\n".join([*lines, _reason(error)])
+
+
+def places(error: BaseException) -> list[Place]:
+    """Where in the program the error arose, innermost first, then who called that."""
+    found = dict.fromkeys(map(_told, _PLACE.finditer(str(error))))
+    # Of an error that went through several functions, the place in the outermost.
+    own = getattr(error, "loc", None)
+    if isinstance(own, ir.Loc):
+        found[_place(own)] = None
+    users = [place for place in found if _is_users(place)]
+    # The statement that Numba was at, if its message does not tell.
+    return users or _busy_with(error)
+
+
+def _told(found: re.Match[str]) -> Place:
+    name = found["at"] or found["file"]
+    # Numba names files from the current folder. Cells of notebooks have names of other kinds.
+    name = name if name.startswith("<") else os.path.abspath(name)
+    return name, int(found["line"] or found["file_line"])
+
+
+def _busy_with(error: BaseException) -> list[Place]:
+    traceback, frames = error.__traceback__, []
+    while traceback is not None:
+        frames.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    for frame in reversed(frames):
+        for value in tuple(frame.f_locals.values()):
+            # Their own attributes only: some of Numba's objects answer for any name.
+            where = value if isinstance(value, ir.Loc) else _attributes(value).get("loc")
+            if isinstance(where, ir.Loc) and _is_users(_place(where)):
+                return [_place(where)]
+    return []
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    found = getattr(value, "__dict__", None)
+    return found if isinstance(found, dict) else {}
+
+
+def _place(where: Any) -> Place:
+    return str(where.filename), int(where.line)
+
+
+def _is_users(place: Place) -> bool:
+    return not place[0].startswith(_LIBRARIES)
+
+
+def _reason(error: BaseException) -> str:
+    text = _without_stages(str(error))
+    if isinstance(error, errors.UnsupportedBytecodeError):
+        for name, sentence in _INSTRUCTIONS.items():
+            if f"({name})" in text:
+                return sentence
+    if any(words in text for words in _ALLOCATES):
+        return f"{_NO_ALLOCATION}\n{text}"
+    if isinstance(error, (errors.NumbaError, AttributeError)):
+        return text
+    return f"{type(error).__name__}: {text}"
+
+
+def _without_stages(text: str) -> str:
+    """Numba's message without the words that tell in which of its passes it was raised."""
+    return _STAGE.sub("", text).strip()

@@ -1,0 +1,118 @@
+"""Refuses Python that no kernel can have, with a sentence and the line where it stands.
+
+Numba itself meets most of it late, in the middle of its own library, and says so in those terms.
+"""
+
+import inspect
+import os
+from typing import Any, NoReturn
+
+import numba
+import numpy as np
+from numba.core import ir
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.errors import UnsupportedError
+from numba.core.ir_utils import find_const, guard
+from numba.core.unsafe import eh
+
+_LIBRARY = os.path.dirname(numba.__file__) + os.sep
+
+_HEAP = {
+    "build_list": "a list",
+    "build_set": "a set",
+    "build_map": "a dictionary",
+}
+
+_ALLOCATING = frozenset(
+    (
+        *("arange", "array", "asarray", "ascontiguousarray", "asfortranarray", "concatenate"),
+        *("copy", "diag", "empty", "empty_like", "eye", "full", "full_like", "hstack", "identity"),
+        *("linspace", "meshgrid", "ones", "ones_like", "repeat", "stack", "tile", "vstack"),
+        *("zeros", "zeros_like"),
+    )
+)
+
+INSTEAD_OF_ALLOCATING = (
+    "use cuda.local.array or cuda.shared.array, whose sizes are "
+    "constants, or give the kernel an array to write to"
+)
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class RefuseStatements(FunctionPass):
+    """Refuses generators, coroutines, `try` and `with`; runs as soon as there is an IR."""
+
+    _name = "haulage_refuse_statements"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        function_ir = state.func_ir
+        if _is_library(function_ir):
+            return False
+        if function_ir.is_generator:
+            _refuse("yield: a kernel's functions cannot be generators; write a loop", function_ir)
+        if inspect.iscoroutinefunction(function_ir.func_id.func):
+            _refuse("async: a kernel's functions cannot be coroutines", function_ir)
+        for statement in _statements(function_ir):
+            if isinstance(statement, ir.EnterWith):
+                _refuse("with means nothing in a kernel", statement)
+            value = getattr(statement, "value", None)
+            if isinstance(value, ir.Global) and value.value is eh.mark_try_block:
+                _refuse(
+                    "try and except mean nothing in a kernel; test what may go wrong", statement
+                )
+        return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class RefuseAllocation(FunctionPass):
+    """Refuses what needs a heap: lists, sets, dictionaries and new arrays.
+
+    Runs when branches that are never taken are gone.
+    """
+
+    _name = "haulage_refuse_allocation"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        function_ir = state.func_ir
+        if _is_library(function_ir):
+            return False
+        for statement in _statements(function_ir):
+            value = getattr(statement, "value", None)
+            if not isinstance(value, ir.Expr):
+                continue
+            if value.op in _HEAP:
+                _refuse(
+                    f"a kernel cannot make {_HEAP[value.op]}, as it has no heap; use a tuple, or "
+                    "an array made by cuda.local.array",
+                    value,
+                )
+            if (
+                value.op == "getattr"
+                and value.attr in _ALLOCATING
+                and guard(find_const, function_ir, value.value) is np
+            ):
+                _refuse(
+                    f"np.{value.attr}: a kernel cannot allocate arrays; {INSTEAD_OF_ALLOCATING}",
+                    value,
+                )
+        return False
+
+
+def _statements(function_ir: Any) -> Any:
+    for label in sorted(function_ir.blocks):
+        yield from function_ir.blocks[label].body
+
+
+def _is_library(function_ir: Any) -> bool:
+    # What Numba is written in may have branches that are not for kernels.
+    return str(function_ir.loc.filename).startswith(_LIBRARY)
+
+
+def _refuse(reason: str, where: Any) -> NoReturn:
+    raise UnsupportedError(reason, loc=where.loc)

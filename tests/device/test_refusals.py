@@ -1,0 +1,285 @@
+"""Python that no kernel can have is refused with the kernel, the file, the line and a reason."""
+
+import linecache
+import math
+import re
+
+import numpy as np
+import pytest
+
+from haulage import cuda, roc
+from haulage.errors import CompileError
+
+pytestmark = pytest.mark.usefixtures("device")
+
+LIST, DICTIONARY = [1, 2], {1: 2}
+COUNTER = 0
+
+
+def catches(x):
+    try:
+        x[0] = 1 / x[1]  # here
+    except ZeroDivisionError:
+        x[0] = 2
+
+
+def cleans_up(x):
+    try:
+        x[0] = 1  # here
+    finally:
+        x[0] = 2
+
+
+def enters(x):
+    with x:  # here
+        x[0] = 1
+
+
+def yields(x):  # here
+    yield 1
+
+
+async def awaits(x):  # here
+    x[0] = 1
+
+
+def generator_expression(x):
+    for i in (j for j in range(3)):  # here
+        x[0] += i
+
+
+def comprehension(x):
+    three = [i for i in range(3)]  # here # noqa: C416
+    x[0] = three[1]
+
+
+def makes_a_list(x):
+    two = [1, x[0]]  # here
+    x[0] = two[0]
+
+
+def makes_a_dictionary(x):
+    one = {1: x[0]}  # here
+    x[0] = one[1]
+
+
+def makes_a_set(x):
+    one = {x[0]}  # here
+    x[0] = len(one)
+
+
+def calls_list(x):
+    x[0] = len(list(x))  # here
+
+
+def zeros(x):
+    room = np.zeros(3)  # here
+    x[0] = room[0]
+
+
+def new_array_of_an_expression(x):
+    double = x * 2  # here
+    x[0] = double[0]
+
+
+def copies(x):
+    x[0] = x.copy()[1]  # here
+
+
+def upper(x):
+    x[0] = len("abc".upper())  # here
+
+
+def counts_a_global(x):
+    global COUNTER
+    COUNTER = 1  # here
+
+
+def imports(x):
+    import math  # here
+
+    x[0] = math.pi
+
+
+def defines_a_class(x):
+    class Inner:  # here
+        pass
+
+
+def unpacks_with_a_star(x):
+    first, *rest = (1, 2, 3)  # here # noqa: F841
+    x[0] = first
+
+
+def captured_list(x):
+    x[0] = LIST[0]  # here
+
+
+def captured_dictionary(x):
+    x[0] = DICTIONARY[1]  # here
+
+
+def unknown_name(x):
+    x[0] = no_such_name  # here # noqa: F821
+
+
+def unknown_word(x):
+    x[0] = cuda.no_such_word(1)  # here
+
+
+def unknown_attribute(x):
+    x[0] = x.no_such_attribute  # here
+
+
+def unknown_function(x):
+    x[0] = math.no_such_function(1)  # here
+
+
+def unknown_member(x):
+    cuda.atomic.no_such_operation(x, 0, 1)  # here
+
+
+def opens_a_file(x):
+    open("file")  # here # noqa: SIM115
+
+
+def a_string_for_a_number(x):
+    x[0] = "abc"  # here
+
+
+def too_many_indices(x):
+    x[0, 0] = 1  # here
+
+
+def missing_dtype(x):
+    room = cuda.local.array(3)  # here
+    x[0] = room[0]
+
+
+def variable_of_two_types(x):
+    value = (1, 2) if x[0] > 1 else 3  # here
+    x[0] = value
+
+
+def returns(x):  # here
+    return x[0]
+
+
+REFUSED = {
+    catches: "try and except mean nothing in a kernel",
+    cleans_up: "try and except mean nothing in a kernel",
+    enters: "with means nothing in a kernel",
+    yields: "cannot be generators",
+    awaits: "cannot be coroutines",
+    generator_expression: "yield in a closure is unsupported",
+    comprehension: "cannot make a list",
+    makes_a_list: "cannot make a list",
+    makes_a_dictionary: "cannot make a dictionary",
+    makes_a_set: "cannot make a set",
+    calls_list: "cannot make a list",
+    zeros: r"np\.zeros: a kernel cannot allocate arrays; use cuda\.local\.array",
+    new_array_of_an_expression: r"cannot allocate memory; use cuda\.local\.array",
+    copies: r"cannot allocate memory; use cuda\.local\.array",
+    upper: "cannot allocate memory",
+    counts_a_global: "cannot assign a global variable",
+    imports: "cannot import",
+    defines_a_class: "cannot define a class",
+    unpacks_with_a_star: "cannot unpack with a star",
+    captured_list: "'LIST': a kernel cannot use a list; capture a tuple or a NumPy array",
+    captured_dictionary: "'DICTIONARY': a kernel cannot use a dict",
+    unknown_name: "'no_such_name' is not defined",
+    unknown_word: r"'haulage\.cuda' has no attribute 'no_such_word'",
+    unknown_attribute: "Unknown attribute 'no_such_attribute' of type array",
+    unknown_function: "'math' has no attribute 'no_such_function'",
+    unknown_member: "Unknown attribute 'no_such_operation'",
+    opens_a_file: "'open'",
+    a_string_for_a_number: "setitem",
+    too_many_indices: "cannot index array.* with 2 indices",
+    missing_dtype: "'dtype'",
+    variable_of_two_types: "Cannot unify",
+    returns: "returns a value",
+}
+
+
+def line_of(function):
+    """The line of `function` that is marked."""
+    first = function.__code__.co_firstlineno
+    return next(n for n in range(first, first + 20) if "# here" in linecache.getline(__file__, n))
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda function: function.__name__)
+def test_what_no_kernel_can_have(function):
+    with pytest.raises(CompileError, match=REFUSED[function]) as told:
+        cuda.jit(function)[1, 1](np.zeros(4))
+    message = str(told.value)
+    assert f"kernel {function.__qualname__} " in message
+    assert re.search(rf"{re.escape(__file__)}:{line_of(function)}\b", message), message
+    assert "pipeline" not in message
+
+
+def test_roc_refuses_alike():
+    with pytest.raises(CompileError, match=r"np\.zeros: a kernel cannot allocate"):
+        roc.jit(zeros)[1, 1](np.zeros(4))
+
+
+@cuda.jit(device=True)
+def inner(x):
+    return x.no_such_attribute  # here
+
+
+@cuda.jit(device=True)
+def outer(x):
+    return inner(x) + 1
+
+
+def test_an_error_in_a_device_function_names_each_place_from_there_to_the_kernel():
+    @cuda.jit
+    def kernel(x):
+        x[0] = outer(x)
+
+    with pytest.raises(CompileError) as told:
+        kernel[1, 1](np.zeros(4))
+    lines = [
+        line_of(inner.py_func),
+        outer.py_func.__code__.co_firstlineno + 2,
+        kernel.py_func.__code__.co_firstlineno + 2,
+    ]
+    found = re.findall(rf"(in|called from) {re.escape(__file__)}:(\d+)", str(told.value))
+    assert found == [("in", str(lines[0])), *(("called from", str(line)) for line in lines[1:])]
+    assert "return x.no_such_attribute" in str(told.value)
+
+
+def test_a_branch_that_is_never_taken_may_have_what_kernels_cannot():
+    debug = False
+
+    @cuda.jit
+    def kernel(x):
+        if debug:
+            x[0] = np.zeros(3)[0]
+        x[1] = 5
+
+    x = np.zeros(4)
+    kernel[1, 1](x)
+    assert x[1] == 5
+
+
+def test_an_array_of_the_device_is_an_argument_and_not_captured():
+    captured = cuda.to_device(np.arange(4.0))
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = captured[1]
+
+    with pytest.raises(CompileError, match=r"'captured': an array.*as an argument"):
+        kernel[1, 1](np.zeros(4))
+
+
+def test_linear_algebra_of_numba_is_no_part_of_kernels():
+    import numba.np.linalg  # noqa: F401
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = np.dot(x, x)
+
+    with pytest.raises(CompileError, match=r"kernel .*np\.dot"):
+        kernel[1, 1](np.zeros(4))
