@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import haulage
-from haulage import cuda
+from haulage import cuda, roc
 from haulage.errors import CompileError
 
 add = cuda.reduce(lambda a, b: a + b)
@@ -31,8 +31,8 @@ def longest(a, b):
 INTS = [np.dtype(kind) for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")]
 FLOATS = [np.dtype(kind) for kind in ("f4", "f8", "c8", "c16")]
 
-# One element, around a block, around all blocks' first elements, and beyond.
-SIZES = [1, 2, 3, 127, 255, 256, 257, 511, 513, 1025, 65_535, 65_536, 65_537, 131_073, 300_007]
+# One element, around a row of a block, around a block's share, and shares beyond the least.
+SIZES = [1, 2, 3, 127, 255, 256, 257, 511, 513, 8191, 8192, 8193, 8449, 65_537, 300_007, 2_097_153]
 
 
 @pytest.fixture(params=["cut", "coroutines"])
@@ -180,8 +180,63 @@ def test_a_device_function_can_be_given(device):
     assert cuda.reduce(smaller)(np.arange(5, 900), init=99) == 5
 
 
+def test_a_function_compiled_by_numba_can_be_given(device):
+    import numba
+
+    @numba.njit
+    def larger_square(a, b):
+        return max(a * a, b * b)
+
+    assert cuda.reduce(larger_square)(np.array([0.5, 1, -1])) == 1
+
+
+def test_functions_that_differ_in_what_they_captured_are_different(device):
+    def capped_at(limit):
+        return cuda.reduce(lambda a, b: min(a + b, limit))
+
+    x = np.full(1000, 3)
+    assert [capped_at(limit)(x) for limit in (100, 2000, 9000)] == [100, 2000, 3000]
+
+
+def test_times(device):
+    latest = cuda.reduce(lambda a, b: a if a > b else b)
+    days = np.datetime64("2020-01-01", "s") + np.arange(5000).astype("m8[D]")
+    assert latest(days, init=days[0]) == days[-1]
+    assert latest(days, init=np.datetime64("2055-05-05")) == np.datetime64("2055-05-05", "s")
+    spans = np.arange(3000).astype("m8[ms]")
+    assert add(spans) == spans.sum()
+    assert add(spans, init=np.timedelta64(1, "m")) == spans.sum() + np.timedelta64(1, "m")
+    assert np.isnat(add(np.append(spans, np.timedelta64("NaT"))))
+    result = add(spans, size=0, init=5)
+    assert (result, result.dtype) == (np.timedelta64(5, "ms"), spans.dtype)
+
+
+def test_arrays_that_host_and_device_share(device, hold_up):
+    stream = cuda.stream()
+    mapped = cuda.mapped_array(70_000, np.int64)
+    managed, res = cuda.managed_array(1000), cuda.managed_array(2)
+    managed[:] = np.arange(1000)
+    mapped[:], res[:] = 1, 0
+    with hold_up(stream):
+        set_to_index[274, 256, stream](mapped)
+        add(managed, res=res, stream=stream)
+        add(mapped[::2], res=cuda.device_array(1, np.int64), stream=stream)
+        assert not stream.query()
+    assert add(mapped, stream=stream) == np.arange(70_000).sum()
+    stream.synchronize()
+    assert res.tolist() == [499_500, 0]
+
+
+@cuda.jit
+def set_to_index(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = i
+
+
 def test_reduce_and_its_repr():
     assert cuda.reduce is cuda.Reduce
+    assert roc.reduce is roc.Reduce is cuda.Reduce
     assert repr(exclusive_or) == "<reduction by exclusive_or>"
     with pytest.raises(TypeError, match="expected a function of two elements"):
         cuda.reduce(5)
@@ -191,8 +246,9 @@ def test_arrays_that_cannot_be_reduced(device):
     for array in (np.ones((2, 3)), cuda.to_device(np.ones((2, 3))), 5):
         with pytest.raises(TypeError, match="only support 1D array"):
             add(array)
-    with pytest.raises(TypeError, match=r"dtype datetime64.*expected numbers"):
-        add(np.zeros(3, "M8[s]"))
+    for dtype in ("S3", [("a", "i4"), ("b", "f4")]):
+        with pytest.raises(TypeError, match=r"an array of dtype .*; expected numbers or times"):
+            add(np.zeros(3, dtype))
     with pytest.raises(CompileError, match=r"reduce\(three\)"):
         cuda.reduce(three)(np.ones(3))
 
@@ -223,6 +279,10 @@ def test_a_size_that_is_no_int(device):
         (bool, 2),
         (np.float64, "x"),
         (np.float32, 1j),
+        ("M8[s]", 0),
+        ("M8[D]", np.datetime64("2020-01-01T05:00")),
+        ("m8[s]", 0.5),
+        ("m8[s]", np.timedelta64(1, "ms")),
     ],
 )
 def test_an_init_that_is_no_value_of_the_dtype(device, dtype, init):
@@ -239,3 +299,53 @@ def test_a_res_that_cannot_take_the_result(device):
         add(x, res=cuda.to_device(np.zeros(1, np.float32)))
     with pytest.raises(ValueError, match="no elements"):
         add(x, res=cuda.device_array(0))
+
+
+@pytest.mark.parametrize("words", ["cuda", "roc"])
+def test_a_sum_in_shared_memory(device, way, words):
+    """The example of Numba's documentation, in our own words: a block adds up its elements."""
+    elements = 1024
+    kernel = sum_of_cuda(elements) if words == "cuda" else sum_of_roc(elements)
+    x = np.arange(2 * elements)
+    d_x = cuda.to_device(x)
+    kernel[2, elements](d_x)
+    sums = d_x.copy_to_host()[::elements]
+    np.testing.assert_array_equal(sums, x.reshape(2, elements).sum(axis=1))
+
+
+def sum_of_cuda(elements):
+    @cuda.jit
+    def kernel(x):
+        room = cuda.shared.array(elements, np.int32)
+        t = cuda.threadIdx.x
+        room[t] = x[cuda.grid(1)]
+        cuda.syncthreads()
+        distance = 1
+        while distance < cuda.blockDim.x:
+            if t % (2 * distance) == 0:
+                room[t] += room[t + distance]
+            distance *= 2
+            cuda.syncthreads()
+        if t == 0:
+            x[cuda.grid(1)] = room[0]
+
+    return kernel
+
+
+def sum_of_roc(elements):
+    @roc.jit
+    def kernel(x):
+        room = roc.shared.array(elements, np.int32)
+        t = roc.get_local_id(0)
+        room[t] = x[roc.get_global_id(0)]
+        roc.barrier()
+        distance = 1
+        while distance < roc.get_local_size(0):
+            if t % (2 * distance) == 0:
+                room[t] += room[t + distance]
+            distance *= 2
+            roc.barrier()
+        if t == 0:
+            x[roc.get_global_id(0)] = room[0]
+
+    return kernel

@@ -8,19 +8,30 @@ import numpy as np
 
 from haulage import api
 from haulage.kernel import Kernel, cuda_jit
-from haulage.lang.index import blockDim, blockIdx, gridsize, threadIdx
+from haulage.lang.index import blockIdx, threadIdx
 from haulage.lang.memory import shared
 from haulage.lang.sync import syncthreads
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.stream import StreamLike, device_of
 
 # The first pass leaves one partial result per block, at most this many.
 _THREADS = 256
 _MOST_BLOCKS = 256
+_ROW = np.uint64(_THREADS)
+
+# A second launch costs more than this many turns of one block.
+_LEAST_TURNS = 32
+
+_NUMBERS, _TIMES = "biufc", "mM"
 
 
 class Reduce:
     """A reduction by a function of two elements, which has to be associative and commutative.
+
+    Threads combine elements that are far from one another, so that the order of the operands is
+    any, in Numba as well. Sums of floats are not associative: they depend on the number of
+    elements, but are the same each time and on each device.
 
     Use it as a decorator, `@cuda.reduce`, or as `cuda.Reduce(function)`; then call the object with
     an array. It keeps what is compiled, once for each dtype, as long as it lives.
@@ -43,7 +54,7 @@ class Reduce:
         self,
         arr: Any,
         size: int | None = None,
-        res: DeviceNDArray | None = None,
+        res: DeviceNDArray | HostVisibleNDArray | None = None,
         init: Any = 0,
         stream: StreamLike = 0,
     ) -> Any:
@@ -52,13 +63,15 @@ class Reduce:
         Each step's result is converted to the dtype of `arr`, as an assignment to an element is.
 
         Args:
-            arr: a device array with one axis, of any number dtype, or what `np.asarray` makes such
-                an array of; that is copied to the device.
+            arr: an array with one axis, of numbers, datetime64 or timedelta64: one on the device
+                (also mapped, managed, or another library's), or what `np.asarray` makes one of;
+                that is copied to the device.
             size: how many elements to take, from the start; None: all.
-            res: a device array of the dtype of `arr`, whose first element gets the result; nothing
-                is then copied to the host. It may share memory with `arr`.
+            res: an array on the device of the dtype of `arr`, whose first element gets the result;
+                nothing is then copied to the host. It may share memory with `arr`.
             init: a further operand, a value of the dtype of `arr`. It always takes part, as in
-                Numba: a product needs `init=1`.
+                Numba: a product needs `init=1`, and dates one of theirs. Of an array of
+                timedelta64 an int counts in its unit.
             stream: in which all of it happens.
 
         Returns:
@@ -66,65 +79,74 @@ class Reduce:
             elements.
 
         Raises:
-            TypeError: `arr` has not one axis, or elements that are no numbers; `res` is no device
-                array with one axis, or has another dtype.
+            TypeError: `arr` has not one axis, or elements of another kind; `res` is no array on
+                the device with one axis, or has another dtype.
             ValueError: `size` is negative or beyond the array; `init` is no value of the dtype;
                 `res` has no elements or is read-only.
             DeviceMismatch: `arr`, `res` and `stream` are of different devices.
             CompileError: the function cannot be compiled for the dtype.
         """
-        host_or_device = arr if isinstance(arr, DeviceNDArray) else np.asarray(arr)
-        dtype = host_or_device.dtype
-        _check_array(host_or_device)
-        taken = host_or_device[: _checked_size(size, host_or_device.size)]
+        given = _on_device(arr)
+        array: Any = np.asarray(arr) if given is None else given
+        dtype = array.dtype
+        _check_array(array)
+        taken = array[: _checked_size(size, array.size)]
         first = _converted(init, dtype)
-        if res is not None:
-            _check_result(res, dtype)
+        target = None if res is None else _result(res, dtype)
 
         if not taken.size:
-            if res is None:
+            if target is None:
                 return first
-            res.setitem(slice(0, 1), first, stream)
+            target.setitem(slice(0, 1), first, stream)
             return None
-        place = device_of(stream) or (res.device if res is not None else None)
+        place = device_of(stream) or (target.device if target is not None else None)
         x = api.to_device_of(place, taken, stream)
-        out = res[:1] if res is not None else _room(1, x, stream)
+        out = target[:1] if target is not None else _room(1, x, stream)
         self._reduce(x, out, first, stream or 0)
-        return None if res is not None else out.copy_to_host(stream=stream)[0]
+        return None if target is not None else out.copy_to_host(stream=stream)[0]
 
     def _reduce(self, x: DeviceNDArray, out: DeviceNDArray, init: Any, stream: StreamLike) -> None:
         kernel = self._kernels.get(x.dtype)
         if kernel is None:
             kernel = self._kernels[x.dtype] = _kernel(self.functor, x.dtype)
-        blocks = min(-(-x.size // _THREADS), _MOST_BLOCKS)
+        turns = max(-(-x.size // (_THREADS * _MOST_BLOCKS)), _LEAST_TURNS)
+        blocks = -(-x.size // (_THREADS * turns))
         if blocks > 1:
             partials = _room(blocks, x, stream)
-            kernel[blocks, _THREADS, stream](x, partials, init, False)
+            kernel[blocks, _THREADS, stream](x, partials, _THREADS * turns, init, False)
             x = partials
-        kernel[1, _THREADS, stream](x, out, init, True)
+        kernel[1, _THREADS, stream](x, out, x.size, init, True)
 
     def __repr__(self) -> str:
         return f"<reduction by {_name(self.functor)}>"
 
 
 def _kernel(functor: Callable[[Any, Any], Any], dtype: np.dtype[Any]) -> Kernel:
-    convert = dtype.type
+    # Dates and times have no conversion by call, and no function of two of them widens them.
+    convert = dtype.type if dtype.kind in _NUMBERS else _same
 
-    def reduce_blocks(x: Any, out: Any, init: Any, last: Any) -> None:
-        # A thread takes every gridsize-th element, then the block's threads halve their number.
+    def reduce_blocks(x: Any, out: Any, share: Any, init: Any, last: Any) -> None:
+        # Each block takes a share of neighbours, a row of one element per thread at a time, and
+        # keeps one value per thread. Then its threads halve the number of values.
         room = shared.array(_THREADS, dtype)
-        thread = threadIdx.x
-        start = blockIdx.x * blockDim.x
-        if start + thread < x.size:
+        thread = np.uint64(threadIdx.x)
+        # Unsigned, so that no index has to be looked at for being negative.
+        start = np.uint64(blockIdx.x) * np.uint64(share)
+        end = min(start + np.uint64(share), np.uint64(x.size))
+        rest = end - (end - start) % _ROW
+        if start < rest:
             value = x[start + thread]
-            for base in range(start + gridsize(1), x.size, gridsize(1)):
-                if base + thread < x.size:
-                    value = convert(functor(value, x[base + thread]))
+            for row in range(start + _ROW, rest, _ROW):
+                value = convert(functor(value, x[row + thread]))
+            if rest + thread < end:
+                value = convert(functor(value, x[rest + thread]))
             room[thread] = value
+        elif start + thread < end:
+            room[thread] = x[start + thread]
         syncthreads()
-        left = min(blockDim.x, x.size - start)
+        left = min(_ROW, end - start)
         while left > 1:
-            half = (left + 1) // 2
+            half = (left + np.uint64(1)) >> np.uint64(1)
             if thread + half < left:
                 room[thread] = convert(functor(room[thread], room[thread + half]))
             syncthreads()
@@ -136,6 +158,19 @@ def _kernel(functor: Callable[[Any, Any], Any], dtype: np.dtype[Any]) -> Kernel:
     reduce_blocks.__qualname__ = f"reduce({_name(functor)})"
     kernel: Kernel = cuda_jit(reduce_blocks)
     return kernel
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _on_device(array: Any) -> DeviceNDArray | None:
+    """The array as a device array if it is on a device."""
+    if isinstance(array, HostVisibleNDArray) and api.is_cuda_array(array):
+        return array.device_view()
+    if not isinstance(array, DeviceNDArray) and api.is_cuda_array(array):
+        return api.as_cuda_array(array)
+    return array if isinstance(array, DeviceNDArray) else None
 
 
 def _room(size: int, like: DeviceNDArray, stream: StreamLike) -> DeviceNDArray:
@@ -151,8 +186,8 @@ def _check_array(array: Any) -> None:
         raise TypeError(
             f"reduce: an array of shape {array.shape}; only support 1D array: give it a.ravel()"
         )
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"reduce: an array of dtype {array.dtype}; expected numbers")
+    if array.dtype.kind not in _NUMBERS + _TIMES:
+        raise TypeError(f"reduce: an array of dtype {array.dtype}; expected numbers or times")
 
 
 def _checked_size(size: Any, elements: int) -> int:
@@ -168,22 +203,39 @@ def _checked_size(size: Any, elements: int) -> int:
 
 
 def _converted(init: Any, dtype: np.dtype[Any]) -> Any:
+    convert = _time if dtype.kind in _TIMES else _number
     try:
-        value = dtype.type(init)
+        return convert(init, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"reduce: init={init!r} is no value of dtype {dtype}: {error}") from error
+
+
+def _number(init: Any, dtype: np.dtype[Any]) -> Any:
+    value = dtype.type(init)
     # Rounding to a float is an ordinary conversion; losing a fraction or wrapping around is not.
     if dtype.kind in "biu" and value != init:
-        raise ValueError(f"reduce: init={init!r} is no value of dtype {dtype}")
+        raise ValueError(f"it would become {value}")
     return value
 
 
-def _check_result(res: Any, dtype: np.dtype[Any]) -> None:
-    if not isinstance(res, DeviceNDArray) or res.ndim != 1:
+def _time(init: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "M" and isinstance(init, int | np.integer):
+        raise ValueError("expected a date or time")
+    value = dtype.type(init, np.datetime_data(dtype))
+    if not np.isnat(value) and value != dtype.type(init):
+        raise ValueError(f"it would become {value}")
+    return value
+
+
+def _result(res: Any, dtype: np.dtype[Any]) -> DeviceNDArray:
+    """`res` as a device array."""
+    array = _on_device(res)
+    if array is None or array.ndim != 1:
         raise TypeError(f"reduce: res={res!r}; expected a device array with one axis")
-    if res.dtype != dtype:
-        raise TypeError(f"reduce: res has dtype {res.dtype}; expected the array's, {dtype}")
-    if not res.size:
+    if array.dtype != dtype:
+        raise TypeError(f"reduce: res has dtype {array.dtype}; expected the array's, {dtype}")
+    if not array.size:
         raise ValueError("reduce: res has no elements; expected room for one")
-    if res.readonly:
+    if array.readonly:
         raise ValueError("reduce: res is read-only")
+    return array
