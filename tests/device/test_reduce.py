@@ -206,7 +206,7 @@ def test_times(device):
     spans = np.arange(3000).astype("m8[ms]")
     assert add(spans) == spans.sum()
     assert add(spans, init=np.timedelta64(1, "m")) == spans.sum() + np.timedelta64(1, "m")
-    assert np.isnat(add(np.append(spans, np.timedelta64("NaT"))))
+    assert np.isnat(add(np.append(spans, np.timedelta64("NaT", "ms"))))
     result = add(spans, size=0, init=5)
     assert (result, result.dtype) == (np.timedelta64(5, "ms"), spans.dtype)
 
@@ -279,6 +279,7 @@ def test_a_size_that_is_no_int(device):
         (bool, 2),
         (np.float64, "x"),
         (np.float32, 1j),
+        (np.float32, None),
         ("M8[s]", 0),
         ("M8[D]", np.datetime64("2020-01-01T05:00")),
         ("m8[s]", 0.5),

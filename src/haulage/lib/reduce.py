@@ -205,6 +205,8 @@ def _checked_size(size: Any, elements: int) -> int:
 def _converted(init: Any, dtype: np.dtype[Any]) -> Any:
     convert = _time if dtype.kind in _TIMES else _number
     try:
+        if init is None:
+            raise TypeError("expected an operand")  # NumPy would make it nan
         return convert(init, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"reduce: init={init!r} is no value of dtype {dtype}: {error}") from error
@@ -219,10 +221,12 @@ def _number(init: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _time(init: Any, dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "M" and isinstance(init, int | np.integer):
+    # NumPy's timedelta64 is an integer to `isinstance`.
+    is_int = isinstance(init, int | np.integer) and not isinstance(init, np.timedelta64)
+    if is_int and dtype.kind == "M":
         raise ValueError("expected a date or time")
     value = dtype.type(init, np.datetime_data(dtype))
-    if not np.isnat(value) and value != dtype.type(init):
+    if not is_int and not np.isnat(value) and value != dtype.type(init):
         raise ValueError(f"it would become {value}")
     return value
 
