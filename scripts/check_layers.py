@@ -30,7 +30,7 @@ ORDER: list[set[str]] = [
     {"lang"},
     {"targets"},
     {"backends"},
-    {"numba_bridge", "numba_smart"},
+    {"numba_bridge", "numba_smart", "disk_cache"},
     {"errors", "config"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

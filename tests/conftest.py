@@ -1,7 +1,9 @@
 """Fixtures for all tests: `device` runs a test once on each device that is present."""
 
 import contextlib
+import os
 import signal
+import tempfile
 import threading
 
 import pytest
@@ -13,6 +15,10 @@ from haulage.errors import Unsupported
 # that they start. The tests of Ctrl-C are about a program that hears it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test uses or fills the user's own cache.
+_cache = tempfile.TemporaryDirectory(prefix="haulage-cache-of-tests-")
+os.environ["HAULAGE_CACHE_DIR"] = _cache.name
 
 
 def pytest_generate_tests(metafunc):

@@ -14,6 +14,8 @@
     └── KernelError (RuntimeError)          a thread of a running kernel failed
         └── BarrierError                    a barrier that some threads of a block never reach
 
+CacheWarning (UserWarning) is no exception: compiled code is not kept, and why.
+
 Wrong values and types in ordinary calls raise ValueError, TypeError and IndexError as NumPy does.
 """
 
@@ -35,6 +37,10 @@ def noted(error: _Error, note: str) -> _Error:
 
 class HaulageError(Exception):
     """Base of all exceptions that are Haulage's own."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled code is not kept for other processes; the message says why and what to do."""
 
 
 class DeviceError(HaulageError, RuntimeError):

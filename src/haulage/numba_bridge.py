@@ -5,6 +5,7 @@ The launch path knows arguments by keys that it makes without Numba
 here a key becomes a Numba type, once per signature.
 """
 
+import functools
 from typing import Any, NoReturn
 
 # The package itself comes first: where another thread is still importing Numba, Python waits for it
@@ -13,9 +14,11 @@ import numba  # noqa: F401
 import numpy as np
 from numba.core import types
 from numba.core.datamodel import models, register_default
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, NumbaTypeError
 from numba.core.imputils import lower_cast, lower_setattr_generic
 from numba.core.typeconv import Conversion
+from numba.core.typing.templates import builtin_registry
 from numba.np import numpy_support
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
@@ -146,3 +149,74 @@ def _placed(kind: Any, readonly: bool, aligned: bool) -> Any:
     ]
     made = ReadOnlyRecord if readonly else types.Record
     return made(members, kind.size, kind.aligned and aligned)
+
+
+# ---- what a kernel reaches: for the digest of `compiler/cache` -------------------------------
+
+_PLAIN = (types.Number, types.Boolean, types.NPDatetime, types.NPTimedelta, types.NoneType)
+
+
+def type_text(value: Any) -> str | None:
+    """A Numba type as a text that means the same in each process; None for other values and types.
+
+    The other types are those that stand for objects, and those of extensions.
+    """
+    if isinstance(value, types.Record):
+        inner = [member.type for member in value.fields.values()]
+    elif isinstance(value, types.Array):
+        inner = [value.dtype]
+    elif isinstance(value, types.BaseTuple) and not isinstance(value, types.BaseNamedTuple):
+        inner = list(value)
+    elif isinstance(value, _PLAIN):
+        inner = []
+    else:
+        return None
+    own = type(value).__module__.startswith(("numba.", "haulage."))
+    if not own or any(type_text(kind) is None for kind in inner):
+        return None
+    return f"{type(value).__name__} {value}"
+
+
+def python_function(value: Any) -> Any:
+    """The Python function of one that Numba compiles; None for anything else."""
+    return value.py_func if isinstance(value, Dispatcher) else None
+
+
+def extension(names: set[str]) -> str | None:
+    """One of `names`, or an operator, whose meaning somebody gave to Numba; None if there is none.
+
+    Those are names of functions, methods and attributes with an `@overload` and the like outside
+    of Numba and Haulage.
+    """
+    sizes = len(builtin_registry.functions), len(builtin_registry.attributes)
+    extended, operators = _extensions(*sizes)
+    return next(iter(sorted(operators | (extended & names))), None)
+
+
+@functools.lru_cache(maxsize=1)
+def _extensions(functions: int, attributes: int) -> tuple[frozenset[str], frozenset[str]]:
+    """(names, operators) as for `extension`; the registries have so many entries."""
+    names: set[str] = set()
+    operators: set[str] = set()
+    for template in builtin_registry.functions:
+        key = getattr(template, "key", None)
+        if _is_foreign(template):
+            name = getattr(key, "__name__", str(key))
+            at_operator = getattr(key, "__module__", None) == "_operator"
+            (operators if at_operator else names).add(name)
+    for template in builtin_registry.attributes:
+        if _is_foreign(template):
+            names.add(str(getattr(template, "_attr", template.__name__)))
+    return frozenset(names), frozenset(operators)
+
+
+def _is_foreign(template: Any) -> bool:
+    made_of = getattr(template, "_overload_func", None) or getattr(
+        template, "_definition_func", None
+    )
+    generic: Any = getattr(template, "generic", None)
+    if made_of is None and getattr(generic, "__module__", None) == "numba.core.extending":
+        # What `type_callable` decorated.
+        made_of = generic.__closure__[0].cell_contents
+    namespace = getattr(made_of, "__globals__", {"__name__": template.__module__})
+    return str(namespace.get("__name__")).partition(".")[0] not in ("numba", "haulage")

@@ -20,9 +20,10 @@ from haulage.runtime import device
 class Platform:
     """One kind of device.
 
-    `looks`, `backend` and `target` name a function that looks for the driver, the driver's class
-    and a function that makes targets, as 'module:name'. Where the latter two are None, this
-    version of Haulage can look for such a device but not run on it.
+    `looks`, `backend`, `target` and `processor` name a function that looks for the driver, the
+    driver's class, a function that makes targets and one that says what processor they are for, as
+    'module:name'. Where the latter three are None, this version of Haulage can look for such a
+    device but not run on it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Platform:
     looks: str
     backend: str | None = None
     target: str | None = None
+    processor: str | None = None
 
     def probe(self) -> Probe:
         """Look for the driver; says what was looked for and what came back. Never raises."""
@@ -42,6 +44,12 @@ class Platform:
     def target_maker(self) -> Callable[..., Any]:
         """The function that makes this platform's `Target` for a number of lanes a warp."""
         return _imported(self._named(self.target))
+
+    def identity(self) -> tuple[str, ...]:
+        """What the code of this platform's targets depends on in the processor it is for; found
+        without making a target."""
+        said: tuple[str, ...] = _imported(self._named(self.processor))()
+        return said
 
     def _named(self, name: str | None) -> str:
         if name is None:
@@ -66,6 +74,7 @@ PLATFORMS: dict[str, Platform] = {
             "haulage.backends.cpu:CPUBackend.probe",
             "haulage.backends.cpu:CPUBackend",
             "haulage.targets.cpu:host",
+            "haulage.backends.cpu_driver.identity:identity",
         ),
     )
 }

@@ -6,53 +6,18 @@ block function for one block size) and `llvm` (widened); then assembly and objec
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from haulage.compiler import llvm
 from haulage.compiler.clean import clean
-from haulage.compiler.faults import Fault
+from haulage.compiler.code import Code
 from haulage.compiler.frontend import Lowered, Options, lower
-from haulage.compiler.prints import Items
 from haulage.compiler.simt import entry
 from haulage.compiler.simt.body import NotInlined
 from haulage.compiler.simt.transform import CannotCut, transform
 from haulage.errors import CompileError
 from haulage.targets.base import Target
-
-
-@dataclass(frozen=True)
-class Code:
-    """Compiled code of a kernel.
-
-    `llvm` and `asm` are texts, `code` the bytes that a driver loads (for `host` an object file),
-    `metadata` says what it is: entry, target, signature, block, way, bytes of shared and local
-    memory. `stages` has the text of every stage by name; `faults` what its threads can stop with,
-    `prints` what they print.
-    """
-
-    target: Target
-    stages: dict[str, str]
-    code: bytes
-    metadata: dict[str, Any]
-    faults: dict[int, Fault]
-    prints: dict[int, Items]
-
-    @property
-    def llvm(self) -> str:
-        """LLVM IR as it went to the code generator."""
-        return self.stages["llvm"]
-
-    @cached_property
-    def asm(self) -> str:
-        """Assembly text of the same code."""
-        with llvm.LOCK:
-            return llvm.assembly(self.llvm, self.target)
-
-    def __repr__(self) -> str:
-        name, target = self.metadata["name"], self.metadata["target"]
-        return f"<Code of {name} for {target}: {len(self.code)} bytes>"
 
 
 class Body:
@@ -108,15 +73,15 @@ class Body:
             text = str(module)
             code = llvm.object_code(text, self.target)
         offsets, nbytes = entry.argument_offsets(self.lowered.arguments)
+        stages = {
+            "lowered": self.lowered.llvm,
+            "clean": self.cleaned,
+            "blocks": blocks.llvm,
+            "llvm": text,
+        }
         return Code(
-            target=self.target,
-            stages={
-                "lowered": self.lowered.llvm,
-                "clean": self.cleaned,
-                "blocks": blocks.llvm,
-                "llvm": text,
-            },
             code=code,
+            texts=lambda: (self.target, stages),
             metadata={
                 "name": self.name,
                 "target": self.target.architecture,

@@ -2,13 +2,14 @@
 
 A fault is noted where it is lowered: a `raise` with its exception, a barrier with its place in the
 source (the fault is then that other threads never reach it). Numbers are positive, unique in this
-process and small enough for 30 bits.
+process and small enough for 30 bits; they are made from what they stand for, so that code which
+another process compiled can be loaded beside code of this one.
 """
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
+from haulage.compiler.numbers import Numbers
 from haulage.errors import BarrierError, thread_error
 
 
@@ -59,17 +60,11 @@ class FaultTable:
     """Numbers for faults, given out as code is lowered; the same fault keeps its number."""
 
     def __init__(self) -> None:
-        self._faults: list[Fault] = []
-        self._numbers: dict[Fault, int] = {}
-        self._lock = threading.Lock()
+        self._numbers = Numbers[Fault]()
 
     def number(self, module: Any, fault: Fault) -> int:
         """The number of `fault`, noted on the `llvmlite.ir` module whose code can give it."""
-        with self._lock:
-            number = self._numbers.get(fault)
-            if number is None:
-                self._faults.append(fault)
-                number = self._numbers[fault] = len(self._faults)
+        number = self._numbers.of(fault)
         if not hasattr(module, "haulage_faults"):
             module.haulage_faults = set()
         module.haulage_faults.add(number)
@@ -85,7 +80,11 @@ class FaultTable:
 
     def select(self, numbers: set[int]) -> dict[int, Fault]:
         """The faults behind some numbers, in order."""
-        return {number: self._faults[number - 1] for number in sorted(numbers)}
+        return self._numbers.select(numbers)
+
+    def claim(self, faults: dict[int, Fault]) -> bool:
+        """Take the numbers that code of another process has; False if another fault has one."""
+        return self._numbers.claim(faults)
 
 
 TABLE = FaultTable()

@@ -5,10 +5,11 @@ Values travel in 8-byte cells: integers as int64 or uint64, floats as float64, c
 two of them.
 """
 
-import threading
 from typing import Any
 
 import numpy as np
+
+from haulage.compiler.numbers import Numbers
 
 Item = str | np.dtype[Any]
 Items = tuple[Item, ...]
@@ -18,17 +19,11 @@ class PrintTable:
     """Numbers for calls of `print`, given out as code is lowered; equal calls share one."""
 
     def __init__(self) -> None:
-        self._calls: list[Items] = []
-        self._numbers: dict[Items, int] = {}
-        self._lock = threading.Lock()
+        self._numbers = Numbers[Items]()
 
     def number(self, module: Any, items: Items) -> int:
         """The number of a call, noted on the `llvmlite.ir` module whose code makes it."""
-        with self._lock:
-            number = self._numbers.get(items)
-            if number is None:
-                self._calls.append(items)
-                number = self._numbers[items] = len(self._calls)
+        number = self._numbers.of(items)
         if not hasattr(module, "haulage_prints"):
             module.haulage_prints = set()
         module.haulage_prints.add(number)
@@ -36,7 +31,11 @@ class PrintTable:
 
     def select(self, numbers: set[int]) -> dict[int, Items]:
         """The calls behind some numbers, in order."""
-        return {number: self._calls[number - 1] for number in sorted(numbers)}
+        return self._numbers.select(numbers)
+
+    def claim(self, calls: dict[int, Items]) -> bool:
+        """Take the numbers that code of another process has; False if another call has one."""
+        return self._numbers.claim(calls)
 
 
 TABLE = PrintTable()

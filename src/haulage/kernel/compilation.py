@@ -13,7 +13,8 @@ from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import normalise_dims
 
 if TYPE_CHECKING:
-    from haulage.compiler.emit import Body, Code
+    from haulage.compiler.code import Code
+    from haulage.compiler.emit import Body
 
 
 def options_for(fastmath: Any, debug: bool = False) -> Options:

@@ -15,7 +15,7 @@ _HINTS = (
     *("inline", "forceinline", "lineinfo", "lto", "opt"),
     *("max_registers", "launch_bounds", "shared_memory_carveout"),
 )
-_REFUSED = (("cache", False), ("link", ()), ("boundscheck", False), ("extensions", ()))
+_REFUSED = (("link", ()), ("boundscheck", False), ("extensions", ()))
 
 
 def jit(
@@ -25,6 +25,7 @@ def jit(
     device: bool = False,
     fastmath: Any = False,
     debug: Any = None,
+    cache: bool = False,
     **options: Any,
 ) -> Any:
     """Make a kernel, or with `device=True` a function for kernels, of a Python function.
@@ -38,6 +39,8 @@ def jit(
             differently. Sums and products are contracted even without it, as on GPUs.
         debug: the launch waits for the kernel and raises what a thread of it failed of, with its
             thread and block, and division by zero is such a failure.
+        cache: keep the compiled code on disk, for other processes. A function for kernels is kept
+            as a part of the kernels that call it.
         options: hints (`inline`, `forceinline`, `lineinfo`, `lto`, `opt`, `max_registers`,
             `launch_bounds`, `shared_memory_carveout`) are kept in `hints` for the devices that
             use them.
@@ -62,7 +65,7 @@ def jit(
             raise TypeError(f"jit takes a Python function, got {function!r}")
         if device:
             return DeviceFunction(function, chosen, hints, signatures)
-        return Kernel(function, vocabulary, chosen, hints, signatures)
+        return Kernel(function, vocabulary, chosen, hints, signatures, bool(cache))
 
     if inspect.isfunction(func_or_sig) or isinstance(func_or_sig, (Kernel, DeviceFunction)):
         return decorate(func_or_sig, ())

@@ -1,12 +1,16 @@
 """Kernels: compiled for the types they are launched with, and launched."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from haulage import config
+from haulage.compiler.cache.kept import KeptBody
 from haulage.compiler.options import Options
+from haulage.disk_cache import store
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
+from haulage.kernel.caching import CacheStats, kept_body
 from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
@@ -29,9 +33,6 @@ from haulage.runtime.launching.launch import (
 from haulage.runtime.launching.placing import Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
 
-if TYPE_CHECKING:
-    pass
-
 
 class Kernel(Inspection):
     """A kernel; `kernel[grid, block, stream, shared_bytes](*args)` launches it.
@@ -49,9 +50,11 @@ class Kernel(Inspection):
         options: Options,
         hints: dict[str, Any],
         signatures: Sequence[Any] = (),
+        cache: bool = False,
     ) -> None:
         self.py_func = py_func
         self.vocabulary = vocabulary
+        self.cache = cache
         self.haulage_options = options
         self.hints = hints
         self._waits = options.debug
@@ -207,7 +210,7 @@ class Kernel(Inspection):
             with self._lock:
                 loaded = overload.loaded.get((place, block, way))
                 if loaded is None:
-                    loaded = Loaded(place, overload.body, overload.body.code(block, way))
+                    loaded = Loaded(place, overload.body.code(block, way))
                     overload.loaded[place, block, way] = loaded
         return loaded
 
@@ -231,6 +234,8 @@ class Kernel(Inspection):
 
     def _declare(self, kind: str, keys: tuple[Key, ...]) -> Overload:
         overload = self._overload(kind, keys)
+        if isinstance(overload.body, KeptBody):
+            overload.body.check()
         if keys not in self._declared:
             self._declared.append(keys)
         return overload
@@ -239,11 +244,15 @@ class Kernel(Inspection):
         with self._lock:
             overload = self._overloads.get((kind, keys))
             if overload is None:
-                target = PLATFORMS[kind].target_maker()(self.vocabulary.warp_size)
-                body = body_for(self.py_func, keys, target, self.haulage_options)
-                overload = Overload(body, keys, self.vocabulary)
+                overload = Overload(self._body(kind, keys), keys, self.vocabulary)
                 self._overloads[kind, keys] = overload
             return overload
+
+    def _body(self, kind: str, keys: tuple[Key, ...]) -> Any:
+        if self.cache:
+            return kept_body(self.py_func, keys, kind, self.vocabulary, self.haulage_options)
+        target = PLATFORMS[kind].target_maker()(self.vocabulary.warp_size)
+        return body_for(self.py_func, keys, target, self.haulage_options)
 
     def specialize(self, *args: Any) -> "Kernel":
         """The kernel compiled for arguments such as `args`, which then takes no others.
@@ -272,7 +281,10 @@ class Kernel(Inspection):
         with self._lock:
             made = self._specializations.get((place.kind, keys))
             if made is None:
-                made = Kernel(self.py_func, self.vocabulary, self.haulage_options, self.hints)
+                made = Kernel(
+                    *(self.py_func, self.vocabulary, self.haulage_options, self.hints),
+                    cache=self.cache,
+                )
                 made._declare(place.kind, keys)
                 made._only_declared = True
                 self._specializations[place.kind, keys] = made
@@ -304,6 +316,18 @@ class Kernel(Inspection):
             for (kind, _), overload in tuple(self._overloads.items())
             if kind == here
         }
+
+    @property
+    def stats(self) -> CacheStats:
+        """Which signatures the disk cache had when they were first asked for, and which it had
+        not; both are empty for kernels without `cache=True`."""
+        hits: Counter[tuple[Any, ...]] = Counter()
+        misses: Counter[tuple[Any, ...]] = Counter()
+        for types, overload in self.overloads.items():
+            if isinstance(overload.body, KeptBody) and overload.body.found is not None:
+                (hits if overload.body.found else misses)[types] += 1
+        path = store.path() if self.cache else None
+        return CacheStats(str(path) if path is not None else None, hits, misses)
 
     def _listed(self, keys: tuple[Key, ...]) -> str:
         from haulage import numba_bridge

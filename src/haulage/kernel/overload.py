@@ -10,7 +10,9 @@ from haulage.runtime.launching.arguments import Key, Packer
 from haulage.runtime.launching.launch import Loaded
 
 if TYPE_CHECKING:
-    from haulage.compiler.emit import Body, Code
+    from haulage.compiler.cache.kept import KeptBody
+    from haulage.compiler.code import Code
+    from haulage.compiler.emit import Body
 
 
 class Overload:
@@ -20,7 +22,9 @@ class Overload:
     where none was; on the CPU device they are the same for all sizes.
     """
 
-    def __init__(self, body: "Body", keys: tuple[Key, ...], vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, body: "Body | KeptBody", keys: tuple[Key, ...], vocabulary: Vocabulary
+    ) -> None:
         self.body = body
         self.packer = Packer(keys)
         self.loaded: dict[tuple[device.Device, tuple[int, int, int], str], Loaded] = {}

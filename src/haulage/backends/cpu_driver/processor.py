@@ -46,6 +46,23 @@ def cache_bytes(level: int) -> int | None:
     return None
 
 
+# What the system says of a processor that tells its instructions, on x86-64 and on Arm.
+_KINDS = (
+    *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features"),
+)
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """Which processors these are and what they can, as the system tells it, or nothing."""
+    if not CPUINFO.exists():
+        return ()
+    lines = (line.partition(":") for line in CPUINFO.read_text().splitlines())
+    found = {f"{key.strip()}: {value.strip()}" for key, _, value in lines if key.strip() in _KINDS}
+    tells = any(line.startswith(("flags:", "Features:")) for line in found)
+    return tuple(sorted(found)) if tells else ()
+
+
 def _told(what: str) -> str | None:
     """What the system says of the first processor under a heading."""
     if CPUINFO.exists():

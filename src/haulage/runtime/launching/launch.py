@@ -14,7 +14,7 @@ from haulage.runtime.launching.placing import ArgHint
 from haulage.runtime.stream import Stream
 
 if TYPE_CHECKING:
-    from haulage.compiler.emit import Body, Code
+    from haulage.compiler.code import Code
 
 Dims = tuple[int, int, int]
 
@@ -95,11 +95,12 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
 class Loaded:
     """Code of one kernel, loaded on one device; stays loaded as long as the process runs."""
 
-    def __init__(self, device: Device, body: "Body", code: "Code") -> None:
+    def __init__(self, device: Device, code: "Code") -> None:
         properties = device.properties
+        name = code.metadata["name"]
         if code.metadata["shared_bytes"] > properties.max_static_shared:
             raise LaunchError(
-                f"kernel {body.name} has {code.metadata['shared_bytes']} bytes of shared arrays; "
+                f"kernel {name} has {code.metadata['shared_bytes']} bytes of shared arrays; "
                 f"{properties.name} has {properties.max_static_shared} for a block; use dynamic "
                 "shared memory for more"
             )
@@ -112,7 +113,7 @@ class Loaded:
 
         def describe(number: int) -> Exception:
             thread = faults.failed_thread(device.backend, number, code.faults) if debug else ""
-            return code.faults[number].describe(body.name, thread)
+            return code.faults[number].describe(name, thread)
 
         faults.describe[self.function] = describe
         printing.expect(device.backend, code.prints)

@@ -1,0 +1,18 @@
+"""Which processor the code for this computer is made for, found without making any."""
+
+from functools import cache
+
+from haulage.backends.cpu_driver import processor
+
+
+@cache
+def identity() -> tuple[str, ...]:
+    """Everything of the processor that decides the code for it: what the system tells, where it
+    tells the instruction sets, else what LLVM finds."""
+    told = processor.instruction_sets()
+    if told:
+        return told
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features().flatten()
+    return (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)

@@ -1,0 +1,132 @@
+"""A kernel's body whose code is looked for on disk first."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from haulage.compiler.cache import record
+from haulage.compiler.cache.values import Digest, NotByValue, options_text
+from haulage.compiler.code import Code
+from haulage.compiler.options import Options
+from haulage.disk_cache import software, store
+from haulage.disk_cache.folder import warn_once
+
+if TYPE_CHECKING:
+    from haulage.compiler.emit import Body
+
+
+def digest(
+    function: Callable[..., Any], keys: tuple[Any, ...], target: tuple[str, ...], options: Options
+) -> Digest:
+    """Everything that the code for arguments with `keys` is made from.
+
+    Raises:
+        NotByValue: the function reaches something that cannot be compared between processes.
+    """
+    reached = Digest()
+    reached.add(tuple(sorted(software.versions().items())), "versions")
+    reached.add(target, "target")
+    reached.add(options_text(options), "options")
+    reached.add(function, function.__qualname__)
+    reached.add(keys, "arguments")
+    return reached
+
+
+class KeptBody:
+    """A kernel for one signature, as `Body`, which is made of it where code is missing on disk.
+
+    `found` says whether the first thing that was asked for was there; None before.
+    Thread safe: each code is looked for and made once.
+
+    What the function reached when this was made is what its code is for. If that has changed when
+    code is missing, the code is made as it is now and not kept.
+    """
+
+    def __init__(
+        self, name: str, make: Callable[[], "Body"], reach: Callable[[], Digest], reached: Digest
+    ) -> None:
+        self.name = name
+        self.found: bool | None = None
+        self._make_body = make
+        self._reach = reach
+        self._reached = reached
+        self._key = reached.hexdigest()
+        self._body: Body | None = None
+        self._unchanged = True
+        self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def body(self) -> "Body":
+        """The body itself; typed and lowered when first asked for."""
+        with self._lock:
+            if self._body is None:
+                self._body = self._make_body()
+                self._unchanged = self._reach_now() == self._key
+            return self._body
+
+    @property
+    def lowered(self) -> Any:
+        """What the front end makes of the function."""
+        return self.body.lowered
+
+    def check(self) -> None:
+        """Type and lower the function, unless it is known on disk that this can be done.
+
+        Raises:
+            CompileError: it cannot.
+        """
+        with self._lock:
+            key = f"{self._key}-typed"
+            found = store.load(key) is not None
+            self._note(found)
+            if not found:
+                body = self.body
+                if self._unchanged:
+                    store.save(key, {"name": body.name}, b"")
+
+    def code(self, block: tuple[int, int, int], way: str) -> Code:
+        """Code for blocks of `block` threads, run in one of `transform.WAYS`.
+
+        Raises:
+            CompileError: as `Body.code`.
+        """
+        with self._lock:
+            made = self._made.get((block, way))
+            if made is None:
+                made = self._made[block, way] = self._find(block, way) or self._make(block, way)
+            return made
+
+    def _find(self, block: tuple[int, int, int], way: str) -> Code | None:
+        kept = store.load(self._code_key(block, way))
+        code = None
+        if kept is not None:
+            code = record.code_of(
+                *kept, self.name, self._reached, lambda: self.body.code(block, way)
+            )
+        self._note(code is not None)
+        return code
+
+    def _make(self, block: tuple[int, int, int], way: str) -> Code:
+        code = self.body.code(block, way)
+        if self._unchanged:
+            try:
+                facts = record.facts_of(code, self._reached)
+            except NotByValue as error:
+                warn_once(f"kernel {self.name} is not kept in the cache: {error}")
+            else:
+                store.save(self._code_key(block, way), facts, code.code)
+        return code
+
+    def _code_key(self, block: tuple[int, int, int], way: str) -> str:
+        return f"{self._key}-{'x'.join(map(str, block))}-{way}"
+
+    def _note(self, found: bool) -> None:
+        if self.found is None:
+            self.found = found
+
+    def _reach_now(self) -> str | None:
+        try:
+            return self._reach().hexdigest()
+        except NotByValue:
+            return None

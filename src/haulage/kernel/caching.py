@@ -1,0 +1,53 @@
+"""`jit(cache=True)`: kernels whose code is kept on disk."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from haulage.compiler.cache.kept import KeptBody, digest
+from haulage.compiler.cache.values import NotByValue
+from haulage.compiler.options import Options
+from haulage.disk_cache import store
+from haulage.disk_cache.folder import warn_once
+from haulage.kernel.compilation import body_for
+from haulage.kernel.vocabulary import Vocabulary
+from haulage.platforms import PLATFORMS
+from haulage.runtime.launching.arguments import Key
+
+if TYPE_CHECKING:
+    from haulage.compiler.emit import Body
+
+
+class CacheStats(NamedTuple):
+    """`cache_path`: the folder, None without one. `cache_hits`, `cache_misses`: for each signature
+    (a tuple of Numba types), whether it was there when it was first asked for, as 1."""
+
+    cache_path: str | None
+    cache_hits: "Counter[tuple[Any, ...]]"
+    cache_misses: "Counter[tuple[Any, ...]]"
+
+
+def kept_body(
+    function: Callable[..., Any],
+    keys: tuple[Key, ...],
+    kind: str,
+    vocabulary: Vocabulary,
+    options: Options,
+) -> "KeptBody | Body":
+    """A body whose code is kept; an ordinary one, with a warning, where that cannot be done."""
+    platform = PLATFORMS[kind]
+
+    def make() -> "Body":
+        return body_for(function, keys, platform.target_maker()(vocabulary.warp_size), options)
+
+    def reach() -> Any:
+        target = (kind, str(vocabulary.warp_size), *platform.identity())
+        return digest(function, keys, target, options)
+
+    store.use()
+    try:
+        reached = reach()
+    except NotByValue as error:
+        warn_once(f"kernel {function.__qualname__} is not kept in the cache: {error}")
+        return make()
+    return KeptBody(function.__qualname__, make, reach, reached)
