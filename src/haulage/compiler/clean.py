@@ -30,7 +30,18 @@ def clean(text: str, entry: str, target: Target) -> str:
 
 
 def _with_math(text: str) -> str:
-    return re.sub(r"@(\w+)(?=\()", lambda found: "@" + MATH_NAMES.get(found[1], found[1]), text)
+    text = re.sub(r"@(\w+)(?=\()", lambda found: "@" + MATH_NAMES.get(found[1], found[1]), text)
+    # Two of Numba's names may have become one.
+    seen: set[str] = set()
+
+    def once(found: re.Match[str]) -> str:
+        name = found[1]
+        if name in seen:
+            return ""
+        seen.add(name)
+        return found[0]
+
+    return re.sub(r"(?m)^declare [^@\n]*@([\w.]+)\(.*\n", once, text)
 
 
 def _with_ranges(text: str) -> str:

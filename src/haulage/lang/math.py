@@ -15,7 +15,8 @@ def _float_type(tools: Any, *arguments: Any) -> Any:
 
     None if an argument is no real number.
     """
-    if not all(isinstance(kind, (tools.types.Integer, tools.types.Float)) for kind in arguments):
+    real = (tools.types.Integer, tools.types.Float, tools.types.Boolean)
+    if not all(isinstance(kind, real) for kind in arguments):
         return None
     single = all(kind == tools.types.float32 for kind in arguments)
     return tools.types.float32 if single else tools.types.float64
@@ -69,7 +70,36 @@ def _of_library(name: str, *parameters: str) -> Word:
 
 cbrt = _of_library("cbrt", "x")
 fma = _of_library("fma", "x", "y", "z")
+hypot = _of_library("hypot", "x", "y")
 remainder = _of_library("remainder", "x", "y")
+
+
+def _to_whole(name: str, meaning: str) -> Word:
+    def build(tools: Any, x: Any) -> Any:
+        types = tools.types
+        if isinstance(x, (types.Integer, types.Boolean)):
+            # Beyond 2**53 a float would change the number.
+            result = types.uint64 if types.unliteral(x) == types.uint64 else types.int64
+        elif isinstance(x, types.Float):
+            result = types.int64
+        else:
+            return None
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = args[0]
+            if isinstance(x, types.Float):
+                value = _library(tools, builder, name, x, [value])
+            return context.cast(builder, value, x, result)
+
+        return tools.signature(result, x), generate
+
+    build.__doc__ = f"`math.{name}(x)`: {meaning}, int64; uint64 of a uint64."
+    return word(f"math.{name}")(build)
+
+
+ceil = _to_whole("ceil", "the least whole number that is not below x")
+floor = _to_whole("floor", "the greatest whole number that is not above x")
+trunc = _to_whole("trunc", "x without its fraction")
 
 
 @word("math.fmod")
@@ -108,9 +138,13 @@ def modf(tools: Any, x: Any) -> Any:
 
 # What a kernel may say -> the word that stands for it.
 FUNCTIONS: dict[Callable[..., Any], Word] = {
+    math.ceil: ceil,
+    math.floor: floor,
     math.fmod: fmod,
+    math.hypot: hypot,
     math.modf: modf,
     math.remainder: remainder,
+    math.trunc: trunc,
     **({math.cbrt: cbrt} if hasattr(math, "cbrt") else {}),
     # Python 3.13 has it.
     **({math.fma: fma} if hasattr(math, "fma") else {}),

@@ -35,7 +35,12 @@ MATH_NAMES: dict[str, str] = {
     },
     **{
         f"numba_{name}{suffix}": f"{c_name}{suffix}"
-        for name, c_name in (("gamma", "tgamma"), ("ldexp", "ldexp"), ("frexp", "frexp"))
+        for name, c_name in (
+            ("gamma", "tgamma"),
+            ("ldexp", "ldexp"),
+            ("frexp", "frexp"),
+            ("nextafter", "nextafter"),
+        )
         for suffix in ("", "f")
     },
 }

@@ -6,13 +6,15 @@ from weakref import WeakKeyDictionary
 
 from numba.core import types, typing
 from numba.core.base import BaseContext
+from numba.core.callconv import PythonErrorModel
+from numba.core.compiler import Flags
 from numba.core.descriptors import TargetDescriptor
 from numba.core.options import TargetOptions
 from numba.core.target_extension import CUDA, dispatcher_registry, jit_registry, target_registry
 
 from haulage.compiler import prints
 from haulage.compiler.faults import TABLE
-from haulage.compiler.frontend import captured, enums, printing, records, words
+from haulage.compiler.frontend import captured, enums, operators, printing, records, words
 from haulage.compiler.frontend.codegen import IRCodegen
 from haulage.compiler.frontend.convention import CallConvention
 from haulage.compiler.frontend.device_function import (
@@ -111,6 +113,7 @@ class SIMTContext(BaseContext):
         self.install_registry(mathimpl.registry)
         self.install_registry(npyimpl.registry)
         self.install_registry(enums.registry)
+        self.install_registry(operators.registry)
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
 
@@ -149,7 +152,24 @@ class SIMTContext(BaseContext):
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         from numba.np import ufunc_db
 
-        return ufunc_db.get_ufunc_info(ufunc_key)
+        return {**ufunc_db.get_ufunc_info(ufunc_key), **operators.UFUNCS.get(ufunc_key, {})}
+
+    def compile_subroutine(
+        self,
+        builder: Any,
+        impl: Any,
+        sig: Any,
+        locals: Any = None,
+        flags: Any = None,
+        caching: bool = True,
+    ) -> Any:
+        # What Numba's functions are made of divides as the kernel does; Numba's own flags raise.
+        if flags is None:
+            flags = Flags()
+            flags.error_model = (
+                "python" if isinstance(self.error_model, PythonErrorModel) else "numpy"
+            )
+        return super().compile_subroutine(builder, impl, sig, locals, flags, caching)
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         if self.fastmath:

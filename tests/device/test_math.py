@@ -1,0 +1,216 @@
+"""`math`, operators and NumPy's functions on scalars against Python and NumPy, over edge values."""
+
+import cmath
+import math
+import operator
+
+import numpy as np
+import pytest
+
+from haulage import cuda, roc
+from haulage.errors import KernelError
+
+INTS = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
+FLOATS = ["f4", "f8"]
+COMPLEX = ["c8", "c16"]
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+@pytest.fixture(params=["cut", "coroutines"])
+def way(request, monkeypatch):
+    """Run the test with the threads of a block run as loops, and again as coroutines."""
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
+    return request.param
+
+
+def edge_values(kind, seed=0):
+    """32 values of a dtype, its edges among them."""
+    random, dtype = np.random.default_rng(seed), np.dtype(kind)
+    if dtype.kind == "b":
+        return random.integers(0, 2, 32).astype(bool)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        x = random.integers(max(limits.min, -6), 7, 32).astype(dtype)
+        x[:4] = [0, 1, limits.max, limits.min]
+        return x
+    x = (2 * random.standard_normal(32)).astype(dtype)
+    limits = np.finfo(dtype)
+    edges = [0, np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal, 1, 2.5]
+    x[:16] = [sign * edge for edge in edges for sign in (1, -1)]
+    return x
+
+
+def evaluated(expressions, arrays, kind, vocabulary=cuda):
+    """What a kernel makes of expressions in `a`, `b` (one element of each array): an array each."""
+    names = ["a", "b", "c"][: len(arrays)]
+    index = "vocabulary.grid(1)" if vocabulary is cuda else "vocabulary.get_global_id(0)"
+    lines = [f"def kernel({', '.join(f'x{name}' for name in names)}, out):", f"    i = {index}"]
+    lines += [f"    {name} = x{name}[i]" for name in names]
+    lines += [f"    out[{n}, i] = {text}" for n, text in enumerate(expressions)]
+    known = {"vocabulary": vocabulary, "math": math, "cmath": cmath, "np": np, "op": operator}
+    exec("\n".join(lines), known)
+    out = cuda.device_array((len(expressions), len(arrays[0])), kind)
+    vocabulary.jit(known["kernel"])[2, 16](*[cuda.to_device(x) for x in arrays], out)
+    return out.copy_to_host()
+
+
+def errors_in_ulp(got, expected):
+    """How far numbers are off, in units of the last place of those expected, 0 for equal NaNs."""
+    with np.errstate(all="ignore"):
+        same = (np.isnan(got) & np.isnan(expected)) | (got == expected)
+        off = np.abs(got.astype(np.longdouble) - expected) / np.spacing(np.abs(expected))
+    return np.where(same, 0, np.where(np.isfinite(off), off, np.inf)).astype(float)
+
+
+NAMES = """cos cosh sin sinh tan tanh exp expm1 log log2 log10 log1p sqrt cbrt fabs degrees radians
+acos acosh asin asinh atan atanh"""
+UNARY = {
+    f"math.{name}": getattr(np, f"arc{name[1:]}" if name[0] == "a" else name)
+    for name in NAMES.split()
+}
+BINARY = {
+    "math.atan2": np.arctan2,
+    "math.copysign": np.copysign,
+    "math.fmod": np.fmod,
+    "math.hypot": np.hypot,
+    "math.pow": np.power,
+}
+
+
+@pytest.mark.parametrize("kind", INTS + FLOATS)
+def test_functions_of_one_number(kind):
+    x = edge_values(kind)
+    floating = np.dtype("f4" if kind == "f4" else "f8")
+    names = [name for name in UNARY if hasattr(math, name[5:])]
+    got = evaluated([f"{name}(a)" for name in names], [x], floating)
+    for name, row in zip(names, got, strict=True):
+        with np.errstate(all="ignore"):
+            expected = UNARY[name](x.astype(floating))
+        assert errors_in_ulp(row, expected).max() <= 2, name
+
+
+@pytest.mark.parametrize("vocabulary", [cuda, roc], ids=["cuda", "roc"])
+def test_functions_in_both_vocabularies_and_ways(way, vocabulary):
+    x = edge_values("f8")
+    got = evaluated(["math.sin(a)", "math.floor(2 * a) / 2"], [x[8:]], "f8", vocabulary)[:, 8:]
+    np.testing.assert_allclose(got, [np.sin(x[16:]), np.floor(2 * x[16:]) / 2], rtol=1e-15)
+
+
+@pytest.mark.parametrize("kind", INTS + FLOATS)
+def test_functions_of_two_numbers(kind):
+    x, y = edge_values(kind), np.roll(edge_values(kind, 1), 5)
+    # A power of the least int64 is an error of Numba's.
+    if kind == "i8":
+        y[y == np.iinfo(kind).min] = -3
+    floating = np.dtype("f4" if kind == "f4" else "f8")
+    got = evaluated([f"{name}(a, b)" for name in BINARY], [x, y], floating)
+    for row, (name, function) in zip(got, BINARY.items(), strict=True):
+        with np.errstate(all="ignore"):
+            expected = function(x.astype(floating), y.astype(floating))
+        assert errors_in_ulp(row, expected).max() <= 2, name
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_zeros_keep_their_sign(kind):
+    zeros = np.tile(np.array([0.0, -0.0], kind), 16)
+    names = ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p"]
+    got = evaluated([f"math.{name}(a)" for name in [*names, "sqrt", "cbrt"]], [zeros], kind)
+    assert not got.any()
+    np.testing.assert_array_equal(np.signbit(got), np.broadcast_to(np.signbit(zeros), got.shape))
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_special_functions(kind):
+    x = np.linspace(0.1, 6.1, 32).astype(kind)
+    got = evaluated(["math.erf(a)", "math.erfc(a)", "math.gamma(a)", "math.lgamma(a)"], [x], kind)
+    for row, function in zip(got, [math.erf, math.erfc, math.gamma, math.lgamma], strict=True):
+        expected = np.array([function(float(value)) for value in x]).astype(kind)
+        # Python's own lgamma is off near its zeros, so their neighbours count as ones.
+        off = np.abs(row - expected) / np.maximum(np.abs(expected), 1)
+        assert off.max() <= 16 * np.finfo(kind).eps, function
+
+
+@pytest.mark.parametrize("kind", INTS)
+def test_whole_numbers_stay_as_they_are_when_rounded(kind):
+    x = edge_values(kind)
+    result = np.uint64 if kind == "u8" else np.int64
+    got = evaluated(["math.floor(a)", "math.ceil(a)", "math.trunc(a)"], [x], result)
+    np.testing.assert_array_equal(got, np.broadcast_to(x.astype(result), got.shape))
+
+
+def test_a_negative_power_of_zero_is_infinite(way):
+    zero, minus = np.tile([0.0, -0.0], 16), np.full(32, -1)
+    got = evaluated(["a**-1", "a**b", "math.pow(a, b)", "1 / a"], [zero, minus], "f8")
+    np.testing.assert_array_equal(got, np.broadcast_to(np.copysign(np.inf, zero), got.shape))
+
+
+def test_a_negative_power_of_zero_raises_in_a_debug_kernel():
+    @cuda.jit(debug=True, opt=False)
+    def inverse(x):
+        x[0] = x[0] ** -1
+
+    with pytest.raises(KernelError, match="ZeroDivisionError"):
+        inverse[1, 1](cuda.to_device(np.zeros(1)))
+
+
+def test_one_function_under_two_names_in_one_kernel():
+    x = np.abs(edge_values("f8"))
+    got = evaluated(["math.sqrt(a)", "np.sqrt(a)", "math.fabs(a)", "np.fabs(a)"], [x], "f8")
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got[:2], [np.sqrt(x)] * 2)
+    np.testing.assert_array_equal(got[2:], [np.fabs(x)] * 2)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_neighbours_of_a_number(kind):
+    x, y = edge_values(kind), np.roll(edge_values(kind), 3)
+    names = ["np.nextafter(a, b)", "np.spacing(a)", "math.nextafter(a, b)"]
+    after, spacing, of_math = evaluated(names, [x, y], kind)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(after, np.nextafter(x, y))
+        np.testing.assert_array_equal(of_math, np.nextafter(x, y))
+        np.testing.assert_array_equal(spacing, np.spacing(x))
+
+
+# ---- complex numbers ----------------------------------------------------------------------------
+
+
+def relative(got, expected):
+    return np.abs(got - expected) / np.abs(expected)
+
+
+@pytest.mark.parametrize("kind", COMPLEX)
+def test_powers_of_complex_numbers(way, kind):
+    random = np.random.default_rng(3)
+    a, b = (random.standard_normal((2, 32)) + 1j * random.standard_normal((2, 32))).astype(kind)
+    b[:8] = [0, 1, -1, 2, 0.5, 7, -100, 1j]
+    got = evaluated(["a**b", "pow(a, b)", "op.pow(a, b)", "np.power(a, b)"], [a, b], kind)
+    expected = a.astype("c16") ** b.astype("c16")
+    assert relative(got, expected).max() < 300 * np.finfo(kind).eps
+
+
+def test_powers_of_complex_zeros_and_whole_powers_are_exact():
+    a = np.tile([0j, 0j, 0j, 0j, 2 + 1j, complex(np.inf, 0), 1j, 3 + 0j], 4)
+    b = np.tile([0j, 2 + 0j, -1 + 0j, 1j, -1 + 0j, 1 + 0j, 4 + 0j, 3 + 0j], 4)
+    got = evaluated(["a**b"], [a, b], "c16")[0, :8]
+    nothing = complex(np.nan, np.nan)
+    expected = [1, 0, nothing, nothing, 0.4 - 0.2j, complex(np.inf, 0), 1, 27]
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("kind", COMPLEX)
+def test_complex_division_by_zero_is_numpys(way, kind):
+    a = np.tile(np.array([1 + 2j, -1j, 0, 3], kind), 8)
+    b = np.tile(np.array([0, 0, 0, 2j], kind), 8)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(evaluated(["a / b"], [a, b], kind)[0], a / b)
+
+
+def test_complex_division_by_zero_raises_in_a_debug_kernel():
+    @cuda.jit(debug=True, opt=False)
+    def divide(x):
+        x[0] = x[0] / x[1]
+
+    with pytest.raises(KernelError, match="ZeroDivisionError: complex division by zero"):
+        divide[1, 1](cuda.to_device(np.zeros(2, np.complex128)))
