@@ -17,6 +17,8 @@ MAY_CALLS = {
     "function_info": (1,),
     "occupancy": (1, 32, 0),
     "ipc_export": (1,),
+    "launch_cooperative": (1, (1, 1, 1), (1, 1, 1), 0, 0, b""),
+    "max_cooperative_blocks": (1, 32, 0, 0),
     "ipc_import": (b"",),
     "ipc_close": (1,),
     "peer_enable": (0, 1),

@@ -306,6 +306,29 @@ class Backend(ABC):
         """May. Blocks of that size which fit one multiprocessor at once."""
         self._unsupported("occupancy")
 
+    def launch_cooperative(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        args: bytes,
+    ) -> None:
+        """May. `launch` for a kernel that has a barrier of its grid, whose blocks are all there at
+        one time. The caller has seen to it that there are no more than can be."""
+        self._unsupported("launch_cooperative")
+
+    def max_cooperative_blocks(
+        self, function: int, threads: int, shared_bytes: int, block_bytes: int
+    ) -> int:
+        """May. How many blocks a grid of `launch_cooperative` can have on the active device.
+
+        `block_bytes` is what a block takes besides its dynamic shared memory, as its code says, for
+        drivers that cannot tell by themselves.
+        """
+        self._unsupported("max_cooperative_blocks")
+
     def ipc_export(self, device_ptr: int) -> bytes:
         """May. A handle by which other processes of this machine can open an allocation.
 

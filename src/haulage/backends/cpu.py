@@ -10,7 +10,14 @@ from types import ModuleType
 
 from haulage import config
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
-from haulage.backends.cpu_driver import addresses, copies, loader, messages, processor
+from haulage.backends.cpu_driver import (
+    addresses,
+    cooperative,
+    copies,
+    loader,
+    messages,
+    processor,
+)
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
 from haulage.backends.cpu_driver.loader import Loader
@@ -214,12 +221,34 @@ class CPUBackend(Backend):
             self._streams.oppose(None)
         else:
             self._garbage = Garbage(seed)
-            touched = functools.partial(Touched, self._memory, _run, _LAUNCH_HEADER.size)
+            kernels = (_run, _run_cooperative)
+            touched = functools.partial(Touched, self._memory, kernels, _LAUNCH_HEADER.size)
             self._streams.oppose(Adversary(self._streams, seed, touched))
 
     def check_address(self, address: int, nbytes: int) -> None:
         """See that this process has memory there."""
         addresses.check(address, nbytes)
+
+    def launch_cooperative(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        args: bytes,
+    ) -> None:
+        """Run a grid from barrier to barrier."""
+        launch = _launch_header(*grid, *block, shared_bytes, 0) + args
+        self._streams.submit(stream, _run_cooperative, function, launch)
+
+    def max_cooperative_blocks(
+        self, function: int, threads: int, shared_bytes: int, block_bytes: int
+    ) -> int:
+        """A million threads, on a quarter of the host's memory."""
+        each = max(1, block_bytes + cooperative.stride(shared_bytes))
+        memory = _properties().total_memory // cooperative.MEMORY_PART
+        return min(cooperative.MOST_THREADS // threads, memory // each)
 
     def ipc_export(self, device_ptr: int) -> bytes:
         """A handle of 64 bytes (Linux); waits for all work if the memory is private until now."""
@@ -271,6 +300,10 @@ def _run(function: int, launch: bytes) -> None:
         raise KernelStopped(function, fault)
 
 
+def _run_cooperative(function: int, launch: bytes) -> None:
+    cooperative.run(_pool, function, launch)
+
+
 @functools.cache
 def _properties() -> Properties:
     threads = config.worker_threads()
@@ -309,6 +342,7 @@ def _figures() -> dict[str, int]:
         "HOST_NATIVE_ATOMIC_SUPPORTED": 1,
         # Streams run at the same time, copies beside kernels; none goes before another.
         "CONCURRENT_KERNELS": 1,
+        "COOPERATIVE_LAUNCH": 1,
         "GPU_OVERLAP": 1,
         "STREAM_PRIORITIES_SUPPORTED": 0,
         "COMPUTE_PREEMPTION_SUPPORTED": 1,

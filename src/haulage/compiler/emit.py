@@ -60,7 +60,7 @@ class Body:
     def _make(self, block: tuple[int, int, int], way: str) -> Code:
         with llvm.LOCK:
             try:
-                blocks = transform(self.cleaned, self.target, block, way)
+                blocks = transform(self.cleaned, self.target, block, way, self.lowered.cooperative)
             except CannotCut as error:
                 raise CompileError(self._cannot_cut(error)) from error
             except NotInlined as error:
@@ -92,6 +92,8 @@ class Body:
                 "pieces": blocks.pieces,
                 "shared_bytes": blocks.shared_bytes,
                 "local_bytes": blocks.local_bytes,
+                "block_bytes": blocks.block_bytes,
+                "cooperative": self.lowered.cooperative,
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
                 "debug": self._options.debug,

@@ -2,7 +2,7 @@
 
 A fault is noted where it is lowered: a `raise` with its exception, a barrier with its place in the
 source (the fault is then that other threads never reach it). Numbers are positive, unique in this
-process and small enough for 30 bits; they are made from what they stand for, so that code which
+process and small enough for 29 bits; they are made from what they stand for, so that code which
 another process compiled can be loaded beside code of this one.
 """
 
@@ -16,7 +16,8 @@ from haulage.errors import BarrierError, thread_error
 @dataclass(frozen=True)
 class Fault:
     """Why a thread stopped, and where in the source: an exception, or None for a barrier that it
-    waits at in vain; `wave` if that is one of its wavefront only, `warp` of lanes of its warp."""
+    waits at in vain; `wave` if that is one of its wavefront only, `warp` of lanes of its warp,
+    `grid` of the whole grid."""
 
     exception: type[BaseException] | None
     arguments: tuple[Any, ...]
@@ -24,6 +25,7 @@ class Fault:
     line: int
     wave: bool = False
     warp: bool = False
+    grid: bool = False
 
     @property
     def is_barrier(self) -> bool:
@@ -43,6 +45,12 @@ class Fault:
                 f"kernel {kernel}: some threads of a warp wait in {place} for others that their "
                 "mask names and that wait for something else; let every thread that a mask names "
                 "come to the same words with the same mask"
+            )
+        if self.grid:
+            return BarrierError(
+                f"kernel {kernel}: some threads wait for the grid in {place}, where other threads "
+                "of their block, or all those of another one, never come; let every block reach "
+                "the same barriers of the grid"
             )
         if self.exception is None:
             return BarrierError(
@@ -73,6 +81,10 @@ class FaultTable:
     def barrier(self, module: Any, filename: str, line: int, *, wave: bool = False) -> int:
         """The number of the fault that the barrier, or wavebarrier, in this line can meet."""
         return self.number(module, Fault(None, (), filename, line, wave))
+
+    def grid_barrier(self, module: Any, filename: str, line: int) -> int:
+        """The number of the fault that the barrier of the grid in this line can meet."""
+        return self.number(module, Fault(None, (), filename, line, grid=True))
 
     def lanes(self, module: Any, filename: str, line: int) -> int:
         """The number of the fault that a word of warps in this line can meet."""

@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
-_BITS = 30
+_BITS = 29
 
 
 class Numbers(Generic[Item]):
-    """Positive numbers of 30 bits for items, which are told apart by `==` and their `repr`."""
+    """Positive numbers of 29 bits for items, which are told apart by `==` and their `repr`."""
 
     def __init__(self) -> None:
         self._items: dict[int, Item] = {}

@@ -66,6 +66,7 @@ from haulage.api import (
     zeros,
     zeros_like,
 )
+from haulage.cuda import cg as cg
 from haulage.cuda import cudadrv as cudadrv
 from haulage.cuda import random as random
 from haulage.cuda.cudadrv import devicearray as devicearray

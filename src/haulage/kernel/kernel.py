@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from haulage import config
 from haulage.compiler.cache.kept import KeptBody
 from haulage.compiler.options import Options
 from haulage.disk_cache import store
@@ -25,7 +24,6 @@ from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import (
     OTHERS,
     Configuration,
-    Loaded,
     check_limits,
     device_of_arguments,
     use_memory,
@@ -150,7 +148,7 @@ class Kernel(Inspection):
                 raise LaunchError(f"kernel {self.__qualname__}: {error}") from error
         overload = self._overload_for(place, args)
         packed = overload.packer.pack(args)
-        loaded = self._loaded(overload, place, configuration.block)
+        loaded = overload.load(place, configuration.block)
         on_host = use_memory(args, stream)
         try:
             loaded.start(configuration, stream, packed)
@@ -200,19 +198,6 @@ class Kernel(Inspection):
             except TypeError as error:
                 return LaunchTypeError(f"kernel {self.__qualname__}, argument {name!r}: {error}")
         raise AssertionError(f"kernels can take {args}")
-
-    def _loaded(
-        self, overload: Overload, place: device.Device, block: tuple[int, int, int]
-    ) -> Loaded:
-        way = config.thread_way()
-        loaded = overload.loaded.get((place, block, way))
-        if loaded is None:
-            with self._lock:
-                loaded = overload.loaded.get((place, block, way))
-                if loaded is None:
-                    loaded = Loaded(place, overload.body.code(block, way))
-                    overload.loaded[place, block, way] = loaded
-        return loaded
 
     # ---- compiling ------------------------------------------------------------------------
 

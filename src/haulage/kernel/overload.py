@@ -1,13 +1,15 @@
 """A kernel for one signature: its body, its code where that is loaded, and what can be asked."""
 
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from haulage import config
+from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.runtime import device
 from haulage.runtime.launching.arguments import Key, Packer
-from haulage.runtime.launching.launch import Loaded
+from haulage.runtime.launching.launch import Dims, Loaded, check_limits
 
 if TYPE_CHECKING:
     from haulage.compiler.cache.kept import KeptBody
@@ -28,8 +30,21 @@ class Overload:
         self.body = body
         self.packer = Packer(keys)
         self.loaded: dict[tuple[device.Device, tuple[int, int, int], str], Loaded] = {}
+        self._lock = threading.Lock()
         self._keys = keys
         self._vocabulary = vocabulary
+
+    def load(self, place: device.Device, block: Dims) -> Loaded:
+        """The code for blocks of one size, loaded on a device; made now if it is not there yet."""
+        way = config.thread_way()
+        loaded = self.loaded.get((place, block, way))
+        if loaded is None:
+            with self._lock:
+                loaded = self.loaded.get((place, block, way))
+                if loaded is None:
+                    loaded = Loaded(place, self.body.code(block, way))
+                    self.loaded[place, block, way] = loaded
+        return loaded
 
     @cached_property
     def argument_types(self) -> tuple[Any, ...]:
@@ -69,6 +84,27 @@ class Overload:
     def max_threads_per_block(self) -> int:
         """Threads that a block of this kernel can have on the current device."""
         return int(device.current_device().properties.max_threads_per_block)
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether it names its grid as a group, so that all blocks are there at one time."""
+        return bool(self.code.metadata["cooperative"])
+
+    def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
+        """How many blocks the grid of a cooperative kernel can have on the current device.
+
+        Args:
+            blockdim: threads of a block, an int or up to three.
+            dynsmemsize: bytes of dynamic shared memory for each block.
+
+        Raises:
+            LaunchError: no kernel can be launched with such blocks.
+        """
+        configuration = in_blocks(1, blockdim, 0, dynsmemsize)
+        place = device.current_device()
+        check_limits(configuration, place.properties, self.body.name)
+        loaded = self.load(place, configuration.block)
+        return loaded.max_cooperative_blocks(configuration.block, configuration.shared_bytes)
 
     def inspect_llvm(self) -> str:
         """The LLVM IR that the front end made."""

@@ -9,10 +9,20 @@ from numba.core.errors import TypingError
 from numba.core.typing import signature
 from numba.np.arrayobj import make_array, populate_array
 
+from haulage.lang.grid_group import GridGroupType
 from haulage.lang.vector_type import VectorType
 from haulage.lang.vectors import Vector
 
-__all__ = ["TypingError", "VectorType", "cgutils", "ir", "math", "signature", "types"]
+__all__ = [
+    "GridGroupType",
+    "TypingError",
+    "VectorType",
+    "cgutils",
+    "ir",
+    "math",
+    "signature",
+    "types",
+]
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 

@@ -85,6 +85,7 @@ from haulage.lang.sync import (
 from haulage.lang.warp import activelanepermute_wavewidth, ds_bpermute, ds_permute
 from haulage.lib.reduce import Reduce
 from haulage.lib.reduce import Reduce as reduce
+from haulage.roc import cg as cg
 from haulage.roc import hsadrv as hsadrv
 from haulage.roc import random as random
 from haulage.roc.arguments import to_device

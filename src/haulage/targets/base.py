@@ -73,6 +73,10 @@ class Target(ABC):
     def wave_barrier(self, builder: Any, place: int) -> None:
         """A barrier of the threads of one wavefront; `place` as for `barrier`."""
 
+    @abstractmethod
+    def grid_barrier(self, builder: Any, place: int) -> None:
+        """A barrier of all threads of the grid; `place` as for `barrier`."""
+
     # Masks of lanes are ints of `warp_size` bits. Lanes that ended are not waited for. A mask that
     # is None stands for the lanes that are at this place now; `place` is as for `barrier`.
 

@@ -22,6 +22,7 @@ HIDDEN_NAMES = (*INDEX_REGISTERS, DYNAMIC_SHARED, DYNAMIC_SHARED_BYTES)
 
 BARRIER = "haulage.barrier"
 WAVE_BARRIER = "haulage.wavebarrier"
+GRID_BARRIER = "haulage.gridbarrier"
 # Threads of a wavefront: AMD's number, as the word that waits for one is numba.roc's.
 WAVE_SIZE = 64
 
@@ -94,6 +95,9 @@ class CPUTarget(Target):
 
     def wave_barrier(self, builder: Any, place: int) -> None:
         _wait(builder, WAVE_BARRIER, place)
+
+    def grid_barrier(self, builder: Any, place: int) -> None:
+        _wait(builder, GRID_BARRIER, place)
 
     def lane(self, builder: Any) -> Any:
         return cpu_lanes.place_in_warp(self, builder)[1]

@@ -1,7 +1,7 @@
 """Which memory the tasks of streams use, as far as can be seen from outside."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from haulage.backends.cpu_driver import copies
 from haulage.backends.cpu_driver.memory import Memory
@@ -18,14 +18,14 @@ _COPIES = (
 class Touched:
     """Finds the allocations of `memory`, as it is now, that tasks use.
 
-    A task that runs a kernel has the function `kernel`, and as its second argument the bytes of a
-    launch, whose first `header` bytes are not the kernel's arguments.
+    A task that runs a kernel has one of the functions `kernels`, and as its second argument the
+    bytes of a launch, whose first `header` bytes are not the kernel's arguments.
     """
 
-    def __init__(self, memory: Memory, kernel: Callable[..., None], header: int) -> None:
+    def __init__(self, memory: Memory, kernels: Sequence[Callable[..., None]], header: int) -> None:
         self._sizes = memory.sizes()
         self._starts = sorted(self._sizes)
-        self._kernel = kernel
+        self._kernels = kernels
         self._header = header
 
     def __call__(self, task: Task) -> Iterator[tuple[int, bool]]:
@@ -33,7 +33,7 @@ class Touched:
 
         Memory of others is named by the address that the task has.
         """
-        if task.function is self._kernel:
+        if task.function in self._kernels:
             # Nothing says which of the arguments are pointers; what could be one is taken for one.
             words = memoryview(task.args[1])[self._header :]
             for word in words[: len(words) // 8 * 8].cast("Q"):

@@ -36,7 +36,7 @@ class Pool:
         self._code: Any = None
         self._prepared = False
         self._workers = 0
-        self._closing = False
+        self.closing = False
         self._run: Any = self._run_first
 
     def run(self, entry: int, launch: bytes) -> int:
@@ -49,7 +49,7 @@ class Pool:
         slot = _Slot()
         try:
             fault: int = self._run(entry, launch, slot)
-            while slot.job and not self._closing:
+            while slot.job and not self.closing:
                 fault = self._resume(slot)
         finally:
             if slot.job:
@@ -58,7 +58,7 @@ class Pool:
 
     def close(self) -> None:
         """At exit: grids that are running stop at the next chance."""
-        self._closing = True
+        self.closing = True
 
     def renew(self) -> None:
         """After a fork, in the child: the workers are gone and start anew at the next launch."""

@@ -69,14 +69,23 @@ def _fault_facts(number: int, fault: Fault, reached: Digest) -> list[Any]:
             raise NotByValue(
                 f"{fault.exception.__qualname__}{fault.arguments} has no plain arguments"
             )
-    return [number, kind, list(fault.arguments), where, fault.line, fault.wave, fault.warp]
+    return [
+        number,
+        kind,
+        list(fault.arguments),
+        where,
+        fault.line,
+        fault.wave,
+        fault.warp,
+        fault.grid,
+    ]
 
 
 def _fault(facts: list[Any], reached: Digest) -> tuple[int, Fault]:
-    number, kind, arguments, where, line, wave, warp = facts
+    number, kind, arguments, where, line, wave, warp, grid = facts
     filename = reached.files[where] if isinstance(where, int) else where
     exception = None if kind is None else _exception(kind, reached)
-    return number, Fault(exception, tuple(arguments), filename, line, wave, warp)
+    return number, Fault(exception, tuple(arguments), filename, line, wave, warp, grid)
 
 
 def _exception(name: list[str], reached: Digest) -> type[BaseException] | None:

@@ -15,6 +15,7 @@ from haulage.compiler.options import Options
 from haulage.compiler.prints import TABLE as PRINTS
 from haulage.compiler.prints import Items
 from haulage.errors import CompileError
+from haulage.lang.cg import GRID_GROUP
 from haulage.targets.base import Target
 
 _INTERPRETER = re.compile(r"(?m)^declare [^\n]*@\"?((?:_?Py|NRT_|numba_gil_)\w+)")
@@ -30,7 +31,8 @@ class Lowered:
     `llvm`: text of the module with the kernel and all it calls, not optimised. `entry`: the
     kernel's name there. `arguments`: LLVM types of the user's arguments, flattened. `faults`: how
     its threads can stop, by number. `types`: Numba's report of the types it inferred. `prints`:
-    what it prints, by number.
+    what it prints, by number. `cooperative`: whether it names its grid as a group, whose blocks
+    then all have to be there at one time.
     """
 
     llvm: str
@@ -40,6 +42,7 @@ class Lowered:
     faults: dict[int, Fault]
     types: str
     prints: dict[int, Items]
+    cooperative: bool
 
 
 def lower(
@@ -91,6 +94,7 @@ def lower(
             faults=TABLE.select(faults),
             types=str(result.type_annotation),
             prints=PRINTS.select(prints),
+            cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
         )
 
 

@@ -8,11 +8,17 @@ from typing import Any
 from numba.core import types
 from numba.core.datamodel import models, register_default
 from numba.core.imputils import Registry
-from numba.core.typing.templates import AttributeTemplate, infer_getattr, make_intrinsic_template
+from numba.core.typing.templates import (
+    AttributeTemplate,
+    bound_function,
+    infer_getattr,
+    make_intrinsic_template,
+)
 from numba.extending import overload_method
 
 from haulage.lang import tools
 from haulage.lang.bits import METHODS
+from haulage.lang.cg import grid_sync
 from haulage.lang.math import FUNCTIONS
 from haulage.lang.word import Namespace, Register, Register3, Word
 
@@ -70,6 +76,26 @@ class _VectorAttributes(AttributeTemplate):
 @registry.lower_getattr_generic(tools.VectorType)
 def _lower_field(context: Any, builder: Any, owner: Any, value: Any, attribute: str) -> Any:
     return builder.extract_value(value, owner.fields.index(attribute))
+
+
+# Not by `overload_method`, whose functions in between would be the place that faults name.
+_SYNC = "GridGroup.sync"
+
+
+@infer_getattr
+class _GridGroupAttributes(AttributeTemplate):
+    key = tools.GridGroupType
+
+    @bound_function(_SYNC)
+    def resolve_sync(self, group: Any, args: Any, kws: Any) -> Any:
+        return (
+            None if args or kws else grid_sync.build(tools, group)[0].replace(args=(), recvr=group)
+        )
+
+
+@registry.lower(_SYNC, tools.GridGroupType)
+def _lower_sync(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return grid_sync.build(tools, *sig.args)[1](context, builder, sig, args)
 
 
 @registry.lower_getattr_generic(Register3Type)

@@ -1,15 +1,17 @@
-"""The barriers of a function: those of the whole block, those of a wavefront or a warp's lanes."""
+"""The barriers of a function: those of the grid, of a block, of a wavefront or a warp's lanes."""
 
 import re
 
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
-from haulage.targets.cpu import BARRIER, WAVE_BARRIER
+from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
 from haulage.targets.cpu_lanes import WARP_BARRIER
 
 # Those that threads of one wavefront wait at for one another.
 WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER))
-BARRIERS = WAVE_BARRIERS | {BARRIER}
+# Those that do not wait for threads that have ended.
+PATIENT_BARRIERS = WAVE_BARRIERS | {GRID_BARRIER}
+BARRIERS = PATIENT_BARRIERS | {BARRIER}
 
 
 def barriers(function: Function, kinds: frozenset[str] = BARRIERS) -> list[tuple[str, int, int]]:
@@ -27,9 +29,19 @@ def block_barriers(function: Function) -> list[tuple[str, int, int]]:
     return barriers(function, frozenset((BARRIER,)))
 
 
+def grid_barriers(function: Function) -> list[tuple[str, int, int]]:
+    """Those of `barriers` that wait for the whole grid."""
+    return barriers(function, frozenset((GRID_BARRIER,)))
+
+
 def wave_barriers(function: Function) -> list[tuple[str, int, int]]:
     """Those of `barriers` that wait for a wavefront, or lanes of it."""
     return barriers(function, WAVE_BARRIERS)
+
+
+def patient_barriers(function: Function) -> list[tuple[str, int, int]]:
+    """Those of `barriers` that do not wait for threads that have ended."""
+    return barriers(function, PATIENT_BARRIERS)
 
 
 def in_order(function: Function) -> list[str]:

@@ -54,6 +54,15 @@ def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
     return [(parameter.type.split(" ", 1)[0], parameter.name) for parameter in parameters]
 
 
+def open_block(body: Body) -> list[str]:
+    """The first lines of a block function that runs to its end at once."""
+    parameters = [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr noalias", "%private.room")]
+    return [
+        f"define internal i32 @haulage.block({parameter_list(parameters)}) noinline {{",
+        "block.start:",
+    ]
+
+
 def shared_rooms(body: Body, threads: int) -> list[str]:
     """Lines that make the block's shared arrays, and the room of its warps, which begins with 0."""
     lines: list[str] = []
@@ -83,6 +92,17 @@ def _private_layout(body: Body, threads: int) -> tuple[list[int], int]:
         offsets.append(total)
         total += _stride(room.nbytes, room.align) * threads
     return offsets, total
+
+
+def private_align(body: Body) -> int:
+    """What the address of the threads' own memory has to be a multiple of."""
+    return max((room.align for room in body.private), default=1)
+
+
+def room_bytes(body: Body, threads: int) -> int:
+    """Bytes of a block's shared arrays and its threads' own."""
+    _, total = _private_layout(body, threads)
+    return total + sum(_stride(room.nbytes, room.align) for room in body.shared)
 
 
 def heap_bytes(body: Body, threads: int) -> int:

@@ -12,7 +12,7 @@ from haulage.compiler import llvm
 from haulage.compiler.simt import model
 from haulage.compiler.simt.model import Block, Function, Instruction
 from haulage.targets.base import Target
-from haulage.targets.cpu import BARRIER, WAVE_BARRIER
+from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
 from haulage.targets.cpu_ir import SHARED_ADDRESS, SHARED_PREFIX
 from haulage.targets.cpu_lanes import WARP_BARRIER
 
@@ -65,7 +65,7 @@ def read(text: str, target: Target) -> Body:
     for block in function.blocks.values():
         block.body = [_plain_call(item) for item in block.body if not _is_dropped(item)]
     around = _without_definition(text)
-    waiting = f"{BARRIER}|{WAVE_BARRIER}|{WARP_BARRIER}"
+    waiting = f"{BARRIER}|{GRID_BARRIER}|{WAVE_BARRIER}|{WARP_BARRIER}"
     if re.search(rf"(?m)^ .*(@({waiting})\(|@{SHARED_PREFIX})", around):
         raise NotInlined
     return Body(around, function, shared, private, _may_fail(function))

@@ -5,23 +5,24 @@ end; when all that have not ended wait, the next round begins. If some wait and 
 the waiting ones can never go on: that is the fault of the barrier they wait at. Barriers of
 wavefronts and warps are passed in between (`waves.py`).
 
-See LLVM's "Coroutines in LLVM", switched-resume lowering: the default pipeline splits the function.
+Where all threads of the block wait for the grid, the block does (`grids.py`).
 """
 
 from math import prod
 
-from haulage.compiler.simt import waves
+from haulage.compiler.simt import grids, suspending, waves
 from haulage.compiler.simt.barriers import (
     BARRIERS,
     WAVE_BARRIERS,
+    grid_barriers,
     in_order,
     lanes_of,
     place_of,
     wave_barriers,
 )
 from haulage.compiler.simt.block_function import (
-    BLOCK_PARAMETERS,
     argument_list,
+    open_block,
     parameter_list,
     private_pointers,
     private_rooms,
@@ -30,34 +31,23 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.body import Body, return_code
 from haulage.compiler.simt.model import Block, Instruction, phi_text
+from haulage.targets.cpu import GRID_BARRIER
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
-# `waves.MARK`), zero when it ended, negative when a fault ended it (minus the fault's number).
-DECLARATIONS = """
-declare token @llvm.coro.id(i32, ptr, ptr, ptr)
-declare i64 @llvm.coro.size.i64()
-declare ptr @llvm.coro.begin(token, ptr)
-declare i8 @llvm.coro.suspend(token, i1)
-declare void @llvm.coro.end(ptr, i1, token)
-declare ptr @llvm.coro.free(token, ptr)
-declare void @llvm.coro.resume(ptr)
-declare void @llvm.coro.destroy(ptr)
-"""
-HEAP_DECLARATIONS = """
-declare noalias ptr @malloc(i64)
-declare void @free(ptr)
-"""
+# `waves.MARK`, at one of the grid with `GRID_MARK`), zero when it ended, negative when a fault
+# ended it (minus the fault's number).
+GRID_MARK = 1 << 29
+MOST = 2**31 - 1
 
 
-def write(body: Body, block: tuple[int, int, int]) -> str:
-    """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z)."""
+def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
+    """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z);
+    `cooperative` if it may be suspended as a whole, as `grids.py` says."""
     return "\n\n".join(
         [
-            DECLARATIONS,
-            HEAP_DECLARATIONS,
             _thread_function(body),
             *([waves.FUNCTION] if wave_barriers(body.function) else []),
-            _block_function(body, block),
+            _block_function(body, block, cooperative),
         ]
     )
 
@@ -73,10 +63,7 @@ def _thread_function(body: Body) -> str:
     lines = [
         f"define internal ptr @haulage.thread({parameter_list(parameters)}) presplitcoroutine {{",
         "coroutine.start:",
-        "  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
-        "  %coroutine.size = call i64 @llvm.coro.size.i64()",
-        "  %coroutine.room = call ptr @malloc(i64 %coroutine.size)",
-        "  %coroutine = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.room)",
+        *suspending.begin(aligned=False),
         f"  br label {body.function.entry}",
     ]
     last_label = {label: label for label in body.function.blocks}
@@ -90,24 +77,7 @@ def _thread_function(body: Body) -> str:
             sources = tuple((value, last_label[source]) for value, source in phi.incoming)
             lines.append("  " + phi_text(phi, sources))
         lines += texts[label]
-    lines += [
-        "coroutine.final:",
-        "  %coroutine.ended = call i8 @llvm.coro.suspend(token none, i1 true)",
-        "  switch i8 %coroutine.ended, label %coroutine.suspended [",
-        "    i8 0, label %coroutine.never",
-        "    i8 1, label %coroutine.cleanup",
-        "  ]",
-        "coroutine.never:",
-        "  unreachable",
-        "coroutine.cleanup:",
-        "  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine)",
-        "  call void @free(ptr %coroutine.freed)",
-        "  br label %coroutine.suspended",
-        "coroutine.suspended:",
-        "  call void @llvm.coro.end(ptr %coroutine, i1 false, token none)",
-        "  ret ptr %coroutine",
-        "}",
-    ]
+    lines += suspending.end()
     return "\n".join(lines)
 
 
@@ -123,7 +93,7 @@ def _block_lines(block: Block, rank: int) -> tuple[list[str], str]:
             continue
         barriers += 1
         stem = block.label[1:].strip('"') + f".barrier.{barriers}"
-        mark = 0
+        mark = GRID_MARK if item.callee == GRID_BARRIER else 0
         if item.callee in WAVE_BARRIERS:
             mark = waves.MARK
             rank_at = f'%"{stem}.rank"'
@@ -134,11 +104,7 @@ def _block_lines(block: Block, rank: int) -> tuple[list[str], str]:
             ]
         lines += [
             f"  store i32 {mark + place_of(item)}, ptr %state",
-            f'  %"{stem}.woken" = call i8 @llvm.coro.suspend(token none, i1 false)',
-            f'  switch i8 %"{stem}.woken", label %coroutine.suspended [',
-            f'    i8 0, label %"{stem}"',
-            "    i8 1, label %coroutine.cleanup",
-            "  ]",
+            *suspending.suspend(stem, stem),
             f'"{stem}":',
         ]
         current = f'%"{stem}"'
@@ -156,19 +122,19 @@ def _block_lines(block: Block, rank: int) -> tuple[list[str], str]:
     return lines, current
 
 
-def _block_function(body: Body, block: tuple[int, int, int]) -> str:
+def _block_function(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     threads = prod(block)
     wavewise = bool(wave_barriers(body.function))
+    gridwise = bool(grid_barriers(body.function))
     # Where control goes when all threads have run, and from where it comes to count them.
     ran = waves.FIRST if wavewise else "count"
     to_count = ", ".join(
         f"[ 0, %{at} ]" for at in ([waves.LAST] if wavewise else ["start", "next"])
     )
+    from_top = to_count.replace("[ 0,", f"[ {MOST},")
     go_on, waiting = (
         ("%all.here", "%waiting.place") if wavewise else ("%none.ended", "%waiting.now")
     )
-    user = user_parameters(body)
-    parameters = [*BLOCK_PARAMETERS, *user, ("ptr noalias", "%private.room")]
     private, pointers = private_pointers(body, "%thread", "")
     arguments = argument_list(
         [
@@ -186,10 +152,11 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             *([("ptr", "%mask.start")] if wavewise else []),
         ]
     )
+    # From where all coroutines are given back.
+    to_destroy = "[ 0, %finish ], [ 0, %grid.gone ]" if gridwise else "[ 0, %finish ]"
     return "\n".join(
         [
-            f"define internal i32 @haulage.block({parameter_list(parameters)}) noinline {{",
-            "block.start:",
+            *(grids.open_block(body, threads) if cooperative else open_block(body)),
             "  %ret = alloca ptr",
             f"  %handles = alloca [{threads} x ptr], align 64",
             f"  %states = alloca [{threads} x i32], align 64",
@@ -224,11 +191,20 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             f"  %waiting = phi i32 {to_count}, [ %waiting.now, %count ]",
             f"  %failed = phi i32 {to_count}, [ %failed.now, %count ]",
             f"  %ended = phi i32 {to_count}, [ %ended.now, %count ]",
+            *([f"  %least = phi i32 {from_top}, [ %least.now, %count ]"] if gridwise else []),
             "  %state.at = getelementptr inbounds i32, ptr %states, i64 %c",
             "  %state = load i32, ptr %state.at",
             "  %waiting.now = call i32 @llvm.smax.i32(i32 %waiting, i32 %state)",
             "  %failed.now = call i32 @llvm.smin.i32(i32 %failed, i32 %state)",
             "  %has.ended = icmp sle i32 %state, 0",
+            *(
+                [
+                    f"  %or.ended = select i1 %has.ended, i32 {MOST}, i32 %state",
+                    "  %least.now = call i32 @llvm.smin.i32(i32 %least, i32 %or.ended)",
+                ]
+                if gridwise
+                else []
+            ),
             "  %one.more = zext i1 %has.ended to i32",
             "  %ended.now = add i32 %ended, %one.more",
             "  %c.after = add nuw nsw i64 %c, 1",
@@ -237,25 +213,31 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             "judge:",
             "  %none.ended = icmp eq i32 %ended.now, 0",
             *(waves.JUDGE if wavewise else []),
+            *(_grid_barrier() if gridwise else []),
             f"  br i1 {go_on}, label %round, label %finish",
-            "round:",
-            "  %r = phi i64 [ 0, %judge ], [ %r.after, %round ]",
-            "  %waiter.at = getelementptr inbounds ptr, ptr %handles, i64 %r",
-            "  %waiter = load ptr, ptr %waiter.at",
-            "  call void @llvm.coro.resume(ptr %waiter)",
-            "  %r.after = add nuw nsw i64 %r, 1",
-            f"  %r.more = icmp ult i64 %r.after, {threads}",
-            "  br i1 %r.more, label %round, label %next",
+            *(_grid_round(threads) if gridwise else _round(threads)),
             "next:",
             f"  br label %{ran}",
             # What stopped a thread comes first: a barrier missed because of it is only its echo.
             "finish:",
             "  %any.failed = icmp slt i32 %failed.now, 0",
             "  %fault = sub i32 0, %failed.now",
-            f"  %result = select i1 %any.failed, i32 %fault, i32 {waiting}",
+            *([f"  %waiting.bare = and i32 {waiting}, {GRID_MARK - 1}"] if gridwise else []),
+            f"  %result = select i1 %any.failed, i32 %fault, i32 "
+            f"{'%waiting.bare' if gridwise else waiting}",
             "  br label %destroy",
             "destroy:",
-            "  %d = phi i64 [ 0, %finish ], [ %d.after, %destroy ]",
+            f"  %d = phi i64 {to_destroy}, [ %d.after, %destroy ]",
+            *(
+                [
+                    "  %drop = phi i1 [ false, %finish ], [ true, %grid.gone ], "
+                    "[ %drop, %destroy ]",
+                    "  %outcome.now = phi i32 [ %result, %finish ], [ 0, %grid.gone ], "
+                    "[ %outcome.now, %destroy ]",
+                ]
+                if gridwise
+                else []
+            ),
             "  %ended.at = getelementptr inbounds ptr, ptr %handles, i64 %d",
             "  %ended.handle = load ptr, ptr %ended.at",
             "  call void @llvm.coro.destroy(ptr %ended.handle)",
@@ -263,7 +245,69 @@ def _block_function(body: Body, block: tuple[int, int, int]) -> str:
             f"  %d.more = icmp ult i64 %d.after, {threads}",
             "  br i1 %d.more, label %destroy, label %done",
             "done:",
-            "  ret i32 %result",
-            "}",
+            *(["  br i1 %drop, label %coroutine.cleanup, label %grid.end"] if gridwise else []),
+            *(["grid.end:"] if gridwise else []),
+            *(
+                grids.close_block(body, threads, "%outcome.now" if gridwise else "%result")
+                if cooperative
+                else ["  ret i32 %result", "}"]
+            ),
         ]
     )
+
+
+def _round(threads: int) -> list[str]:
+    """Lines that resume every thread, and go on to `next`."""
+    return [
+        "round:",
+        "  %r = phi i64 [ 0, %judge ], [ %r.after, %round ]",
+        "  %waiter.at = getelementptr inbounds ptr, ptr %handles, i64 %r",
+        "  %waiter = load ptr, ptr %waiter.at",
+        "  call void @llvm.coro.resume(ptr %waiter)",
+        "  %r.after = add nuw nsw i64 %r, 1",
+        f"  %r.more = icmp ult i64 %r.after, {threads}",
+        "  br i1 %r.more, label %round, label %next",
+    ]
+
+
+def _grid_round(threads: int) -> list[str]:
+    """`_round` for kernels with a barrier of the grid, behind which some threads may have ended."""
+    return [
+        "round:",
+        "  %r = phi i64 [ 0, %block.only ], [ 0, %grid.on ], [ %r.after, %round.on ]",
+        "  %r.state.at = getelementptr inbounds i32, ptr %states, i64 %r",
+        "  %r.state = load i32, ptr %r.state.at",
+        "  %r.lives = icmp sgt i32 %r.state, 0",
+        "  br i1 %r.lives, label %wake, label %round.on",
+        "wake:",
+        "  %waiter.at = getelementptr inbounds ptr, ptr %handles, i64 %r",
+        "  %waiter = load ptr, ptr %waiter.at",
+        "  call void @llvm.coro.resume(ptr %waiter)",
+        "  br label %round.on",
+        "round.on:",
+        "  %r.after = add nuw nsw i64 %r, 1",
+        f"  %r.more = icmp ult i64 %r.after, {threads}",
+        "  br i1 %r.more, label %round, label %next",
+    ]
+
+
+def _grid_barrier() -> list[str]:
+    """Lines behind those of `judge`: do all threads that have not ended wait for the grid? If only
+    some do, the block can never go on. Control goes to `block.only` if none does."""
+    return [
+        f"  %for.grid = icmp sge i32 %waiting.now, {GRID_MARK}",
+        "  br i1 %for.grid, label %some.for.grid, label %block.only",
+        "some.for.grid:",
+        f"  %none.before.grid = icmp sge i32 %least.now, {GRID_MARK}",
+        f"  %none.for.lanes = icmp slt i32 %waiting.now, {waves.MARK}",
+        "  %all.for.grid = and i1 %none.before.grid, %none.for.lanes",
+        f"  %grid.place = and i32 %waiting.now, {GRID_MARK - 1}",
+        "  br i1 %all.for.grid, label %for.all, label %finish",
+        "for.all:",
+        *grids.wait("grid", "%grid.place", "grid.on", "grid.gone"),
+        "grid.on:",
+        "  br label %round",
+        "grid.gone:",
+        "  br label %destroy",
+        "block.only:",
+    ]

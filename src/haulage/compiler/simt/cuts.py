@@ -9,22 +9,23 @@ from haulage.compiler.simt.barriers import (
     BARRIERS,
     barriers,
     block_barriers,
+    patient_barriers,
     place_of,
-    wave_barriers,
 )
 from haulage.compiler.simt.model import Cut, Function
 from haulage.compiler.simt.uniformity import Uniformity
+from haulage.targets.cpu import GRID_BARRIER
 
 
 def divergent_barriers(function: Function, everybody: Uniformity, present: Uniformity) -> list[int]:
     """Fault numbers of the barriers that, as far as can be seen, not all threads may reach.
 
-    A barrier of the block counts all threads (`everybody`), one of a wavefront only those that are
-    still there (`present`, the analysis without leavers).
+    A barrier of the block counts all threads (`everybody`), one of a wavefront or of the grid only
+    those that are still there (`present`, the analysis without leavers).
     """
     found = [place for label, _, place in block_barriers(function) if label in everybody.divergent]
     return found + [
-        place for label, _, place in wave_barriers(function) if label in present.divergent
+        place for label, _, place in patient_barriers(function) if label in present.divergent
     ]
 
 
@@ -56,7 +57,8 @@ def cut(function: Function, loop_headers: list[str]) -> Function:
             if item.callee in BARRIERS:
                 label = f"%after.barrier.{next(numbers)}"
                 del block.body[index]
-                result.split(block.label, index, label, Cut(label, "barrier", place_of(item)))
+                reason = "grid" if item.callee == GRID_BARRIER else "barrier"
+                result.split(block.label, index, label, Cut(label, reason, place_of(item)))
                 waiting.append(label)
                 break
     return result

@@ -8,7 +8,12 @@ from byte 32 on to the kernel's arguments, packed as C would.
 
 import re
 
-from haulage.compiler.simt.block_function import argument_list, heap_bytes, user_parameters
+from haulage.compiler.simt.block_function import (
+    argument_list,
+    heap_bytes,
+    private_align,
+    user_parameters,
+)
 from haulage.compiler.simt.body import Body
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
@@ -46,10 +51,8 @@ def argument_offsets(kinds: tuple[str, ...]) -> tuple[list[int], int]:
     return offsets, end
 
 
-def write(body: Body, threads: int) -> str:
-    """LLVM text of the entry for blocks of `threads` threads."""
-    user = user_parameters(body, attributes=False)
-    offsets, _ = argument_offsets(tuple(kind for kind, _ in user))
+def begin() -> list[str]:
+    """The entry's first lines, which read the sizes of the grid and of dynamic shared memory."""
     lines = [
         "declare i32 @llvm.umax.i32(i32, i32)",
         "declare i32 @llvm.smax.i32(i32, i32)",
@@ -66,30 +69,57 @@ def write(body: Body, threads: int) -> str:
         "  %dynamic.at = getelementptr inbounds i8, ptr %launch, i64 24",
         "  %dynamic.bytes = load i32, ptr %dynamic.at",
         "  %dynamicSharedBytes = zext i32 %dynamic.bytes to i64",
-        f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
     ]
+    return lines
+
+
+def load_arguments(body: Body) -> list[str]:
+    """Lines that read the user's arguments, and what `block_indices` needs."""
+    user = user_parameters(body, attributes=False)
+    offsets, _ = argument_offsets(tuple(kind for kind, _ in user))
+    lines = []
     for (kind, name), offset in zip(user, offsets, strict=True):
         at = '%"' + name[1:].strip('"') + '.at"'
         lines += [
             f"  {at} = getelementptr inbounds i8, ptr %launch, i64 {ARGUMENTS_AT + offset}",
             f"  {name} = load {kind}, ptr {at}",
         ]
-    room = heap_bytes(body, threads)
-    if _heap_align(body) > _HEAP_ALIGN:
-        lines.insert(0, "declare ptr @llvm.ptrmask.p0.i64(ptr, i64)")
-    lines += [
-        *_private_room(body, room),
+    return [
+        *lines,
         "  %row.wide = zext i32 %gridDim.x to i64",
         "  %column.wide = zext i32 %gridDim.y to i64",
-        "  br label %blocks",
-        "blocks:",
-        "  %block = phi i64 [ %first, %start ], [ %block.after, %blocks ]",
-        "  %fault = phi i32 [ 0, %start ], [ %fault.now, %blocks ]",
+    ]
+
+
+def block_indices() -> list[str]:
+    """Lines that make the block's indices of its linear number."""
+    return [
         "  %blockIdx.x.wide = urem i64 %block, %row.wide",
         "  %rows = udiv i64 %block, %row.wide",
         "  %blockIdx.y.wide = urem i64 %rows, %column.wide",
         "  %blockIdx.z.wide = udiv i64 %rows, %column.wide",
         *(f"  %blockIdx.{axis} = trunc i64 %blockIdx.{axis}.wide to i32" for axis in "xyz"),
+    ]
+
+
+def write(body: Body, threads: int) -> str:
+    """LLVM text of the entry for blocks of `threads` threads."""
+    user = user_parameters(body, attributes=False)
+    lines = [
+        *begin(),
+        f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
+        *load_arguments(body),
+    ]
+    room = heap_bytes(body, threads)
+    if private_align(body) > _HEAP_ALIGN:
+        lines.insert(0, "declare ptr @llvm.ptrmask.p0.i64(ptr, i64)")
+    lines += [
+        *_private_room(body, room),
+        "  br label %blocks",
+        "blocks:",
+        "  %block = phi i64 [ %first, %start ], [ %block.after, %blocks ]",
+        "  %fault = phi i32 [ 0, %start ], [ %fault.now, %blocks ]",
+        *block_indices(),
         "  %this = call i32 @haulage.block("
         + argument_list(
             [
@@ -115,13 +145,9 @@ def write(body: Body, threads: int) -> str:
     return "\n".join(lines)
 
 
-def _heap_align(body: Body) -> int:
-    return max((room.align for room in body.private), default=1)
-
-
 def _private_room(body: Body, nbytes: int) -> list[str]:
     """Lines that make `%private.room`, the threads' own memory if it is too much for the stack."""
-    align = _heap_align(body)
+    align = private_align(body)
     if not nbytes:
         return ["  %private.room = freeze ptr null"]
     if align <= _HEAP_ALIGN:
@@ -136,5 +162,5 @@ def _private_room(body: Body, nbytes: int) -> list[str]:
 def _private_room_end(body: Body, nbytes: int) -> list[str]:
     if not nbytes:
         return []
-    name = "room" if _heap_align(body) <= _HEAP_ALIGN else "whole"
+    name = "room" if private_align(body) <= _HEAP_ALIGN else "whole"
     return [f"  call void @free(ptr %private.{name})"]

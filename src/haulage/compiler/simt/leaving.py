@@ -2,13 +2,13 @@
 
 `if i >= n: return` in front of a loop parts the threads, but those that go on are still in step:
 the loop is one that they all make together. The same holds for a loop that threads leave one by
-one, if what they do behind it is short and ends the kernel. A barrier of a wavefront does not wait
-for those that have left, so the others reach that together as well. Threads that have left are
-masked out of later pieces by a state that is kept for each thread.
+one, if what they do behind it is short and ends the kernel. A barrier of a wavefront or of the
+grid does not wait for those that have left, so the others reach that together as well. Threads that
+have left are masked out of later pieces by a state that is kept for each thread.
 """
 
 from haulage.compiler.simt import graph
-from haulage.compiler.simt.barriers import barriers, wave_barriers
+from haulage.compiler.simt.barriers import barriers, patient_barriers
 from haulage.compiler.simt.model import Function
 
 
@@ -16,14 +16,14 @@ def leaving_arms(function: Function) -> dict[str, frozenset[str]]:
     """For each block whose branch lets threads leave: the blocks that these still run.
 
     They run them to the end of the kernel, so there may be no barrier and no loop among them. A
-    branch counts only if a loop or a barrier of a wavefront is behind its other arm, or if it
+    branch counts only if a loop or such a barrier is behind its other arm, or if it
     stands in a loop itself; for others nothing would be won.
     """
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
     headers = {loop.header for loop in graph.natural_loops(successors, function.entry)}
     obstacles = headers | {label for label, _, _ in barriers(function)}
-    worth = headers | {label for label, _, _ in wave_barriers(function)}
+    worth = headers | {label for label, _, _ in patient_barriers(function)}
     found: dict[str, frozenset[str]] = {}
     for label, targets in successors.items():
         if len(targets) != 2 or targets[0] == targets[1]:

@@ -43,7 +43,8 @@ class Instruction:
 class Cut:
     """Where a piece ends: control goes on in `target` once every thread has come so far.
 
-    `reason` is "barrier" or "loop"; `place` the barrier's fault number.
+    `reason` is "barrier", "grid" (a barrier of the grid) or "loop"; `place` the barrier's fault
+    number.
     """
 
     target: str

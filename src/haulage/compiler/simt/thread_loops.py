@@ -8,27 +8,36 @@ have in common.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
+from haulage.compiler.simt import grids
 from haulage.compiler.simt.block_function import (
-    BLOCK_PARAMETERS,
     Metadata,
     argument_list,
-    parameter_list,
+    open_block,
     private_pointers,
     private_rooms,
     shared_rooms,
     user_parameters,
 )
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.model import Cut
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter, value_name
 from haulage.compiler.simt.pieces import Piece, Pieces
 
 
-def write(body: Body, pieces: Pieces, block: tuple[int, int, int], metadata: Metadata) -> str:
-    """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z)."""
+def write(
+    body: Body,
+    pieces: Pieces,
+    block: tuple[int, int, int],
+    metadata: Metadata,
+    cooperative: bool,
+) -> str:
+    """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z); `cooperative` if
+    it may be suspended, as `grids.py` says."""
     functions = PieceFunctions(body, pieces)
-    machine = _Machine(body, pieces, functions, block, metadata)
+    machine = _Machine(body, pieces, functions, block, metadata, cooperative)
     return "\n\n".join([*map(functions.text, pieces.pieces), machine.block_function()])
 
 
@@ -39,17 +48,18 @@ class _Machine:
     functions: PieceFunctions
     block: tuple[int, int, int]
     metadata: Metadata
+    cooperative: bool
 
     @property
     def threads(self) -> int:
         return prod(self.block)
 
     def block_function(self) -> str:
-        user = user_parameters(self.body)
-        parameters = [*BLOCK_PARAMETERS, *user, ("ptr noalias", "%private.room")]
+        opening = open_block(self.body)
+        if self.cooperative:
+            opening = grids.open_block(self.body, self.threads)
         lines = [
-            f"define internal i32 @haulage.block({parameter_list(parameters)}) noinline {{",
-            "block.start:",
+            *opening,
             "  %ret = alloca ptr",
             *(["  %fault = alloca i32", "  store i32 0, ptr %fault"] if self.body.may_fail else []),
             *shared_rooms(self.body, self.threads),
@@ -69,15 +79,23 @@ class _Machine:
         for piece in self.pieces.pieces:
             lines += self._state(piece)
         lines.append("done:")
+        result = "0"
         if self.body.may_fail:
-            lines += ["  %result = load i32, ptr %fault", "  ret i32 %result", "}"]
+            lines.append("  %result = load i32, ptr %fault")
+            result = "%result"
+        if self.cooperative:
+            lines += grids.close_block(self.body, self.threads, result)
         else:
-            lines += ["  ret i32 0", "}"]
+            lines += [f"  ret i32 {result}", "}"]
         return "\n".join(lines)
 
     def _state(self, piece: Piece) -> list[str]:
         k = piece.number
-        lines = [f"state.{k}:"]
+        lines = []
+        place = self._grid_barriers.get(piece.entry)
+        if place is not None:
+            lines += [f"grid.{k}:", *grids.wait(f"grid.{k}.wait", str(place), f"state.{k}")]
+        lines.append(f"state.{k}:")
         given = []
         for parameter in self.functions.slot_parameters(piece):
             room = value_name(parameter.value, "room")
@@ -127,6 +145,19 @@ class _Machine:
         lines += self._close_loops(piece)
         lines += self._go_on(piece)
         return lines
+
+    @cached_property
+    def _grid_barriers(self) -> dict[str, int]:
+        """Labels of the pieces behind barriers of the grid, with the barriers' fault numbers."""
+        ends = [block.terminator for block in self.pieces.function.blocks.values()]
+        return {
+            end.target: end.place for end in ends if isinstance(end, Cut) and end.reason == "grid"
+        }
+
+    def _way_to(self, state: int) -> str:
+        """The label by which a state is entered."""
+        waits = self.pieces.pieces[state].entry in self._grid_barriers
+        return f"%grid.{state}" if waits else f"%state.{state}"
 
     def _of_leader(self, parameter: SlotParameter, address: str) -> list[str]:
         """Lines that find the leader's element of a slot."""
@@ -227,10 +258,10 @@ class _Machine:
         if not states:
             return [*lines, "  br label %done"]
         if len(states) == 1 and not piece.returns and not self.pieces.masked:
-            return [*lines, f"  br label %state.{states[0]}"]
+            return [*lines, f"  br label {self._way_to(states[0])}"]
         if self.pieces.masked:
             lines += self._follow_leader(k)
         ends = piece.returns or self.pieces.masked
-        default = "%done" if ends else f"%state.{states.pop()}"
-        cases = " ".join(f"i32 {state}, label %state.{state}" for state in states)
+        default = "%done" if ends else self._way_to(states.pop())
+        cases = " ".join(f"i32 {state}, label {self._way_to(state)}" for state in states)
         return [*lines, f"  switch i32 %next.{k}, label {default} [ {cases} ]"]

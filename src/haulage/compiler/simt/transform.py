@@ -8,7 +8,9 @@ from haulage.compiler.simt import (
     coroutines,
     cuts,
     entry,
+    grids,
     pieces,
+    suspending,
     thread_loops,
     uniformity,
 )
@@ -32,7 +34,8 @@ class CannotCut(Exception):
 class Transformed:
     """The module's text, the way that was taken, and how many pieces and bytes it has.
 
-    `pieces` is 0 for coroutines; `shared_bytes` and `local_bytes` are per block and per thread.
+    `pieces` is 0 for coroutines; `shared_bytes` and `local_bytes` are per block and per thread,
+    `block_bytes` what a block may take that waits for its grid.
     """
 
     llvm: str
@@ -40,10 +43,15 @@ class Transformed:
     pieces: int
     shared_bytes: int
     local_bytes: int
+    block_bytes: int
 
 
-def transform(text: str, target: Target, block: tuple[int, int, int], way: str) -> Transformed:
+def transform(
+    text: str, target: Target, block: tuple[int, int, int], way: str, cooperative: bool = False
+) -> Transformed:
     """Make the module for one block size (x, y, z) from the cleaned-up text of a kernel's module.
+
+    `cooperative` kernels are made as `grids.py` says; others may have no barrier of the grid.
 
     Raises:
         CannotCut: `way` is "cut" and that cannot be done.
@@ -59,7 +67,7 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
     count = 0
     if way == COROUTINES or (way == AUTO and divergent):
         taken = COROUTINES
-        parts = [coroutines.write(kernel, block)]
+        parts = [coroutines.write(kernel, block, cooperative)]
     else:
         taken = CUT
         cut_function = cuts.cut(kernel.function, cuts.uniform_loops(kernel.function, present))
@@ -67,18 +75,23 @@ def transform(text: str, target: Target, block: tuple[int, int, int], way: str) 
         divided = pieces.divide(cut_function, present, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around)
-        parts = [thread_loops.write(kernel, divided, block, metadata), metadata.text()]
-        if heap_bytes(kernel, prod(block)):
-            parts.insert(0, coroutines.HEAP_DECLARATIONS)
+        loops = thread_loops.write(kernel, divided, block, metadata, cooperative)
+        parts = [loops, metadata.text()]
+    if taken == COROUTINES or cooperative:
+        parts.insert(0, suspending.DECLARATIONS)
+    if taken == COROUTINES or cooperative or heap_bytes(kernel, prod(block)):
+        parts.insert(0, suspending.HEAP_DECLARATIONS)
     if any(room.name == f"%{WARP_ROOM}" for room in kernel.shared):
         parts.insert(0, ROOM_DECLARATION)
-    module = "\n\n".join([kernel.around, entry.write(kernel, prod(block)), *parts])
+    start = grids.write_entry(kernel) if cooperative else entry.write(kernel, prod(block))
+    module = "\n\n".join([kernel.around, start, *parts])
     return Transformed(
         _without_repeated_declarations(module),
         taken,
         count,
         sum(room.nbytes for room in kernel.shared if room.name != f"%{WARP_ROOM}"),
         sum(room.nbytes for room in kernel.private),
+        grids.block_bytes(kernel, block) if cooperative else 0,
     )
 
 

@@ -1,5 +1,6 @@
 """Compiled code on a device, and starting it there."""
 
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,9 @@ class Loaded:
         device.activate()
         self.module = device.backend.load(code.code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
+        backend = device.backend
+        self._cooperative = code.metadata["cooperative"]
+        self._launch = backend.launch_cooperative if self._cooperative else backend.launch
         debug = code.metadata["debug"]
 
         def describe(number: int) -> Exception:
@@ -119,15 +123,39 @@ class Loaded:
         printing.expect(device.backend, code.prints)
 
     def start(self, configuration: Configuration, stream: Stream, arguments: bytes) -> None:
-        """Hand the kernel to `stream` with packed arguments."""
+        """Hand the kernel to `stream` with packed arguments.
+
+        Raises:
+            LaunchError: its blocks wait for one another, and are too many for that.
+        """
         self.device.activate()
-        self.device.backend.launch(
+        if self._cooperative:
+            self._check_grid(configuration)
+        self._launch(
             self.function,
             configuration.grid,
             configuration.block,
             configuration.shared_bytes,
             stream.handle,
             arguments,
+        )
+
+    def _check_grid(self, configuration: Configuration) -> None:
+        blocks = prod(configuration.grid)
+        most = self.max_cooperative_blocks(configuration.block, configuration.shared_bytes)
+        if blocks > most:
+            raise LaunchError(
+                f"kernel {self.code.metadata['name']} waits for its whole grid: a grid of "
+                f"{configuration.grid} has {blocks} blocks; {self.device.properties.name} can have "
+                f"{most} of {configuration.block} threads at one time"
+            )
+
+    def max_cooperative_blocks(self, block: Dims, shared_bytes: int) -> int:
+        """How many blocks can be there at one time."""
+        self.device.activate()
+        block_bytes = self.code.metadata["block_bytes"]
+        return self.device.backend.max_cooperative_blocks(
+            self.function, prod(block), shared_bytes, block_bytes
         )
 
 

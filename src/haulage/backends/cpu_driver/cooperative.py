@@ -1,0 +1,68 @@
+"""Running a grid whose blocks wait for one another: phase by phase, from barrier to barrier.
+
+A block that waits is suspended code (see `compiler/simt/grids.py`, which has the modes and the
+layout of a launch). So there may be any number of blocks for each worker thread.
+"""
+
+import struct
+from math import prod
+
+import numpy as np
+
+from haulage.backends.base import KernelStopped
+from haulage.backends.cpu_driver.pool import Pool
+
+_BEGIN, _RESUME, _DROP = 0, 1, 2
+_WAITS = 1 << 30
+_ALIGN = 64
+
+# All blocks of a grid are there at one time: so many threads, and this part of the memory.
+MOST_THREADS, MEMORY_PART = 1 << 20, 4
+
+_HEADER = struct.Struct("=7I")
+_MODE = struct.Struct("=I")
+_ROOM = struct.Struct("=3Q")
+
+
+def stride(shared_bytes: int) -> int:
+    """Bytes from one block's dynamic shared memory to the next one's."""
+    return -(-shared_bytes // _ALIGN) * _ALIGN
+
+
+def run(pool: Pool, function: int, launch: bytes) -> None:
+    """Run a grid to its end; `launch` is as for other kernels.
+
+    Raises:
+        KernelStopped: threads failed, or wait for others that never come.
+    """
+    header, args = launch[: _HEADER.size], launch[_HEADER.size + _MODE.size :]
+    values = _HEADER.unpack(header)
+    blocks, each = prod(values[:3]), stride(values[6])
+    handles = np.zeros(blocks, np.uint64)
+    outcomes = np.zeros(blocks, np.int32)
+    dynamic = np.empty(blocks * each + _ALIGN, np.uint8)
+    first = -(-dynamic.ctypes.data // _ALIGN) * _ALIGN
+    args += b"\0" * (-len(args) % 8)
+    offset = len(header) + _MODE.size + len(args)
+    room = args + _ROOM.pack(handles.ctypes.data, outcomes.ctypes.data, first)
+
+    def phase(mode: int) -> int:
+        return pool.run(function, header + _MODE.pack(offset | mode) + room)
+
+    mode = _BEGIN
+    try:
+        while True:
+            fault = phase(mode)
+            if pool.closing:
+                return
+            if fault:
+                raise KernelStopped(function, fault)
+            waiting = outcomes >= _WAITS
+            if not waiting.any():
+                return
+            if not waiting.all():
+                raise KernelStopped(function, int(outcomes.max()) - _WAITS)
+            mode = _RESUME
+    finally:
+        if handles.any():
+            phase(_DROP)

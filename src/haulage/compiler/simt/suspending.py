@@ -1,0 +1,87 @@
+"""Pieces of LLVM's switched-resume coroutines, for the functions that can be suspended.
+
+Those are the function of a thread, where threads are coroutines, and the block function of a kernel
+whose grid has a barrier. See LLVM's "Coroutines in LLVM"; the default pipeline splits them.
+"""
+
+DECLARATIONS = """
+declare token @llvm.coro.id(i32, ptr, ptr, ptr)
+declare i64 @llvm.coro.size.i64()
+declare i64 @llvm.coro.align.i64()
+declare ptr @llvm.coro.begin(token, ptr)
+declare i8 @llvm.coro.suspend(token, i1)
+declare void @llvm.coro.end(ptr, i1, token)
+declare ptr @llvm.coro.free(token, ptr)
+declare void @llvm.coro.resume(ptr)
+declare void @llvm.coro.destroy(ptr)
+"""
+HEAP_DECLARATIONS = """
+declare noalias ptr @malloc(i64)
+declare noalias ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+"""
+
+
+def begin(*, aligned: bool) -> list[str]:
+    """Lines that make the frame; `aligned` if its variables may need more than the C library's
+    usual alignment."""
+    room = ["  %coroutine.room = call ptr @malloc(i64 %coroutine.size)"]
+    if aligned:
+        room = [
+            "  %coroutine.align = call i64 @llvm.coro.align.i64()",
+            *up_to_multiple("%coroutine.size", "%coroutine.align", "%coroutine.bytes"),
+            "  %coroutine.room = call ptr @aligned_alloc(i64 %coroutine.align, "
+            "i64 %coroutine.bytes)",
+        ]
+    return [
+        "  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
+        "  %coroutine.size = call i64 @llvm.coro.size.i64()",
+        *room,
+        "  %coroutine = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.room)",
+    ]
+
+
+def up_to_multiple(value: str, of: str, result: str) -> list[str]:
+    """Lines that round `value` up to a multiple of the power of two `of`, both 64 bits wide."""
+    return [
+        f"  {result}.less = sub i64 {of}, 1",
+        f"  {result}.over = add i64 {value}, {result}.less",
+        f"  {result}.mask = sub i64 0, {of}",
+        f"  {result} = and i64 {result}.over, {result}.mask",
+    ]
+
+
+def suspend(stem: str, woken: str, dropped: str = "coroutine.cleanup") -> list[str]:
+    """Lines that suspend the function, which goes on at the label `woken`, or `dropped` if it is
+    destroyed instead; `stem` names the point."""
+    return [
+        f'  %"{stem}.woken" = call i8 @llvm.coro.suspend(token none, i1 false)',
+        f'  switch i8 %"{stem}.woken", label %coroutine.suspended [',
+        f'    i8 0, label %"{woken}"',
+        f'    i8 1, label %"{dropped}"',
+        "  ]",
+    ]
+
+
+def end(*clean: str) -> list[str]:
+    """The function's last lines: `coroutine.final`, where it has ended, and `coroutine.cleanup`,
+    which the lines `clean` are a part of, where its frame is given back."""
+    return [
+        "coroutine.final:",
+        "  %coroutine.ended = call i8 @llvm.coro.suspend(token none, i1 true)",
+        "  switch i8 %coroutine.ended, label %coroutine.suspended [",
+        "    i8 0, label %coroutine.never",
+        "    i8 1, label %coroutine.cleanup",
+        "  ]",
+        "coroutine.never:",
+        "  unreachable",
+        "coroutine.cleanup:",
+        *clean,
+        "  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine)",
+        "  call void @free(ptr %coroutine.freed)",
+        "  br label %coroutine.suspended",
+        "coroutine.suspended:",
+        "  call void @llvm.coro.end(ptr %coroutine, i1 false, token none)",
+        "  ret ptr %coroutine",
+        "}",
+    ]
