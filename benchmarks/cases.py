@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from haulage import cuda
+from haulage.cuda import random
 
 SIDE = 16
+
+add = cuda.reduce(lambda a, b: a + b)
 
 
 @cuda.jit
@@ -53,6 +56,14 @@ def mark_three(x, y, z):
     x[0] = 1
     y[0] = 1
     z[0] = 1
+
+
+@cuda.jit
+def draw(states, out):
+    """Each thread draws the numbers of one column from a generator of its own."""
+    i = cuda.grid(1)
+    for k in range(out.shape[0]):
+        out[k, i] = random.xoroshiro128p_uniform_float32(states, i)
 
 
 @dataclass
@@ -153,6 +164,57 @@ def copy_case(direction: str, nbytes: int = 64_000_000) -> Case:
     return Case(f"copy 64 MB {direction}", ours, lambda: np.copyto(expected, source), error)
 
 
+def reduce_case(dtype: str, n: int = 10_000_000) -> Case:
+    """The sum of ten million floats that are on the device."""
+    x = np.random.default_rng(0).random(n).astype(dtype)
+    d_x, out = cuda.to_device(x), cuda.device_array(1, dtype)
+    expected = np.empty(1, dtype)
+
+    def ours() -> None:
+        add(d_x, res=out)
+        cuda.synchronize()
+
+    return Case(
+        f"reduce {dtype}",
+        ours,
+        lambda: np.add.reduce(x, out=expected, keepdims=True),
+        lambda: float(abs(out.copy_to_host()[0] / x.sum(dtype=np.float64) - 1)),
+        1e-5,
+    )
+
+
+def states_case(n: int = 1_000_000) -> Case:
+    """A million generators of one seed; checked by a part of them that is made alone."""
+    start = n // 3
+    expected = random.create_xoroshiro128p_states(1000, 1, start).copy_to_host()
+    states = cuda.device_array(n, random.xoroshiro128p_dtype)
+
+    def error() -> float:
+        part = states.copy_to_host()[start : start + 1000]
+        return float(np.count_nonzero(part != expected))
+
+    return Case(f"states {n:,}", lambda: random.init_xoroshiro128p_states(states, 1), None, error)
+
+
+def draw_case(threads: int = 4096, draws: int = 4096) -> Case:
+    """2^24 float32 between 0 and 1; checked by their mean."""
+    states = random.create_xoroshiro128p_states(threads, 1)
+    out, room = cuda.device_array((draws, threads), np.float32), np.empty(2**24, np.float32)
+    generator = np.random.default_rng(1)
+
+    def ours() -> None:
+        draw[threads // 256, 256](states, out)
+        cuda.synchronize()
+
+    return Case(
+        f"draw {threads * draws:,}",
+        ours,
+        lambda: generator.random(dtype=np.float32, out=room),
+        lambda: float(abs(out.copy_to_host().mean(dtype=np.float64) - 0.5)),
+        5e-4,
+    )
+
+
 CASES: list[Callable[[], Case]] = [
     saxpy_case,
     matmul_case,
@@ -161,4 +223,8 @@ CASES: list[Callable[[], Case]] = [
     lambda: launch_case(3),
     lambda: copy_case("to device"),
     lambda: copy_case("to host"),
+    lambda: reduce_case("float32"),
+    lambda: reduce_case("float64"),
+    states_case,
+    draw_case,
 ]
