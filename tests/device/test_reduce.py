@@ -227,6 +227,29 @@ def test_arrays_that_host_and_device_share(device, hold_up):
     assert res.tolist() == [499_500, 0]
 
 
+class Foreign:
+    """An array of a library that has the CUDA array interface."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.device_pointer, False),
+            "strides": array.strides,
+            "version": 3,
+        }
+
+
+def test_arrays_of_other_libraries_and_smart_arrays(device):
+    x, res = np.arange(1000), cuda.to_device(np.zeros(1, int))
+    assert add(Foreign(cuda.to_device(x)[::3])) == x[::3].sum()
+    assert add(x, res=Foreign(res)) is None
+    assert res[0] == x.sum()
+    assert add(haulage.SmartArray(x)) == x.sum()
+    assert add([3, 4]) == 7
+
+
 @cuda.jit
 def set_to_index(x):
     i = cuda.grid(1)
