@@ -122,19 +122,9 @@ def _dtype(kind: Any) -> np.dtype[Any]:
 
 def _element(dtype: np.dtype[Any]) -> Any:
     try:
-        kind = numpy_support.from_dtype(dtype)
+        return numpy_support.from_dtype(dtype)
     except (NotImplementedError, NumbaError) as error:
         raise TypeError(f"kernels have no type for NumPy's dtype {dtype}") from error
-    if _has_half(kind):
-        raise TypeError(f"kernels have no type for NumPy's dtype {dtype}: float16 is not supported")
-    return kind
-
-
-def _has_half(kind: Any) -> bool:
-    # Numba's targets other than its own for CUDA know that type by name only.
-    if isinstance(kind, types.Record):
-        return any(_has_half(member) for _, member in kind.members)
-    return bool(kind == types.float16 or (isinstance(kind, types.Array) and _has_half(kind.dtype)))
 
 
 def _placed(kind: Any, readonly: bool, aligned: bool) -> Any:

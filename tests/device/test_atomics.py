@@ -8,7 +8,7 @@ from haulage.errors import CompileError
 
 INTS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 UNSIGNED = ["u1", "u2", "u4", "u8"]
-FLOATS = ["f4", "f8"]
+FLOATS = ["f2", "f4", "f8"]
 
 # Word: (the types it takes, what it makes of an old value and its operand).
 WORDS = {

@@ -14,6 +14,7 @@ from haulage.backends.cpu_driver import (
     addresses,
     cooperative,
     copies,
+    half,
     loader,
     messages,
     processor,
@@ -34,6 +35,8 @@ _launch_header = _LAUNCH_HEADER.pack
 
 # Of a block: threads, and bytes of shared memory.
 _MAX_THREADS, _MAX_SHARED = 1024, 227 << 10
+
+loader.PROVIDED.update(half.PROVIDED)
 
 
 class CPUBackend(Backend):
@@ -323,6 +326,7 @@ def _properties() -> Properties:
         uuid=processor.uuid(),
         # The first CUDA that has all of compute capability 9.0.
         runtime=(12, 0),
+        floats=("float16",),
         figures=_figures(),
         details={"cores": str(os.cpu_count() or 1), "threads": str(threads)},
     )

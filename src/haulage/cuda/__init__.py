@@ -79,6 +79,7 @@ from haulage.kernel import declare_device
 from haulage.lang.atomic import atomic
 from haulage.lang.bits import brev, clz, ffs, popc, selp
 from haulage.lang.cached import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
+from haulage.lang.half import fp16
 from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
 from haulage.lang.math import cbrt, fma
 from haulage.lang.memory import const, local, shared
@@ -314,6 +315,7 @@ __all__ = [
     "selp",
     "fma",
     "cbrt",
+    "fp16",
     "nanosleep",
     "ldca",
     "ldcg",

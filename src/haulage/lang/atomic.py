@@ -85,7 +85,7 @@ def _write_where(tools: Any, builder: Any, comparison: str, pointer: Any, operan
 
     No comparison with a NaN holds.
     """
-    bits = tools.ir.IntType({"float": 32, "double": 64}[str(operand.type)])
+    bits = tools.ir.IntType({"half": 16, "float": 32, "double": 64}[str(operand.type)])
     place = builder.bitcast(pointer, bits.as_pointer())
     wanted = builder.bitcast(operand, bits)
     before = builder.basic_block

@@ -11,14 +11,15 @@ from haulage.lang.word import Word, word
 
 
 def _float_type(tools: Any, *arguments: Any) -> Any:
-    """The float type to compute in: float32 if that is all there is, float64 as soon as it is not.
+    """The float type to compute in: float32 if no argument is wider, float64 for ints too.
 
     None if an argument is no real number.
     """
     real = (tools.types.Integer, tools.types.Float, tools.types.Boolean)
     if not all(isinstance(kind, real) for kind in arguments):
         return None
-    single = all(kind == tools.types.float32 for kind in arguments)
+    narrow = (tools.types.float16, tools.types.float32)
+    single = all(kind in narrow for kind in arguments)
     return tools.types.float32 if single else tools.types.float64
 
 
@@ -29,7 +30,7 @@ def _cast(context: Any, builder: Any, sig: Any, args: Any, kind: Any) -> list[An
     ]
 
 
-def _library(tools: Any, builder: Any, name: str, kind: Any, values: list[Any]) -> Any:
+def library(tools: Any, builder: Any, name: str, kind: Any, values: list[Any]) -> Any:
     """Call a function of the C library, in the form for floats or for doubles."""
     suffix = "f" if kind == tools.types.float32 else ""
     real = values[0].type
@@ -59,7 +60,7 @@ def _of_library(name: str, *parameters: str) -> Word:
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             values = _cast(context, builder, sig, args, kind)
-            return _library(tools, builder, name, kind, values)
+            return library(tools, builder, name, kind, values)
 
         return tools.signature(kind, *arguments), generate
 
@@ -86,10 +87,11 @@ def _to_whole(name: str, meaning: str) -> Word:
             return None
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            value = args[0]
-            if isinstance(x, types.Float):
-                value = _library(tools, builder, name, x, [value])
-            return context.cast(builder, value, x, result)
+            if not isinstance(x, types.Float):
+                return context.cast(builder, args[0], x, result)
+            kind = _float_type(tools, x)
+            value = library(tools, builder, name, kind, _cast(context, builder, sig, args, kind))
+            return context.cast(builder, value, kind, result)
 
         return tools.signature(result, x), generate
 
@@ -124,13 +126,13 @@ def modf(tools: Any, x: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         (value,) = _cast(context, builder, sig, args, kind)
-        whole = _library(tools, builder, "trunc", kind, [value])
+        whole = library(tools, builder, "trunc", kind, [value])
         # Infinity less itself is no number; its fraction is a zero.
         is_whole = builder.fcmp_ordered("==", value, whole)
         left = builder.select(
             is_whole, tools.ir.Constant(value.type, 0), builder.fsub(value, whole)
         )
-        fraction = _library(tools, builder, "copysign", kind, [left, value])
+        fraction = library(tools, builder, "copysign", kind, [left, value])
         return context.make_tuple(builder, sig.return_type, [fraction, whole])
 
     return tools.signature(tools.types.UniTuple(kind, 2), x), generate

@@ -78,16 +78,14 @@ def _check_int(tools: Any, word_name: str, **given: Any) -> None:
 
 
 def _kind(tools: Any, word_name: str, name: str, value: Any) -> Any:
-    """The type that a value is exchanged as: its own of 32 or 64 bits, int32 for smaller ints."""
+    """The type that a value is exchanged as: its own, or one of 32 bits if that has less."""
     types = tools.types
     kind = types.unliteral(value)
     if isinstance(kind, (types.Integer, types.Boolean)):
         return kind if getattr(kind, "bitwidth", 1) >= 32 else types.int32
-    if kind in (types.float32, types.float64):
-        return kind
-    raise tools.TypingError(
-        f"{word_name}: {name} must be an int, a float32 or a float64; got {value}"
-    )
+    if isinstance(kind, types.Float):
+        return kind if kind.bitwidth >= 32 else types.float32
+    raise tools.TypingError(f"{word_name}: {name} must be an int or a float; got {value}")
 
 
 @word("syncwarp")
@@ -134,8 +132,8 @@ def shfl_sync(tools: Any, mask: Any, value: Any, src_lane: Any) -> Any:
     """`shfl_sync(mask, value, src_lane)`: the `value` of the lane `src_lane`.
 
     For this and the other shuffles: `value` is an int or a float of 32 or 64 bits, which is the
-    result's type too; smaller ints become int32. Of the last argument the low five bits count, as
-    in hardware. What a lane gives that is not there is undefined.
+    result's type too; smaller ints become int32 and float16 becomes float32. Of the last argument
+    the low five bits count, as in hardware. What a lane gives that is not there is undefined.
     """
     _check_int(tools, "shfl_sync", mask=mask, src_lane=src_lane)
     return _shuffle(

@@ -14,7 +14,15 @@ from numba.core.target_extension import CUDA, dispatcher_registry, jit_registry,
 
 from haulage.compiler import prints
 from haulage.compiler.faults import TABLE
-from haulage.compiler.frontend import captured, enums, operators, printing, records, words
+from haulage.compiler.frontend import (
+    captured,
+    enums,
+    half,
+    operators,
+    printing,
+    records,
+    words,
+)
 from haulage.compiler.frontend.codegen import IRCodegen
 from haulage.compiler.frontend.convention import CallConvention
 from haulage.compiler.frontend.device_function import (
@@ -46,6 +54,8 @@ class SIMTTypingContext(typing.BaseContext):
     def load_additional_registries(self) -> None:
         from numba.core.typing import cmathdecl, enumdecl, mathdecl, npydecl
 
+        # Numba asks in this order, and its own functions would take a float16 for a float32.
+        self.install_registry(half.typing_registry)
         for module in (cmathdecl, enumdecl, mathdecl, npydecl):
             self.install_registry(module.registry)
 
@@ -57,6 +67,9 @@ class SIMTTypingContext(typing.BaseContext):
         if sig is None:
             return None
         return sig.replace(return_type=records.field_type(value, index, sig.return_type))
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        return super().resolve_function_type(func, half.widened(func, args), kws)
 
     def resolve_value_type(self, val: Any) -> Any:
         word = words.value_type(val)
@@ -93,6 +106,7 @@ class SIMTContext(BaseContext):
         super().__init__(typing_context, numba_name)
 
     def init(self) -> None:
+        self.data_model_manager = half.data_models()
         self._codegen = IRCodegen(self.haulage_target)
 
     def load_additional_registries(self) -> None:
@@ -114,6 +128,7 @@ class SIMTContext(BaseContext):
         self.install_registry(npyimpl.registry)
         self.install_registry(enums.registry)
         self.install_registry(operators.registry)
+        self.install_registry(half.registry)
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
 
@@ -176,6 +191,7 @@ class SIMTContext(BaseContext):
             from numba.core import fastmathpass
 
             fastmathpass.rewrite_module(mod, self.fastmath)
+            half.without_fusion(mod)
 
 
 class _Descriptor(TargetDescriptor):
