@@ -79,6 +79,7 @@ from haulage.kernel import declare_device
 from haulage.lang.atomic import atomic
 from haulage.lang.bits import brev, clz, ffs, popc, selp
 from haulage.lang.cached import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
+from haulage.lang.clock import clock, clock64, globaltimer
 from haulage.lang.half import fp16
 from haulage.lang.index import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
 from haulage.lang.math import cbrt, fma
@@ -317,6 +318,9 @@ __all__ = [
     "cbrt",
     "fp16",
     "nanosleep",
+    "clock",
+    "clock64",
+    "globaltimer",
     "ldca",
     "ldcg",
     "ldcs",

@@ -65,6 +65,7 @@ from haulage.api import (
 from haulage.api import gpus as agents
 from haulage.kernel import roc_jit as jit
 from haulage.lang.atomic import atomic
+from haulage.lang.clock import clock, clock64, globaltimer
 from haulage.lang.index import (
     get_global_id,
     get_global_size,
@@ -168,6 +169,9 @@ __all__ = [
     "barrier",
     "wavebarrier",
     "mem_fence",
+    "clock",
+    "clock64",
+    "globaltimer",
     "ds_permute",
     "ds_bpermute",
     "activelanepermute_wavewidth",

@@ -135,5 +135,10 @@ class Target(ABC):
         builder.store(value, pointer, align=align)
 
     @abstractmethod
+    def counter(self, builder: Any, which: str) -> Any:
+        """The 64-bit value, read here and now, of a counter that never goes back in a thread:
+        `ticks` of the processor, or `nanoseconds` of a clock that all processors have."""
+
+    @abstractmethod
     def pause(self, builder: Any, nanoseconds: Any) -> None:
         """Let others work for about so long (a 32-bit value), or for less."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from haulage.targets import cpu_lanes, cpu_messages
+from haulage.targets import cpu_clock, cpu_lanes, cpu_messages
 from haulage.targets.base import INDEX_REGISTERS, Target
 from haulage.targets.cpu_ir import SHARED_PREFIX, declare, shared_room
 
@@ -134,6 +134,9 @@ class CPUTarget(Target):
 
     def fence(self, builder: Any, scope: str) -> None:
         builder.fence("seq_cst")
+
+    def counter(self, builder: Any, which: str) -> Any:
+        return cpu_clock.counter(builder, which)
 
     def pause(self, builder: Any, nanoseconds: Any) -> None:
         # Sleeping would hold up the threads of the block that share this core, one by one.
