@@ -356,7 +356,7 @@ def values(offset):
 
 
 # What is imported of Numba and llvmlite where code is compiled, and where all of it is found.
-WITH, WITHOUT = "['llvmlite', 'numba']", "['llvmlite']"
+WITH, WITHOUT = "['llvmlite', 'numba']", "[]"
 
 
 def test_a_later_process_needs_no_compiler_and_does_the_same(tmp_path, kernels):

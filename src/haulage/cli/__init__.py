@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from haulage import __version__, config
-from haulage.cli import demo, info
+from haulage.cli import cache, demo, info
 from haulage.cli.refusal import Refusal
 from haulage.errors import DeviceNotFound
 
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"haulage {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (info, demo):
+    for command in (info, demo, cache):
         command.add_to(commands)
     return top
 

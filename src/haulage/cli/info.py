@@ -108,13 +108,21 @@ def _settings() -> list[Fact]:
     return [
         Fact("worker threads", f"{threads} (HAULAGE_NUM_THREADS; every usable core by default)"),
         Fact("adversarial mode", _adversary()),
-        Fact("cache folder", f"{config.cache_folder()} ({_contents(config.cache_folder())})"),
+        Fact("cache folder", _cache_folder()),
     ]
 
 
 def _adversary() -> str:
     seed = config.adversary_seed()
     return f"{'off' if seed is None else f'on, seed {seed}'} (HAULAGE_ADVERSARY; off by default)"
+
+
+def _cache_folder() -> str:
+    try:
+        folder = config.cache_folder()
+    except RuntimeError as error:
+        return f"none: {error} (HAULAGE_CACHE_DIR)"
+    return f"{folder} ({_contents(folder)})"
 
 
 def _contents(folder: Path) -> str:

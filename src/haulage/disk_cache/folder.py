@@ -10,6 +10,7 @@ import os
 import stat
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,7 +162,7 @@ class Folder:
         return name if _CHECKS else str(self.path / name)
 
     @contextlib.contextmanager
-    def _opened(self):  # type: ignore[no-untyped-def]
+    def _opened(self) -> Iterator[int | None]:
         """The folder's descriptor; None if it is not there, or others can write to it."""
         if not _CHECKS:
             yield 0 if self.path.is_dir() else None
@@ -180,18 +181,18 @@ class Folder:
         finally:
             os.close(folder)
 
+    def problem(self) -> str | None:
+        """Why the files in the folder are not used, None if they are or there is no folder."""
+        return _distrust(self.path.stat()) if self.path.is_dir() else None
+
     def _trusted(self, facts: os.stat_result) -> bool:
-        if _only_ours(facts):
-            return True
-        if facts.st_uid not in (0, os.geteuid()):
-            why = f"it belongs to user {facts.st_uid}, and code in it could be theirs"
-        else:
-            why = f"others can write to it (mode {stat.S_IMODE(facts.st_mode):o}); chmod go-w it"
-        warn_once(
-            f"the cache folder {self.path} is not used: {why}; or set HAULAGE_CACHE_DIR to a "
-            "folder of your own. Kernels are compiled anew in each process until then"
-        )
-        return False
+        why = _distrust(facts)
+        if why is not None:
+            warn_once(
+                f"the cache folder {self.path} is not used: {why}; or set HAULAGE_CACHE_DIR to a "
+                "folder of your own. Kernels are compiled anew in each process until then"
+            )
+        return why is None
 
     def _cannot(self, what: str, error: OSError) -> None:
         warn_once(
@@ -203,6 +204,15 @@ class Folder:
 
 def _below(folder: int) -> int | None:
     return folder if _CHECKS else None
+
+
+def _distrust(facts: os.stat_result) -> str | None:
+    """Why code in a folder must not be run, None if it may."""
+    if _only_ours(facts):
+        return None
+    if facts.st_uid not in (0, os.geteuid()):
+        return f"it belongs to user {facts.st_uid}, and code in it could be theirs"
+    return f"others can write to it (mode {stat.S_IMODE(facts.st_mode):o}); chmod go-w it"
 
 
 def _only_ours(facts: os.stat_result) -> bool:

@@ -23,10 +23,18 @@ def in_use() -> bool:
     return _in_use
 
 
-def folder() -> Folder | None:
-    """The folder in force now; None, with a warning, if there is no home to have one in."""
+def folder() -> Folder:
+    """The folder in force now.
+
+    Raises:
+        RuntimeError: there is no home to have one in.
+    """
+    return _folder(config.cache_folder())
+
+
+def _folder_or_none() -> Folder | None:
     try:
-        return _folder(config.cache_folder())
+        return folder()
     except RuntimeError as error:
         warn_once(f"no place for compiled kernels: {error} Set HAULAGE_CACHE_DIR to a folder")
         return None
@@ -38,7 +46,7 @@ _folder = functools.lru_cache(maxsize=8)(Folder)
 
 def load(key: str) -> tuple[dict[str, Any], bytes] | None:
     """(facts, code) that were saved under a key; None if they are not there, whole and trusted."""
-    place = folder()
+    place = _folder_or_none()
     data = place.read(_name(key)) if place is not None else None
     found = entry.unpack(data) if data is not None else None
     if found is None or found[0].get("key") != key:
@@ -48,14 +56,14 @@ def load(key: str) -> tuple[dict[str, Any], bytes] | None:
 
 def save(key: str, facts: dict[str, Any], code: bytes) -> None:
     """Keep facts, which JSON can say, and code under a key."""
-    place = folder()
+    place = _folder_or_none()
     if place is not None:
         place.write(_name(key), entry.pack({**facts, "key": key}, code))
 
 
 def path() -> Path | None:
-    """Where entries are kept."""
-    place = folder()
+    """Where entries are kept; None, with a warning, if there is no place."""
+    place = _folder_or_none()
     return place.path if place is not None else None
 
 

@@ -7,13 +7,17 @@ nobody has is an error of the load and not of the first launch.
 import contextlib
 import ctypes
 import functools
+import hashlib
 import itertools
+import platform
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from haulage.backends.cpu_driver import elf
+from haulage.backends.cpu_driver import elf, linker
+from haulage.disk_cache import software, store
 from haulage.errors import DeviceError
 
 # glibc's vector mathematics, which vectorised kernels call by these names.
@@ -100,7 +104,10 @@ def link(
     ir: str = "",
     needs: list[str] | None = None,
 ) -> Any:
-    """Link an object or LLVM IR; returns llvmlite's tracker, which gives addresses by name.
+    """Link an object or LLVM IR; returns what gives addresses by name, until it is closed.
+
+    As long as nothing else has loaded LLVM, an object that `linker` knows how to link is linked
+    without it.
 
     `needs` are the names that the object leaves to others; they are only looked at to provide
     what is the driver's own and vector mathematics, and to say which one nobody has.
@@ -108,10 +115,13 @@ def link(
     Raises:
         DeviceError: with LLVM's text.
     """
+    needs = needs or []
+    if code and linker.is_possible() and not _llvm_is_loaded():
+        with _jit_lock, contextlib.suppress(linker.CannotLink):
+            return linker.link(code, _find)
     import llvmlite.binding as llvm
 
     global _jit
-    needs = needs or []
     with _jit_lock:
         if _jit is None:
             llvm.initialize_native_target()
@@ -137,6 +147,50 @@ def link(
             nowhere = [name for name in others if not llvm.address_of_symbol(name)]
             reason = f"nobody has {', '.join(nowhere)}: " if nowhere else ""
             raise DeviceError(f"the cpu device did not take the code: {reason}{error}") from error
+
+
+def link_ir(kind: str, exports: list[str], ir: str) -> Any:
+    """Link LLVM IR of the driver's own, as `link`; its code is kept on disk if kernels' is.
+
+    Raises:
+        DeviceError: with LLVM's text.
+    """
+    if not (store.in_use() and linker.is_possible()):
+        return link(kind, exports, ir=ir)
+    version = software.version_of("llvmlite")
+    key = hashlib.sha256(f"{platform.machine()} {version} {ir}".encode()).hexdigest()
+    kept = store.load(key)
+    if kept is None:
+        code = _compiled(ir)
+        store.save(key, {"name": kind}, code)
+    else:
+        _, code = kept
+    return link(kind, exports, code=code, needs=elf.symbols(code)[1])
+
+
+def _compiled(ir: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        reloc="pic", codemodel="small"
+    )
+    code: bytes = machine.emit_object(llvm.parse_assembly(ir))
+    return code
+
+
+def _find(name: str) -> int | None:
+    """The address of a symbol that an object leaves to others."""
+    if name in PROVIDED:
+        return PROVIDED[name]()
+    if name.startswith(_VECTOR_MATH_PREFIX):
+        _load_vector_math()
+    return linker.address_of(name)
+
+
+def _llvm_is_loaded() -> bool:
+    return "llvmlite" in sys.modules
 
 
 @functools.cache

@@ -105,7 +105,7 @@ def address() -> int:
     global _code, _take, _into
     with _lock:
         if _code is None:
-            code = loader.link("messages", [SYMBOL, "take", "unlock"], ir=_IR)
+            code = loader.link_ir("messages", [SYMBOL, "take", "unlock"], _IR)
             prototype = ctypes.CFUNCTYPE(
                 ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p
             )

@@ -78,7 +78,7 @@ class Pool:
             if self._code is None:
                 names = ["run", "resume", "cancel", "start", "prepare"]
                 text = pool_ir(platform.machine(), platform.system())
-                self._code = loader.link("pool", names, ir=text)
+                self._code = loader.link_ir("pool", names, text)
             address = self._code.__getitem__
             slot = ctypes.POINTER(_Slot)
             job = ctypes.CFUNCTYPE(ctypes.c_int64, slot)
