@@ -325,6 +325,19 @@ def test_atomics_of_the_other_vocabulary(way):
     assert len(set(old.copy_to_host()[2::2])) == 15
 
 
+def test_an_index_worked_out_of_signed_and_unsigned_numbers_is_a_whole_number(way):
+    @cuda.jit
+    def count(bins, keys):
+        # To Numba the second one is a float64.
+        cuda.atomic.add(bins, (cuda.threadIdx.x % 2, keys[cuda.grid(1)] % bins.shape[1]), 1)
+
+    keys = np.random.default_rng(8).integers(0, 2**52, 256, np.uint64)
+    bins = cuda.to_device(np.zeros((2, 5), "i4"))
+    count[2, 128](bins, cuda.to_device(keys))
+    expected = [np.bincount((keys[k::2] % 5).astype(int), minlength=5) for k in range(2)]
+    assert bins.copy_to_host().tolist() == np.array(expected).tolist()
+
+
 # ---- what they refuse ---------------------------------------------------------------------------
 
 REFUSED = [
@@ -332,7 +345,7 @@ REFUSED = [
     ("atomic.add(x, 0, 1)", "c8", "atomic.add.*array: expected elements that are signed ints"),
     ("atomic.add(x, 0, 1)", "?", "got bool"),
     ("atomic.add(x, 0, 1j)", "f4", "value: expected a real number; got complex128"),
-    ("atomic.add(x, 0.5, 1)", "f4", "expected int indices; got float64"),
+    ("atomic.add(x, 1j, 1)", "f4", "expected int indices; got complex128"),
     ("atomic.add(x, (0, 1), 1)", "f4", "2 indices for an array of 1 dim"),
     ("atomic.and_(x, 0, 1)", "f4", r"atomic.and_.*signed ints, unsigned ints; got float32"),
     ("atomic.inc(x, 0, 1)", "i4", r"atomic.inc.*expected elements that are unsigned ints; got int"),

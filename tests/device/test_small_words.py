@@ -349,7 +349,7 @@ def test_hints_are_for_fields_of_packed_records_and_strided_arrays_too(way):
 
 def test_hints_say_what_they_do_not_take():
     refused("ldca(5, 0)", "ldca: expected an array; got")
-    refused("ldcg(x, 0.5)", "ldcg: expected int indices; got float64")
+    refused("ldcg(x, 1j)", "ldcg: expected int indices; got complex128")
     refused("stcg(x, (0, 0), 1)", "stcg: 2 indices for an array of 1 dimensions")
     refused("stwt(x, 0, 1j)", "stwt: value: expected a real number; got complex128")
     refused(

@@ -3,15 +3,19 @@
 import ctypes
 import subprocess
 import sys
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from cpu_objects import host_object
 
+import haulage
+from haulage import cuda
 from haulage.backends import cpu  # noqa: F401  (it gives the loader what kernels may call)
 from haulage.backends.cpu_driver import elf
 from haulage.backends.cpu_driver.loader import Loader
+from haulage.compiler.llvm import assembly
 
 ALL = np.arange(65536, dtype=np.uint16).view(np.float16)
 
@@ -85,6 +89,20 @@ def test_halves_are_widened_exactly():
     result = converted(ALL, "fpext", "half", "float", np.float32, "__extendhfsf2")
     np.testing.assert_array_equal(result, ALL.astype(np.float32))
     assert (np.signbit(result) == np.signbit(ALL)).all()
+
+
+@is_x86
+def test_processors_with_arithmetic_on_halves_round_each_operation():
+    def kernel(x, y):
+        i = cuda.grid(1)
+        x[i] = x[i] * y[i] + x[i]
+
+    signature = "void(float16[::1], float16[::1])"
+    for fastmath, is_fused in ((False, False), (True, True)):
+        code = haulage.compile(kernel, signature, fastmath=fastmath)
+        asm = assembly(code.llvm, replace(code.target, cpu="sapphirerapids", features=""))
+        assert ("vmulph" in asm) is not is_fused
+        assert ("vfmadd" in asm) is is_fused
 
 
 KERNELS = """

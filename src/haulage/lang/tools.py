@@ -124,13 +124,15 @@ def source_place(builder: Any) -> tuple[str, int]:
 def check_place(word: str, array: Any, index: Any) -> None:
     """Refuse an (array, index) pair that does not name one element of an array.
 
+    Floats count as indices: to Numba an int64 and a uint64 make a float64.
+
     Raises:
-        TypingError: no array, or not one int for each of its dimensions.
+        TypingError: no array, or not one real number for each of its dimensions.
     """
     if not isinstance(array, types.Array):
         raise TypingError(f"{word}: expected an array; got {array}")
     kinds = list(index) if isinstance(index, types.BaseTuple) else [index]
-    if not all(isinstance(kind, types.Integer) for kind in kinds):
+    if not all(isinstance(kind, (types.Integer, types.Float)) for kind in kinds):
         raise TypingError(f"{word}: expected int indices; got {index}")
     if len(kinds) != array.ndim:
         raise TypingError(f"{word}: {len(kinds)} indices for an array of {array.ndim} dimensions")
@@ -139,7 +141,10 @@ def check_place(word: str, array: Any, index: Any) -> None:
 def element_pointer(
     context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any
 ) -> Any:
-    """The address of `array[index]`, an int or a tuple; negative ones count from the end."""
+    """The address of `array[index]`, an int or a tuple; negative ones count from the end.
+
+    Floats lose their fraction.
+    """
     if isinstance(index_type, types.BaseTuple):
         indices = cgutils.unpack_tuple(builder, index, len(index_type))
         index_types = list(index_type)
