@@ -203,6 +203,8 @@ from haulage.lang.warp import (
 )
 from haulage.lib.reduce import Reduce
 from haulage.lib.reduce import Reduce as reduce
+from haulage.lib.ufuncs import cuda_guvectorize as guvectorize
+from haulage.lib.ufuncs import cuda_vectorize as vectorize
 
 __all__ = [
     # arrays on the device
@@ -421,4 +423,6 @@ __all__ = [
     "double4",
     "Reduce",
     "reduce",
+    "vectorize",
+    "guvectorize",
 ]

@@ -1,6 +1,6 @@
 """`@jit`: from a Python function to kernels that run where their arguments are."""
 
-from haulage.kernel.compilation import compile
+from haulage.kernel.compilation import compile, result_type
 from haulage.kernel.decorator import cuda_jit, jit, roc_jit
 from haulage.kernel.device_function import DeviceFunction, declare_device
 from haulage.kernel.kernel import Kernel, Launcher
@@ -19,5 +19,6 @@ __all__ = [
     "cuda_jit",
     "declare_device",
     "jit",
+    "result_type",
     "roc_jit",
 ]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from haulage import config
 from haulage.compiler.options import Options
 from haulage.errors import LaunchError
-from haulage.kernel.vocabulary import CUDA
+from haulage.kernel.vocabulary import CUDA, Vocabulary
 from haulage.platforms import PLATFORMS
+from haulage.runtime.device import current_device
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import normalise_dims
 
@@ -41,6 +42,26 @@ def body_for(
     except TypeError as error:
         raise LaunchError(f"kernel {function.__qualname__}: {error}") from error
     return Body(function, kinds, target, options)
+
+
+def result_type(
+    function: Any, argument_types: tuple[Any, ...], vocabulary: Vocabulary, name: str
+) -> Any:
+    """The Numba type that a function returns to a kernel which calls it on the current device.
+
+    Args:
+        function: a Python function, a device function, or one that Numba compiled.
+        argument_types: Numba types.
+        vocabulary: that of the kernel.
+        name: for messages.
+
+    Raises:
+        CompileError: it cannot be compiled for them.
+    """
+    from haulage.compiler import frontend
+
+    target = PLATFORMS[current_device().kind].target_maker()(vocabulary.warp_size)
+    return frontend.result_type(function, argument_types, target, name)
 
 
 def compile(

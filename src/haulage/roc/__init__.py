@@ -86,6 +86,8 @@ from haulage.lang.sync import (
 from haulage.lang.warp import activelanepermute_wavewidth, ds_bpermute, ds_permute
 from haulage.lib.reduce import Reduce
 from haulage.lib.reduce import Reduce as reduce
+from haulage.lib.ufuncs import roc_guvectorize as guvectorize
+from haulage.lib.ufuncs import roc_vectorize as vectorize
 from haulage.roc import cg as cg
 from haulage.roc import hsadrv as hsadrv
 from haulage.roc import random as random
@@ -157,6 +159,8 @@ __all__ = [
     "profiling",
     # kernels
     "jit",
+    "vectorize",
+    "guvectorize",
     "get_global_id",
     "get_global_size",
     "get_local_id",

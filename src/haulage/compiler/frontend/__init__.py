@@ -3,7 +3,20 @@
 # See `numba_bridge.py` for why this comes first.
 import numba  # noqa: F401
 
-from haulage.compiler.frontend.lower import Lowered, lower, parse_signature
+from haulage.compiler.frontend.lower import (
+    Lowered,
+    lower,
+    parse_function_signature,
+    parse_signature,
+    result_type,
+)
 from haulage.compiler.options import Options
 
-__all__ = ["Lowered", "Options", "lower", "parse_signature"]
+__all__ = [
+    "Lowered",
+    "Options",
+    "lower",
+    "parse_function_signature",
+    "parse_signature",
+    "result_type",
+]

@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba.core import sigutils, types
 
 from haulage.compiler.faults import TABLE, Fault
+from haulage.compiler.frontend.device_function import as_device_function, plain_device_function
 from haulage.compiler.frontend.reasons import explain
 from haulage.compiler.frontend.target import device_class
 from haulage.compiler.options import Options
@@ -56,11 +57,7 @@ def lower(
     name = getattr(function, "__qualname__", repr(function))
     with _LOCK:
         device_function = device_class(target)(function, options)
-        try:
-            result = device_function.compile_for(argument_types)
-        except Exception as error:
-            # Numba's passes raise whatever they like where they meet what they do not know.
-            raise CompileError(explain(error, name, argument_types)) from error
+        result = _compiled(device_function, argument_types, name)
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
             raise CompileError(
@@ -98,8 +95,40 @@ def lower(
         )
 
 
+def result_type(function: Any, argument_types: tuple[Any, ...], target: Target, name: str) -> Any:
+    """The Numba type that a function called from kernels returns; `name` is for messages.
+
+    Raises:
+        CompileError: Numba could not type or lower it.
+    """
+    with _LOCK:
+        known = device_class(target)
+        called = as_device_function(known, function) or plain_device_function(known, function)
+        return types.unliteral(_compiled(called, argument_types, name).signature.return_type)
+
+
+def _compiled(device_function: Any, argument_types: tuple[Any, ...], name: str) -> Any:
+    try:
+        return device_function.compile_for(argument_types)
+    except Exception as error:
+        # Numba's passes raise whatever they like where they meet what they do not know.
+        raise CompileError(explain(error, name, argument_types)) from error
+
+
 def parse_signature(signature: Any) -> tuple[Any, ...]:
-    """Numba argument types of a signature.
+    """Numba argument types of a kernel's signature, which `parse_function_signature` reads.
+
+    Raises:
+        TypeError: something in it names no type, or it returns a value.
+    """
+    arguments, returned = parse_function_signature(signature)
+    if returned is not None:
+        raise TypeError(f"a kernel must return void; got the signature {signature}")
+    return arguments
+
+
+def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
+    """Numba types of a signature's arguments, and of its result: None if that is void or not said.
 
     Takes Numba's signatures and strings (`"void(float32[:], int64)"`) and tuples of Numba types,
     type strings, NumPy dtypes or scalar classes.
@@ -119,13 +148,11 @@ def parse_signature(signature: Any) -> tuple[Any, ...]:
 
     try:
         if isinstance(signature, (tuple, list)):
-            return tuple(one(item) for item in signature)
+            return tuple(one(item) for item in signature), None
         arguments, returned = sigutils.normalize_signature(signature)
     except (SyntaxError, NameError, AttributeError) as error:
         raise TypeError(f"the signature {signature!r} cannot be read: {error}") from error
-    if returned not in (None, types.none, types.void):
-        raise TypeError(f"a kernel must return void; got the signature {signature}")
-    return tuple(arguments)
+    return tuple(arguments), None if returned in (types.none, types.void) else returned
 
 
 def _place(function: Any) -> str:

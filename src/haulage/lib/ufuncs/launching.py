@@ -1,0 +1,108 @@
+"""Kernels of ufuncs: compiled once for each kind of arguments, and started."""
+
+import operator
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from haulage.kernel import Kernel, Vocabulary, jit
+from haulage.kernel.configuration import in_blocks
+from haulage.lib.ufuncs.operands import is_array
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.device import Device
+from haulage.runtime.launching import arguments
+from haulage.runtime.launching.arguments import Key
+from haulage.runtime.launching.placing import In, Out, in_place
+from haulage.runtime.stream import StreamLike
+
+_THREADS = 256
+
+# The keys of counts and of sizes among a kernel's arguments.
+COUNT: Key = (arguments.SCALAR, np.dtype(np.int64))
+SIZE: Key = (arguments.SCALAR, np.dtype(np.uint64))
+
+
+class Kernels:
+    """The kernels of one ufunc, by what they were made for."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self._made: dict[Hashable, Kernel] = {}
+        self._lock = threading.Lock()
+
+    def get(self, keys: tuple[Key, ...], kind: Hashable, make: Callable[[], Any]) -> Kernel:
+        """The kernel of a `kind` for arguments with `keys`, of the Python function `make()`."""
+        kernel = self._made.get((kind, keys))
+        if kernel is None:
+            with self._lock:
+                kernel = self._made.get((kind, keys))
+                if kernel is None:
+                    from haulage import numba_bridge
+
+                    signature = tuple(numba_bridge.numba_type(key) for key in keys)
+                    kernel = jit(self.vocabulary, signature)(make())
+                    self._made[kind, keys] = kernel
+        return kernel
+
+
+def sizes_key(count: int) -> Key:
+    """The key of a tuple of `count` sizes."""
+    return (arguments.TUPLE, (SIZE,) * count, None)
+
+
+def key(view: Any, *, readonly: bool) -> Key:
+    """The key that a kernel is compiled with for an argument: only C order is told apart."""
+    what, dtype, *rest = arguments.key_of(view)
+    if what != arguments.ARRAY:
+        return (what, dtype)
+    axes, layout, _, aligned = rest
+    # Host arrays whose elements are not aligned are copied by the launch.
+    return (what, dtype, axes, "C" if layout == "C" else "A", readonly, aligned or _on_host(view))
+
+
+def launch(
+    kernel: Kernel,
+    grid: int,
+    block: tuple[int, ...],
+    stream: StreamLike,
+    place: Device,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    copy_inputs: bool = False,
+) -> None:
+    """Start a kernel with inputs and outputs as its arguments.
+
+    Host arrays among the inputs go to the device only, and outputs come back only.
+    """
+    if copy_inputs or not in_place(place):
+        inputs = [In(value) if _on_host(value) else value for value in inputs]
+        outputs = [Out(value) if _on_host(value) else value for value in outputs]
+    kernel.launch(in_blocks(grid, block, stream), (*inputs, *outputs), {})
+
+
+def block_size(most: int) -> int:
+    """Threads of a block where a ufunc's `max_blocksize` is `most`."""
+    return min(_THREADS, most)
+
+
+def checked_block_size(most: Any) -> int:
+    """`most` as an int of at least 1.
+
+    Raises:
+        TypeError, ValueError: it is no such int.
+    """
+    size = operator.index(most)
+    if size < 1:
+        raise ValueError(f"max_blocksize {most!r}: expected 1 or more")
+    return size
+
+
+def blocks(elements: int, size: int) -> int:
+    """Blocks of `size` threads for that many elements."""
+    return -(-elements // size)
+
+
+def _on_host(value: Any) -> bool:
+    return is_array(value) and not isinstance(value, DeviceNDArray)

@@ -1,0 +1,258 @@
+"""What ufuncs are called with: arrays of host and device, numbers, what becomes one of these."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from haulage.errors import ShapeMismatch
+from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
+from haulage.runtime.device import Device, current_device
+from haulage.runtime.exchange import foreign
+from haulage.runtime.launching.launch import device_of_arguments
+from haulage.runtime.stream import StreamLike, device_of, resolve
+
+# What an operand is, in the order in which its dtype gives way to others.
+ON_DEVICE, ON_HOST, NUMPY_SCALAR, PYTHON_NUMBER = range(4)
+
+Array = np.ndarray | DeviceNDArray
+
+
+class Given(NamedTuple):
+    """What of an operand decides which signature it goes to: its dtype, and what it is."""
+
+    dtype: np.dtype[Any]
+    kind: int
+
+
+_PYTHON = {
+    bool: Given(np.dtype(np.bool_), PYTHON_NUMBER),
+    int: Given(np.dtype(np.int64), PYTHON_NUMBER),
+    float: Given(np.dtype(np.float64), PYTHON_NUMBER),
+    complex: Given(np.dtype(np.complex128), PYTHON_NUMBER),
+}
+
+
+def operand(value: Any, stream: StreamLike, name: str) -> Any:
+    """`value` as a device array, a NumPy array, a NumPy scalar or a Python number.
+
+    Raises:
+        TypeError: it is nothing of that kind.
+    """
+    kind = type(value)
+    if kind is DeviceNDArray or kind in _PYTHON:
+        return value
+    if kind is not np.ndarray and not isinstance(value, np.generic):
+        value = _opened(value, stream)
+        if isinstance(value, DeviceNDArray):
+            return value
+    if value.dtype.kind not in "biufcmM":
+        raise TypeError(
+            f"{name}: an argument of type {kind.__name__} has elements of dtype {value.dtype}; "
+            "expected numbers"
+        )
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
+    return value if value.shape else value[()]
+
+
+def _opened(value: Any, stream: StreamLike) -> Any:
+    if isinstance(value, HostVisibleNDArray) and device_of_array(value) is not None:
+        return value.device_view()
+    if foreign.is_foreign(value) and not hasattr(value, "__haulage_argument__"):
+        return foreign.as_source(value, resolve(stream, device_of(stream) or current_device()))
+    return np.asarray(value)
+
+
+def given(value: Any) -> Given:
+    """What of an operand decides which signature it goes to."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return Given(value.dtype, ON_HOST)
+    if kind is DeviceNDArray:
+        return Given(value.dtype, ON_DEVICE)
+    if kind in _PYTHON:
+        return _PYTHON[kind]
+    return Given(value.dtype, NUMPY_SCALAR)
+
+
+def is_array(value: Any) -> bool:
+    """Whether an operand has axes of its own, or is on a device."""
+    return type(value) is np.ndarray or type(value) is DeviceNDArray
+
+
+def is_plain(array: Array) -> bool:
+    """Whether the elements lie in C order without gaps, and a device's at a round address."""
+    if isinstance(array, np.ndarray):
+        return array.flags.c_contiguous
+    return array.layout == "C" and not array.device_pointer % 16
+
+
+def as_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A scalar operand as one of `dtype`.
+
+    Raises:
+        OverflowError: it is an integer beyond the dtype's range.
+    """
+    if dtype.kind in "iu":
+        # NumPy checks the range of Python's ints only.
+        return dtype.type(int(value))
+    return dtype.type(value) if dtype.kind in "bfc" else np.asarray(value).astype(dtype)[()]
+
+
+def place_of(values: Sequence[Any], stream: StreamLike, name: str) -> Device:
+    """The device on which to work: the stream's, the arrays', or the current one.
+
+    Raises:
+        DeviceMismatch: arrays are on two devices.
+    """
+    arrays = tuple(value for value in values if type(value) is DeviceNDArray)
+    return device_of(stream) or device_of_arguments(arrays, name)[0] or current_device()
+
+
+def outputs(out: Any, extra: tuple[Any, ...], nout: int, name: str) -> list[Any]:
+    """The arrays for the results, None where there is none, from `out=` or the call's end.
+
+    Raises:
+        TypeError: something is no array on the host or a device.
+        ValueError: they are given in both ways, or are too few or too many, or read-only.
+    """
+    if extra and out is not None:
+        raise ValueError("cannot specify argument 'out' as both positional and keyword")
+    places = extra or (out if isinstance(out, tuple) else (out,) * min(nout, 1))
+    if out is None and not extra:
+        return [None] * nout
+    if len(places) != nout:
+        raise ValueError(f"{name}: out={out!r}; expected a tuple of {nout} arrays")
+    for place in places:
+        if place is None:
+            continue
+        # A SmartArray would be written to behind its back.
+        if not isinstance(place, (np.ndarray, DeviceNDArray)) and (
+            hasattr(place, "__haulage_argument__") or not foreign.is_on_device(place)
+        ):
+            raise TypeError(f"{name}: out={place!r}; expected an array of the host or of a device")
+    return list(places)
+
+
+def target(place: Any, stream: StreamLike, name: str) -> Array:
+    """The array that a kernel writes to for an output that the caller gave."""
+    if type(place) is np.ndarray:
+        array: Any = place
+    elif isinstance(place, np.ndarray) and device_of_array(place) is None:
+        array = np.asarray(place)
+    else:
+        array = place if type(place) is DeviceNDArray else _opened(place, stream)
+    writeable = array.flags.writeable if isinstance(array, np.ndarray) else not array.readonly
+    if not writeable:
+        raise ValueError(f"{name}: out is read-only")
+    return array
+
+
+def new_array(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    order: str,
+    on_device: bool,
+    place: Device,
+    stream: StreamLike,
+) -> Array:
+    """An array for a result, not initialised."""
+    if not on_device:
+        return np.empty(shape, dtype, "F" if order == "F" else "C")
+    strides = layout.order_strides(shape, dtype.itemsize, order)
+    return DeviceNDArray(shape, strides, dtype, stream, device=place)
+
+
+def broadcast_shape(shapes: Sequence[tuple[int, ...]], name: str) -> tuple[int, ...]:
+    """The shape that all of `shapes` are broadcast to.
+
+    Raises:
+        ShapeMismatch: they cannot be; a ValueError, as NumPy's.
+    """
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = " ".join(map(str, shapes))
+        raise ShapeMismatch(
+            f"{name}: operands could not be broadcast together with shapes {listed}"
+        ) from None
+
+
+def shown(
+    array: Array, shape: tuple[int, ...], strides: tuple[int, ...], stream: StreamLike
+) -> Array:
+    """The memory of `array`, from its first element on, as another shape and other strides."""
+    if array.shape == shape and array.strides == strides:
+        return array
+    if isinstance(array, np.ndarray):
+        if array.flags.c_contiguous and len(shape) == 1 and shape[0] == array.size:
+            return array.reshape(-1)
+        return np.lib.stride_tricks.as_strided(array, shape, strides)
+    return DeviceNDArray(shape, strides, array.dtype, stream, array.gpu_data)
+
+
+def memory_of(array: Array, stream: StreamLike) -> tuple[Array, int]:
+    """The memory that an array touches as an array with one axis, and where its first element is.
+
+    The strides are whole numbers of elements.
+    """
+    low, high = layout.extent(array.shape, array.strides, array.dtype.itemsize)
+    size = array.dtype.itemsize
+    shape = ((high - low) // size,)
+    if isinstance(array, DeviceNDArray):
+        return DeviceNDArray(shape, (size,), array.dtype, stream, array.gpu_data), -low // size
+    if low:
+        array = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)]
+    return np.lib.stride_tricks.as_strided(array, shape, (size,)), -low // size
+
+
+def has_whole_steps(array: Array) -> bool:
+    """Whether the strides are whole numbers of elements."""
+    return not any(step % array.dtype.itemsize for step in array.strides)
+
+
+def dense(value: Array, stream: StreamLike) -> Array:
+    """A copy of an array without gaps, where it is."""
+    if isinstance(value, np.ndarray):
+        return value.copy(order="K")
+    strides = layout.dense_strides(value.shape, value.strides, value.dtype.itemsize)
+    copy = DeviceNDArray(value.shape, strides, value.dtype, stream, device=value.device)
+    copy.copy_to_device(value, stream)
+    return copy
+
+
+def apart(value: Any, written: Sequence[Array], same_is_fine: bool, stream: StreamLike) -> Any:
+    """An input, or a copy of it if it overlaps with an array that the kernel writes to.
+
+    With `same_is_fine`, an input whose elements lie exactly where the outputs' do stays as it is.
+    """
+    for out in written:
+        if value is out and same_is_fine:
+            continue
+        if _overlap(value, out) and not (
+            same_is_fine
+            and _address(value) == _address(out)
+            and value.shape == out.shape
+            and value.strides == out.strides
+            and value.dtype.itemsize == out.dtype.itemsize
+        ):
+            return dense(value, stream)
+    return value
+
+
+def _overlap(one: Array, other: Array) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.may_share_memory(one, other)
+    low, high = layout.extent(one.shape, one.strides, one.dtype.itemsize)
+    other_low, other_high = layout.extent(other.shape, other.strides, other.dtype.itemsize)
+    start, other_start = _address(one), _address(other)
+    return start + low < other_start + other_high and other_start + other_low < start + high
+
+
+def _address(array: Array) -> int:
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.device_pointer
