@@ -118,7 +118,7 @@ def test_results_keep_fortran_order_where_all_arguments_have_it():
     assert add(x, np.ascontiguousarray(x)).flags.c_contiguous
 
 
-@pytest.mark.parametrize("dtype", ["b1", "i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("dtype", ["b1", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16"])
 def test_dtypes_without_signatures(dtype):
     x = np.arange(5).astype(dtype)
     assert np.array_equal(any_sum(x, x[::-1]), x.astype(complex) + x[::-1] * (1 + 0j))
