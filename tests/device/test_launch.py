@@ -297,7 +297,7 @@ def test_foreign_device_code_is_refused(device):
 def test_options_are_honoured_or_refused(device):
     with pytest.raises(TypeError, match="no_such_option"):
         cuda.jit(no_such_option=1)
-    for option in ({"cache": True}, {"link": ["a.ptx"]}, {"extensions": [object()]}):
+    for option in ({"link": ["a.ptx"]}, {"extensions": [object()]}):
         with pytest.raises(NotImplementedError, match=next(iter(option))):
             cuda.jit(**option)
         assert not cuda.jit(**dict.fromkeys(option))(add_one.py_func).hints

@@ -49,6 +49,7 @@ class Properties:
 
     `uuid` is the same in every process of the machine, and no other device has it. `runtime` is the
     (major, minor) version of CUDA whose words kernels and host programs of the device can use.
+    `max_argument_bytes` is CUDA's limit since 12.1 unless a device has another.
     `floats` names the types that kernels can use besides the usual ones: 'float16', 'bfloat16' and
     'fp8'. `figures` has more of the numbers that CUDA's driver tells, by its names for them.
     """
@@ -67,6 +68,7 @@ class Properties:
     host_memory_is_device_memory: bool = False
     uuid: str = ""
     runtime: tuple[int, int] = (0, 0)
+    max_argument_bytes: int = 32764
     floats: tuple[str, ...] = ()
     figures: dict[str, int] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)

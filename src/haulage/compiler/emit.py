@@ -94,6 +94,7 @@ class Body:
                 "local_bytes": blocks.local_bytes,
                 "block_bytes": blocks.block_bytes,
                 "cooperative": self.lowered.cooperative,
+                "uses_dynamic_shared": self.lowered.dynamic_shared and blocks.uses_dynamic_shared,
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
                 "debug": self._options.debug,

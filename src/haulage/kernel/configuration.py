@@ -3,36 +3,41 @@
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from haulage.errors import LaunchError, LaunchTypeError
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
 from haulage.runtime.stream import Stream, is_foreign
 
 
-def in_blocks(grid: Any, block: Any, stream: Any = 0, shared_bytes: Any = 0) -> Configuration:
+def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> Configuration:
     """A grid of blocks, each size an int or up to three.
 
     Raises:
         LaunchError: something is no size, or no stream.
     """
-    if isinstance(shared_bytes, bool) or not hasattr(shared_bytes, "__index__"):
-        raise LaunchError(f"dynamic shared bytes {shared_bytes!r}: expected an int")
-    if shared_bytes < 0:
-        raise LaunchError(f"dynamic shared bytes {shared_bytes!r}: must not be negative")
-    if (
-        not isinstance(stream, Stream)
-        and (stream not in (0, None) or isinstance(stream, bool))
-        and not is_foreign(stream)
-    ):
+    if isinstance(sharedmem, (bool, np.bool_)) or not isinstance(sharedmem, (int, np.integer)):
+        raise LaunchError(f"dynamic shared bytes {sharedmem!r}: expected an int")
+    if sharedmem < 0:
+        raise LaunchError(f"dynamic shared bytes {sharedmem!r}: must not be negative")
+    if _is_zero(stream):
+        stream = 0
+    elif not (isinstance(stream, Stream) or stream is None or is_foreign(stream)):
         raise LaunchError(f"stream {stream!r}: expected a stream made by stream(), or 0")
     try:
-        sizes = _sizes(grid, block)
+        sizes = _sizes(griddim, blockdim)
     except LaunchError:
         raise
     except TypeError:
         # Lists cannot be remembered.
-        sizes = _sizes.__wrapped__(grid, block)
-    return Configuration(*sizes, stream, int(shared_bytes))
+        sizes = _sizes.__wrapped__(griddim, blockdim)
+    return Configuration(*sizes, stream, int(sharedmem))
+
+
+def _is_zero(stream: Any) -> bool:
+    """Whether it is the number that stands for the default stream."""
+    return isinstance(stream, (int, np.integer)) and not isinstance(stream, bool) and stream == 0
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -58,7 +63,7 @@ def in_work_items(global_size: Any, local_size: Any = None, stream: Any = None) 
             "the kernel leave out what is beyond the end"
         )
     groups = tuple(total // size for total, size in zip(whole, local, strict=True))
-    return in_blocks(groups, local, stream or 0)
+    return in_blocks(groups, local, stream)
 
 
 def for_tasks(
@@ -77,4 +82,4 @@ def for_tasks(
             raise LaunchError(f"forall: {task}: {number}")
     threads = int(block) or vocabulary.usual_block
     blocks = -(-int(ntasks) // threads)
-    return in_blocks(blocks, threads, stream or 0, shared_bytes) if blocks else None
+    return in_blocks(blocks, threads, stream, shared_bytes) if blocks else None

@@ -1,5 +1,6 @@
 """Kernels: compiled for the types they are launched with, and launched."""
 
+import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -85,9 +86,15 @@ class Kernel(Inspection):
 
     def configure(self, *args: Any, **kwargs: Any) -> "Launcher":
         """As `kernel[...]`; for roc (global size, local size, stream), sizes in work-items."""
-        return self._launcher(
-            in_work_items if self.vocabulary is ROC else in_blocks, *args, **kwargs
-        )
+        configure = in_work_items if self.vocabulary is ROC else in_blocks
+        try:
+            return self._launcher(configure, *args, **kwargs)
+        except TypeError:
+            try:
+                inspect.signature(configure).bind(*args, **kwargs)
+            except TypeError as error:
+                raise LaunchTypeError(f"kernel {self.__qualname__}.configure: {error}") from None
+            raise
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> "Launcher":
         """A launch of at least `ntasks` threads in blocks of `tpb` (0: a usual number).

@@ -8,6 +8,9 @@ from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 # Enough for each type of element.
 _DEFAULT_ALIGN = 16
 
+# Set on the `llvmlite.ir` module of code that names its launch's dynamic shared memory.
+DYNAMIC_SHARED = "haulage_dynamic_shared"
+
 
 @word("shared.array")
 def shared_array(tools: Any, shape: Any, dtype: Any, alignment: Any = None) -> Any:
@@ -33,6 +36,7 @@ def shared_array(tools: Any, shape: Any, dtype: Any, alignment: Any = None) -> A
         target = context.haulage_target
         size = tools.item_size(context, element)
         if dims == (0,):
+            setattr(builder.module, DYNAMIC_SHARED, True)
             data, nbytes = target.dynamic_shared(builder)
             sizes = [builder.udiv(nbytes, tools.ir.Constant(tools.I64, size))]
         else:

@@ -17,6 +17,7 @@ from haulage.compiler.prints import TABLE as PRINTS
 from haulage.compiler.prints import Items
 from haulage.errors import CompileError
 from haulage.lang.cg import GRID_GROUP
+from haulage.lang.memory import DYNAMIC_SHARED
 from haulage.targets.base import Target
 
 _INTERPRETER = re.compile(r"(?m)^declare [^\n]*@\"?((?:_?Py|NRT_|numba_gil_)\w+)")
@@ -33,7 +34,8 @@ class Lowered:
     kernel's name there. `arguments`: LLVM types of the user's arguments, flattened. `faults`: how
     its threads can stop, by number. `types`: Numba's report of the types it inferred. `prints`:
     what it prints, by number. `cooperative`: whether it names its grid as a group, whose blocks
-    then all have to be there at one time.
+    then all have to be there at one time. `dynamic_shared`: whether it names its launch's dynamic
+    shared memory.
     """
 
     llvm: str
@@ -44,6 +46,7 @@ class Lowered:
     types: str
     prints: dict[int, Items]
     cooperative: bool
+    dynamic_shared: bool
 
 
 def lower(
@@ -92,6 +95,7 @@ def lower(
             types=str(result.type_annotation),
             prints=PRINTS.select(prints),
             cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
+            dynamic_shared=any(hasattr(module, DYNAMIC_SHARED) for module in modules),
         )
 
 

@@ -16,6 +16,7 @@ from haulage.compiler.simt import (
 )
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.targets.base import Target
+from haulage.targets.cpu import DYNAMIC_SHARED
 from haulage.targets.cpu_lanes import WARP_ROOM
 
 AUTO, CUT, COROUTINES = "auto", "cut", "coroutines"
@@ -35,7 +36,8 @@ class Transformed:
     """The module's text, the way that was taken, and how many pieces and bytes it has.
 
     `pieces` is 0 for coroutines; `shared_bytes` and `local_bytes` are per block and per thread,
-    `block_bytes` what a block may take that waits for its grid.
+    `block_bytes` what a block may take that waits for its grid; `uses_dynamic_shared` whether the
+    address of the launch's dynamic shared memory is needed.
     """
 
     llvm: str
@@ -44,6 +46,7 @@ class Transformed:
     shared_bytes: int
     local_bytes: int
     block_bytes: int
+    uses_dynamic_shared: bool
 
 
 def transform(
@@ -92,6 +95,11 @@ def transform(
         sum(room.nbytes for room in kernel.shared if room.name != f"%{WARP_ROOM}"),
         sum(room.nbytes for room in kernel.private),
         grids.block_bytes(kernel, block) if cooperative else 0,
+        any(
+            f"%{DYNAMIC_SHARED}" in item.operands
+            for part in kernel.function.blocks.values()
+            for item in part.instructions()
+        ),
     )
 
 

@@ -105,13 +105,20 @@ class Loaded:
                 f"{properties.name} has {properties.max_static_shared} for a block; use dynamic "
                 "shared memory for more"
             )
+        if code.metadata["argument_bytes"] > properties.max_argument_bytes:
+            raise LaunchError(
+                f"kernel {name} takes {code.metadata['argument_bytes']} bytes of arguments; "
+                f"{properties.name} takes {properties.max_argument_bytes}; give it arrays"
+            )
         self.device = device
         self.code = code
         device.activate()
         self.module = device.backend.load(code.code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
         backend = device.backend
-        self._cooperative = code.metadata["cooperative"]
+        self._cooperative: bool = code.metadata["cooperative"]
+        # Whether there is something to check of a launch without dynamic shared memory.
+        self._has_needs = self._cooperative or code.metadata["uses_dynamic_shared"]
         self._launch = backend.launch_cooperative if self._cooperative else backend.launch
         debug = code.metadata["debug"]
 
@@ -126,11 +133,14 @@ class Loaded:
         """Hand the kernel to `stream` with packed arguments.
 
         Raises:
-            LaunchError: its blocks wait for one another, and are too many for that.
+            LaunchError: it needs more, or other, shared memory, or its blocks wait for one another
+                and are too many for that.
         """
         self.device.activate()
-        if self._cooperative:
-            self._check_grid(configuration)
+        if configuration.shared_bytes or self._has_needs:
+            self._check_shared(configuration.shared_bytes)
+            if self._cooperative:
+                self._check_grid(configuration)
         self._launch(
             self.function,
             configuration.grid,
@@ -139,6 +149,20 @@ class Loaded:
             stream.handle,
             arguments,
         )
+
+    def _check_shared(self, dynamic: int) -> None:
+        name, static = self.code.metadata["name"], self.code.metadata["shared_bytes"]
+        most = self.device.properties.max_dynamic_shared
+        if static + dynamic > most:
+            raise LaunchError(
+                f"kernel {name}: {static} bytes of shared arrays and {dynamic} bytes of dynamic "
+                f"shared memory; {self.device.properties.name} has {most} for a block"
+            )
+        if not dynamic and self.code.metadata["uses_dynamic_shared"]:
+            raise LaunchError(
+                f"kernel {name} uses dynamic shared memory, and its launch gives none; write "
+                f"{name}[blocks, threads, stream, bytes](...)"
+            )
 
     def _check_grid(self, configuration: Configuration) -> None:
         blocks = prod(configuration.grid)
