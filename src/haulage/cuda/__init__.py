@@ -68,6 +68,7 @@ from haulage.api import (
 )
 from haulage.cuda import cg as cg
 from haulage.cuda import cudadrv as cudadrv
+from haulage.cuda import libdevice as libdevice
 from haulage.cuda import random as random
 from haulage.cuda.cudadrv import devicearray as devicearray
 from haulage.cuda.cudadrv import devices as devices

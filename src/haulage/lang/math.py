@@ -40,7 +40,7 @@ def library(tools: Any, builder: Any, name: str, kind: Any, values: list[Any]) -
     return builder.call(function, values)
 
 
-def _of_library(name: str, *parameters: str) -> Word:
+def of_library(name: str, *parameters: str) -> Word:
     listed = ", ".join(parameters)
 
     def one(tools: Any, x: Any) -> Any:
@@ -69,10 +69,10 @@ def _of_library(name: str, *parameters: str) -> Word:
     return word(f"math.{name}")(made)
 
 
-cbrt = _of_library("cbrt", "x")
-fma = _of_library("fma", "x", "y", "z")
-hypot = _of_library("hypot", "x", "y")
-remainder = _of_library("remainder", "x", "y")
+cbrt = of_library("cbrt", "x")
+fma = of_library("fma", "x", "y", "z")
+hypot = of_library("hypot", "x", "y")
+remainder = of_library("remainder", "x", "y")
 
 
 def _to_whole(name: str, meaning: str) -> Word:

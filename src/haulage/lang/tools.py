@@ -5,6 +5,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.compiler import Flags
 from numba.core.errors import TypingError
 from numba.core.typing import signature
 from numba.np.arrayobj import make_array, populate_array
@@ -156,3 +157,26 @@ def element_pointer(
     ]
     # Unsigned and compile-time indices need no wraparound, but folding it is LLVM's work.
     return cgutils.get_item_pointer(context, builder, array_type, array, wide, wraparound=True)
+
+
+def define(context: Any, builder: Any, function: Any, sig: Any, args: list[Any]) -> Any:
+    """The value of a call of a function written in the kernel language, compiled for `sig`.
+
+    Whatever the kernel's options, it is compiled without fastmath and with NumPy's float errors.
+    """
+    flags = Flags()
+    flags.error_model = "numpy"
+    compiled = context.compile_subroutine(builder, function, sig, flags=flags)
+    return context.call_internal(builder, compiled.fndesc, sig, args)
+
+
+def library_call(
+    context: Any, builder: Any, name: str, result: Any, kinds: list[Any], args: list[Any]
+) -> Any:
+    """The value, of type `result`, of a call of a C function without side effects."""
+    function_type = ir.FunctionType(
+        context.get_value_type(kinds[-1]), [context.get_value_type(kind) for kind in kinds]
+    )
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    function.attributes.add("nounwind")
+    return context.cast(builder, builder.call(function, args), kinds[-1], result)

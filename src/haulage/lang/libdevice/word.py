@@ -1,0 +1,21 @@
+"""Makes the words of `words.py`. The table of definitions is read with the first kernel."""
+
+from typing import Any
+
+from haulage.lang.libdevice.function import KINDS, Defined
+
+
+def libdevice(name: str, signature: str, parameters: str) -> Defined:
+    """The word for libdevice's function `__nv_<name>`; see `Defined` for its signature."""
+    letters, results = signature.split(">")
+
+    def definition() -> Any:
+        from haulage.lang.libdevice import table
+
+        return table.definition(name, letters)
+
+    pairs = zip(parameters.split(), letters, strict=True)
+    listed = ", ".join(f"{parameter}: {KINDS[letter]}" for parameter, letter in pairs)
+    returned = ", ".join(KINDS[letter] for letter in results)
+    doc = f"`{name}({listed})` of libdevice; gives {returned}."
+    return Defined(name, signature, definition, doc)
