@@ -69,3 +69,42 @@ def test_matrix_multiplication_of_host_arrays(random, kernel):
     c = np.full((20, 10), np.nan)
     kernel[(2, 2), (SIDE, SIDE)](a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+@cuda.jit
+def sessions(users, times, out, pause):
+    """Number each click of a stream by the first click of its session.
+
+    A session ends where another user's clicks begin, or after a pause.
+    """
+    i = cuda.grid(1)
+    n = users.size
+    if i >= n:
+        return
+    if i > 0 and users[i] == users[i - 1] and times[i] - times[i - 1] <= pause:
+        return
+    out[i] = i
+    # Where every session begins has to be known before any is filled up to the next one.
+    cuda.cg.this_grid().sync()
+    following = i + 1
+    while following < n and out[following] < 0:
+        out[following] = i
+        following += 1
+
+
+@pytest.mark.parametrize("threads", [32, 256])
+def test_sessions_of_a_click_stream(random, threads):
+    n = 200
+    users = np.sort(random.integers(0, 20, n))
+    days = random.integers(0, 100, n)
+    order = np.lexsort((days, users))
+    users, times = users[order], np.datetime64("2026-11-21") + days[order].astype("m8[D]")
+    pause = np.timedelta64(7, "D")
+
+    begins = np.ones(n, bool)
+    begins[1:] = (users[1:] != users[:-1]) | (np.diff(times) > pause)
+    expected = np.maximum.accumulate(np.where(begins, np.arange(n), 0))
+
+    out = cuda.to_device(np.full(n, -1))
+    sessions.forall(n, tpb=threads)(cuda.to_device(users), cuda.to_device(times), out, pause)
+    np.testing.assert_array_equal(out.copy_to_host(), expected)
