@@ -40,6 +40,8 @@ def install() -> None:
         sys.modules.update(modules)
         for name, module in modules.items():
             setattr(numba, name.rpartition(".")[2], module)
+        if numba:
+            _answer_ufuncs()
     holders = _holders() if replaced else []
     if holders:
         warnings.warn(
@@ -71,6 +73,8 @@ def uninstall() -> None:
                 else:
                     delattr(numba, child)
         _replaced.clear()
+        if numba:
+            _answer_ufuncs()
 
 
 class _Finder(MetaPathFinder):
@@ -104,6 +108,8 @@ class _Loader(Loader):
         # the module earlier, from `create_module`, would overwrite that module's `__spec__`.
         assert module.__spec__ is not None
         sys.modules[module.__spec__.name] = importlib.import_module(self.own)
+        if self.own in _ANSWERS.values():
+            _answer_ufuncs()
 
 
 _finder = _Finder()
@@ -111,6 +117,23 @@ _lock = threading.RLock()
 
 # Modules that stood under our names when `install` came.
 _replaced: dict[str, ModuleType] = {}
+
+
+def _answer_ufuncs() -> None:
+    """Let `numba.vectorize(target="cuda")` and its kin make Haulage's ufuncs, or Numba's again.
+
+    Numba looks for what makes them in its modules, and keeps what it found.
+    """
+    from haulage import numba_bridge
+
+    numba_bridge.set_ufunc_target(
+        "cuda", "numba.cuda.vectorizers", "CUDAVectorize", "CUDAGUFuncVectorize"
+    )
+    numba_bridge.unset_ufunc_target("roc")
+    if _finder in sys.meta_path:
+        numba_bridge.set_ufunc_target(
+            "roc", "numba.roc.vectorizers", "HsaVectorize", "HsaGUFuncVectorize"
+        )
 
 
 def _own_name(name: str) -> str | None:

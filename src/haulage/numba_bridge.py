@@ -6,6 +6,8 @@ here a key becomes a Numba type, once per signature.
 """
 
 import functools
+from functools import partial
+from importlib import import_module
 from typing import Any, NoReturn
 
 # The package itself comes first: where another thread is still importing Numba, Python waits for it
@@ -20,6 +22,7 @@ from numba.core.imputils import lower_cast, lower_setattr_generic
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import builtin_registry
 from numba.np import numpy_support
+from numba.np.ufunc.decorators import GUVectorize, Vectorize
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
 
@@ -106,6 +109,29 @@ def key_of(kind: Any) -> tuple[Any, ...]:
     if isinstance(kind, (types.Number, types.Boolean, types.NPDatetime, types.NPTimedelta)):
         return (SCALAR, _dtype(kind))
     raise TypeError(f"a kernel cannot take an argument of type {kind}")
+
+
+def set_ufunc_target(name: str, module: str, ufunc: str, gufunc: str) -> None:
+    """Let `numba.vectorize` and `numba.guvectorize` look anew for what makes their results.
+
+    For `target=name` that is the class `ufunc` or `gufunc` of a module, which is imported when it
+    is first asked for.
+    """
+    for decorator, made_by in ((Vectorize, ufunc), (GUVectorize, gufunc)):
+        unset_ufunc_target(name, decorator)
+        decorator.target_registry.ondemand[name] = partial(_member, module, made_by)
+
+
+def unset_ufunc_target(name: str, *decorators: Any) -> None:
+    """Undo `set_ufunc_target`, for some of Numba's two decorators only if any are given."""
+    for decorator in decorators or (Vectorize, GUVectorize):
+        # Numba's registries refuse to replace a value.
+        decorator.target_registry.pop(name, None)
+        decorator.target_registry.ondemand.pop(name, None)
+
+
+def _member(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 def key_of_type(value: Any) -> tuple[Any, ...] | None:

@@ -258,3 +258,26 @@ def test_install_can_be_called_whatever_was_imported_first(first):
         import numba.cuda
         assert numba.cuda is haulage.cuda
     """)
+
+
+@pytest.mark.parametrize("numba_first", [True, False])
+def test_numbas_vectorize_takes_the_targets_until_uninstall(numba_first):
+    run(f"""
+        if {numba_first}:
+            import numba
+            numba.np.ufunc.Vectorize.target_registry["cuda"]
+        import haulage
+        haulage.install()
+        from numba import cuda, guvectorize, roc, vectorize
+        from haulage.lib.ufuncs import GUFunc, UFunc
+
+        for target in ("cuda", "roc"):
+            assert isinstance(vectorize(["f8(f8)"], target=target)(lambda x: x), UFunc)
+            made = guvectorize("(n)->(n)", target=target)(lambda x, out: None)
+            assert isinstance(made, GUFunc) and target in repr(made)
+        haulage.uninstall()
+        import numba.np.ufunc
+        registry = numba.np.ufunc.Vectorize.target_registry
+        assert registry["cuda"].__module__ == "numba.cuda.vectorizers"
+        assert "roc" not in registry
+    """)

@@ -34,6 +34,8 @@ _PYTHON = {
     complex: Given(np.dtype(np.complex128), PYTHON_NUMBER),
 }
 
+_MADE: dict[tuple[np.dtype[Any], type], Given] = {}
+
 
 def operand(value: Any, stream: StreamLike, name: str) -> Any:
     """`value` as a device array, a NumPy array, a NumPy scalar or a Python number.
@@ -69,13 +71,13 @@ def _opened(value: Any, stream: StreamLike) -> Any:
 def given(value: Any) -> Given:
     """What of an operand decides which signature it goes to."""
     kind = type(value)
-    if kind is np.ndarray:
-        return Given(value.dtype, ON_HOST)
-    if kind is DeviceNDArray:
-        return Given(value.dtype, ON_DEVICE)
     if kind in _PYTHON:
         return _PYTHON[kind]
-    return Given(value.dtype, NUMPY_SCALAR)
+    made = _MADE.get((value.dtype, kind))
+    if made is None:
+        what = {np.ndarray: ON_HOST, DeviceNDArray: ON_DEVICE}.get(kind, NUMPY_SCALAR)
+        made = _MADE[value.dtype, kind] = Given(value.dtype, what)
+    return made
 
 
 def is_array(value: Any) -> bool:
@@ -108,8 +110,9 @@ def place_of(values: Sequence[Any], stream: StreamLike, name: str) -> Device:
     Raises:
         DeviceMismatch: arrays are on two devices.
     """
-    arrays = tuple(value for value in values if type(value) is DeviceNDArray)
-    return device_of(stream) or device_of_arguments(arrays, name)[0] or current_device()
+    arrays = tuple([value for value in values if type(value) is DeviceNDArray])
+    of_arrays = device_of_arguments(arrays, name)[0] if arrays else None
+    return device_of(stream) or of_arrays or current_device()
 
 
 def outputs(out: Any, extra: tuple[Any, ...], nout: int, name: str) -> list[Any]:

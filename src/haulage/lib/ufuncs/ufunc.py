@@ -165,8 +165,8 @@ class UFunc:
         signature = self._signature(operands)
         result: Any = None if wanted is None else target(wanted, stream, name)
         arrays = [value for value in values if is_array(value)]
-        shapes = [array.shape for array in arrays]
-        shape = broadcast_shape([*shapes, () if result is None else result.shape], name)
+        shapes = [array.shape for array in (arrays if result is None else [*arrays, result])]
+        shape = broadcast_shape(shapes, name) if shapes else ()
         if result is not None:
             _check_result(result, shape, signature, name)
         place = place_of([*values, result], stream, name)
