@@ -152,6 +152,42 @@ def test_a_global_changed_between_two_sizes_of_block_is_not_kept_under_the_old_v
     assert counts(again) == (0, 1)
 
 
+def test_what_another_kernel_compiled_with_an_old_global_is_not_kept(kernels, monkeypatch):
+    def fill(x):
+        x[cuda.grid(1)] = scaled(1)
+
+    x = np.zeros(1)
+    monkeypatch.setitem(globals(), "SCALE", 7.0)
+    monkeypatch.setitem(globals(), "scaled", cuda.jit(device=True)(scaled.py_func))
+    cuda.jit(fill)[1, 1](x)
+    for scale in (8.0, 9.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        for hits in (0, 1):
+            assert counts(launched(fill, x, block=1)) == (hits, 1 - hits)
+            assert x[0] == scale
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_kernel_is_compiled_anew_on_request(monkeypatch, cache):
+    def fill(x):
+        x[cuda.grid(1)] = SCALE
+
+    x = np.zeros(1)
+    kernel = cuda.jit(fill, cache=cache)
+    for scale, now in ((2.0, 2.0), (5.0, 2.0)):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        kernel[1, 1](x)
+        assert x[0] == now
+    kernel.recompile()
+    kernel[1, 1](x)
+    assert x[0] == 5
+    monkeypatch.delitem(globals(), "SCALE")
+    with pytest.raises(CompileError, match="SCALE"):
+        kernel.recompile()
+    kernel[1, 1](x)
+    assert x[0] == 5
+
+
 def test_closures_and_captured_arrays_are_told_apart():
     def filling(value, table):
         def fill(x):

@@ -32,11 +32,13 @@ class Body:
         argument_types: tuple[Any, ...],
         target: Target,
         options: Options,
+        *,
+        anew: bool = False,
     ) -> None:
         self.name: str = function.__qualname__
         self.target = target
         self._options = options
-        self.lowered: Lowered = lower(function, argument_types, target, options)
+        self.lowered: Lowered = lower(function, argument_types, target, options, anew=anew)
         self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
         self._lock = threading.Lock()
 

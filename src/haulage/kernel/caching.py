@@ -38,7 +38,9 @@ def kept_body(
     platform = PLATFORMS[kind]
 
     def make() -> "Body":
-        return body_for(function, keys, platform.target_maker()(vocabulary.warp_size), options)
+        target = platform.target_maker()(vocabulary.warp_size)
+        # What was compiled for another kernel may have read globals that have changed since.
+        return body_for(function, keys, target, options, anew=True)
 
     def reach() -> Any:
         target = (kind, str(vocabulary.warp_size), *platform.identity())

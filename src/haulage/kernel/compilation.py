@@ -26,9 +26,16 @@ def options_for(fastmath: Any, debug: bool = False) -> Options:
 
 
 def body_for(
-    function: Callable[..., Any], keys: tuple[Key, ...], target: Any, options: Any
+    function: Callable[..., Any],
+    keys: tuple[Key, ...],
+    target: Any,
+    options: Any,
+    *,
+    anew: bool = False,
 ) -> "Body":
     """The function typed and lowered for arguments with `keys`.
+
+    With `anew`, functions that it calls are compiled again, with what their globals are now.
 
     Raises:
         LaunchError: Numba has no type for an argument.
@@ -41,7 +48,7 @@ def body_for(
         kinds = tuple(numba_bridge.numba_type(key) for key in keys)
     except TypeError as error:
         raise LaunchError(f"kernel {function.__qualname__}: {error}") from error
-    return Body(function, kinds, target, options)
+    return Body(function, kinds, target, options, anew=anew)
 
 
 def result_type(

@@ -225,9 +225,7 @@ class Kernel(Inspection):
         return self._declare(device.current_device().kind, keys)
 
     def _declare(self, kind: str, keys: tuple[Key, ...]) -> Overload:
-        overload = self._overload(kind, keys)
-        if isinstance(overload.body, KeptBody):
-            overload.body.check()
+        overload = _checked(self._overload(kind, keys))
         if keys not in self._declared:
             self._declared.append(keys)
         return overload
@@ -239,6 +237,19 @@ class Kernel(Inspection):
                 overload = Overload(self._body(kind, keys), keys, self.vocabulary)
                 self._overloads[kind, keys] = overload
             return overload
+
+    def recompile(self) -> None:
+        """Compile anew for all signatures, with the values that globals have now.
+
+        Raises:
+            CompileError: it cannot be compiled with them; nothing is changed then.
+        """
+        with self._lock:
+            self._overloads = {
+                (kind, keys): _checked(Overload(self._body(kind, keys), keys, self.vocabulary))
+                for kind, keys in self._overloads
+            }
+            self._chosen.clear()
 
     def _body(self, kind: str, keys: tuple[Key, ...]) -> Any:
         if self.cache:
@@ -328,6 +339,17 @@ class Kernel(Inspection):
 
     def __repr__(self) -> str:
         return f"<{self.vocabulary.name} kernel {self.__qualname__}>"
+
+
+def _checked(overload: Overload) -> Overload:
+    """The overload, when it is known that it can be compiled.
+
+    Raises:
+        CompileError: it cannot.
+    """
+    if isinstance(overload.body, KeptBody):
+        overload.body.check()
+    return overload
 
 
 class Launcher:

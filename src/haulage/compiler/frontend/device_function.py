@@ -1,6 +1,8 @@
 """Functions that kernels call: compiled for the kernel's target, once for each tuple of types."""
 
+import contextlib
 import types as python_types
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,6 +22,7 @@ class DeviceFunction(Dispatcher):
 
     numba_name: str
     known: "WeakKeyDictionary[Any, DeviceFunction]"
+    outlive: "list[WeakKeyDictionary[Any, DeviceFunction]]"
 
     # Numba itself makes device functions of overloads, and knows no options.
     def __init__(
@@ -71,6 +74,19 @@ class DeviceFunction(Dispatcher):
     def compile(self, sig: Any) -> Any:
         args, return_type = sigutils.normalize_signature(sig)
         return self.compile_for(args, return_type)
+
+
+@contextlib.contextmanager
+def afresh(function_class: Any) -> Iterator[None]:
+    """Compile functions anew in here, with the values that their globals have now."""
+    before = function_class.known
+    function_class.known = WeakKeyDictionary()
+    # Numba's types refer to functions weakly, and contexts keep the types.
+    function_class.outlive.append(function_class.known)
+    try:
+        yield
+    finally:
+        function_class.known = before
 
 
 def as_device_function(function_class: Any, value: Any) -> Any:

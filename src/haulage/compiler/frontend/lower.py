@@ -1,5 +1,6 @@
 """From a Python function and argument types to one LLVM module for a target."""
 
+import contextlib
 import re
 import threading
 from dataclasses import dataclass
@@ -9,7 +10,11 @@ from llvmlite import ir
 from numba.core import sigutils, types
 
 from haulage.compiler.faults import TABLE, Fault
-from haulage.compiler.frontend.device_function import as_device_function, plain_device_function
+from haulage.compiler.frontend.device_function import (
+    afresh,
+    as_device_function,
+    plain_device_function,
+)
 from haulage.compiler.frontend.reasons import explain
 from haulage.compiler.frontend.target import device_class
 from haulage.compiler.options import Options
@@ -50,16 +55,24 @@ class Lowered:
 
 
 def lower(
-    function: Any, argument_types: tuple[Any, ...], target: Target, options: Options
+    function: Any,
+    argument_types: tuple[Any, ...],
+    target: Target,
+    options: Options,
+    *,
+    anew: bool = False,
 ) -> Lowered:
     """Type and lower `function` for Numba `argument_types`.
+
+    With `anew`, functions that it calls are compiled again, with what their globals are now.
 
     Raises:
         CompileError: Numba could not type or lower it, or it returns a value.
     """
     name = getattr(function, "__qualname__", repr(function))
-    with _LOCK:
-        device_function = device_class(target)(function, options)
+    function_class = device_class(target)
+    with _LOCK, afresh(function_class) if anew else contextlib.nullcontext():
+        device_function = function_class(function, options)
         result = _compiled(device_function, argument_types, name)
         returned = result.signature.return_type
         if returned not in (types.none, types.void):

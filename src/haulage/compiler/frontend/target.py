@@ -225,7 +225,7 @@ def device_class(target: Target) -> Any:
     function_class: Any = type(
         f"DeviceFunction_{target.architecture}",
         (DeviceFunction,),
-        {"numba_name": numba_name, "known": WeakKeyDictionary()},
+        {"numba_name": numba_name, "known": WeakKeyDictionary(), "outlive": []},
     )
     function_class.targetdescr = _Descriptor(target, numba_name, function_class)
     dispatcher_registry[numba_class] = function_class
