@@ -342,7 +342,7 @@ def kernel(x):
         if x[i] < 0:
             raise ValueError("below zero")
 
-@roc.jit(cache=True)
+@roc.jit("void(float64[::1])", cache=True)
 def sums(x):
     room = roc.shared.array(64, np.float64)
     t = roc.get_local_id(0)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from haulage import config
 from haulage.compiler.options import Options
 from haulage.errors import LaunchError
+<<<<<<< HEAD
 from haulage.kernel.vocabulary import CUDA, Vocabulary
+=======
+from haulage.kernel.signatures import keys_of
+from haulage.kernel.vocabulary import CUDA
+>>>>>>> 0dc6d79 (Plain signatures are read without Numba, so kernels with signatures need no Numba when they are found on disk)
 from haulage.platforms import PLATFORMS
 from haulage.runtime.device import current_device
 from haulage.runtime.launching.arguments import Key
@@ -101,15 +106,12 @@ def compile(
     """
     if target != "host":
         raise ValueError(f"target {target!r}: this version compiles for 'host' only")
-    from haulage import numba_bridge
-    from haulage.compiler.frontend import parse_signature
-
     py_func = getattr(function, "py_func", function)
     if not inspect.isfunction(py_func):
         raise TypeError(f"compile takes a Python function or a kernel, got {function!r}")
     made_with: Options | None = getattr(function, "haulage_options", None)
     options = made_with if made_with is not None and fastmath is None else options_for(fastmath)
-    keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
+    keys = keys_of(signature)
     vocabulary = getattr(function, "vocabulary", CUDA)
     made = PLATFORMS["cpu"].target_maker()(vocabulary.warp_size)
     body = body_for(py_func, keys, made, options)

@@ -17,6 +17,7 @@ from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
 from haulage.kernel.inspection import Inspection
 from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
+from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import ROC, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
@@ -213,10 +214,7 @@ class Kernel(Inspection):
 
         Takes a string such as "void(float32[:], int64)", a tuple of dtypes, or Numba's signatures.
         """
-        from haulage import numba_bridge
-        from haulage.compiler.frontend import parse_signature
-
-        keys = tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
+        keys = keys_of(signature)
         if len(keys) != len(self._parameters.names):
             raise LaunchError(
                 f"kernel {self.__qualname__} takes {len(self._parameters.names)} arguments, "

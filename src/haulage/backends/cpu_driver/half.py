@@ -80,7 +80,7 @@ define float @__extendhfsf2(half %x) {
 
 @functools.cache
 def _code() -> Any:
-    return loader.link("half", list(PROVIDED), ir=_IR)
+    return loader.link_ir("half", list(PROVIDED), _IR)
 
 
 def _address(name: str) -> int:

@@ -167,7 +167,7 @@ def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
         if isinstance(signature, (tuple, list)):
             return tuple(one(item) for item in signature), None
         arguments, returned = sigutils.normalize_signature(signature)
-    except (SyntaxError, NameError, AttributeError) as error:
+    except (SyntaxError, NameError, AttributeError, KeyError) as error:
         raise TypeError(f"the signature {signature!r} cannot be read: {error}") from error
     return tuple(arguments), None if returned in (types.none, types.void) else returned
 
