@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 from haulage import config
 from haulage.compiler.options import Options
 from haulage.errors import LaunchError
-<<<<<<< HEAD
-from haulage.kernel.vocabulary import CUDA, Vocabulary
-=======
 from haulage.kernel.signatures import keys_of
-from haulage.kernel.vocabulary import CUDA
->>>>>>> 0dc6d79 (Plain signatures are read without Numba, so kernels with signatures need no Numba when they are found on disk)
+from haulage.kernel.vocabulary import CUDA, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime.device import current_device
 from haulage.runtime.launching.arguments import Key
