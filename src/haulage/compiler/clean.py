@@ -7,16 +7,21 @@ loop is widened or unrolled, or the cuts would have nothing simple left to work 
 
 import re
 
-from haulage.compiler import llvm
+from haulage.compiler import dynamic_rooms, llvm
 from haulage.compiler.simt.body import KERNEL
 from haulage.targets.base import REGISTER_RANGES, Target
 from haulage.targets.cpu import MATH_NAMES
 
 
 def clean(text: str, entry: str, target: Target) -> str:
-    """The module of `text` with `entry` as `haulage.kernel`, inlined and optimised at level 2."""
+    """The module of `text` with `entry` as `haulage.kernel`, inlined and optimised at level 2.
+
+    Raises:
+        NotInlined: a function that calls itself makes an array in dynamic shared memory.
+    """
     with llvm.LOCK:
-        module = llvm.parse(_with_math(_with_ranges(text)))
+        text = dynamic_rooms.settle(_with_ranges(text), entry, target)
+        module = llvm.parse(_with_math(text))
         for function in module.functions:
             if not function.is_declaration and function.name != entry:
                 function.linkage = "internal"

@@ -109,6 +109,12 @@ class Target(ABC):
         """(pointer, 64-bit size in bytes) of the launch's dynamic shared memory."""
 
     @abstractmethod
+    def dynamic_shared_room(self, builder: Any, nbytes: Any, align: int) -> Any:
+        """Where an array of `nbytes`, a 64-bit value, begins in the launch's dynamic shared memory:
+        behind those that the thread came to before, at a multiple of `align`. One per call site; a
+        64-bit offset, which may be beyond the end."""
+
+    @abstractmethod
     def local_array(self, builder: Any, nbytes: int, align: int) -> Any:
         """A pointer to `nbytes` that belong to one thread."""
 

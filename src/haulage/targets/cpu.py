@@ -23,6 +23,8 @@ HIDDEN_NAMES = (*INDEX_REGISTERS, DYNAMIC_SHARED, DYNAMIC_SHARED_BYTES)
 BARRIER = "haulage.barrier"
 WAVE_BARRIER = "haulage.wavebarrier"
 GRID_BARRIER = "haulage.gridbarrier"
+# Gives the offset of a room in dynamic shared memory; see `compiler/dynamic_rooms.py`.
+TAKE = "haulage.take"
 # Threads of a wavefront: AMD's number, as the word that waits for one is numba.roc's.
 WAVE_SIZE = 64
 
@@ -47,6 +49,7 @@ MATH_NAMES: dict[str, str] = {
 }
 
 _shared_numbers = itertools.count(1)
+_room_numbers = itertools.count(1)
 
 # Hidden arguments come after the pointer to the return value.
 _FIRST_HIDDEN = 1
@@ -120,6 +123,14 @@ class CPUTarget(Target):
 
     def dynamic_shared(self, builder: Any) -> tuple[Any, Any]:
         return self._hidden(builder, DYNAMIC_SHARED), self._hidden(builder, DYNAMIC_SHARED_BYTES)
+
+    def dynamic_shared_room(self, builder: Any, nbytes: Any, align: int) -> Any:
+        from llvmlite import ir
+
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        function = declare(builder.module, TAKE, ir.FunctionType(i64, [i64, i64, i32]))
+        function.attributes.add("nounwind")
+        return builder.call(function, [nbytes, i64(align), i32(next(_room_numbers))])
 
     def local_array(self, builder: Any, nbytes: int, align: int) -> Any:
         from llvmlite import ir

@@ -87,6 +87,15 @@ def lower(
         for module in modules:
             faults |= getattr(module, "haulage_faults", set())
             prints |= getattr(module, "haulage_prints", set())
+        dynamic: dict[str, tuple[str, int]] = {}
+        for module in modules:
+            dynamic |= getattr(module, DYNAMIC_SHARED, {})
+        if len(dynamic) > 1:
+            where = ", ".join(f"{form} in {file}:{line}" for form, (file, line) in dynamic.items())
+            raise CompileError(
+                f"kernel {name} has both {where}; the first is all dynamic shared memory from its "
+                "start, so the others would overlap it: slice that, or give every array its sizes"
+            )
         packer = result.target_context.get_arg_packer(argument_types)
         text = _linked(modules)
         needed = sorted(set(_INTERPRETER.findall(text)))
@@ -108,7 +117,7 @@ def lower(
             types=str(result.type_annotation),
             prints=PRINTS.select(prints),
             cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
-            dynamic_shared=any(hasattr(module, DYNAMIC_SHARED) for module in modules),
+            dynamic_shared=bool(dynamic),
         )
 
 
