@@ -1,8 +1,9 @@
 """Random kernels over all number types, and an interpretation of the same text with NumPy scalars.
 
-Every variable has a type that an assignment converts to; between, expressions are of one of four
-classes: int64, uint64, float32 and float64. NumPy's scalars have the same meaning for each of their
-operations (integers wrap, a float operation rounds once), so results are the same to the last bit.
+Every variable has a type that an assignment converts to; between, expressions are of one of five
+classes: int64, uint64, float16, float32 and float64. NumPy's scalars have the same meaning for each
+of their operations (integers wrap, a float operation rounds once), so results are the same to the
+last bit.
 Values stay where every conversion is defined: floats are held within bounds, divisors off zero.
 There are no data races, as in `random_kernels`; an atomic operation's order does not matter.
 """
@@ -17,10 +18,13 @@ from numba import njit
 
 from haulage import cuda
 
-TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")
 CONVERSIONS = {code: np.dtype(code).type for code in TYPES}
 WORDS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
-CLASSES = ("i8", "u8", "f4", "f8")
+FLOATS = ("f2", "f4", "f8")
+CLASSES = ("i8", "u8", *FLOATS)
+# What variables are held within, so that a product of three overflows nowhere.
+BOUNDS = {"f2": "30", "f4": "1e5", "f8": "1e5"}
 ATOMIC = ("i4", "u4", "i8", "u8")
 
 _PARAMETERS = ", ".join(
@@ -219,7 +223,8 @@ def _floats(class_, inner):
         _binary(("+", "-", "*"), inner),
         st.builds(lambda a, b: f"({a} / (abs({b}) + {class_}(1)))", inner, inner),
         st.builds(lambda a: f"sqrt(abs({a}))", inner),
-        st.builds(lambda a: f"floor({a})", inner),
+        # NumPy's functions give a float32 for a float16 there, a float16 here.
+        st.builds(lambda a: f"{class_}(floor({a}))", inner),
         st.builds(lambda a: f"(-{a})", inner),
         st.builds(
             lambda word, a, b: f"{word}({a}, {b})", st.sampled_from(("min", "max")), inner, inner
@@ -231,12 +236,20 @@ def _floats(class_, inner):
 _float_leaves = {
     class_: st.one_of(
         st.sampled_from(
-            [f"{class_}({name})" for name in ("v_f4", "x_f4[i]", "own_f4[v_u2 % 4]", "1.5")]
-            + ([] if class_ == "f4" else ["v_f8", "x_f8[i]", "own_f8[v_u2 % 4]"])
+            [f"{class_}(1.5)"]
+            + [
+                f"{class_}({name})"
+                for of in FLOATS[: FLOATS.index(class_) + 1]
+                for name in (f"v_{of}", f"x_{of}[i]", f"own_{of}[v_u2 % 4]")
+            ]
         ),
-        st.sampled_from([f"{class_}(v_{code})" for code in ("i1", "u1", "i2", "u2")]),
+        st.sampled_from(
+            [f"{class_}(v_{code} % {code}(30))" for code in ("i1", "u1", "i2", "u2")]
+            if class_ == "f2"
+            else [f"{class_}(v_{code})" for code in ("i1", "u1", "i2", "u2")]
+        ),
     )
-    for class_ in ("f4", "f8")
+    for class_ in FLOATS
 }
 expressions = {
     class_: st.recursive(
@@ -244,7 +257,7 @@ expressions = {
         lambda inner, class_=class_: _floats(class_, inner),
         max_leaves=3,
     )
-    for class_ in ("f4", "f8")
+    for class_ in FLOATS
 }
 for _class in ("i8", "u8"):
     expressions[_class] = st.recursive(
@@ -260,11 +273,11 @@ for _class in ("i8", "u8"):
 
 def _assigned(code, class_):
     if code in WORDS:
-        return expressions["i8" if class_ in ("f4", "f8") else class_].map(
-            lambda text: f"{code}({text})"
-        )
-    of = "f4" if code == "f4" else "f8"
-    return expressions[of].map(lambda text: f"min(max({text}, {of}(-1e5)), {of}(1e5))")
+        return expressions["i8" if class_ in FLOATS else class_].map(lambda text: f"{code}({text})")
+    bound = BOUNDS[code]
+    return expressions[code].map(
+        lambda text: f"min(max({text}, {code}(-{bound})), {code}({bound}))"
+    )
 
 
 values = st.sampled_from(TYPES).flatmap(
@@ -367,7 +380,7 @@ exchanges = st.builds(
         f"v_{code} = room_{code}[(t + {shift}) % n]",
         "cuda.syncthreads()",
     ],
-    st.sampled_from(("f4", "f8")),
+    st.sampled_from(FLOATS),
     st.integers(0, 5),
 )
 common = st.integers(0, 6).map(lambda step: [f"u = (u * 3 + {step}) % 7"])
@@ -412,8 +425,8 @@ def inputs(threads, blocks, seed):
     rng = np.random.default_rng(seed)
     n = threads * blocks
     xs = [
-        rng.normal(0, 100, n).astype(code)
-        if code in ("f4", "f8")
+        rng.normal(0, 7 if code == "f2" else 100, n).astype(code)
+        if code in FLOATS
         else rng.integers(np.iinfo(code).min, np.iinfo(code).max, n, code, endpoint=True)
         for code in TYPES
     ]

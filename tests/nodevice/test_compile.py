@@ -85,6 +85,24 @@ def test_no_threads_of_the_system_are_started_in_compiled_code():
     assert "pthread" not in code.llvm
 
 
+def test_names_that_llvm_made_are_not_given_again():
+    def kernel(x, n):
+        room = cuda.shared.array(64, np.float32)
+        t = cuda.threadIdx.x
+        u = n
+        for _ in range(n):
+            # LLVM makes one remainder of both; what it is the remainder of gets its name and `.in`.
+            u = (u * 3 + 6) % 7 if u > 2 else (u * 5) % 7
+            room[t] = x[t]
+            cuda.syncthreads()
+            x[t] = room[(t + u) % 64]
+            cuda.syncthreads()
+
+    code = haulage.compile(kernel, "void(float32[::1], int64)", block=64)
+    assert re.search(r'\.in"? = phi', code.stages["clean"])
+    assert code.metadata["way"] == "cut"
+
+
 def test_errors_name_what_was_given():
     with pytest.raises(ValueError, match="sm_90"):
         haulage.compile(scale, "void(float32[::1], float32)", "sm_90")

@@ -285,4 +285,5 @@ class _InMemory:
 
 def value_name(name: str, suffix: str) -> str:
     """The name of something that belongs to the value `name`."""
-    return '%"' + name[1:].strip('"') + f'.{suffix}"'
+    # LLVM itself makes names with a dot; one value may have its `x.in` already.
+    return '%"' + name[1:].strip('"') + f'/{suffix}"'
