@@ -1,6 +1,7 @@
 """Kernels with `cache=True`: right whatever the disk holds, and compiled once."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -186,6 +187,19 @@ def test_a_kernel_is_compiled_anew_on_request(monkeypatch, cache):
         kernel.recompile()
     kernel[1, 1](x)
     assert x[0] == 5
+
+
+def filled(x):
+    x[0] = 1
+
+
+filled = cuda.jit(filled)
+
+
+def test_a_kernel_is_pickled_by_its_name():
+    assert pickle.loads(pickle.dumps(filled)) is filled
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(cuda.jit(lambda x: None))
 
 
 def test_closures_and_captured_arrays_are_told_apart():

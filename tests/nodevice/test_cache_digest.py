@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haulage import cuda, lang, roc
+from haulage.backends.cpu_driver import identity, processor
 from haulage.compiler.cache.kept import digest
 from haulage.compiler.cache.values import Digest, NotByValue, _is_word, _word_name
 from haulage.compiler.options import Options
@@ -302,6 +303,22 @@ def test_versions_processor_options_and_arguments_count(monkeypatch):
         others.append(key())
     assert plain not in others
     assert len(set(others)) == len(others)
+
+
+def test_another_processor_counts(monkeypatch, tmp_path):
+    def told(text):
+        (tmp_path / "cpuinfo").write_text(text)
+        return processor.instruction_sets()
+
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    one = "processor : 0\nmodel name : A\nflags : sse2 avx2\ncpu MHz : 2000\n\n"
+    assert told(one) == told(one.replace("2000", "1500")) == told(one + one.replace(": 0", ": 1"))
+    assert told(one) != told(one.replace("avx2", "avx2 avx512f"))
+    assert told(one) != told(one.replace("name : A", "name : B"))
+    assert told(one) != told(one + one.replace("avx2", ""))
+    # Where the system does not tell what a processor can, LLVM is asked.
+    assert told("processor : 0\nmodel name : A\n") == ()
+    assert len(identity.identity.__wrapped__()) == 3
 
 
 def test_versions_are_those_of_the_packages():
