@@ -214,3 +214,28 @@ def test_complex_division_by_zero_raises_in_a_debug_kernel():
 
     with pytest.raises(KernelError, match="ZeroDivisionError: complex division by zero"):
         divide[1, 1](cuda.to_device(np.zeros(2, np.complex128)))
+
+
+PARTS = [0.0, -0.0, 1.0, -2.5, 1e-310, -1e308, 1.7e308, np.inf, -np.inf, np.nan, 0.6, -0.8]
+
+
+@pytest.mark.parametrize("kind", COMPLEX)
+@pytest.mark.parametrize("name", ["log", "sqrt"])
+def test_complex_logarithms_and_roots(kind, name):
+    with np.errstate(all="ignore"):
+        z = np.array([complex(x, y) for x in PARTS for y in PARTS], kind)[
+            : len(PARTS) ** 2 // 32 * 32
+        ]
+        for part in np.split(z, len(z) // 32):
+            got = evaluated([f"cmath.{name}(a)", f"np.{name}(a)"], [part], kind)
+            expected = getattr(np, name)(part.astype("c16")).astype(kind)
+            for row in got:
+                assert errors_in_ulp(row.real, expected.real).max() <= 3
+                assert errors_in_ulp(row.imag, expected.imag).max() <= 3
+
+
+def test_the_logarithm_beside_a_magnitude_of_one():
+    z = np.exp(1j * np.linspace(-3, 3, 32)) * (1 + np.linspace(-1e-3, 1e-3, 32))
+    expected = [cmath.log(value) for value in z]
+    got = evaluated(["cmath.log(a)"], [z], "c16")[0]
+    np.testing.assert_allclose(got.real, np.real(expected), rtol=1e-13, atol=1e-17)

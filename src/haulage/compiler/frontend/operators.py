@@ -1,9 +1,11 @@
-"""Operators of complex numbers that Numba takes from its run-time library or lets raise.
+"""Operations on complex numbers that Numba has otherwise than NumPy.
 
-`numba_cpow` is a function of Numba's for the host's Python, and a division by zero raises there
-although the float error model is NumPy's.
+Its `numba_cpow` is a function for the host's Python, a division by zero raises there although the
+float error model is NumPy's, a logarithm beside a magnitude of one loses its real part, and a
+square root of what is near the greatest number comes out wrong.
 """
 
+import cmath
 import operator
 from typing import Any
 
@@ -20,12 +22,11 @@ registry = Registry("haulage operators")
 
 def _define(function: Any) -> Any:
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        """Both operands have the result's type; complex64 is worked out in complex128."""
+        """The operands have the result's type; complex64 is worked out in complex128."""
         kind, wide = sig.return_type, types.complex128
         values = [context.cast(builder, value, kind, wide) for value in args]
-        result = context.compile_internal(
-            builder, function, typing.signature(wide, wide, wide), values
-        )
+        inner = typing.signature(wide, *(wide for _ in values))
+        result = context.compile_internal(builder, function, inner, values)
         return context.cast(builder, result, wide, kind)
 
     return lower
@@ -33,6 +34,8 @@ def _define(function: Any) -> Any:
 
 _power = _define(definitions.power)
 _numpy_divide = _define(definitions.divide)
+_logarithm = _define(definitions.logarithm)
+_square_root = _define(definitions.square_root)
 
 
 def _divide(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -46,8 +49,12 @@ for _kind in (types.complex64, types.complex128):
         registry.lower(_key, _kind, _kind)(_power)
     for _key in (operator.truediv, operator.itruediv):
         registry.lower(_key, _kind, _kind)(_divide)
+    registry.lower(cmath.log, _kind)(_logarithm)
+    registry.lower(cmath.sqrt, _kind)(_square_root)
 
 # NumPy's functions on scalars: {function: {loop: implementation}}.
 UFUNCS: dict[Any, dict[str, Any]] = {
+    np.log: {"F->F": _logarithm, "D->D": _logarithm},
     np.power: {"FF->F": _power, "DD->D": _power},
+    np.sqrt: {"F->F": _square_root, "D->D": _square_root},
 }
