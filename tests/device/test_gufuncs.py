@@ -81,8 +81,9 @@ def test_any_loop_axes_as_numpy_has_them(data):
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 5000])
-def test_counts_around_whole_blocks(count):
-    x = np.random.default_rng(count).integers(-1000, 1000, (count, 3))
+@pytest.mark.parametrize("length", [3, 40])
+def test_counts_around_whole_blocks(count, length):
+    x = np.random.default_rng(count).integers(-1000, 1000, (count, length))
     low, high = extremes(x)
     assert np.array_equal(low, x.min(axis=1))
     assert np.array_equal(high, x.max(axis=1))

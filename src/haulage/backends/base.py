@@ -49,7 +49,8 @@ class Properties:
 
     `uuid` is the same in every process of the machine, and no other device has it. `runtime` is the
     (major, minor) version of CUDA whose words kernels and host programs of the device can use.
-    `max_argument_bytes` is CUDA's limit since 12.1 unless a device has another.
+    `max_argument_bytes` is CUDA's limit since 12.1 unless a device has another. `row_block` is how
+    many threads a block best has where each thread walks a row of memory of its own.
     `floats` names the types that kernels can use besides the usual ones: 'float16', 'bfloat16' and
     'fp8'. `figures` has more of the numbers that CUDA's driver tells, by its names for them.
     """
@@ -69,6 +70,7 @@ class Properties:
     uuid: str = ""
     runtime: tuple[int, int] = (0, 0)
     max_argument_bytes: int = 32764
+    row_block: int = 256
     floats: tuple[str, ...] = ()
     figures: dict[str, int] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)

@@ -323,6 +323,8 @@ def _properties() -> Properties:
         total_memory=processor.memory()[1],
         architecture=processor.architecture(),
         host_memory_is_device_memory=True,
+        # Threads of a block go through a loop in step: rows side by side, against the caches.
+        row_block=1,
         uuid=processor.uuid(),
         # The first CUDA that has all of compute capability 9.0.
         runtime=(12, 0),

@@ -38,7 +38,11 @@ from haulage.lib.ufuncs.operands import (
 )
 from haulage.lib.ufuncs.ufunc import cast
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.device import Device
 from haulage.runtime.stream import StreamLike
+
+# Core arrays with fewer elements are like numbers for the caches.
+_ROW = 8
 
 _Choice = tuple[tuple[Given, ...], tuple[np.dtype[Any] | None, ...]]
 
@@ -278,7 +282,7 @@ class GUFunc:
         results: Sequence[Array],
         loop: tuple[int, ...],
         stream: StreamLike,
-        place: Any,
+        place: Device,
     ) -> None:
         cores = [*self._cores.inputs, *self._cores.outputs]
         arrays = [*inputs, *results]
@@ -310,7 +314,9 @@ class GUFunc:
             return source.function(text, self._function, {}, f"guvectorize({self.__qualname__})")
 
         kernel = self._kernels.get((COUNT, *keys), (len(sizes), detail.axes), make)
-        count, threads = prod(sizes), block_size(self._most_threads)
+        largest = max(prod(each.shape[end:]) for each, end in zip(arrays, ends, strict=True))
+        rows = (place.properties.row_block,) if largest >= _ROW else ()
+        count, threads = prod(sizes), block_size(self._most_threads, *rows)
         launch(
             kernel,
             blocks(count, threads),

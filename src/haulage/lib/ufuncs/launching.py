@@ -82,9 +82,9 @@ def launch(
     kernel.launch(in_blocks(grid, block, stream), (*inputs, *outputs), {})
 
 
-def block_size(most: int) -> int:
+def block_size(most: int, usual: int = _THREADS) -> int:
     """Threads of a block where a ufunc's `max_blocksize` is `most`."""
-    return min(_THREADS, most)
+    return min(usual, most)
 
 
 def checked_block_size(most: Any) -> int:
