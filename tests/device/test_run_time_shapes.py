@@ -49,7 +49,11 @@ def test_arrays_lie_one_behind_the_other(way, n):
     assert np.array_equal(found[:n], np.stack([x, y, -y], axis=1)[::-1])
     assert list(found[n]) == [n, 100 * n + 2, 16]
     two_arrays[1, 32, 0, needed - 1](cuda.to_device(x), cuda.to_device(y), n, out)
-    with pytest.raises(MemoryError, match=r"two_arrays.*shared\.array.*no room.*_shapes\.py:\d"):
+    left = needed - 1 - -(-4 * n // 16) * 16
+    message = (
+        rf"shared\.array.*no room.*_shapes\.py:\d+: it asks for {16 * n} bytes, and {left} of "
+    )
+    with pytest.raises(MemoryError, match=message + f"{needed - 1} are left"):
         cuda.synchronize()
 
 
@@ -267,9 +271,18 @@ def test_local_arrays_up_to_their_bound(way, n):
 def test_local_arrays_beyond_their_bound(way, n):
     out = cuda.to_device(np.zeros((64, 21)))
     backwards[2, 32](cuda.to_device(np.zeros((64, 20))), out, n)
-    with pytest.raises(MemoryError, match=r"backwards.*local\.array.*bound \(20\).*_shapes\.py:\d"):
+    with pytest.raises(
+        MemoryError, match=r"backwards.*local\.array.*bound \(20\).*_shapes\.py:\d+: it asks"
+    ):
         cuda.synchronize()
     assert not out.copy_to_host().any()
+
+
+def test_a_debug_kernel_names_the_thread_too(way):
+    kernel = cuda.jit(backwards.py_func, debug=True, opt=False)
+    out = cuda.device_array((64, 21))
+    with pytest.raises(MemoryError, match=r"asks for 23 elements, tid=\[0, 0, 0\] ctaid=\["):
+        kernel[2, 32](cuda.to_device(np.zeros((64, 20))), out, 23)
 
 
 def test_local_arrays_of_other_sizes_in_each_thread(way):

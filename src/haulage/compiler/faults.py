@@ -12,12 +12,16 @@ from typing import Any
 from haulage.compiler.numbers import Numbers
 from haulage.errors import BarrierError, thread_error
 
+# More than any fault's number.
+FIGURES = 1 << 29
+
 
 @dataclass(frozen=True)
 class Fault:
     """Why a thread stopped, and where in the source: an exception, or None for a barrier that it
     waits at in vain; `wave` if that is one of its wavefront only, `warp` of lanes of its warp,
-    `grid` of the whole grid."""
+    `grid` of the whole grid. `figures` says in words what a thread told of itself when it stopped,
+    with a `{}` for each number, in a message whose number is minus the fault's and `FIGURES`."""
 
     exception: type[BaseException] | None
     arguments: tuple[Any, ...]
@@ -26,6 +30,7 @@ class Fault:
     wave: bool = False
     warp: bool = False
     grid: bool = False
+    figures: str = ""
 
     @property
     def is_barrier(self) -> bool:
@@ -85,6 +90,14 @@ class FaultTable:
     def grid_barrier(self, module: Any, filename: str, line: int) -> int:
         """The number of the fault that the barrier of the grid in this line can meet."""
         return self.number(module, Fault(None, (), filename, line, grid=True))
+
+    def error(
+        self, module: Any, exception: type[BaseException], message: str, place: Any, figures: str
+    ) -> int:
+        """The number of the fault of a word at a place (file, line) that stops its thread."""
+        return self.number(
+            module, Fault(exception, (message,), place[0], place[1], figures=figures)
+        )
 
     def lanes(self, module: Any, filename: str, line: int) -> int:
         """The number of the fault that a word of warps in this line can meet."""

@@ -4,7 +4,9 @@ from typing import Any
 
 from haulage.lang.run_time_shapes import (
     LOCAL,
+    LOCAL_FIGURES,
     SHARED,
+    SHARED_FIGURES,
     product,
     run_time_shape,
     sizes_of,
@@ -94,7 +96,9 @@ def _run_time_shared(
         left = builder.sub(given, offset)
         too_much = builder.icmp_unsigned(">", nbytes, left)
         wrong = builder.or_(wrong, builder.or_(beyond, too_much))
-        stop_if(tools, context, builder, wrong, SHARED)
+        zero = tools.I64(0)
+        figures = [nbytes, builder.select(beyond, zero, left), given]
+        stop_if(tools, context, builder, wrong, SHARED, SHARED_FIGURES, figures)
         data = builder.gep(base, [offset])
         return tools.array_over(context, builder, array_type, data, sizes, itemsize)
 
@@ -161,7 +165,8 @@ def _run_time_local(
         sizes = sizes_of(tools, context, builder, sig.args[0], args[0])
         count, wrong = product(tools, builder, sizes, 1)
         wrong = builder.or_(wrong, builder.icmp_signed(">", count, tools.I64(most)))
-        stop_if(tools, context, builder, wrong, f"{LOCAL} ({most})")
+        message = f"{LOCAL} ({most})"
+        stop_if(tools, context, builder, wrong, message, LOCAL_FIGURES, [count])
         data = context.haulage_target.local_array(
             builder, most * itemsize, max(align or 0, _DEFAULT_ALIGN)
         )

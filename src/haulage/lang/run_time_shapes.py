@@ -2,9 +2,13 @@
 
 from typing import Any
 
-# The fault's message; the figures follow.
+# What the faults say, and their figures.
 SHARED = "shared.array: the launch's dynamic shared memory has no room for it"
+SHARED_FIGURES = ": it asks for {} bytes, and {} of {} are left"
 LOCAL = "local.array: a size is negative, or there are more elements than its bound"
+LOCAL_FIGURES = ": it asks for {} elements"
+# Added to a fault's number in messages with figures; `compiler/faults.py` has it too.
+FIGURES = 1 << 29
 
 
 def run_time_shape(tools: Any, shape: Any, word: str) -> tuple[Any, ...] | None:
@@ -42,7 +46,21 @@ def product(tools: Any, builder: Any, sizes: list[Any], last: int) -> tuple[Any,
     return whole, wrong
 
 
-def stop_if(tools: Any, context: Any, builder: Any, wrong: Any, message: str) -> None:
-    """Let the thread raise a MemoryError with `message` if the bit `wrong` is set."""
+def stop_if(
+    tools: Any,
+    context: Any,
+    builder: Any,
+    wrong: Any,
+    message: str,
+    figures: str,
+    values: list[Any],
+) -> None:
+    """Let the thread raise a MemoryError with `message` if the bit `wrong` is set; it also tells
+    `values`, 64 bits wide, for which `figures` has a `{}` each."""
+    faults = context.haulage_faults
     with tools.cgutils.if_unlikely(builder, wrong):
-        context.call_conv.return_user_exc(builder, MemoryError, (message,))
+        place = tools.source_place(builder)
+        number = faults.error(builder.module, MemoryError, message, place, figures)
+        told = tools.ir.IntType(32)(-(number + FIGURES))
+        context.haulage_target.message(builder, told, values)
+        context.call_conv.stop_thread(builder, number)

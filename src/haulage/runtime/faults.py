@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 from haulage.backends.base import Backend, KernelStopped
+from haulage.compiler.faults import FIGURES
 from haulage.errors import KernelError
 from haulage.runtime import printing
 
@@ -26,6 +27,30 @@ def translate(stopped: KernelStopped) -> Exception:
 # What threads of debug kernels told of themselves and nobody has read: fault -> its cells.
 _told: dict[int, tuple[int, ...]] = {}
 _INDICES = struct.Struct("=6q")
+# The same for figures of faults that have any.
+_figures: dict[int, tuple[int, ...]] = {}
+
+
+def _read(backend: Backend) -> None:
+    """Take what threads have told; of several with one fault the first in linear order counts."""
+    found: dict[int, tuple[int, ...]] = {}
+    for number, cells in backend.messages(-1)[0]:
+        if -number >= FIGURES:
+            _figures[-number - FIGURES] = struct.unpack(f"={len(cells) // 8}q", cells)
+            continue
+        indices = _INDICES.unpack(cells)
+        known = found.get(-number)
+        if known is None or indices[::-1] < known[::-1]:
+            found[-number] = indices
+    _told.update(found)
+
+
+def figures(backend: Backend, fault: int, words: str) -> str:
+    """`words` with the numbers that a thread told when it met `fault`; nothing if these found no
+    room."""
+    _read(backend)
+    told = _figures.pop(fault, None)
+    return words.format(*told) if told else ""
 
 
 def failed_thread(backend: Backend, fault: int, faults_of_kernel: Iterable[int]) -> str:
@@ -33,13 +58,7 @@ def failed_thread(backend: Backend, fault: int, faults_of_kernel: Iterable[int])
 
     Nothing if more threads failed than the device could note.
     """
-    found: dict[int, tuple[int, ...]] = {}
-    for number, cells in backend.messages(-1)[0]:
-        indices = _INDICES.unpack(cells)
-        known = found.get(-number)
-        if known is None or indices[::-1] < known[::-1]:
-            found[-number] = indices
-    _told.update(found)
+    _read(backend)
     failed = _told.get(fault)
     for number in faults_of_kernel:
         _told.pop(number, None)

@@ -66,6 +66,10 @@ class CallConvention(MinimalCallConv):
             f"raise {exc.__name__}(...): in a kernel the arguments must be constants", loc=loc
         )
 
+    def stop_thread(self, builder: Any, fault: int) -> None:
+        """End the function, and with it the thread, with a fault's number."""
+        self._return_errcode_raw(builder, fault)
+
     def _return_errcode_raw(self, builder: Any, code: Any) -> None:
         # Of a debug function's own faults and of those that its callees give back.
         if code is not RETCODE_OK and getattr(builder, "tells_place", False):

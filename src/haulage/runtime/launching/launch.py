@@ -123,8 +123,11 @@ class Loaded:
         debug = code.metadata["debug"]
 
         def describe(number: int) -> Exception:
-            thread = faults.failed_thread(device.backend, number, code.faults) if debug else ""
-            return code.faults[number].describe(name, thread)
+            fault = code.faults[number]
+            more = faults.figures(device.backend, number, fault.figures) if fault.figures else ""
+            if debug:
+                more += faults.failed_thread(device.backend, number, code.faults)
+            return fault.describe(name, more)
 
         faults.describe[self.function] = describe
         printing.expect(device.backend, code.prints)
