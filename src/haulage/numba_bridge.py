@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 # here, but would let this one go on into half-made submodules.
 import numba  # noqa: F401
 import numpy as np
+from numba import cloudpickle, typeof
 from numba.core import types
 from numba.core.datamodel import models, register_default
 from numba.core.dispatcher import Dispatcher
@@ -25,6 +26,7 @@ from numba.np import numpy_support
 from numba.np.ufunc.decorators import GUVectorize, Vectorize
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
+ENUM, NONE = "enum", "none"
 
 
 class ReadOnlyRecord(types.Record):
@@ -68,7 +70,8 @@ def numba_type(key: tuple[Any, ...]) -> Any:
     """The Numba type for an argument's key.
 
     Keys are ("array", dtype, ndim, layout, read-only, aligned), ("record", dtype, read-only,
-    aligned), ("scalar", dtype) and ("tuple", keys, named-tuple class or None).
+    aligned), ("scalar", dtype), ("tuple", keys, named-tuple class or None), ("enum", class, key of
+    its values) and ("none",).
 
     Raises:
         TypeError: Numba has no type for it.
@@ -82,6 +85,10 @@ def numba_type(key: tuple[Any, ...]) -> Any:
         return _placed(_element(dtype), readonly, aligned)
     if key[0] == SCALAR:
         return _element(key[1])
+    if key[0] == NONE:
+        return types.none
+    if key[0] == ENUM:
+        return types.EnumMember(key[1], numba_type(key[2]))
     _, parts, named = key
     kinds = [numba_type(part) for part in parts]
     same = bool(kinds) and all(kind == kinds[0] for kind in kinds)
@@ -108,6 +115,13 @@ def key_of(kind: Any) -> tuple[Any, ...]:
         return (TUPLE, tuple(key_of(part) for part in kind), named)
     if isinstance(kind, (types.Number, types.Boolean, types.NPDatetime, types.NPTimedelta)):
         return (SCALAR, _dtype(kind))
+    if isinstance(kind, types.NoneType):
+        return (NONE,)
+    if isinstance(kind, types.IntEnumMember):
+        # Members are ints, which is what launches take them for.
+        return key_of(kind.dtype)
+    if isinstance(kind, types.EnumMember):
+        return (ENUM, kind.instance_class, key_of(kind.dtype))
     raise TypeError(f"a kernel cannot take an argument of type {kind}")
 
 
@@ -165,6 +179,24 @@ def _placed(kind: Any, readonly: bool, aligned: bool) -> Any:
     ]
     made = ReadOnlyRecord if readonly else types.Record
     return made(members, kind.size, kind.aligned and aligned)
+
+
+def any_type(value: Any) -> Any:
+    """The type that Numba, or a user's extension of it, has for a value; None if there is none."""
+    try:
+        return typeof(value)
+    except ValueError:
+        return None
+
+
+def pickled(value: Any) -> bytes:
+    """`value` in bytes; functions of no module that can be imported go with their code."""
+    return bytes(cloudpickle.dumps(value))
+
+
+def unpickled(data: bytes) -> Any:
+    """The value that `pickled` put into bytes."""
+    return cloudpickle.loads(data)
 
 
 # ---- what a kernel reaches: for the digest of `compiler/cache` -------------------------------

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 from haulage import cuda, roc
-from haulage.errors import LaunchError
+from haulage.errors import LaunchError, LaunchTypeError
 
 pytestmark = pytest.mark.usefixtures("device")
+
+
+@pytest.fixture(params=["cut", "coroutines"])
+def way(request, monkeypatch):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
+    return request.param
 
 
 @pytest.fixture
@@ -58,7 +64,7 @@ def test_names_compile_nothing_anew(kernel, out):
         ((1, 2, 3, 4), {}, "takes 4 arguments, got 5"),
         ((1,), {"fourth": 1, "fifth": 2}, "has no argument 'fourth', 'fifth'"),
         ((1,), {"first": 1}, "got twice 'first'"),
-        ((1,), {"second": None}, "'second'.*cannot take None"),
+        ((1,), {"second": [1]}, r"'second'.*cannot take \[1\]"),
         ((1,), {"third": "x"}, "'third'.*cannot take 'x'"),
     ],
 )
@@ -75,15 +81,35 @@ def test_every_missing_argument_is_named(kernel):
         kernel[1, 1]()
 
 
-def test_a_default_of_none_is_refused_where_it_is_used(out):
+def test_none_is_an_argument(out, way):
     @cuda.jit
     def optional(out, other=None):
-        out[0] = 1
+        if other is None:
+            out[0] = 1
+        else:
+            out[0] = other
 
-    with pytest.raises(LaunchError, match=r"optional, argument 'other'.*None"):
-        optional[1, 1](out)
-    optional[1, 1](out, 5)
+    for given, expected in ((), 1), ((5,), 5), ((None,), 1):
+        optional[1, 1](out, *given)
+        assert out[0] == expected
+
+
+def test_none_in_a_tuple_and_in_a_signature(out):
+    @cuda.jit("void(float64[:], none)")
+    def declared(out, other):
+        out[0] = 1 if other is None else 2
+
+    declared[1, 1](out, None)
     assert out[0] == 1
+    with pytest.raises(LaunchTypeError, match="No matching definition"):
+        declared[1, 1](out, 3)
+
+    @cuda.jit
+    def inside(out, both):
+        out[1] = both[1] if both[0] is None else 2
+
+    inside[1, 1](out, (None, 7))
+    assert out[1] == 7
 
 
 def test_keyword_only_and_positional_only_parameters(out):

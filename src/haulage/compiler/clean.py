@@ -8,6 +8,7 @@ loop is widened or unrolled, or the cuts would have nothing simple left to work 
 import re
 
 from haulage.compiler import dynamic_rooms, llvm
+from haulage.compiler.helpers import with_helpers
 from haulage.compiler.simt.body import KERNEL
 from haulage.targets.base import REGISTER_RANGES, Target
 from haulage.targets.cpu import MATH_NAMES
@@ -21,7 +22,7 @@ def clean(text: str, entry: str, target: Target) -> str:
     """
     with llvm.LOCK:
         text = dynamic_rooms.settle(_with_ranges(text), entry, target)
-        module = llvm.parse(_with_math(text))
+        module = llvm.parse(with_helpers(_with_math(text)))
         for function in module.functions:
             if not function.is_declaration and function.name != entry:
                 function.linkage = "internal"

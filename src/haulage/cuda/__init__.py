@@ -77,6 +77,13 @@ from haulage.errors import DeviceNotFound as CudaSupportError
 from haulage.errors import KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit
 from haulage.kernel import declare_device
+from haulage.kernel.ptx import (
+    compile,
+    compile_all,
+    compile_for_current_device,
+    compile_ptx,
+    compile_ptx_for_current_device,
+)
 from haulage.lang.atomic import atomic
 from haulage.lang.bits import brev, clz, ffs, popc, selp
 from haulage.lang.cached import ldca, ldcg, ldcs, ldcv, ldlu, stcg, stcs, stwb, stwt
@@ -280,6 +287,11 @@ __all__ = [
     # kernels
     "jit",
     "declare_device",
+    "compile",
+    "compile_all",
+    "compile_for_current_device",
+    "compile_ptx",
+    "compile_ptx_for_current_device",
     "threadIdx",
     "blockIdx",
     "blockDim",

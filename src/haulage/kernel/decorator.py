@@ -15,7 +15,7 @@ _HINTS = (
     *("inline", "forceinline", "lineinfo", "lto", "opt"),
     *("max_registers", "launch_bounds", "shared_memory_carveout"),
 )
-_REFUSED = (("link", ()), ("boundscheck", False), ("extensions", ()))
+_REFUSED = (("link", ()), ("boundscheck", False))
 
 
 def jit(
@@ -26,6 +26,7 @@ def jit(
     fastmath: Any = False,
     debug: Any = None,
     cache: bool = False,
+    extensions: Any = None,
     **options: Any,
 ) -> Any:
     """Make a kernel, or with `device=True` a function for kernels, of a Python function.
@@ -41,12 +42,14 @@ def jit(
             thread and block, and division by zero is such a failure.
         cache: keep the compiled code on disk, for other processes. A function for kernels is kept
             as a part of the kernels that call it.
+        extensions: objects that prepare the arguments of launches, see
+            `haulage.kernel.extensions.prepared`.
         options: hints (`inline`, `forceinline`, `lineinfo`, `lto`, `opt`, `max_registers`,
             `launch_bounds`, `shared_memory_carveout`) are kept in `hints` for the devices that
             use them.
 
     Raises:
-        TypeError: an option is unknown.
+        TypeError: an option is unknown, or it is no function that is to be compiled.
         NotImplementedError: an option that would change what the kernel does is not there yet.
     """
     hints = {name: options.pop(name) for name in _HINTS if name in options}
@@ -64,13 +67,26 @@ def jit(
         if not inspect.isfunction(function):
             raise TypeError(f"jit takes a Python function, got {function!r}")
         if device:
-            return DeviceFunction(function, chosen, hints, signatures)
-        return Kernel(function, vocabulary, chosen, hints, signatures, bool(cache))
+            return DeviceFunction(function, vocabulary, chosen, hints, signatures)
+        kernel = Kernel(function, vocabulary, chosen, hints, signatures, bool(cache))
+        kernel.extensions.extend(extensions or ())
+        return kernel
 
     if inspect.isfunction(func_or_sig) or isinstance(func_or_sig, (Kernel, DeviceFunction)):
         return decorate(func_or_sig, ())
+    if not _is_signature(func_or_sig):
+        raise TypeError(f"jit takes a Python function, a signature or a list, got {func_or_sig!r}")
     given = func_or_sig if isinstance(func_or_sig, list) else [func_or_sig]
     return lambda function: decorate(function, [item for item in given if item is not None])
+
+
+def _is_signature(value: Any) -> bool:
+    if value is None or isinstance(value, (str, tuple)):
+        return True
+    if isinstance(value, list):
+        return all(map(_is_signature, value))
+    # Numba's own objects; this must not import it.
+    return type(value).__module__.partition(".")[0] == "numba"
 
 
 def cuda_jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from haulage.errors import LaunchError
+from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.overload import Overload
 
 
@@ -46,6 +46,19 @@ class Inspection(ABC):
         """Print the source with the types that were inferred, to `file` or `sys.stdout`."""
         for overload in self.overloads.values():
             overload.inspect_types(file)
+
+    def inspect_sass(self, signature: Any = None) -> NoReturn:
+        """Refused: SASS is the code of NVIDIA's GPUs."""
+        raise Unsupported(
+            f"kernel {self.__qualname__}: SASS is the code of NVIDIA's GPUs, and there is no such "
+            "device in this version; inspect_asm gives the code of the device that there is"
+        )
+
+    inspect_sass_cfg = inspect_sass
+
+    def get_metadata(self, signature: Any = None) -> Any:
+        """What is known of the code: entry, target, block, bytes of memory; see `Code.metadata`."""
+        return self._of(signature, lambda overload: overload.code.metadata)
 
     def get_shared_mem_per_block(self, signature: Any = None) -> Any:
         """Bytes of the shared arrays with constant shapes."""

@@ -10,15 +10,17 @@ from haulage.compiler.cache.kept import KeptBody
 from haulage.compiler.options import Options
 from haulage.disk_cache import store
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
+from haulage.kernel.as_function import AsFunction
 from haulage.kernel.caching import CacheStats, kept_body
 from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
+from haulage.kernel.extensions import prepared
 from haulage.kernel.inspection import Inspection
 from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
 from haulage.kernel.signatures import keys_of
-from haulage.kernel.vocabulary import ROC, Vocabulary
+from haulage.kernel.vocabulary import ROC, VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
 from haulage.runtime.launching import arguments
@@ -34,14 +36,12 @@ from haulage.runtime.launching.placing import Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
 
 
-class Kernel(Inspection):
+class Kernel(AsFunction, Inspection):
     """A kernel; `kernel[grid, block, stream, shared_bytes](*args)` launches it.
 
     It is compiled for the types of its arguments and the size of its block when it is first
     launched with them, or at once for signatures given to `@jit`.
     """
-
-    haulage_function = True
 
     def __init__(
         self,
@@ -52,16 +52,13 @@ class Kernel(Inspection):
         signatures: Sequence[Any] = (),
         cache: bool = False,
     ) -> None:
-        self.py_func = py_func
+        self._take_names(py_func)
         self.vocabulary = vocabulary
         self.cache = cache
         self.haulage_options = options
         self.hints = hints
         self._waits = options.debug
-        self.__name__ = py_func.__name__
-        self.__qualname__ = py_func.__qualname__
-        self.__doc__ = py_func.__doc__
-        self.__module__ = py_func.__module__
+        self.extensions: list[Any] = []
         self._overloads: dict[tuple[str, tuple[Key, ...]], Overload] = {}
         self._chosen: dict[tuple[str, tuple[Key, ...]], Overload] = {}
         self._specializations: dict[tuple[str, tuple[Key, ...]], Kernel] = {}
@@ -172,6 +169,16 @@ class Kernel(Inspection):
             # kernel's failures are the launch's.
             stream.synchronize()
 
+    def launch_extended(
+        self, configuration: Configuration, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        """`launch` with arguments that `extensions` prepare."""
+        args = self._parameters.bind(args, named)
+        args, later = prepared(self.extensions, args, configuration.stream)
+        self.launch(configuration, args, {})
+        for call in later:
+            call()
+
     def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> Overload:
         keys = self._keys(args)
         chosen = self._chosen.get((place.kind, keys))
@@ -254,6 +261,27 @@ class Kernel(Inspection):
             return kept_body(self.py_func, keys, kind, self.vocabulary, self.haulage_options)
         target = PLATFORMS[kind].target_maker()(self.vocabulary.warp_size)
         return body_for(self.py_func, keys, target, self.haulage_options)
+
+    def disable_compile(self, val: bool = True) -> None:
+        """Take no other signatures than those compiled by now, or with False any again."""
+        with self._lock:
+            kind = device.current_device().kind
+            compiled = [keys for of, keys in self._overloads if of == kind]
+            self._declared += [keys for keys in compiled if keys not in self._declared]
+            self._only_declared = val
+            self._chosen.clear()
+
+    def _state(self) -> tuple[Any, ...]:
+        own = (self.haulage_options, self.hints, (), self.cache)
+        declared = (self._declared, self._only_declared, self.extensions)
+        return self.py_func, self.vocabulary.name, own, declared
+
+    @classmethod
+    def _rebuild(cls, *state: Any) -> "Kernel":
+        py_func, vocabulary, own, declared = state
+        made = cls(py_func, VOCABULARIES[vocabulary], *own)
+        made._declared, made._only_declared, made.extensions = declared
+        return made
 
     def specialize(self, *args: Any) -> "Kernel":
         """The kernel compiled for arguments such as `args`, which then takes no others.
@@ -365,8 +393,37 @@ class Launcher:
 
     def __call__(self, *args: Any, **named: Any) -> None:
         # There is nothing to run in `forall(0)`.
-        if self.configuration is not None:
+        if self.configuration is None:
+            return
+        if self.kernel.extensions:
+            self.kernel.launch_extended(self.configuration, args, named)
+        else:
             self.kernel.launch(self.configuration, args, named)
+
+    @property
+    def griddim(self) -> Any:
+        """(x, y, z) blocks; None for a launch of no tasks."""
+        return self.configuration and self.configuration.grid
+
+    @property
+    def blockdim(self) -> Any:
+        """(x, y, z) threads of a block; None for a launch of no tasks."""
+        return self.configuration and self.configuration.block
+
+    @property
+    def stream(self) -> Any:
+        """The stream, 0 for the default stream of the arguments' device."""
+        return self.configuration and self.configuration.stream
+
+    @property
+    def sharedmem(self) -> Any:
+        """Bytes of dynamic shared memory of a block; None for a launch of no tasks."""
+        return self.configuration and self.configuration.shared_bytes
+
+    def __reduce__(self) -> Any:
+        # Streams are of their process.
+        kept = self.configuration and self.configuration._replace(stream=0)
+        return Launcher, (self.kernel, kept)
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with {self.configuration}>"

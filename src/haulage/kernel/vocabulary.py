@@ -18,3 +18,5 @@ class Vocabulary:
 
 CUDA = Vocabulary("cuda", 32, 256)
 ROC = Vocabulary("roc", 64, 64)
+
+VOCABULARIES = {each.name: each for each in (CUDA, ROC)}

@@ -5,6 +5,8 @@ import numba  # noqa: F401
 
 from haulage.compiler.frontend.lower import (
     Lowered,
+    compile_function,
+    function_text,
     lower,
     parse_function_signature,
     parse_signature,
@@ -15,6 +17,8 @@ from haulage.compiler.options import Options
 __all__ = [
     "Lowered",
     "Options",
+    "compile_function",
+    "function_text",
     "lower",
     "parse_function_signature",
     "parse_signature",

@@ -1,8 +1,13 @@
 """Globals and closure variables that Numba has no type for: what they are to a kernel."""
 
+from collections import namedtuple
+from functools import cache
 from typing import Any
 
 import numpy as np
+from numba.core import types
+
+_NO_NAMESPACES = ("builtins", "numpy", "numba")
 
 _HEAP = (list, dict, set, bytearray)
 
@@ -25,5 +30,18 @@ def refusal(value: Any) -> str | None:
 
 
 def is_namespace(value: Any) -> bool:
-    """Whether a kernel may read the attributes of `value`, as constants."""
-    return isinstance(value, type)
+    """Whether a kernel may read the attributes of `value`, as constants: it is a user's class."""
+    return isinstance(value, type) and value.__module__.partition(".")[0] not in _NO_NAMESPACES
+
+
+def tuple_of_functions(kinds: list[Any]) -> Any:
+    """The type of a tuple with functions, each of its own type.
+
+    A named one, as Numba would look for one type of all functions of a plain tuple.
+    """
+    return types.NamedTuple(kinds, _fields(len(kinds)))
+
+
+@cache
+def _fields(count: int) -> Any:
+    return namedtuple("functions", [f"function_{number}" for number in range(count)])

@@ -15,7 +15,7 @@ from haulage.compiler.frontend.device_function import (
     as_device_function,
     plain_device_function,
 )
-from haulage.compiler.frontend.reasons import explain
+from haulage.compiler.frontend.reasons import compile_error
 from haulage.compiler.frontend.target import device_class
 from haulage.compiler.options import Options
 from haulage.compiler.prints import TABLE as PRINTS
@@ -73,7 +73,7 @@ def lower(
     function_class = device_class(target)
     with _LOCK, afresh(function_class) if anew else contextlib.nullcontext():
         device_function = function_class(function, options)
-        result = _compiled(device_function, argument_types, name)
+        result = _compiled(device_function, argument_types, None, f"kernel {name}")
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
             raise CompileError(
@@ -128,17 +128,42 @@ def result_type(function: Any, argument_types: tuple[Any, ...], target: Target, 
         CompileError: Numba could not type or lower it.
     """
     with _LOCK:
-        known = device_class(target)
-        called = as_device_function(known, function) or plain_device_function(known, function)
-        return types.unliteral(_compiled(called, argument_types, name).signature.return_type)
+        result = _compiled(_known(function, target), argument_types, None, name)
+        return types.unliteral(result.signature.return_type)
 
 
-def _compiled(device_function: Any, argument_types: tuple[Any, ...], name: str) -> Any:
+def compile_function(
+    function: Any, argument_types: tuple[Any, ...], return_type: Any, target: Target
+) -> Any:
+    """Numba's compile result of a device function or a kernel that is called as one.
+
+    Raises:
+        CompileError: Numba could not type or lower it.
+    """
+    with _LOCK:
+        what = f"function {function.__qualname__}"
+        return _compiled(_known(function, target), argument_types, return_type, what)
+
+
+def function_text(result: Any) -> str:
+    """LLVM IR of a compile result with all that it calls."""
+    with _LOCK:
+        return _linked(result.library.modules())
+
+
+def _known(function: Any, target: Target) -> Any:
+    known = device_class(target)
+    return as_device_function(known, function) or plain_device_function(known, function)
+
+
+def _compiled(
+    device_function: Any, argument_types: tuple[Any, ...], return_type: Any, what: str
+) -> Any:
     try:
-        return device_function.compile_for(argument_types)
+        return device_function.compile_for(argument_types, return_type)
     except Exception as error:
         # Numba's passes raise whatever they like where they meet what they do not know.
-        raise CompileError(explain(error, name, argument_types)) from error
+        raise compile_error(error, what, argument_types) from error
 
 
 def parse_signature(signature: Any) -> tuple[Any, ...]:
@@ -149,7 +174,7 @@ def parse_signature(signature: Any) -> tuple[Any, ...]:
     """
     arguments, returned = parse_function_signature(signature)
     if returned is not None:
-        raise TypeError(f"a kernel must return void; got the signature {signature}")
+        raise TypeError(f"CUDA kernel must have void return type; got the signature {signature}")
     return arguments
 
 

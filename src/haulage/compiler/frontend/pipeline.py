@@ -87,3 +87,15 @@ class SIMTPipeline(CompilerBase):
             passes.add_pass(step, step.__name__)
         passes.finalize()
         return [passes]
+
+
+class SubroutinePipeline(CompilerBase):
+    """Numba's own passes for the functions that its lowering is written in, with our rule for the
+    arrays that functions return."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = PassManager("haulage")
+        for step, said in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
+            passes.add_pass(TypeInference if step is NopythonTypeInference else step, said)
+        passes.finalize()
+        return [passes]

@@ -3,6 +3,7 @@
 import linecache
 import os
 import re
+from functools import cache
 from typing import Any
 
 import numba
@@ -10,6 +11,7 @@ from numba.core import errors, ir
 
 from haulage.compiler.frontend.refusals import INSTEAD_OF_ALLOCATING
 from haulage.compiler.frontend.returns import NEW_ARRAY
+from haulage.errors import CompileError
 
 _LIBRARIES = tuple(
     os.path.dirname(path) + os.sep
@@ -52,10 +54,39 @@ _STAGE = re.compile(
 Place = tuple[str, int]
 
 
-def explain(error: BaseException, kernel: str, argument_types: tuple[Any, ...]) -> str:
-    """The message for the user of `kernel`: its name, the lines of their program, the reason."""
+def compile_error(error: Exception, what: str, argument_types: tuple[Any, ...]) -> CompileError:
+    """The error for the user of `what`: its name, the lines of their program, the reason.
+
+    Where `error` is Numba's it is one of that class too, as programs for Numba expect.
+    """
+    message = _message(error, what, argument_types)
+    return _error(type(error), message, getattr(error, "loc", None))
+
+
+def _error(kind: Any, message: str, loc: Any = None) -> CompileError:
+    made: Any = CompileError(message)
+    if issubclass(kind, errors.NumbaError):
+        made = _class_for(kind)(message)
+        made.msg, made.loc = message, loc
+    assert isinstance(made, CompileError)
+    return made
+
+
+@cache
+def _class_for(kind: Any) -> Any:
+    members = {
+        "__init__": lambda self, message: Exception.__init__(self, message),
+        "__str__": Exception.__str__,
+        "__reduce__": lambda self: (_error, (kind, *self.args)),
+        "__module__": CompileError.__module__,
+        "__doc__": CompileError.__doc__,
+    }
+    return type("CompileError", (CompileError, kind), members)
+
+
+def _message(error: BaseException, what: str, argument_types: tuple[Any, ...]) -> str:
     listed = ", ".join(map(str, argument_types))
-    lines = [f"kernel {kernel} for ({listed}) cannot be compiled"]
+    lines = [f"{what} for ({listed}) cannot be compiled"]
     for number, (filename, line) in enumerate(places(error)):
         lines.append(f"  {'called from' if number else 'in'} {filename}:{line}")
         source = linecache.getline(filename, line).strip()

@@ -30,6 +30,7 @@ from haulage.compiler.frontend.device_function import (
     as_device_function,
     plain_device_function,
 )
+from haulage.compiler.frontend.pipeline import SubroutinePipeline
 from haulage.lang.word import Register
 from haulage.targets.base import Target
 
@@ -88,7 +89,7 @@ class SIMTTypingContext(typing.BaseContext):
             if function is not None:
                 return super().resolve_value_type(function)
             if type(val) is tuple:
-                return types.BaseTuple.from_types([self.resolve_value_type(each) for each in val])
+                return captured.tuple_of_functions([self.resolve_value_type(each) for each in val])
             if captured.is_namespace(val):
                 return types.Module(val)
             raise
@@ -163,6 +164,19 @@ class SIMTContext(BaseContext):
         if isinstance(ty, (types.Dispatcher, types.Omitted)):
             return self.get_dummy_value()
         return super().get_constant_generic(builder, ty, val)
+
+    def _compile_subroutine_no_cache(
+        self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None
+    ) -> Any:
+        # Numba's has its own pipeline, which lets a view be returned only with reference counts.
+        flags = Flags()
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        library = self.codegen().create_library(impl.__name__)
+        result = SubroutinePipeline(
+            self.typing_context, self, library, sig.args, sig.return_type, flags, locals or {}
+        ).compile_extra(impl)
+        self.active_code_library.add_linking_library(result.library)
+        return result
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         from numba.np import ufunc_db

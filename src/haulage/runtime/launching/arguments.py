@@ -4,6 +4,7 @@ Keys are made without Numba, so that a launch whose code is known costs no more 
 look-up; `haulage.numba_bridge` makes Numba types of them when code has to be compiled.
 """
 
+import enum
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 Key = tuple[Any, ...]
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
+ENUM, NONE = "enum", "none"
 
 _BOOL, _INT, _UINT = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
 _FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
@@ -35,8 +37,8 @@ _FORMATS = {
 def key_of(value: Any) -> Key:
     """What decides how a kernel is compiled for an argument.
 
-    Takes arrays and records of the device and of NumPy, NumPy scalars, Python numbers, and tuples
-    of these.
+    Takes arrays and records of the device and of NumPy, NumPy scalars, Python numbers, None,
+    members of Enums whose values are of one type, and tuples of these.
 
     Raises:
         TypeError: the value is none of these.
@@ -72,10 +74,25 @@ def key_of(value: Any) -> Key:
     if isinstance(value, tuple):
         named = kind if hasattr(value, "_fields") else None
         return (TUPLE, tuple(key_of(part) for part in value), named)
+    if value is None:
+        return (NONE,)
+    if isinstance(value, enum.Enum):
+        return (ENUM, kind, _enum_key(kind))
     raise TypeError(
         f"a kernel cannot take {value!r} of type {kind.__name__}: expected an array or a record, "
-        "of the device or of NumPy, a NumPy scalar, a number, or a tuple of these"
+        "of the device or of NumPy, a NumPy scalar, a number, None, a member of an Enum, or a "
+        "tuple of these"
     )
+
+
+def _enum_key(kind: type[enum.Enum]) -> Key:
+    keys = {key_of(member.value) for member in kind}
+    if len(keys) != 1:
+        raise TypeError(
+            f"a kernel cannot take a member of {kind.__name__}: the values of its members are of "
+            "different types"
+        )
+    return keys.pop()
 
 
 def _integer_dtype(value: int) -> np.dtype[Any]:
@@ -118,6 +135,8 @@ def accepts(declared: Key, given: Key) -> bool:
     """
     if declared[0] != given[0]:
         return False
+    if declared[0] in (ENUM, NONE):
+        return declared == given
     if declared[0] == SCALAR:
         order = "biufc"
         kinds = (declared[1].kind, given[1].kind)
@@ -182,6 +201,11 @@ def _part(key: Key, formats: list[str]) -> Extend:
     if key[0] == SCALAR:
         formats.append(_scalar_format(key[1]))
         return _SCALARS[key[1].kind]
+    if key[0] == NONE:
+        formats.append("P")
+        return _none
+    if key[0] == ENUM:
+        return _enum_part(_part(key[2], formats))
     parts = [_part(part, formats) for part in key[1]]
 
     def extend(flat: list[Any], value: Any) -> None:
@@ -212,6 +236,15 @@ def _array_part(itemsize: int) -> Extend:
 def _record_part(flat: list[Any], record: Any) -> None:
     # Numba passes records by their address.
     flat.append(_host_or_device_pointer(record))
+
+
+def _none(flat: list[Any], value: Any) -> None:
+    # Numba passes None as a pointer to nothing.
+    flat.append(0)
+
+
+def _enum_part(extend: Extend) -> Extend:
+    return lambda flat, member: extend(flat, member.value)
 
 
 def _host_or_device_pointer(value: Any) -> int:

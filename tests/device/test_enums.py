@@ -1,0 +1,102 @@
+"""Enums in kernels: as globals, as arguments and as numbers."""
+
+import enum
+
+import numpy as np
+import pytest
+
+from haulage import cuda, roc
+from haulage.errors import LaunchTypeError
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+@pytest.fixture(params=["cut", "coroutines"])
+def way(request, monkeypatch):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
+    return request.param
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 5
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Share(enum.Enum):
+    HALF = 0.5
+    ALL = 1.0
+
+
+class Body(enum.Enum):
+    SMALL = (1.0, 2.0)
+    LARGE = (3.0, 4.0)
+
+
+class Mixed(enum.Enum):
+    NUMBER = 1
+    FRACTION = 2.5
+
+
+def test_members_of_an_intenum_are_numbers_of_every_kind(way):
+    @cuda.jit
+    def kernel(out, whole, numbers):
+        out[0] = Level.HIGH
+        out[1] = Level.LOW * 2.5
+        out[2] = Level.HIGH / 2
+        out[3] = float(Level.HIGH) + int(Level.HIGH)
+        out[4] = Level.HIGH | 2
+        out[5] = 1 if Level.LOW < Level.HIGH else 0
+        whole[0] = Level.HIGH
+        numbers[0] = Level.HIGH
+        numbers[1] = complex(Level.HIGH)
+
+    out, whole, numbers = np.zeros(6), np.zeros(1, np.int8), np.zeros(2, np.complex128)
+    kernel[1, 1](out, whole, numbers)
+    assert out.tolist() == [5, 2.5, 2.5, 10, 7, 1]
+    assert whole[0] == 5
+    assert numbers.tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("words", [cuda, roc])
+def test_members_are_arguments(words, way):
+    @words.jit
+    def kernel(out, color, share, level, body):
+        out[0] = 1 if color == Color.BLUE else 2
+        out[1] = 1 if color is Color.RED else 2
+        out[2] = share.value
+        out[3] = level * 2
+        out[4] = body.value[1]
+
+    out = np.zeros(5)
+    kernel[1, 1](out, Color.BLUE, Share.HALF, Level.HIGH, Body.LARGE)
+    assert out.tolist() == [1, 2, 0.5, 10, 4]
+    kernel[1, 1](out, Color.RED, Share.ALL, Level.LOW, Body.SMALL)
+    assert out.tolist() == [2, 1, 1, 2, 2]
+    assert len(kernel.signatures) == 1
+
+
+def test_a_signature_takes_the_enum_that_it_was_compiled_for():
+    @cuda.jit
+    def kernel(out, color):
+        out[0] = 1 if color == Color.BLUE else 2
+
+    only = kernel.specialize(np.zeros(1), Color.RED)
+    out = np.zeros(1)
+    only[1, 1](out, Color.BLUE)
+    assert out[0] == 1
+    with pytest.raises(LaunchTypeError, match="No matching definition"):
+        only[1, 1](out, Share.HALF)
+
+
+def test_an_enum_with_values_of_different_types_is_refused():
+    @cuda.jit
+    def kernel(out, value):
+        out[0] = 1
+
+    with pytest.raises(LaunchTypeError, match=r"'value'.*Mixed.*different types"):
+        kernel[1, 1](np.zeros(1), Mixed.NUMBER)
