@@ -363,10 +363,6 @@ class Kernel(AsFunction, Inspection):
 
         return f"({', '.join(str(numba_bridge.numba_type(key)) for key in keys)})"
 
-    def __reduce__(self) -> str:
-        # By name, as functions are pickled: another process compiles it, or finds it on disk.
-        return self.__qualname__
-
     def __repr__(self) -> str:
         return f"<{self.vocabulary.name} kernel {self.__qualname__}>"
 
