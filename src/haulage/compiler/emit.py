@@ -42,6 +42,12 @@ class Body:
         self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
         self._lock = threading.Lock()
 
+    # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
+    found: bool | None = None
+
+    def check(self) -> None:
+        """Nothing: this is typed and lowered, so that it can be compiled is known."""
+
     @cached_property
     def cleaned(self) -> str:
         return clean(self.lowered.llvm, self.lowered.entry, self.target)

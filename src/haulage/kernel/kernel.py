@@ -4,14 +4,11 @@ import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from haulage.compiler.cache.kept import KeptBody
 from haulage.compiler.options import Options
-from haulage.disk_cache import store
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
 from haulage.kernel.as_function import AsFunction
-from haulage.kernel.caching import CacheStats, kept_body
 from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
@@ -34,6 +31,9 @@ from haulage.runtime.launching.launch import (
 )
 from haulage.runtime.launching.placing import Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
+
+if TYPE_CHECKING:
+    from haulage.kernel.caching import CacheStats
 
 
 class Kernel(AsFunction, Inspection):
@@ -230,7 +230,8 @@ class Kernel(AsFunction, Inspection):
         return self._declare(device.current_device().kind, keys)
 
     def _declare(self, kind: str, keys: tuple[Key, ...]) -> Overload:
-        overload = _checked(self._overload(kind, keys))
+        overload = self._overload(kind, keys)
+        overload.body.check()
         if keys not in self._declared:
             self._declared.append(keys)
         return overload
@@ -250,14 +251,19 @@ class Kernel(AsFunction, Inspection):
             CompileError: it cannot be compiled with them; nothing is changed then.
         """
         with self._lock:
-            self._overloads = {
-                (kind, keys): _checked(Overload(self._body(kind, keys), keys, self.vocabulary))
+            made = {
+                (kind, keys): Overload(self._body(kind, keys), keys, self.vocabulary)
                 for kind, keys in self._overloads
             }
+            for overload in made.values():
+                overload.body.check()
+            self._overloads = made
             self._chosen.clear()
 
     def _body(self, kind: str, keys: tuple[Key, ...]) -> Any:
         if self.cache:
+            from haulage.kernel.caching import kept_body
+
             return kept_body(self.py_func, keys, kind, self.vocabulary, self.haulage_options)
         target = PLATFORMS[kind].target_maker()(self.vocabulary.warp_size)
         return body_for(self.py_func, keys, target, self.haulage_options)
@@ -347,13 +353,16 @@ class Kernel(AsFunction, Inspection):
         }
 
     @property
-    def stats(self) -> CacheStats:
+    def stats(self) -> "CacheStats":
         """Which signatures the disk cache had when they were first asked for, and which it had
         not; both are empty for kernels without `cache=True`."""
+        from haulage.disk_cache import store
+        from haulage.kernel.caching import CacheStats
+
         hits: Counter[tuple[Any, ...]] = Counter()
         misses: Counter[tuple[Any, ...]] = Counter()
         for types, overload in self.overloads.items():
-            if isinstance(overload.body, KeptBody) and overload.body.found is not None:
+            if overload.body.found is not None:
                 (hits if overload.body.found else misses)[types] += 1
         path = store.path() if self.cache else None
         return CacheStats(str(path) if path is not None else None, hits, misses)
@@ -365,17 +374,6 @@ class Kernel(AsFunction, Inspection):
 
     def __repr__(self) -> str:
         return f"<{self.vocabulary.name} kernel {self.__qualname__}>"
-
-
-def _checked(overload: Overload) -> Overload:
-    """The overload, when it is known that it can be compiled.
-
-    Raises:
-        CompileError: it cannot.
-    """
-    if isinstance(overload.body, KeptBody):
-        overload.body.check()
-    return overload
 
 
 class Launcher:
