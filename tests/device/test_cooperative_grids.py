@@ -6,6 +6,8 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import haulage
 from haulage import cuda, roc
@@ -351,6 +353,43 @@ def test_two_streams_run_two_grids(way):
         rows[16, 4, stream](array)
     for k, array in enumerate(given):
         assert np.array_equal(array.copy_to_host(), rows_by_numpy(m + k))
+
+
+@cuda.jit
+def running_sums(x, other):
+    """Hillis and Steele's scan over the grid, with a room of the block for each step."""
+    i, t = cuda.grid(1), cuda.threadIdx.x
+    grid = cg.this_grid()
+    room = cuda.shared.array(cuda.blockDim.x, np.int64)
+    a, b = x, other
+    step = 1
+    while step < cuda.gridsize(1):
+        room[t] = a[i]
+        cuda.syncthreads()
+        value = room[t]
+        if i >= step:
+            value += a[i - step]
+        b[i] = value
+        grid.sync()
+        a, b = b, a
+        step *= 2
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(1, 150),
+    st.sampled_from([1, 3, 32, 64]),
+    st.sampled_from(["auto", "coroutines"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_scan_over_any_grid(blocks, threads, taken, seed):
+    numbers = np.random.default_rng(seed).integers(-100, 100, blocks * threads)
+    both = [cuda.to_device(numbers), cuda.device_array_like(numbers)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HAULAGE_CPU_THREADS", taken)
+        running_sums[blocks, threads, 0, 8 * threads](*both)
+    steps = int(np.ceil(np.log2(numbers.size)))
+    assert np.array_equal(both[steps % 2].copy_to_host(), np.cumsum(numbers))
 
 
 # ---- barriers that are missed -------------------------------------------------------------------
