@@ -173,6 +173,16 @@ def test_neighbours_of_a_number(kind):
         np.testing.assert_array_equal(spacing, np.spacing(x))
 
 
+def test_rounding_to_decimals():
+    # In float32, 0.3425 times 1000 is 342.5; the number itself is a little more.
+    x = np.tile(np.array([0.3425, 2.5, -1.25, 1234.5, 0.1, np.inf, -np.inf, -0.0], "f4"), 4)
+    got = evaluated(["round(a, 3)", "round(a, 1)", "round(a, -2)"], [x], "f4")
+    for row, digits in zip(got, [3, 1, -2], strict=True):
+        expected = [round(float(value), digits) for value in x]
+        np.testing.assert_array_equal(row, np.array(expected, "f4"))
+    np.testing.assert_array_equal(np.signbit(got[0, 7::8]), True)
+
+
 # ---- complex numbers ----------------------------------------------------------------------------
 
 

@@ -1,8 +1,9 @@
-"""Operations on complex numbers that Numba has otherwise than NumPy.
+"""Operations, most on complex numbers, that Numba has otherwise than Python and NumPy.
 
 Its `numba_cpow` is a function for the host's Python, a division by zero raises there although the
 float error model is NumPy's, a logarithm beside a magnitude of one loses its real part, and a
-square root of what is near the greatest number comes out wrong.
+square root of what is near the greatest number comes out wrong. Rounding a float32 to decimals in
+float32 takes numbers for halves that are none.
 """
 
 import cmath
@@ -44,6 +45,15 @@ def _divide(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return _numpy_divide(context, builder, sig, args)
 
 
+def _round(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    number, digits = sig.args
+    wide = types.float64
+    rounds = context.get_function(round, typing.signature(wide, wide, digits))
+    result = rounds(builder, (context.cast(builder, args[0], number, wide), args[1]))
+    return context.cast(builder, result, wide, sig.return_type)
+
+
+registry.lower(round, types.float32, types.Integer)(_round)
 for _kind in (types.complex64, types.complex128):
     for _key in (operator.pow, operator.ipow, pow):
         registry.lower(_key, _kind, _kind)(_power)
