@@ -169,7 +169,7 @@ class SIMTContext(BaseContext):
         self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None
     ) -> Any:
         # Numba's has its own pipeline, which lets a view be returned only with reference counts.
-        flags = Flags()
+        flags = flags or Flags()
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         library = self.codegen().create_library(impl.__name__)
         result = SubroutinePipeline(
