@@ -55,11 +55,18 @@ class RefuseStatements(FunctionPass):
             _refuse("yield: a kernel's functions cannot be generators; write a loop", function_ir)
         if inspect.iscoroutinefunction(function_ir.func_id.func):
             _refuse("async: a kernel's functions cannot be coroutines", function_ir)
+        # Since Python 3.12 a comprehension is compiled as if it stood in a `try`.
+        comprehensions = {
+            statement.loc.line
+            for statement in _statements(function_ir)
+            if getattr(getattr(statement, "value", None), "op", None) in _HEAP
+        }
         for statement in _statements(function_ir):
             if isinstance(statement, ir.EnterWith):
                 _refuse("with means nothing in a kernel", statement)
             value = getattr(statement, "value", None)
-            if isinstance(value, ir.Global) and value.value is eh.mark_try_block:
+            is_try = isinstance(value, ir.Global) and value.value is eh.mark_try_block
+            if is_try and statement.loc.line not in comprehensions:
                 _refuse(
                     "try and except mean nothing in a kernel; test what may go wrong", statement
                 )
