@@ -88,7 +88,8 @@ def numba_type(key: tuple[Any, ...]) -> Any:
     if key[0] == NONE:
         return types.none
     if key[0] == ENUM:
-        return types.EnumMember(key[1], numba_type(key[2]))
+        member = types.IntEnumMember if issubclass(key[1], int) else types.EnumMember
+        return member(key[1], numba_type(key[2]))
     _, parts, named = key
     kinds = [numba_type(part) for part in parts]
     same = bool(kinds) and all(kind == kinds[0] for kind in kinds)
@@ -117,9 +118,6 @@ def key_of(kind: Any) -> tuple[Any, ...]:
         return (SCALAR, _dtype(kind))
     if isinstance(kind, types.NoneType):
         return (NONE,)
-    if isinstance(kind, types.IntEnumMember):
-        # Members are ints, which is what launches take them for.
-        return key_of(kind.dtype)
     if isinstance(kind, types.EnumMember):
         return (ENUM, kind.instance_class, key_of(kind.dtype))
     raise TypeError(f"a kernel cannot take an argument of type {kind}")

@@ -71,12 +71,14 @@ def test_members_are_arguments(words, way):
         out[2] = share.value
         out[3] = level * 2
         out[4] = body.value[1]
+        out[5] = 1 if level is Level.HIGH else 2
+        out[6] = out[level] if level == Level.LOW else 0.5 * level
 
-    out = np.zeros(5)
+    out = np.zeros(7)
     kernel[1, 1](out, Color.BLUE, Share.HALF, Level.HIGH, Body.LARGE)
-    assert out.tolist() == [1, 2, 0.5, 10, 4]
+    assert out.tolist() == [1, 2, 0.5, 10, 4, 1, 2.5]
     kernel[1, 1](out, Color.RED, Share.ALL, Level.LOW, Body.SMALL)
-    assert out.tolist() == [2, 1, 1, 2, 2]
+    assert out.tolist() == [2, 1, 1, 2, 2, 2, 1]
     assert len(kernel.signatures) == 1
 
 
@@ -91,6 +93,16 @@ def test_a_signature_takes_the_enum_that_it_was_compiled_for():
     assert out[0] == 1
     with pytest.raises(LaunchTypeError, match="No matching definition"):
         only[1, 1](out, Share.HALF)
+
+
+def test_a_member_of_an_intenum_is_an_argument_where_a_number_is_declared():
+    @cuda.jit("void(float64[:], float64, int8)")
+    def kernel(out, fraction, whole):
+        out[0] = fraction / 2 + whole
+
+    out = np.zeros(1)
+    kernel[1, 1](out, Level.HIGH, Level.LOW)
+    assert out[0] == 3.5
 
 
 def test_an_enum_with_values_of_different_types_is_refused():

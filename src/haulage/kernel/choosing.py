@@ -39,7 +39,7 @@ def _conversion(declared: Key, given: Key) -> int:
         return _EXACT
     if declared[0] == TUPLE:
         return max(map(_conversion, declared[1], given[1]))
-    if declared[0] != SCALAR:
+    if declared[0] != SCALAR or given[0] != SCALAR:
         return _SAFE
     to, of = declared[1], given[1]
     if not np.can_cast(of, to, "safe"):

@@ -64,6 +64,8 @@ def key_of(value: Any) -> Key:
     if isinstance(value, np.ndarray):
         return _host_array_key(value)
     if isinstance(value, int):
+        if isinstance(value, enum.Enum):
+            return (ENUM, kind, (SCALAR, _INT))
         return (SCALAR, _integer_dtype(value))
     if isinstance(value, DeviceNDArray):
         return _device_array_key(value)
@@ -133,6 +135,8 @@ def accepts(declared: Key, given: Key) -> bool:
     Numbers are converted as in an assignment of the declared type; arrays and records must match in
     dtype, arrays also in dimensions and layout ('A' takes any).
     """
+    if declared[0] == SCALAR and given[0] == ENUM and issubclass(given[1], int):
+        given = given[2]
     if declared[0] != given[0]:
         return False
     if declared[0] in (ENUM, NONE):
