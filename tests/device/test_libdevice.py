@@ -108,7 +108,9 @@ def test_there_are_the_functions_of_libdevice():
 def test_every_function_compiles_and_takes_its_types(way):
     by_parameters = defaultdict(list)
     for name in NAMES:
-        by_parameters[vars(libdevice)[name].parameters].append(name)
+        # These run in the tests of directed rounding below, for all their types.
+        if not name.endswith(("_rd", "_rz")):
+            by_parameters[vars(libdevice)[name].parameters].append(name)
     # One of each kind in coroutines, which differ in nothing that a function could notice.
     for parameters, names in by_parameters.items():
         chosen = names if way == "cut" else names[:1]
