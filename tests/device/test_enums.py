@@ -112,3 +112,13 @@ def test_an_enum_with_values_of_different_types_is_refused():
 
     with pytest.raises(LaunchTypeError, match=r"'value'.*Mixed.*different types"):
         kernel[1, 1](np.zeros(1), Mixed.NUMBER)
+
+
+def test_a_ufunc_gives_a_member_of_an_intenum_as_its_number():
+    @cuda.vectorize
+    def least(x):
+        return Level.HIGH if x > 2 else Level.LOW
+
+    out = least(np.arange(5))
+    assert out.dtype == np.int64
+    assert out.tolist() == [1, 1, 1, 5, 5]

@@ -164,7 +164,10 @@ def _dtype(kind: Any, name: str) -> np.dtype[Any]:
     from haulage import numba_bridge
 
     try:
-        what, dtype, *_ = numba_bridge.key_of(kind)
+        what, dtype, *values = numba_bridge.key_of(kind)
+        if what == numba_bridge.ENUM and issubclass(dtype, int):
+            # A member of an IntEnum is its number.
+            what, dtype = values[0]
     except TypeError:
         what, dtype = "", None
     if what != "scalar":
