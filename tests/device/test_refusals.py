@@ -263,17 +263,6 @@ def test_a_branch_that_is_never_taken_may_have_what_kernels_cannot():
     assert x[1] == 5
 
 
-def test_an_array_of_the_device_is_an_argument_and_not_captured():
-    captured = cuda.to_device(np.arange(4.0))
-
-    @cuda.jit
-    def kernel(x):
-        x[0] = captured[1]
-
-    with pytest.raises(CompileError, match=r"'captured': an array.*as an argument"):
-        kernel[1, 1](np.zeros(4))
-
-
 def test_linear_algebra_of_numba_is_no_part_of_kernels():
     import numba.np.linalg  # noqa: F401
 

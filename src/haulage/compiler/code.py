@@ -18,8 +18,9 @@ class Code:
     `llvm` and `asm` are texts, `code` the bytes that a driver loads (for `host` an object file),
     `metadata` says what it is: entry, target, signature, block, way, bytes of shared and local
     memory. `stages` has the text of every stage by name; `faults` what its threads can stop with,
-    `prints` what they print. `texts` gives the target and the stages, which code from the disk
-    cache does not have: it is compiled again for them.
+    `prints` what they print. `captured` are arrays of the device whose addresses the code has; a
+    launch has to see that they are there. `texts` gives the target and the stages, which code from
+    the disk cache does not have: it is compiled again for them.
     """
 
     code: bytes
@@ -27,6 +28,7 @@ class Code:
     faults: dict[int, Fault]
     prints: dict[int, Items]
     texts: Callable[[], tuple[Target, dict[str, str]]]
+    captured: tuple[Any, ...] = ()
 
     @property
     def target(self) -> Target:

@@ -109,6 +109,7 @@ class Body:
             },
             faults=self.lowered.faults,
             prints=self.lowered.prints,
+            captured=self.lowered.captured,
         )
 
     def _cannot_cut(self, error: CannotCut) -> str:

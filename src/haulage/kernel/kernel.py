@@ -155,6 +155,8 @@ class Kernel(AsFunction, Inspection):
         packed = overload.packer.pack(args)
         loaded = overload.load(place, configuration.block)
         on_host = use_memory(args, stream)
+        if loaded.captured:
+            use_memory(loaded.captured, stream)
         try:
             loaded.start(configuration, stream, packed)
         finally:

@@ -5,7 +5,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.core import types
+from numba.core import cgutils, types
+from numba.core.datamodel import models, register_default
+from numba.np import arrayobj
+
+from haulage.numba_bridge import ARRAY, RECORD, numba_type
+
+# The attribute of a module of Numba's code that lists the arrays whose addresses it has.
+CAPTURED = "haulage_captured"
 
 _NO_NAMESPACES = ("builtins", "numpy", "numba")
 
@@ -14,11 +21,6 @@ _HEAP = (list, dict, set, bytearray)
 
 def refusal(value: Any) -> str | None:
     """Why a kernel cannot use `value`, or None if it may."""
-    if hasattr(type(value), "device_pointer") and not isinstance(value, np.ndarray):
-        return (
-            "an array or record of the device cannot be captured, as its memory can move and be "
-            "given back; give it to the kernel as an argument"
-        )
     if isinstance(value, _HEAP):
         return f"a kernel cannot use a {type(value).__name__}; capture a tuple or a NumPy array"
     if isinstance(value, type) and value in _HEAP:
@@ -27,6 +29,69 @@ def refusal(value: Any) -> str | None:
             "made by cuda.local.array"
         )
     return None
+
+
+def _is_on_device(value: Any) -> bool:
+    return hasattr(type(value), "device_pointer") and not isinstance(value, np.ndarray)
+
+
+def _is_record(value: Any) -> bool:
+    return hasattr(type(value), "_haulage_record_")
+
+
+def is_tuple_with_device_arrays(value: Any) -> bool:
+    """Whether a value is a plain tuple with arrays of the device in it."""
+    return type(value) is tuple and any(
+        _is_on_device(each) or is_tuple_with_device_arrays(each) for each in value
+    )
+
+
+class CapturedArray(types.Array):
+    """An array of the device that is a global; Numba makes a read-only copy of an array's type."""
+
+    def copy(
+        self, dtype: Any = None, ndim: Any = None, layout: Any = None, readonly: Any = None
+    ) -> Any:
+        """The type that an array of the same kind has as an argument."""
+        return super().copy(dtype, ndim, layout, readonly=not self.mutable)
+
+
+register_default(CapturedArray)(models.ArrayModel)
+
+
+def device_type(value: Any) -> Any:
+    """The type of a captured array or record of the device; None if `value` is neither."""
+    if not _is_on_device(value):
+        return None
+    # Of its memory no more is known than the address, and an array with gaps may have any.
+    aligned = value.device_pointer % value.dtype.alignment == 0
+    if _is_record(value):
+        return numba_type((RECORD, value.dtype, value.readonly, aligned))
+    aligned = aligned and value.layout != "A"
+    kind = numba_type((ARRAY, value.dtype, value.ndim, value.layout, value.readonly, aligned))
+    return CapturedArray(
+        kind.dtype, kind.ndim, kind.layout, readonly=not kind.mutable, aligned=kind.aligned
+    )
+
+
+def device_constant(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """A captured array or record as a value: its address, which the launch keeps valid."""
+    module = builder.module
+    module.haulage_captured = (*getattr(module, CAPTURED, ()), value)
+    address = context.get_constant(types.uintp, value.device_pointer)
+    if _is_record(value):
+        return builder.inttoptr(address, context.get_value_type(kind))
+    made = arrayobj.make_array(kind)(context, builder)
+    intp = context.get_value_type(types.intp)
+    arrayobj.populate_array(
+        made,
+        data=builder.inttoptr(address, made.data.type),
+        shape=cgutils.pack_array(builder, [intp(size) for size in value.shape], ty=intp),
+        strides=cgutils.pack_array(builder, [intp(step) for step in value.strides], ty=intp),
+        itemsize=intp(value.dtype.itemsize),
+        meminfo=None,
+    )
+    return made._getvalue()
 
 
 def is_namespace(value: Any) -> bool:

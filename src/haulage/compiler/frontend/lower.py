@@ -10,6 +10,7 @@ from llvmlite import ir
 from numba.core import sigutils, types
 
 from haulage.compiler.faults import TABLE, Fault
+from haulage.compiler.frontend.captured import CAPTURED
 from haulage.compiler.frontend.device_function import (
     afresh,
     as_device_function,
@@ -40,7 +41,8 @@ class Lowered:
     its threads can stop, by number. `types`: Numba's report of the types it inferred. `prints`:
     what it prints, by number. `cooperative`: whether it names its grid as a group, whose blocks
     then all have to be there at one time. `dynamic_shared`: whether it names its launch's dynamic
-    shared memory.
+    shared memory. `captured`: the arrays of the device that are globals or closure variables of it;
+    the code has their addresses.
     """
 
     llvm: str
@@ -52,6 +54,7 @@ class Lowered:
     prints: dict[int, Items]
     cooperative: bool
     dynamic_shared: bool
+    captured: tuple[Any, ...]
 
 
 def lower(
@@ -118,6 +121,7 @@ def lower(
             prints=PRINTS.select(prints),
             cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
             dynamic_shared=bool(dynamic),
+            captured=tuple(array for module in modules for array in getattr(module, CAPTURED, ())),
         )
 
 

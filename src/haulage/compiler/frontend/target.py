@@ -4,6 +4,7 @@ from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from numba.core import types, typing
 from numba.core.base import BaseContext
 from numba.core.callconv import PythonErrorModel
@@ -82,6 +83,10 @@ class SIMTTypingContext(typing.BaseContext):
         if (why := captured.refusal(val)) is not None:
             # Numba adds the name and the line.
             raise ValueError(why)
+        if (device_type := captured.device_type(val)) is not None:
+            return device_type
+        if captured.is_tuple_with_device_arrays(val):
+            return types.BaseTuple.from_types([self.resolve_value_type(each) for each in val])
         try:
             return super().resolve_value_type(val)
         except ValueError:
@@ -150,6 +155,8 @@ class SIMTContext(BaseContext):
         return CallConvention(self)
 
     def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
+        if not isinstance(ary, np.ndarray):
+            return captured.device_constant(self, builder, typ, ary)
         # Numba keeps the strides of an array with gaps, but not its gaps; nor has it a buffer of
         # dates.
         plain = ary.copy(order="F" if typ.layout == "F" else "C")
@@ -160,6 +167,8 @@ class SIMTContext(BaseContext):
     def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
         if isinstance(val, Register):
             return val.read(builder, self.haulage_target)
+        if isinstance(ty, types.Record) and not isinstance(val, np.ndarray | np.void):
+            return captured.device_constant(self, builder, ty, val)
         # A device function or an argument left out has no value at run time.
         if isinstance(ty, (types.Dispatcher, types.Omitted)):
             return self.get_dummy_value()

@@ -216,6 +216,9 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         TypeError: the dtype has no fields.
     """
 
+    # How the compiler, which knows no runtime, tells a captured record from an array.
+    _haulage_record_ = True
+
     __slots__ = ()
 
     def __init__(

@@ -112,6 +112,13 @@ class Loaded:
             )
         self.device = device
         self.code = code
+        self.captured = code.captured
+        of, _ = device_of_arguments(self.captured, name)
+        if of is not None and of is not device:
+            raise DeviceMismatch(
+                f"kernel {name} uses an array of {of} by a global or closure variable, and cannot "
+                f"run on {device}; give it the array as an argument"
+            )
         device.activate()
         self.module = device.backend.load(code.code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
