@@ -82,6 +82,24 @@ def test_members_are_arguments(words, way):
     assert len(kernel.signatures) == 1
 
 
+@pytest.mark.parametrize("words", [cuda, roc])
+def test_members_of_an_intenum_are_indices_and_arguments_of_words(words, way):
+    @words.jit
+    def kernel(places, counts, level):
+        places[level, Level.LOW] = 5
+        places[Level.LOW, level] += 2
+        words.atomic.add(places, (level, Level.HIGH), Level.HIGH)
+        words.atomic.max(counts, level, level)
+        words.atomic.add(counts, Level.LOW, 1)
+
+    places, counts = np.zeros((6, 6)), np.zeros(6, np.int32)
+    kernel[1, 1](places, counts, Level.HIGH)
+    wanted = np.zeros((6, 6))
+    wanted[5, 1], wanted[1, 5], wanted[5, 5] = 5, 2, 5
+    assert np.array_equal(places, wanted)
+    assert counts.tolist() == [0, 1, 0, 0, 0, 5]
+
+
 def test_a_signature_takes_the_enum_that_it_was_compiled_for():
     @cuda.jit
     def kernel(out, color):

@@ -47,6 +47,11 @@ def test_moving_memory_imports_no_compiler(code):
     assert done.returncode == 0, done.stderr
 
 
+def test_moving_memory_imports_no_event_loop():
+    done = run(MOVING_MEMORY + "assert not {'asyncio', 'ssl', 'numpy.typing'} & set(sys.modules)")
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_haulage_alone_imports_not_even_numpy():
     done = run("import sys, haulage; assert 'numpy' not in sys.modules")
     assert done.returncode == 0, done.stderr

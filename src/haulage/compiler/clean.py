@@ -11,7 +11,6 @@ from haulage.compiler import dynamic_rooms, llvm
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.simt.body import KERNEL
 from haulage.targets.base import REGISTER_RANGES, Target
-from haulage.targets.cpu import MATH_NAMES
 
 
 def clean(text: str, entry: str, target: Target) -> str:
@@ -22,7 +21,7 @@ def clean(text: str, entry: str, target: Target) -> str:
     """
     with llvm.LOCK:
         text = dynamic_rooms.settle(_with_ranges(text), entry, target)
-        module = llvm.parse(with_helpers(_with_math(text)))
+        module = llvm.parse(with_helpers(_with_math(text, target)))
         for function in module.functions:
             if not function.is_declaration and function.name != entry:
                 function.linkage = "internal"
@@ -35,8 +34,9 @@ def clean(text: str, entry: str, target: Target) -> str:
         return str(module)
 
 
-def _with_math(text: str) -> str:
-    text = re.sub(r"@(\w+)(?=\()", lambda found: "@" + MATH_NAMES.get(found[1], found[1]), text)
+def _with_math(text: str, target: Target) -> str:
+    names = target.math_names
+    text = re.sub(r"@(\w+)(?=\()", lambda found: "@" + names.get(found[1], found[1]), text)
     # Two of Numba's names may have become one.
     seen: set[str] = set()
 

@@ -9,11 +9,11 @@ another process compiled can be loaded beside code of this one.
 from dataclasses import dataclass
 from typing import Any
 
-from haulage.compiler.numbers import Numbers
+from haulage.compiler.numbers import BITS, Numbers
 from haulage.errors import BarrierError, thread_error
 
 # More than any fault's number.
-FIGURES = 1 << 29
+FIGURES = 1 << BITS
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,11 @@ class FaultTable:
         return self.number(
             module, Fault(exception, (message,), place[0], place[1], figures=figures)
         )
+
+    @staticmethod
+    def figures_message(number: int) -> int:
+        """The number of the message in which a thread tells the figures of the fault `number`."""
+        return -(number + FIGURES)
 
     def lanes(self, module: Any, filename: str, line: int) -> int:
         """The number of the fault that a word of warps in this line can meet."""

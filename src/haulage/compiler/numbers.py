@@ -7,7 +7,8 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
-_BITS = 29
+# Leaves room in an int32 for the marks that code of blocks adds to a number.
+BITS = 29
 
 
 class Numbers(Generic[Item]):
@@ -24,9 +25,9 @@ class Numbers(Generic[Item]):
             number = self._numbers.get(item)
             if number is None:
                 digest = hashlib.sha256(repr(item).encode("utf-8", "surrogatepass")).digest()
-                number = int.from_bytes(digest[:4], "little") >> (32 - _BITS)
+                number = int.from_bytes(digest[:4], "little") >> (32 - BITS)
                 while number == 0 or number in self._items:
-                    number = (number + 1) % (1 << _BITS)
+                    number = (number + 1) % (1 << BITS)
                 self._items[number] = item
                 self._numbers[item] = number
             return number

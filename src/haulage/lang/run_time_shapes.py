@@ -7,8 +7,6 @@ SHARED = "shared.array: the launch's dynamic shared memory has no room for it"
 SHARED_FIGURES = ": it asks for {} bytes, and {} of {} are left"
 LOCAL = "local.array: a size is negative, or there are more elements than its bound"
 LOCAL_FIGURES = ": it asks for {} elements"
-# Added to a fault's number in messages with figures; `compiler/faults.py` has it too.
-FIGURES = 1 << 29
 
 
 def run_time_shape(tools: Any, shape: Any, word: str) -> tuple[Any, ...] | None:
@@ -61,6 +59,6 @@ def stop_if(
     with tools.cgutils.if_unlikely(builder, wrong):
         place = tools.source_place(builder)
         number = faults.error(builder.module, MemoryError, message, place, figures)
-        told = tools.ir.IntType(32)(-(number + FIGURES))
+        told = tools.I32(faults.figures_message(number))
         context.haulage_target.message(builder, told, values)
         context.call_conv.stop_thread(builder, number)

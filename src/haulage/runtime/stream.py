@@ -1,6 +1,5 @@
 """Streams: queues of work of one device that run in order."""
 
-import asyncio
 import os
 import sys
 import threading
@@ -13,6 +12,8 @@ from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
 
 if TYPE_CHECKING:
+    import asyncio
+
     from haulage.runtime.device import Device
     from haulage.runtime.event import Event
 
@@ -115,6 +116,9 @@ class Stream:
             RuntimeError: no event loop runs in this thread.
             KernelError: by the future: threads of a kernel in the stream had failed.
         """
+        # Its import takes longer than that of all the rest.
+        import asyncio
+
         from haulage.runtime.event import Event
 
         try:

@@ -6,6 +6,7 @@ get an `llvmlite.ir` builder and give back a value of it; nothing here imports N
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,12 @@ class Target(ABC):
     features: str
     data_layout: str
     warp_size: int
+
+    @property
+    @abstractmethod
+    def math_names(self) -> Mapping[str, str]:
+        """What lowered code calls functions of mathematics by (`sqrtf`, and Numba's own names) ->
+        the names that this target has them by; others stay as they are."""
 
     @property
     @abstractmethod

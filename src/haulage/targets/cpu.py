@@ -8,6 +8,7 @@ which keeps constant expressions out of the kernel, and LLVM still sees that no 
 """
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,7 +31,7 @@ WAVE_SIZE = 64
 
 # Numba's names for mathematics -> what the CPU has for it: LLVM's own operations, which can be
 # widened, or the C library's functions.
-MATH_NAMES: dict[str, str] = {
+_MATH_NAMES: dict[str, str] = {
     **{
         f"{name}{suffix}": f"llvm.{name}.{kind}"
         for name in ("sqrt", "floor", "ceil", "trunc", "fabs", "fma", "rint", "round", "copysign")
@@ -58,6 +59,10 @@ _FIRST_HIDDEN = 1
 @dataclass(frozen=True)
 class CPUTarget(Target):
     """The host's processor."""
+
+    @property
+    def math_names(self) -> Mapping[str, str]:
+        return _MATH_NAMES
 
     @property
     def hidden_arguments(self) -> tuple[tuple[str, Any], ...]:

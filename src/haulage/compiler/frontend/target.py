@@ -1,5 +1,6 @@
 """Our targets as Numba sees them: one SIMT class, one small class per target below it."""
 
+import operator
 from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -71,7 +72,13 @@ class SIMTTypingContext(typing.BaseContext):
         return sig.replace(return_type=records.field_type(value, index, sig.return_type))
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        if func is operator.getitem:
+            args = (args[0], *map(words.as_number, args[1:]))
         return super().resolve_function_type(func, half.widened(func, args), kws)
+
+    def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
+        # Numba 0.66 takes no members of an IntEnum as indices.
+        return super().resolve_setitem(target, words.as_number(index), value)
 
     def resolve_value_type(self, val: Any) -> Any:
         word = words.value_type(val)

@@ -130,12 +130,23 @@ def value_type(value: Any) -> Any:
     return None
 
 
+def as_number(kind: Any) -> Any:
+    """The type of a member of an IntEnum, also in a tuple, as that of the number that it is."""
+    if isinstance(kind, types.IntEnumMember):
+        return kind.dtype
+    if isinstance(kind, types.BaseTuple) and any(isinstance(k, types.IntEnumMember) for k in kind):
+        return types.BaseTuple.from_types([as_number(each) for each in kind])
+    return kind
+
+
 @functools.cache
 def _function_type(word: Word) -> Any:
     parameters = list(inspect.signature(word.build).parameters.values())[1:]
 
     @functools.wraps(word.build)
     def define(context: Any, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(map(as_number, args))
+        kwargs = {name: as_number(kind) for name, kind in kwargs.items()}
         built = word.build(tools, *args, **kwargs)
         if built is None:
             return None

@@ -7,9 +7,12 @@ its own tables' generators gives the map of 2**(k+1) jumps.
 """
 
 import functools
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+_Words = np.ndarray[Any, np.dtype[np.uint64]]
+_Map = np.ndarray[Any, np.dtype[np.complex128]]
 
 # As a number, bit i of it: whether the state after i steps takes part in the state after 2**64.
 JUMP = 0xD86B048B86AA9922_BEAC0467EBA5FACB
@@ -20,7 +23,7 @@ _MASK = 0xFFFF_FFFF_FFFF_FFFF
 _BLOCK_BITS = 12
 
 
-def first_state(seed: int) -> NDArray[np.uint64]:
+def first_state(seed: int) -> _Words:
     """The state of the generator of `seed`, by SplitMix64: shape (2,), both words the same."""
     z = (seed + 0x9E3779B97F4A7C15) & _MASK
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
@@ -28,7 +31,7 @@ def first_state(seed: int) -> NDArray[np.uint64]:
     return np.array([z ^ z >> 31] * 2, np.uint64)
 
 
-def fill(states: NDArray[np.uint64], seed: int, start: int) -> None:
+def fill(states: _Words, seed: int, start: int) -> None:
     """Write states `start`, `start + 1`, ... of the generators of `seed`.
 
     Args:
@@ -51,7 +54,7 @@ def fill(states: NDArray[np.uint64], seed: int, start: int) -> None:
         power = min(power + 1, _BLOCK_BITS)
 
 
-def _jumped(states: NDArray[np.uint64], tables: NDArray[np.complex128]) -> NDArray[np.uint64]:
+def _jumped(states: _Words, tables: _Map) -> _Words:
     """What a map makes of states, shape (n, 2)."""
     places = states.view(np.uint8).reshape(-1, 16).T.astype(np.intp)
     result = tables[0].take(places[0])
@@ -64,7 +67,7 @@ def _jumped(states: NDArray[np.uint64], tables: NDArray[np.complex128]) -> NDArr
 
 
 @functools.cache
-def _tables(power: int) -> NDArray[np.complex128]:
+def _tables(power: int) -> _Map:
     """The map of 2**power jumps; shape (16, 256).
 
     A state is an element of 16 bytes, so that it is taken from the table at once. complex128 is
@@ -82,13 +85,13 @@ def _tables(power: int) -> NDArray[np.complex128]:
     return tables.view(np.complex128)[..., 0]
 
 
-def _basis() -> NDArray[np.uint64]:
+def _basis() -> _Words:
     """The 128 states with one bit each, bits of the lower bytes first; shape (128, 2)."""
     bits = np.packbits(np.eye(128, dtype=np.uint8), axis=1, bitorder="little")
     return bits.view(np.uint64)
 
 
-def _jump(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _jump(states: _Words) -> _Words:
     """States of shape (n, 2), each moved on by 2**64 steps, worked out by 128 of them."""
     s0, s1 = states.T.copy()
     result = np.zeros_like(states)
@@ -102,5 +105,5 @@ def _jump(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return result
 
 
-def _rotated(x: NDArray[np.uint64], places: int) -> NDArray[np.uint64]:
+def _rotated(x: _Words, places: int) -> _Words:
     return (x << np.uint64(places)) | (x >> np.uint64(64 - places))
