@@ -1,6 +1,7 @@
 """Numba's code libraries without code: they gather the LLVM IR of a function and its callees."""
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 from llvmlite import ir
 from numba.core import cgutils
@@ -64,7 +65,7 @@ class IRCodegen(Codegen):
 
     def __init__(self, target: Any) -> None:
         self._target = target
-        self.owners: dict[str, IRLibrary] = {}
+        self.owners: WeakValueDictionary[str, IRLibrary] = WeakValueDictionary()
 
     def _create_empty_module(self, name: str) -> Any:
         module = ir.Module(name)
