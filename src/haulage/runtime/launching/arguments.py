@@ -48,6 +48,8 @@ def key_of(value: Any) -> Key:
             return _device_array_key(value)
         return (ARRAY, value.dtype, len(value.shape), value.layout, value.readonly, True)
     kind = type(value)
+    if kind is np.ndarray:
+        return _host_array_key(value)
     if kind is bool:
         return (SCALAR, _BOOL)
     if kind is float:
