@@ -32,10 +32,6 @@ class Fault:
     grid: bool = False
     figures: str = ""
 
-    @property
-    def is_barrier(self) -> bool:
-        return self.exception is None
-
     def describe(self, kernel: str, thread: str = "") -> Exception:
         """The exception for the user of `kernel`; `thread` says which one failed, if known."""
         place = f"{self.filename}:{self.line}"

@@ -9,14 +9,13 @@ import numpy as np
 from haulage.errors import ShapeMismatch
 from haulage.kernel import Vocabulary
 from haulage.lib.ufuncs import core_shapes, signatures, source
+from haulage.lib.ufuncs.array_function import ArrayFunction
 from haulage.lib.ufuncs.axes import broadcast_strides, merged
 from haulage.lib.ufuncs.choosing import Signature, choose
 from haulage.lib.ufuncs.launching import (
     COUNT,
-    Kernels,
     block_size,
     blocks,
-    checked_block_size,
     key,
     launch,
 )
@@ -47,7 +46,7 @@ _ROW = 8
 _Choice = tuple[tuple[Given, ...], tuple[np.dtype[Any] | None, ...]]
 
 
-class GUFunc:
+class GUFunc(ArrayFunction):
     """A function of small arrays that works on arrays of them, made by `guvectorize`.
 
     A thread calls the function once for each place of the loop axes. Inputs are read-only to the
@@ -76,21 +75,11 @@ class GUFunc:
         signatures: Sequence[Any] = (),
         identity: int | None = None,
     ) -> None:
-        self.py_func = getattr(function, "py_func", function)
-        self.identity = identity
-        self.__name__ = self.py_func.__name__
-        self.__qualname__ = self.py_func.__qualname__
-        self.__doc__ = self.py_func.__doc__
-        self.__module__ = self.py_func.__module__
         self._cores = core_shapes.parse(layout)
         self.signature = self._cores.text
-        self.nin, self.nout = len(self._cores.inputs), len(self._cores.outputs)
-        self.nargs = self.nin + self.nout
-        self._function = function
-        self._kernels = Kernels(vocabulary)
-        self._signatures: list[Signature] = []
+        nin, nout = len(self._cores.inputs), len(self._cores.outputs)
+        super().__init__(function, vocabulary, nin, nout, identity)
         self._chosen: dict[_Choice, Signature] = {}
-        self._most_threads = 2**30
         for signature in signatures:
             self.add(signature)
         self._is_dynamic = not signatures
@@ -108,20 +97,6 @@ class GUFunc:
             self._signatures.append(made)
         self._is_dynamic = False
         self._chosen.clear()
-
-    @property
-    def types(self) -> list[str]:
-        """Its signatures in NumPy's letters, such as 'ff->f'."""
-        return [str(signature) for signature in self._signatures]
-
-    @property
-    def max_blocksize(self) -> int:
-        """The most threads that a block has when it runs; can be set."""
-        return self._most_threads
-
-    @max_blocksize.setter
-    def max_blocksize(self, most: int) -> None:
-        self._most_threads = checked_block_size(most)
 
     def __call__(self, *args: Any, out: Any = None, stream: StreamLike = 0) -> Any:
         """The function of the small arrays that the last axes of the arguments are.

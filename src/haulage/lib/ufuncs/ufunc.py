@@ -9,14 +9,13 @@ import numpy as np
 from haulage.errors import ShapeMismatch
 from haulage.kernel import Kernel, Vocabulary
 from haulage.lib.ufuncs import signatures, source
+from haulage.lib.ufuncs.array_function import ArrayFunction
 from haulage.lib.ufuncs.axes import broadcast_strides, merged
 from haulage.lib.ufuncs.choosing import Signature, choose
 from haulage.lib.ufuncs.launching import (
     SIZE,
-    Kernels,
     block_size,
     blocks,
-    checked_block_size,
     key,
     launch,
     sizes_key,
@@ -50,7 +49,7 @@ from haulage.runtime.stream import StreamLike
 _SHORT_ROW, _SHORT_BLOCK = 64, 16
 
 
-class UFunc:
+class UFunc(ArrayFunction):
     """A function of numbers that works on whole arrays, made by `vectorize`.
 
     Kernels can call it too, with numbers.
@@ -68,7 +67,6 @@ class UFunc:
     """
 
     haulage_function = True
-    nout = 1
 
     def __init__(
         self,
@@ -77,20 +75,10 @@ class UFunc:
         signatures: Sequence[Any] = (),
         identity: int | None = None,
     ) -> None:
-        self.py_func = getattr(function, "py_func", function)
-        self.identity = identity
-        self.__name__ = self.py_func.__name__
-        self.__qualname__ = self.py_func.__qualname__
-        self.__doc__ = self.py_func.__doc__
-        self.__module__ = self.py_func.__module__
-        self.nin = _count_parameters(self.py_func)
-        self.nargs = self.nin + self.nout
-        self._function = function
-        self._kernels = Kernels(vocabulary)
+        nin = _count_parameters(getattr(function, "py_func", function))
+        super().__init__(function, vocabulary, nin, 1, identity)
         self._plain_kernels: dict[tuple[tuple[Given, ...], np.dtype[Any]], Kernel] = {}
-        self._signatures: list[Signature] = []
         self._chosen: dict[tuple[Given, ...], Signature] = {}
-        self._most_threads = 2**30
         for signature in signatures:
             self.add(signature)
         self._is_dynamic = not signatures
@@ -107,11 +95,6 @@ class UFunc:
         self._plain_kernels.clear()
 
     @property
-    def types(self) -> list[str]:
-        """Its signatures in NumPy's letters, such as 'ff->f'."""
-        return [str(signature) for signature in self._signatures]
-
-    @property
     def haulage_signatures(self) -> tuple[Any, ...]:
         """Numba types of the arguments of each signature, to which kernels' calls convert."""
         from haulage import numba_bridge
@@ -122,15 +105,6 @@ class UFunc:
             tuple(numba_bridge.numba_type(("scalar", dtype)) for dtype in signature.inputs)
             for signature in self._signatures
         )
-
-    @property
-    def max_blocksize(self) -> int:
-        """The most threads that a block has when it runs; can be set."""
-        return self._most_threads
-
-    @max_blocksize.setter
-    def max_blocksize(self, most: int) -> None:
-        self._most_threads = checked_block_size(most)
 
     def __call__(self, *args: Any, out: Any = None, stream: StreamLike = 0) -> Any:
         """The function of each element of the arguments, broadcast as NumPy does.

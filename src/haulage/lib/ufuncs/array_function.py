@@ -1,0 +1,57 @@
+"""What the results of `vectorize` and `guvectorize` have in common."""
+
+from collections.abc import Callable
+from typing import Any
+
+from haulage.kernel import Vocabulary
+from haulage.lib.ufuncs.choosing import Signature
+from haulage.lib.ufuncs.launching import Kernels, checked_block_size
+
+
+class ArrayFunction:
+    """A function of elements, or of small arrays, that works on whole arrays.
+
+    Args:
+        function: a Python function, or a device function.
+        vocabulary: whose words it may use.
+        nin, nout: how many inputs and outputs it has.
+        identity: what a reduction by it gives for no elements, None for an error.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        vocabulary: Vocabulary,
+        nin: int,
+        nout: int,
+        identity: int | None,
+    ) -> None:
+        self.py_func = getattr(function, "py_func", function)
+        self.identity = identity
+        self.__name__ = self.py_func.__name__
+        self.__qualname__ = self.py_func.__qualname__
+        self.__doc__ = self.py_func.__doc__
+        self.__module__ = self.py_func.__module__
+        self.nin, self.nout, self.nargs = nin, nout, nin + nout
+        self._function = function
+        self._kernels = Kernels(vocabulary)
+        self._signatures: list[Signature] = []
+        self._most_threads = 2**30
+
+    @property
+    def types(self) -> list[str]:
+        """Its signatures in NumPy's letters, such as 'ff->f'."""
+        return [str(signature) for signature in self._signatures]
+
+    @property
+    def max_blocksize(self) -> int:
+        """The most threads that a block has when it runs; can be set.
+
+        Raises:
+            TypeError, ValueError: when set to what is no int of at least 1.
+        """
+        return self._most_threads
+
+    @max_blocksize.setter
+    def max_blocksize(self, most: int) -> None:
+        self._most_threads = checked_block_size(most)
