@@ -146,14 +146,41 @@ def test_a_global_read_through_modules_counts(use):
     assert one(1) != one(2)
 
 
-def test_attributes_of_a_module_put_into_a_variable_count():
-    def one(value):
-        helpers = types.ModuleType("helpers")
-        helpers.VALUE, helpers.other = value, object()
-        return of(defined("def kernel(x):\n m = helpers\n x[0] = m.VALUE", helpers=helpers))
+@pytest.mark.parametrize("use", ["given(helpers)", "given(deep.helpers)", "[helpers][0].VALUE"])
+def test_a_module_that_is_given_on_is_refused(use):
+    helpers, deep = types.ModuleType("helpers"), types.ModuleType("deep")
+    helpers.VALUE, deep.helpers = 1, helpers
+    given = defined("def kernel(module): return module.VALUE")
+    kernel = defined(f"def kernel(x): x[0] = {use}", helpers=helpers, deep=deep, given=given)
+    with pytest.raises(NotByValue, match=r"the module (deep\.)?helpers is put into a variable"):
+        of(kernel)
+    of(defined("def kernel(x, module=None):\n m = math\n x[0] = m.sin(1.0)", math=math))
 
-    assert one(1) == one(1)
-    assert one(1) != one(2)
+
+def test_what_a_program_puts_into_a_foreign_module_counts(monkeypatch):
+    kernel = defined("def kernel(x): x[0] = math.own", math=math)
+    found = set()
+    for value in (1, 2, defined("def kernel(): return 1"), defined("def kernel(): return 2")):
+        monkeypatch.setattr(math, "own", value, raising=False)
+        found.add(of(kernel))
+    assert len(found) == 4
+
+
+def test_a_module_is_read_by_names_with_large_numbers_too():
+    many = "".join(f" n{number}\n" for number in range(300))
+    found = set()
+    for value in (1, 2):
+        helpers = types.ModuleType("helpers")
+        helpers.VALUE = value
+        found.add(of(defined(f"def kernel(x):\n{many} x[0] = helpers.VALUE", helpers=helpers)))
+    assert len(found) == 2
+
+
+def test_flags_without_a_name_are_told_apart():
+    class Flags(enum.IntFlag):
+        ONE = 1
+
+    assert reading(Flags(64)) != reading(Flags(128))
 
 
 def test_functions_that_call_each_other_are_followed_once():

@@ -37,6 +37,30 @@ def test_it_says_why_a_folder_is_not_used(place: Path, capsys: pytest.CaptureFix
     assert "unused   others can write to it (mode 777)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("link", [True, False])
+def test_what_is_no_folder_is_said(
+    place: Path, capsys: pytest.CaptureFixture[str], link: bool
+) -> None:
+    if link:
+        place.symlink_to(place.parent / "nowhere")
+    else:
+        place.write_bytes(b"")
+    assert cli.main(["cache"]) == 1
+    said = "it is a link to nothing" if link else "it is no folder"
+    assert f"unused   {said}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("action", ["show", "clear"])
+def test_a_folder_that_cannot_be_read_is_said_in_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    place.symlink_to(place)
+    assert cli.main(["cache", action]) == 2
+    said = capsys.readouterr().err
+    assert f"{place}: Too many levels of symbolic links" in said
+    assert said.count("\n") == 1
+
+
 def test_clear_throws_all_entries_away_and_nothing_else(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

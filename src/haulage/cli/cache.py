@@ -37,9 +37,12 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _show(folder: Folder) -> int:
-    kept = folder.files()
+    try:
+        problem = folder.problem()
+        kept = folder.files()
+    except OSError as error:
+        raise Refusal(f"cannot read {folder.path}: {error.strerror}") from error
     nbytes = sum(file.nbytes for file in kept)
-    problem = folder.problem()
     print(f"folder   {folder.path}")
     print(f"entries  {len(kept)} of at most {folders.MOST_FILES}")
     print(f"bytes    {nbytes} of at most {folders.MOST_BYTES}")
@@ -52,6 +55,6 @@ def _clear(folder: Folder) -> int:
     try:
         dropped = folder.clear()
     except OSError as error:
-        raise Refusal(f"cannot clear {folder.path}: {error}") from error
+        raise Refusal(f"cannot clear {folder.path}: {error.strerror}") from error
     print(f"{dropped} entries dropped from {folder.path}")
     return 0

@@ -111,7 +111,11 @@ class Folder:
             self.trim()
 
     def files(self) -> list[Kept]:
-        """What is kept, in order of last use, the latest last."""
+        """What is kept, in order of last use, the latest last.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
         found = [Kept(each.name, size, used) for each, size, used in self._all(_SUFFIX)]
         return sorted(found, key=lambda kept: kept.used)
 
@@ -182,8 +186,16 @@ class Folder:
             os.close(folder)
 
     def problem(self) -> str | None:
-        """Why the files in the folder are not used, None if they are or there is no folder."""
-        return _distrust(self.path.stat()) if self.path.is_dir() else None
+        """Why the files in the folder are not used, None if they are or there is no folder.
+
+        Raises:
+            OSError: the folder cannot be looked at.
+        """
+        try:
+            facts = self.path.stat()
+        except FileNotFoundError:
+            return "it is a link to nothing" if self.path.is_symlink() else None
+        return _distrust(facts) if stat.S_ISDIR(facts.st_mode) else "it is no folder"
 
     def _trusted(self, facts: os.stat_result) -> bool:
         why = _distrust(facts)

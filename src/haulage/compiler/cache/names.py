@@ -31,7 +31,8 @@ def names_of(code: CodeType) -> Names:
     names = Names()
     for each in codes_of(code):
         names.attributes.update(each.co_names)
-        instructions = list(dis.get_instructions(each))
+        # Before a name with a large number stands another instruction.
+        instructions = [at for at in dis.get_instructions(each) if at.opname != "EXTENDED_ARG"]
         for at, instruction in enumerate(instructions):
             if instruction.opname in _GLOBAL:
                 found = names.globals

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage.compiler.cache.names import Chain, Names, names_of
+from haulage.compiler.cache.names import Chain, names_of
 from haulage.lang.word import Namespace, Register, Register3, Word
 
 # What stands in these packages is known by its name and the package's version.
@@ -89,7 +89,8 @@ class Digest:
             self._put("scalar", _plain_bytes(value, value.dtype, what))
         elif isinstance(value, enum.Enum):
             self.add(kind, what)
-            self._put("member", value.name)
+            # By its value: flags that no member has are without a name.
+            self.add(value.value, what)
         elif isinstance(value, tuple) and hasattr(kind, "_fields"):
             self.add(kind, what)
             self.add(tuple(value), what)
@@ -181,7 +182,7 @@ class Digest:
             self._put("type", text)
             return True
         if (py_func := numba_bridge.python_function(value)) is not None:
-            self._put("njit", sorted(value.targetoptions.items()))
+            self._put("njit", _options_text(value.targetoptions))
             self.add(py_func, what)
             return True
         return False
@@ -207,13 +208,13 @@ class Digest:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for name, cell in cells.items():
             self._put("cell", name)
-            self._add_read(_content(cell), names.cells.get(name, {()}), names, name)
+            self._add_read(_content(cell), names.cells.get(name, {()}), name)
         for name in sorted(names.globals):
             self._put("global", name)
             value = function.__globals__.get(name, _MISSING)
             if value is _MISSING:
                 value = _builtin(function, name)
-            self._add_read(value, names.globals[name], names, name)
+            self._add_read(value, names.globals[name], name)
 
     def _add_code(self, code: CodeType, what: str) -> None:
         if code.co_filename not in self.files:
@@ -226,30 +227,34 @@ class Digest:
             self._put("bytes", part)
         self.add(code.co_consts, what)
 
-    def _add_read(self, value: Any, chains: set[Chain], names: Names, what: str) -> None:
+    def _add_read(self, value: Any, chains: set[Chain], what: str) -> None:
         """What a function reads: a value, or attributes of a module."""
         if value is _MISSING:
             self._put("missing")
         elif not isinstance(value, ModuleType):
             self.add(value, what)
         else:
-            self._add_of_module(value, chains, names, what)
+            self._add_of_module(value, chains, what)
 
-    def _add_of_module(
-        self, module: ModuleType, chains: set[Chain], names: Names, what: str
-    ) -> None:
+    def _add_of_module(self, module: ModuleType, chains: set[Chain], what: str) -> None:
         self._put("module", module.__name__)
-        if _root(module.__name__) in _KNOWN:
+        root = _root(module.__name__)
+        if root == "haulage":
             return
         following: dict[str, set[Chain]] = {}
         for chain in chains:
-            # A module put into a variable: each attribute that occurs may be one of its.
-            for name in (chain[0],) if chain else names.attributes & vars(module).keys():
-                following.setdefault(name, set()).add(chain[1:])
+            if chain:
+                following.setdefault(chain[0], set()).add(chain[1:])
+            elif root not in _KNOWN:
+                # From there it can go to another function, or to a variable of the same name.
+                raise NotByValue(
+                    f"the module {what} is put into a variable or given on, so that what is read "
+                    "of it is not known"
+                )
         for name in sorted(following):
             self._put("attribute", name)
             value = getattr(module, name, _MISSING)
-            self._add_read(value, following[name], names, f"{what}.{name}")
+            self._add_read(value, following[name], f"{what}.{name}")
 
 
 _MISSING: Any = object()
@@ -257,9 +262,13 @@ _MISSING: Any = object()
 
 def options_text(options: Any) -> str:
     """Options of a compilation as a text that is the same in each process."""
+    return _options_text(vars(options))
+
+
+def _options_text(options: dict[str, Any]) -> str:
     shown = {
         name: sorted(value) if isinstance(value, (set, frozenset)) else value
-        for name, value in vars(options).items()
+        for name, value in options.items()
     }
     return str(sorted(shown.items()))
 

@@ -17,6 +17,7 @@ from numba.core.target_extension import CUDA, dispatcher_registry, jit_registry,
 from haulage.compiler import prints
 from haulage.compiler.faults import TABLE
 from haulage.compiler.frontend import (
+    assignment,
     captured,
     enums,
     half,
@@ -140,6 +141,7 @@ class SIMTContext(BaseContext):
         self.install_registry(mathimpl.registry)
         self.install_registry(npyimpl.registry)
         self.install_registry(enums.registry)
+        self.install_registry(assignment.registry)
         self.install_registry(operators.registry)
         self.install_registry(half.registry)
         self.install_registry(printing.registry)
