@@ -273,7 +273,7 @@ TYPES = [
     ("x + 0.1", "f8"),
     ("x + np.int32(1)", "f8"),
     ("int(x)", "i8"),
-    ("math.floor(x)", "i8"),
+    ("math.floor(x)", "f2"),
     ("complex(x)", "c8"),
 ]
 

@@ -139,6 +139,24 @@ def test_whole_numbers_stay_as_they_are_when_rounded(kind):
     np.testing.assert_array_equal(got, np.broadcast_to(x.astype(result), got.shape))
 
 
+@pytest.mark.parametrize("kind", ["f2", *FLOATS])
+def test_floats_stay_floats_of_their_kind_when_rounded(way, kind):
+    x = edge_values(kind)
+    got = evaluated(["math.floor(a)", "math.ceil(a)", "math.trunc(a)"], [x], kind)
+    for row, function in zip(got, [np.floor, np.ceil, np.trunc], strict=True):
+        np.testing.assert_array_equal(row, function(x))
+        np.testing.assert_array_equal(np.signbit(row), np.signbit(function(x)))
+    fraction = cuda.vectorize(lambda a: a - math.floor(a))
+    assert fraction(x[14:]).dtype == kind
+
+
+def test_the_cube_root_of_a_negative_zero_is_one(way):
+    x = np.tile([-0.0, 0.0, -8.0, 27.0], 8)
+    (got,) = evaluated(["np.cbrt(a)"], [x], "f8")
+    np.testing.assert_allclose(got, np.cbrt(x), rtol=1e-15)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
+
+
 def test_a_negative_power_of_zero_is_infinite(way):
     zero, minus = np.tile([0.0, -0.0], 16), np.full(32, -1)
     got = evaluated(["a**-1", "a**b", "math.pow(a, b)", "1 / a"], [zero, minus], "f8")

@@ -82,7 +82,7 @@ def _to_whole(name: str, meaning: str) -> Word:
             # Beyond 2**53 a float would change the number.
             result = types.uint64 if types.unliteral(x) == types.uint64 else types.int64
         elif isinstance(x, types.Float):
-            result = types.int64
+            result = x
         else:
             return None
 
@@ -95,7 +95,7 @@ def _to_whole(name: str, meaning: str) -> Word:
 
         return tools.signature(result, x), generate
 
-    build.__doc__ = f"`math.{name}(x)`: {meaning}, int64; uint64 of a uint64."
+    build.__doc__ = f"`math.{name}(x)`: {meaning}: a float of a float, else an int64 or uint64."
     return word(f"math.{name}")(build)
 
 

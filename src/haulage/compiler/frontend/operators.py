@@ -3,7 +3,7 @@
 Its `numba_cpow` is a function for the host's Python, a division by zero raises there although the
 float error model is NumPy's, a logarithm beside a magnitude of one loses its real part, and a
 square root of what is near the greatest number comes out wrong. Rounding a float32 to decimals in
-float32 takes numbers for halves that are none.
+float32 takes numbers for halves that are none. A cube root that is a power loses the sign of zero.
 """
 
 import cmath
@@ -17,6 +17,8 @@ from numba.core.imputils import Registry
 from numba.cpython.numbers import complex_div_impl
 
 from haulage.lang import complex as definitions
+from haulage.lang import tools
+from haulage.lang.math import library
 
 registry = Registry("haulage operators")
 
@@ -53,6 +55,10 @@ def _round(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.cast(builder, result, wide, sig.return_type)
 
 
+def _cube_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return library(tools, builder, "cbrt", sig.return_type, list(args))
+
+
 registry.lower(round, types.float32, types.Integer)(_round)
 for _kind in (types.complex64, types.complex128):
     for _key in (operator.pow, operator.ipow, pow):
@@ -64,6 +70,7 @@ for _kind in (types.complex64, types.complex128):
 
 # NumPy's functions on scalars: {function: {loop: implementation}}.
 UFUNCS: dict[Any, dict[str, Any]] = {
+    np.cbrt: {"f->f": _cube_root, "d->d": _cube_root},
     np.log: {"F->F": _logarithm, "D->D": _logarithm},
     np.power: {"FF->F": _power, "DD->D": _power},
     np.sqrt: {"F->F": _square_root, "D->D": _square_root},
