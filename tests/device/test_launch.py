@@ -191,6 +191,19 @@ def test_a_number_that_does_not_fit_its_declared_type_is_refused(device):
     np.testing.assert_array_equal(x.copy_to_host(), np.zeros(4))
 
 
+def test_an_int_may_be_given_with_the_bits_of_the_other_sign(device):
+    @cuda.jit("void(int64[:], int32, Tuple((uint32, int8)))")
+    def fill(x, mask, pair):
+        x[0], x[1], x[2] = mask, pair[0], pair[1]
+
+    x = cuda.to_device(np.zeros(3, np.int64))
+    fill[1, 1](x, 0xFFFFFFFE, (-1, 0x80))
+    assert x.copy_to_host().tolist() == [-2, 2**32 - 1, -128]
+    for mask, first in [(2**32, 0), (-(2**31) - 1, 0), (0, -(2**31) - 1)]:
+        with pytest.raises(LaunchError, match="does not fit"):
+            fill[1, 1](x, mask, (first, 0))
+
+
 def test_anything_is_a_bool_where_one_is_declared(device):
     @cuda.jit("void(boolean[:], boolean)")
     def fill(x, value):

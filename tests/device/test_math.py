@@ -157,6 +157,22 @@ def test_the_cube_root_of_a_negative_zero_is_one(way):
     np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
 
 
+@pytest.mark.filterwarnings("ignore:(divide by zero|overflow) encountered:RuntimeWarning")
+@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8"])
+def test_remainders_of_ints_are_those_of_numpy(way, kind):
+    limits = np.iinfo(kind)
+    edges = np.array([limits.min, limits.min + 1, -7, -1, 0, 2, 5, limits.max], kind)
+    x, y = np.repeat(edges, 8), np.tile(edges, 8)
+    names = ["remainder", "fmod", "mod"]
+    parts = [
+        evaluated([*(f"np.{name}(a, b)" for name in names), "np.divmod(a, b)[1]"], pair, kind)
+        for pair in zip(np.split(x, 2), np.split(y, 2), strict=True)
+    ]
+    got = np.concatenate(parts, axis=1)
+    expected = [*(getattr(np, name)(x, y) for name in names), np.remainder(x, y)]
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_a_negative_power_of_zero_is_infinite(way):
     zero, minus = np.tile([0.0, -0.0], 16), np.full(32, -1)
     got = evaluated(["a**-1", "a**b", "math.pow(a, b)", "1 / a"], [zero, minus], "f8")

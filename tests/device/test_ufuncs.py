@@ -387,9 +387,9 @@ def test_host_arrays_go_by_copies_where_kernels_cannot_use_them():
 # ---- reduce -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100, 1025])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 100, 1025, 8193, 70000])
 def test_reduce(size):
-    x = np.arange(size, dtype=np.int32)
+    x = np.arange(size, dtype=np.int32) % 1000
     stream = cuda.stream()
     assert add.reduce(x) == x.sum()
     assert add.reduce(x[::-1]).dtype == np.int32
@@ -398,14 +398,22 @@ def test_reduce(size):
     assert np.array_equal(there.copy_to_host(), x)
 
 
-def test_reduce_keeps_the_order_of_elements():
+@pytest.mark.parametrize("size", [5, 16, 40, 8200, 50000])
+def test_reduce_keeps_the_order_of_elements(size):
     # Composition of the functions x -> a * x + b, as complex numbers: associative, not commutative.
     compose = cuda.vectorize(lambda f, g: complex(g.real * f.real, g.real * f.imag + g.imag))
-    x = np.array([complex(2, 1), complex(3, 0), complex(1, 5), complex(-1, 2), complex(2, 2)])
-    a, b = 1, 0
-    for each in x:
-        a, b = each.real * a, each.real * b + each.imag
-    assert compose.reduce(x) == complex(a, b)
+    random = np.random.default_rng(size)
+    x = random.choice([-1.0, 1.0], 2 * size) + 1j * random.integers(-9, 9, 2 * size)
+    for there, here in [(x, x), (cuda.to_device(x)[::-2], x[::-2])]:
+        a, b = 1, 0
+        for each in here:
+            a, b = each.real * a, each.real * b + each.imag
+        assert compose.reduce(there) == complex(a, b)
+
+
+def test_reduce_converts_each_step_to_the_types_of_the_signature():
+    mean = cuda.vectorize(["int16(float32, float32)"])(lambda a, b: a * 0.5 + b * 0.5)
+    assert mean.reduce(np.array([7, 4, 2], np.int16)) == 3
 
 
 def test_reduce_widens_where_the_function_does_and_knows_its_identity():

@@ -33,7 +33,9 @@ def _global_size(tools: Any, context: Any, builder: Any, axis: str) -> Any:
 def _along_axes(tools: Any, ndim: Any, name: str, value_of: Any) -> Any:
     """The word that gives one 64-bit value for 1 dimension, a tuple of them for 2 and 3."""
     if not isinstance(ndim, tools.types.IntegerLiteral) or ndim.literal_value not in (1, 2, 3):
-        raise tools.TypingError(f"{name}(ndim): ndim must be the constant 1, 2 or 3; got {ndim}")
+        raise tools.TypingError(
+            f"{name}(ndim): RequireLiteralValue: ndim must be the constant 1, 2 or 3; got {ndim}"
+        )
     count = ndim.literal_value
     int64 = tools.types.int64
     result = int64 if count == 1 else tools.types.UniTuple(int64, count)

@@ -3,7 +3,8 @@
 Its `numba_cpow` is a function for the host's Python, a division by zero raises there although the
 float error model is NumPy's, a logarithm beside a magnitude of one loses its real part, and a
 square root of what is near the greatest number comes out wrong. Rounding a float32 to decimals in
-float32 takes numbers for halves that are none. A cube root that is a power loses the sign of zero.
+float32 takes numbers for halves that are none. A cube root by a power loses the sign of zero. A
+remainder of the least int by -1 ends the process, and `np.fmod` takes ints for unsigned ones.
 """
 
 import cmath
@@ -15,6 +16,7 @@ from numba.core import types, typing
 from numba.core.callconv import PythonErrorModel
 from numba.core.imputils import Registry
 from numba.cpython.numbers import complex_div_impl
+from numba.np.npyfuncs import np_int_sdiv_impl
 
 from haulage.lang import complex as definitions
 from haulage.lang import tools
@@ -59,6 +61,28 @@ def _cube_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return library(tools, builder, "cbrt", sig.return_type, list(args))
 
 
+def _int_fmod(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """What is left with the sign of the dividend; 0 where NumPy says 0 and processors fault."""
+    number, divisor = args
+    one = divisor.type(1)
+    is_0_or_minus_1 = builder.icmp_unsigned("<=", builder.add(divisor, one), one)
+    return builder.srem(number, builder.select(is_0_or_minus_1, one, divisor))
+
+
+def _int_remainder(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    left, divisor = _int_fmod(context, builder, sig, args), args[1]
+    zero = divisor.type(0)
+    other_sign = builder.icmp_signed("<", builder.xor(left, divisor), zero)
+    fix = builder.and_(builder.icmp_unsigned("!=", left, zero), other_sign)
+    return builder.add(left, builder.select(fix, divisor, zero))
+
+
+def _int_divmod(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    quotient = np_int_sdiv_impl(context, builder, sig.return_type[0](*sig.args), args)
+    left = _int_remainder(context, builder, sig, args)
+    return context.make_tuple(builder, sig.return_type, [quotient, left])
+
+
 registry.lower(round, types.float32, types.Integer)(_round)
 for _kind in (types.complex64, types.complex128):
     for _key in (operator.pow, operator.ipow, pow):
@@ -68,10 +92,15 @@ for _kind in (types.complex64, types.complex128):
     registry.lower(cmath.log, _kind)(_logarithm)
     registry.lower(cmath.sqrt, _kind)(_square_root)
 
+_SIGNED = "bhilq"
+
 # NumPy's functions on scalars: {function: {loop: implementation}}.
 UFUNCS: dict[Any, dict[str, Any]] = {
     np.cbrt: {"f->f": _cube_root, "d->d": _cube_root},
+    np.divmod: {f"{c * 2}->{c * 2}": _int_divmod for c in _SIGNED},
+    np.fmod: {f"{c * 2}->{c}": _int_fmod for c in _SIGNED},
     np.log: {"F->F": _logarithm, "D->D": _logarithm},
     np.power: {"FF->F": _power, "DD->D": _power},
+    np.remainder: {f"{c * 2}->{c}": _int_remainder for c in _SIGNED},
     np.sqrt: {"F->F": _square_root, "D->D": _square_root},
 }

@@ -103,6 +103,49 @@ def _result(values: Sequence[str], converted: Sequence[bool]) -> str:
     return f"to{len(values)}({result})" if converted[-1] else result
 
 
+def folded(runs: int, converted: Sequence[bool]) -> str:
+    """A kernel `out[i] = core(...core(core(x0, x1), x2)...)` of a share of neighbours for each i.
+
+    Its arguments are the elements of a share, the array and `out`. A long share is folded as
+    `runs` pieces side by side, as a processor that waits for one result can work on the others;
+    the pieces follow one another, so that the order of the operands stays.
+
+    Args:
+        runs: at least 2.
+        converted: as for `plain`, of two inputs.
+    """
+
+    def step(one: str, other: str) -> str:
+        return f"{one} = {_result([one, other], converted)}"
+
+    names = [f"v{run}" for run in range(runs)]
+    return _function(
+        ["share", "x", "out"],
+        [
+            "i = wide(grid(1))",
+            "if i < out.shape[0]:",
+            "    start = i * share",
+            "    end = min(start + share, wide(x.shape[0]))",
+            f"    run = (end - start) // wide({runs})",
+            "    if run:",
+            *(f"        {name} = x[start + run * wide({n})]" for n, name in enumerate(names)),
+            "        for k in range(start + wide(1), start + run):",
+            *(
+                f"            {step(name, f'x[k + run * wide({n})]')}"
+                for n, name in enumerate(names)
+            ),
+            *(f"        {step('v0', name)}" for name in names[1:]),
+            f"        start += run * wide({runs})",
+            "    else:",
+            "        v0 = x[start]",
+            "        start += wide(1)",
+            "    for k in range(start, end):",
+            f"        {step('v0', 'x[k]')}",
+            "    out[i] = v0",
+        ],
+    )
+
+
 def generalised(axes: int, cores: Sequence[int | None]) -> str:
     """A kernel `core(a0[i, ...], ..., out0[i, ...])`, a thread for each place of the loop.
 

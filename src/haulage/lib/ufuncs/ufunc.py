@@ -12,6 +12,7 @@ from haulage.lib.ufuncs import signatures, source
 from haulage.lib.ufuncs.array_function import ArrayFunction
 from haulage.lib.ufuncs.axes import broadcast_strides, merged
 from haulage.lib.ufuncs.choosing import Signature, choose
+from haulage.lib.ufuncs.folding import fold
 from haulage.lib.ufuncs.launching import (
     SIZE,
     block_size,
@@ -287,9 +288,9 @@ class UFunc(ArrayFunction):
         return [one != other for one, other in zip(dtypes, now, strict=True)]
 
     def reduce(self, arg: Any, stream: StreamLike = 0) -> Any:
-        """The function of all elements of an array with one axis, which it combines two by two.
+        """The function of all elements of an array with one axis, which it combines in their order.
 
-        It has to be associative; neighbours are combined, so it need not be commutative.
+        It has to be associative, and need not be commutative.
 
         Args:
             arg: an array of the host or a device.
@@ -308,31 +309,31 @@ class UFunc(ArrayFunction):
         x = operand(arg, stream, name)
         if not is_array(x) or x.ndim != 1:
             raise TypeError(f"{name}: {arg!r}: expected an array with one axis")
-        dtype = self._signature((given(x), given(x))).outputs[0]
+        signature = self._signature((given(x), given(x)))
+        dtype = signature.outputs[0]
         if dtype != x.dtype:
             like = Given(dtype, given(x).kind)
-            if self._signature((like, like)).outputs[0] != dtype:
+            signature = self._signature((like, like))
+            if signature.outputs[0] != dtype:
                 raise TypeError(f"{name}: {x.dtype} gives {dtype}, which gives another dtype")
         if not x.size:
             if self.identity is None:
                 raise TypeError(f"{name}: Reduction on an empty array, and no identity was given")
             return dtype.type(self.identity)
         x = cast(x, dtype, self._kernels.vocabulary, stream)
-        while x.size > 1:
-            x = self._halved(x, stream)
+        place = place_of([x], stream, name)
+        x = fold(
+            x,
+            self._function,
+            (*signature.inputs, dtype),
+            self._converted(signature, [x, x]),
+            self._kernels,
+            self._most_threads,
+            name,
+            stream,
+            place,
+        )
         return x.getitem(0, stream) if isinstance(x, DeviceNDArray) else x[0]
-
-    def _halved(self, x: Any, stream: StreamLike) -> Any:
-        half, rest = divmod(x.size, 2)
-        on_device = isinstance(x, DeviceNDArray)
-        place = place_of([x], stream, self.__qualname__)
-        made: Any = new_array((half + rest,), x.dtype, "C", on_device, place, stream)
-        self(x[: 2 * half : 2], x[1 : 2 * half : 2], out=made[:half], stream=stream)
-        if rest and on_device:
-            made.setitem(slice(half, None), x[2 * half :], stream)
-        elif rest:
-            made[half:] = x[2 * half :]
-        return made
 
     def __repr__(self) -> str:
         return f"<{self._kernels.vocabulary.name} ufunc {self.__qualname__}>"

@@ -5,6 +5,7 @@ look-up; `haulage.numba_bridge` makes Numba types of them when code has to be co
 """
 
 import enum
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -181,20 +182,38 @@ class Packer:
         self._extend: list[Extend] = [_part(key, formats) for key in keys]
         # '@' aligns each value to its size, as C does.
         self._struct = struct.Struct("@" + "".join(formats))
+        self._letters = "".join(
+            letter * int(count or 1) for count, letter in re.findall(r"(\d*)(\D)", "".join(formats))
+        )
 
     def pack(self, values: tuple[Any, ...]) -> bytes:
         """The argument block for `values`, which fit the signature.
 
         Raises:
-            LaunchError: a number is outside the range of its declared type.
+            LaunchError: a number is outside the range of its declared type, and an int also of the
+                type with the same bits and the other sign: masks are written as 0xFFFFFFFF.
         """
         flat: list[Any] = []
         for extend, value in zip(self._extend, values, strict=True):
             extend(flat, value)
         try:
             return self._struct.pack(*flat)
+        except (struct.error, OverflowError):
+            flat = list(map(_reinterpreted, self._letters, flat))
+        try:
+            return self._struct.pack(*flat)
         except (struct.error, OverflowError) as error:
             raise LaunchError(f"an argument does not fit its declared type: {error}") from error
+
+
+def _reinterpreted(letter: str, value: Any) -> Any:
+    """An int with its highest bit set as one of the other sign, where `letter` declares that."""
+    if not isinstance(value, int) or letter not in "bhilqBHILQ":
+        return value
+    bits = 8 * struct.calcsize(letter)
+    if letter.islower() and 1 << (bits - 1) <= value < 1 << bits:
+        return value - (1 << bits)
+    return value + (1 << bits) if letter.isupper() and -(1 << (bits - 1)) <= value < 0 else value
 
 
 def _part(key: Key, formats: list[str]) -> Extend:
