@@ -126,15 +126,42 @@ def _block_function(body: Body, block: tuple[int, int, int], cooperative: bool) 
     threads = prod(block)
     wavewise = bool(wave_barriers(body.function))
     gridwise = bool(grid_barriers(body.function))
-    # Where control goes when all threads have run, and from where it comes to count them.
-    ran = waves.FIRST if wavewise else "count"
-    to_count = ", ".join(
-        f"[ 0, %{at} ]" for at in ([waves.LAST] if wavewise else ["start", "next"])
+    result = "%outcome.now" if gridwise else "%result"
+    return "\n".join(
+        [
+            *(grids.open_block(body, threads) if cooperative else open_block(body)),
+            "  %ret = alloca ptr",
+            f"  %handles = alloca [{threads} x ptr], align 64",
+            f"  %states = alloca [{threads} x i32], align 64",
+            *([f"  %masks = alloca [{threads} x {waves.WAIT}], align 64"] if wavewise else []),
+            *shared_rooms(body, threads),
+            *private_rooms(body, threads),
+            "  br label %start",
+            *_start(body, block, wavewise),
+            *(waves.settle(threads, ("start", "next")) if wavewise else []),
+            *_count(threads, wavewise, gridwise),
+            *_judge(wavewise, gridwise),
+            *(_grid_round(threads) if gridwise else _round(threads)),
+            "next:",
+            f"  br label %{_all_ran(wavewise)}",
+            *_finish(wavewise, gridwise),
+            *_destroy(threads, gridwise),
+            *(
+                grids.close_block(body, threads, result)
+                if cooperative
+                else [f"  ret i32 {result}", "}"]
+            ),
+        ]
     )
-    from_top = to_count.replace("[ 0,", f"[ {MOST},")
-    go_on, waiting = (
-        ("%all.here", "%waiting.place") if wavewise else ("%none.ended", "%waiting.now")
-    )
+
+
+def _all_ran(wavewise: bool) -> str:
+    """Where control goes when all threads have run."""
+    return waves.FIRST if wavewise else "count"
+
+
+def _start(body: Body, block: tuple[int, int, int], wavewise: bool) -> list[str]:
+    """Lines that run every thread to its first barrier."""
     private, pointers = private_pointers(body, "%thread", "")
     arguments = argument_list(
         [
@@ -152,108 +179,111 @@ def _block_function(body: Body, block: tuple[int, int, int], cooperative: bool) 
             *([("ptr", "%mask.start")] if wavewise else []),
         ]
     )
-    # From where all coroutines are given back.
-    to_destroy = "[ 0, %finish ], [ 0, %grid.gone ]" if gridwise else "[ 0, %finish ]"
-    return "\n".join(
-        [
-            *(grids.open_block(body, threads) if cooperative else open_block(body)),
-            "  %ret = alloca ptr",
-            f"  %handles = alloca [{threads} x ptr], align 64",
-            f"  %states = alloca [{threads} x i32], align 64",
-            *([f"  %masks = alloca [{threads} x {waves.WAIT}], align 64"] if wavewise else []),
-            *shared_rooms(body, threads),
-            *private_rooms(body, threads),
-            "  br label %start",
-            "start:",
-            "  %thread = phi i64 [ 0, %block.start ], [ %thread.after, %start ]",
-            "  %linear = trunc i64 %thread to i32",
-            f"  %x = urem i32 %linear, {block[0]}",
-            f"  %rows = udiv i32 %linear, {block[0]}",
-            f"  %y = urem i32 %rows, {block[1]}",
-            f"  %z = udiv i32 %rows, {block[1]}",
-            "  %state.start = getelementptr inbounds i32, ptr %states, i64 %thread",
-            *(
-                [f"  %mask.start = getelementptr inbounds {waves.WAIT}, ptr %masks, i64 %thread"]
-                if wavewise
-                else []
-            ),
-            *private,
-            f"  %handle = call ptr @haulage.thread({arguments})",
-            "  %handle.at = getelementptr inbounds ptr, ptr %handles, i64 %thread",
-            "  store ptr %handle, ptr %handle.at",
-            "  %thread.after = add nuw nsw i64 %thread, 1",
-            f"  %thread.more = icmp ult i64 %thread.after, {threads}",
-            f"  br i1 %thread.more, label %start, label %{ran}",
-            *(waves.settle(threads, ("start", "next")) if wavewise else []),
-            # How do the threads stand? Waiting is the largest state, ended by a fault the smallest.
-            "count:",
-            f"  %c = phi i64 {to_count}, [ %c.after, %count ]",
-            f"  %waiting = phi i32 {to_count}, [ %waiting.now, %count ]",
-            f"  %failed = phi i32 {to_count}, [ %failed.now, %count ]",
-            f"  %ended = phi i32 {to_count}, [ %ended.now, %count ]",
-            *([f"  %least = phi i32 {from_top}, [ %least.now, %count ]"] if gridwise else []),
-            "  %state.at = getelementptr inbounds i32, ptr %states, i64 %c",
-            "  %state = load i32, ptr %state.at",
-            "  %waiting.now = call i32 @llvm.smax.i32(i32 %waiting, i32 %state)",
-            "  %failed.now = call i32 @llvm.smin.i32(i32 %failed, i32 %state)",
-            "  %has.ended = icmp sle i32 %state, 0",
-            *(
-                [
-                    f"  %or.ended = select i1 %has.ended, i32 {MOST}, i32 %state",
-                    "  %least.now = call i32 @llvm.smin.i32(i32 %least, i32 %or.ended)",
-                ]
-                if gridwise
-                else []
-            ),
-            "  %one.more = zext i1 %has.ended to i32",
-            "  %ended.now = add i32 %ended, %one.more",
-            "  %c.after = add nuw nsw i64 %c, 1",
-            f"  %c.more = icmp ult i64 %c.after, {threads}",
-            "  br i1 %c.more, label %count, label %judge",
-            "judge:",
-            "  %none.ended = icmp eq i32 %ended.now, 0",
-            *(waves.JUDGE if wavewise else []),
-            *(_grid_barrier() if gridwise else []),
-            f"  br i1 {go_on}, label %round, label %finish",
-            *(_grid_round(threads) if gridwise else _round(threads)),
-            "next:",
-            f"  br label %{ran}",
-            # What stopped a thread comes first: a barrier missed because of it is only its echo.
-            "finish:",
-            "  %any.failed = icmp slt i32 %failed.now, 0",
-            "  %fault = sub i32 0, %failed.now",
-            *([f"  %waiting.bare = and i32 {waiting}, {GRID_MARK - 1}"] if gridwise else []),
-            f"  %result = select i1 %any.failed, i32 %fault, i32 "
-            f"{'%waiting.bare' if gridwise else waiting}",
-            "  br label %destroy",
-            "destroy:",
-            f"  %d = phi i64 {to_destroy}, [ %d.after, %destroy ]",
-            *(
-                [
-                    "  %drop = phi i1 [ false, %finish ], [ true, %grid.gone ], "
-                    "[ %drop, %destroy ]",
-                    "  %outcome.now = phi i32 [ %result, %finish ], [ 0, %grid.gone ], "
-                    "[ %outcome.now, %destroy ]",
-                ]
-                if gridwise
-                else []
-            ),
-            "  %ended.at = getelementptr inbounds ptr, ptr %handles, i64 %d",
-            "  %ended.handle = load ptr, ptr %ended.at",
-            "  call void @llvm.coro.destroy(ptr %ended.handle)",
-            "  %d.after = add nuw nsw i64 %d, 1",
-            f"  %d.more = icmp ult i64 %d.after, {threads}",
-            "  br i1 %d.more, label %destroy, label %done",
-            "done:",
-            *(["  br i1 %drop, label %coroutine.cleanup, label %grid.end"] if gridwise else []),
-            *(["grid.end:"] if gridwise else []),
-            *(
-                grids.close_block(body, threads, "%outcome.now" if gridwise else "%result")
-                if cooperative
-                else ["  ret i32 %result", "}"]
-            ),
-        ]
+    return [
+        "start:",
+        "  %thread = phi i64 [ 0, %block.start ], [ %thread.after, %start ]",
+        "  %linear = trunc i64 %thread to i32",
+        f"  %x = urem i32 %linear, {block[0]}",
+        f"  %rows = udiv i32 %linear, {block[0]}",
+        f"  %y = urem i32 %rows, {block[1]}",
+        f"  %z = udiv i32 %rows, {block[1]}",
+        "  %state.start = getelementptr inbounds i32, ptr %states, i64 %thread",
+        *(
+            [f"  %mask.start = getelementptr inbounds {waves.WAIT}, ptr %masks, i64 %thread"]
+            if wavewise
+            else []
+        ),
+        *private,
+        f"  %handle = call ptr @haulage.thread({arguments})",
+        "  %handle.at = getelementptr inbounds ptr, ptr %handles, i64 %thread",
+        "  store ptr %handle, ptr %handle.at",
+        "  %thread.after = add nuw nsw i64 %thread, 1",
+        f"  %thread.more = icmp ult i64 %thread.after, {prod(block)}",
+        f"  br i1 %thread.more, label %start, label %{_all_ran(wavewise)}",
+    ]
+
+
+def _count(threads: int, wavewise: bool, gridwise: bool) -> list[str]:
+    """Lines that see how the threads stand; waiting is the largest state, a fault the smallest."""
+    before = [waves.LAST] if wavewise else ["start", "next"]
+    from_zero, from_top = (
+        ", ".join(f"[ {value}, %{label} ]" for label in before) for value in (0, MOST)
     )
+    least = [
+        f"  %or.ended = select i1 %has.ended, i32 {MOST}, i32 %state",
+        "  %least.now = call i32 @llvm.smin.i32(i32 %least, i32 %or.ended)",
+    ]
+    return [
+        "count:",
+        f"  %c = phi i64 {from_zero}, [ %c.after, %count ]",
+        f"  %waiting = phi i32 {from_zero}, [ %waiting.now, %count ]",
+        f"  %failed = phi i32 {from_zero}, [ %failed.now, %count ]",
+        f"  %ended = phi i32 {from_zero}, [ %ended.now, %count ]",
+        *([f"  %least = phi i32 {from_top}, [ %least.now, %count ]"] if gridwise else []),
+        "  %state.at = getelementptr inbounds i32, ptr %states, i64 %c",
+        "  %state = load i32, ptr %state.at",
+        "  %waiting.now = call i32 @llvm.smax.i32(i32 %waiting, i32 %state)",
+        "  %failed.now = call i32 @llvm.smin.i32(i32 %failed, i32 %state)",
+        "  %has.ended = icmp sle i32 %state, 0",
+        *(least if gridwise else []),
+        "  %one.more = zext i1 %has.ended to i32",
+        "  %ended.now = add i32 %ended, %one.more",
+        "  %c.after = add nuw nsw i64 %c, 1",
+        f"  %c.more = icmp ult i64 %c.after, {threads}",
+        "  br i1 %c.more, label %count, label %judge",
+    ]
+
+
+def _judge(wavewise: bool, gridwise: bool) -> list[str]:
+    """Lines that go on to another round if no thread has ended, else to the end."""
+    go_on = "%all.here" if wavewise else "%none.ended"
+    return [
+        "judge:",
+        "  %none.ended = icmp eq i32 %ended.now, 0",
+        *(waves.JUDGE if wavewise else []),
+        *(_grid_barrier() if gridwise else []),
+        f"  br i1 {go_on}, label %round, label %finish",
+    ]
+
+
+def _finish(wavewise: bool, gridwise: bool) -> list[str]:
+    """Lines that work out what the block ends with. What stopped a thread comes first: a barrier
+    missed because of it is only its echo."""
+    waiting = "%waiting.place" if wavewise else "%waiting.now"
+    bare = [f"  %waiting.bare = and i32 {waiting}, {GRID_MARK - 1}"] if gridwise else []
+    missed = "%waiting.bare" if gridwise else waiting
+    return [
+        "finish:",
+        "  %any.failed = icmp slt i32 %failed.now, 0",
+        "  %fault = sub i32 0, %failed.now",
+        *bare,
+        f"  %result = select i1 %any.failed, i32 %fault, i32 {missed}",
+        "  br label %destroy",
+    ]
+
+
+def _destroy(threads: int, gridwise: bool) -> list[str]:
+    """Lines that give all coroutines back."""
+    begun = "[ 0, %finish ], [ 0, %grid.gone ]" if gridwise else "[ 0, %finish ]"
+    outcome = [
+        "  %drop = phi i1 [ false, %finish ], [ true, %grid.gone ], [ %drop, %destroy ]",
+        "  %outcome.now = phi i32 [ %result, %finish ], [ 0, %grid.gone ], "
+        "[ %outcome.now, %destroy ]",
+    ]
+    leave = ["  br i1 %drop, label %coroutine.cleanup, label %grid.end", "grid.end:"]
+    return [
+        "destroy:",
+        f"  %d = phi i64 {begun}, [ %d.after, %destroy ]",
+        *(outcome if gridwise else []),
+        "  %ended.at = getelementptr inbounds ptr, ptr %handles, i64 %d",
+        "  %ended.handle = load ptr, ptr %ended.at",
+        "  call void @llvm.coro.destroy(ptr %ended.handle)",
+        "  %d.after = add nuw nsw i64 %d, 1",
+        f"  %d.more = icmp ult i64 %d.after, {threads}",
+        "  br i1 %d.more, label %destroy, label %done",
+        "done:",
+        *(leave if gridwise else []),
+    ]
 
 
 def _round(threads: int) -> list[str]:

@@ -102,9 +102,22 @@ def block_indices() -> list[str]:
     ]
 
 
+def block_arguments(body: Body, last: str) -> str:
+    """What the block function is called with; `last` is the pointer at the end."""
+    return argument_list(
+        [
+            *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
+            *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
+            ("ptr", "%dynamicShared"),
+            ("i64", "%dynamicSharedBytes"),
+            *user_parameters(body, attributes=False),
+            ("ptr", last),
+        ]
+    )
+
+
 def write(body: Body, threads: int) -> str:
     """LLVM text of the entry for blocks of `threads` threads."""
-    user = user_parameters(body, attributes=False)
     lines = [
         *begin(),
         f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
@@ -120,18 +133,7 @@ def write(body: Body, threads: int) -> str:
         "  %block = phi i64 [ %first, %start ], [ %block.after, %blocks ]",
         "  %fault = phi i32 [ 0, %start ], [ %fault.now, %blocks ]",
         *block_indices(),
-        "  %this = call i32 @haulage.block("
-        + argument_list(
-            [
-                *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
-                *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
-                ("ptr", "%dynamicShared"),
-                ("i64", "%dynamicSharedBytes"),
-                *user,
-                ("ptr", "%private.room"),
-            ]
-        )
-        + ")",
+        f"  %this = call i32 @haulage.block({block_arguments(body, '%private.room')})",
         "  %fault.now = call i32 @llvm.umax.i32(i32 %fault, i32 %this)",
         "  %block.after = add nuw nsw i64 %block, 1",
         "  %more = icmp ult i64 %block.after, %last",

@@ -20,7 +20,6 @@ from math import prod
 from haulage.compiler.simt import entry, suspending
 from haulage.compiler.simt.block_function import (
     BLOCK_PARAMETERS,
-    argument_list,
     heap_bytes,
     parameter_list,
     private_align,
@@ -84,17 +83,6 @@ def close_block(body: Body, threads: int, result: str) -> list[str]:
 
 def write_entry(body: Body) -> str:
     """LLVM text of the entry."""
-    user = user_parameters(body, attributes=False)
-    arguments = argument_list(
-        [
-            *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
-            *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
-            ("ptr", "%dynamicShared"),
-            ("i64", "%dynamicSharedBytes"),
-            *user,
-            ("ptr", "%outcome.at"),
-        ]
-    )
     lines = [
         *entry.begin(),
         "  %mode.at = getelementptr inbounds i8, ptr %launch, i64 28",
@@ -127,7 +115,7 @@ def write_entry(body: Body) -> str:
         f"    i32 {RESUME}, label %resume",
         "  ]",
         "begin:",
-        f"  %begun = call ptr @haulage.block({arguments})",
+        f"  %begun = call ptr @haulage.block({entry.block_arguments(body, '%outcome.at')})",
         "  store ptr %begun, ptr %handle.at",
         "  br label %ran",
         "resume:",
