@@ -183,13 +183,15 @@ class Kernel(AsFunction, Inspection):
 
     def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> Overload:
         keys = self._keys(args)
-        chosen = self._chosen.get((place.kind, keys))
+        # `recompile` puts another dictionary in its place, in which nothing old is then put.
+        known = self._chosen
+        chosen = known.get((place.kind, keys))
         if chosen is None:
             fitting = best(self._declared, keys, unsafe=self._only_declared)
             if len(fitting) > 1 or (self._only_declared and not fitting):
                 raise self._no_choice(keys, fitting)
             chosen = self._overload(place.kind, fitting[0] if fitting else keys)
-            self._chosen[place.kind, keys] = chosen
+            known[place.kind, keys] = chosen
         return chosen
 
     def _no_choice(self, keys: tuple[Key, ...], fitting: list[tuple[Key, ...]]) -> LaunchTypeError:
@@ -260,7 +262,7 @@ class Kernel(AsFunction, Inspection):
             for overload in made.values():
                 overload.body.check()
             self._overloads = made
-            self._chosen.clear()
+            self._chosen = {}
 
     def _body(self, kind: str, keys: tuple[Key, ...]) -> Any:
         if self.cache:
@@ -277,7 +279,7 @@ class Kernel(AsFunction, Inspection):
             compiled = [keys for of, keys in self._overloads if of == kind]
             self._declared += [keys for keys in compiled if keys not in self._declared]
             self._only_declared = val
-            self._chosen.clear()
+            self._chosen = {}
 
     def _state(self) -> tuple[Any, ...]:
         own = (self.haulage_options, self.hints, (), self.cache)

@@ -33,14 +33,11 @@ def _cast(context: Any, builder: Any, sig: Any, args: Any, kind: Any) -> list[An
 def library(tools: Any, builder: Any, name: str, kind: Any, values: list[Any]) -> Any:
     """Call a function of the C library, in the form for floats or for doubles."""
     suffix = "f" if kind == tools.types.float32 else ""
-    real = values[0].type
-    function_type = tools.ir.FunctionType(real, [real] * len(values))
-    function = tools.cgutils.get_or_insert_function(builder.module, function_type, name + suffix)
-    function.attributes.add("nounwind")
-    return builder.call(function, values)
+    return tools.library_call(builder, name + suffix, values[0].type, values)
 
 
 def of_library(name: str, *parameters: str) -> Word:
+    """The word for a function of the C library on floats or doubles."""
     listed = ", ".join(parameters)
 
     def one(tools: Any, x: Any) -> Any:

@@ -170,13 +170,9 @@ def define(context: Any, builder: Any, function: Any, sig: Any, args: list[Any])
     return context.call_internal(builder, compiled.fndesc, sig, args)
 
 
-def library_call(
-    context: Any, builder: Any, name: str, result: Any, kinds: list[Any], args: list[Any]
-) -> Any:
-    """The value, of type `result`, of a call of a C function without side effects."""
-    function_type = ir.FunctionType(
-        context.get_value_type(kinds[-1]), [context.get_value_type(kind) for kind in kinds]
-    )
+def library_call(builder: Any, name: str, kind: Any, values: list[Any]) -> Any:
+    """The value, of an LLVM type, of a call of a C function without side effects."""
+    function_type = ir.FunctionType(kind, [value.type for value in values])
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     function.attributes.add("nounwind")
-    return context.cast(builder, builder.call(function, args), kinds[-1], result)
+    return builder.call(function, values)

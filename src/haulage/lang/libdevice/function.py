@@ -64,7 +64,9 @@ def _build(tools: Any, word: Defined, given: tuple[Any, ...]) -> Any:
             value = context.cast(builder, value, kind, declared)
             values.append(context.cast(builder, value, declared, wide))
         if isinstance(definition, str):
-            return tools.library_call(context, builder, definition, result, inner, values)
+            kind = context.get_value_type(inner[-1])
+            value = tools.library_call(builder, definition, kind, values)
+            return context.cast(builder, value, inner[-1], result)
         values += [context.get_constant(types.int32, number) for number in constants]
         kinds = (*inner, *(types.int32 for _ in constants))
         return tools.define(context, builder, definition, tools.signature(result, *kinds), values)
