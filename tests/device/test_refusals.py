@@ -272,3 +272,48 @@ def test_linear_algebra_of_numba_is_no_part_of_kernels():
 
     with pytest.raises(CompileError, match=r"kernel .*np\.dot"):
         kernel[1, 1](np.zeros(4))
+
+
+def lacks_an_argument(x):
+    cuda.atomic.add(x, 0)  # here
+
+
+def has_an_argument_too_many(x):
+    cuda.shared.array(3, np.float32, 16, 4)  # here
+
+
+def has_an_unknown_argument(x):
+    cuda.local.array(3, np.float32, aligned=16)  # here
+
+
+def adds_text(x):
+    cuda.atomic.add(x, 0, "one")  # here
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (
+            lacks_an_argument,
+            "atomic.add(array, index, value): missing a required argument: 'value'",
+        ),
+        (
+            has_an_argument_too_many,
+            "shared.array(shape, dtype, alignment=None): too many positional arguments",
+        ),
+        (
+            has_an_unknown_argument,
+            "local.array(shape, dtype, alignment=None, bound=None): got an unexpected keyword "
+            "argument 'aligned'",
+        ),
+        (adds_text, "atomic.add: value: expected a real number; got Literal[str](one)"),
+    ],
+)
+def test_what_a_word_does_not_take_is_told_right_behind_the_line(function, reason):
+    with pytest.raises(CompileError) as caught:
+        cuda.jit(function)[1, 1](np.zeros(3))
+    title, place, line, told = str(caught.value).splitlines()[:4]
+    assert function.__name__ in title
+    assert "test_refusals.py" in place
+    assert "# here" in line
+    assert told == reason

@@ -738,6 +738,19 @@ def test_activelanepermute(device, way, dtype):
     np.testing.assert_array_equal(out.copy_to_host(), expected)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_identity_becomes_of_the_type_of_what_is_permuted(device, way, dtype):
+    @roc.jit
+    def next_or_seven(x, out):
+        i = roc.get_global_id(0)
+        out[i] = roc.activelanepermute_wavewidth(x[i], i + 1, 7, i % 2 == 0)
+
+    x, out = numbers(dtype, 64), roc.device_array(64, dtype)
+    next_or_seven[1, 64](roc.to_device(x), out)
+    expected = np.where(np.arange(64) % 2 == 0, 7, np.roll(x, -1))
+    np.testing.assert_array_equal(out.copy_to_host(), expected.astype(dtype))
+
+
 def test_cuda_kernels_permute_among_32_lanes(device, way):
     @cuda.jit
     def rolled(x, out):
@@ -784,7 +797,7 @@ def test_arguments_that_are_refused():
         x[0] = roc.ds_bpermute(0, x[0])
 
     def identity(x):
-        x[0] = roc.activelanepermute_wavewidth(x[0], 0, 1, True)
+        x[0] = roc.activelanepermute_wavewidth(x[0], 0, 1j, True)
 
     signature = "void(float64[::1])"
     refused(mask, signature, "syncwarp: mask must be an int; got float64")
@@ -795,7 +808,7 @@ def test_arguments_that_are_refused():
     refused(predicate, signature, "any_sync: predicate must be a bool or a number; got array")
     refused(wide, signature, "ds_permute: src must have 32 bits; got float64")
     refused(wide_too, signature, "ds_bpermute: src must have 32 bits; got float64")
-    refused(identity, signature, "identity must be of src's type, float64; got")
+    refused(identity, signature, "identity must be an int or a float; got complex128")
 
 
 @pytest.mark.parametrize(

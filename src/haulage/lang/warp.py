@@ -367,14 +367,14 @@ def activelanepermute_wavewidth(
     """`activelanepermute_wavewidth(src, laneid, identity, useidentity)`: what the lane `laneid`
     has as `src`, or `identity` where `useidentity` is true or that lane is not here.
 
-    `src` and `identity` are of one type, an int or a float of 32 or 64 bits, which is the result's
-    too. Of `laneid` the low bits count. The lanes that come here together take part.
+    `src` is an int or a float of 32 or 64 bits, which is the result's type too; `identity` is a
+    number, converted to it. Of `laneid` the low bits count. The lanes that come here together take
+    part.
     """
     name = "activelanepermute_wavewidth"
     _check_int(tools, name, laneid=laneid)
     kind = _kind(tools, name, "src", src)
-    if not tools.types.unliteral(identity) == tools.types.unliteral(src):
-        raise tools.TypingError(f"{name}: identity must be of src's type, {src}; got {identity}")
+    _kind(tools, name, "identity", identity)
     if not isinstance(useidentity, (tools.types.Integer, tools.types.Boolean)):
         raise tools.TypingError(f"{name}: useidentity must be a bool; got {useidentity}")
 

@@ -51,6 +51,11 @@ _STAGE = re.compile(
     r"(?m)^\s*During: Pass [^\n]*\n?|^\s*Failed in [^\n]*\n|Failed in \w+ mode pipeline \([^)\n]*\)"
 )
 
+# What one of our words says of a call, in the middle of what Numba says of its templates.
+_SAID = re.compile(
+    r"TypingError: (?P<said>(?:(?!TypingError: ).)+?)\s+raised from (?P<file>[^\n]+)", re.S
+)
+
 Place = tuple[str, int]
 
 
@@ -150,8 +155,16 @@ def _reason(error: BaseException) -> str:
     if any(words in text for words in _ALLOCATES):
         return f"{_NO_ALLOCATION}\n{text}"
     if isinstance(error, (errors.NumbaError, AttributeError)):
-        return text
+        return f"{_said_by_word(text)}{text}"
     return f"{type(error).__name__}: {text}"
+
+
+def _said_by_word(text: str) -> str:
+    """The reason that a kernel word gives, as a line of its own, or nothing."""
+    for found in _SAID.finditer(text):
+        if found["file"].startswith(_LIBRARIES[1]):
+            return f"{found['said']}\n"
+    return ""
 
 
 def _without_stages(text: str) -> str:

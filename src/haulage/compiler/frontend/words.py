@@ -142,11 +142,18 @@ def as_number(kind: Any) -> Any:
 @functools.cache
 def _function_type(word: Word) -> Any:
     parameters = list(inspect.signature(word.build).parameters.values())[1:]
+    call = inspect.Signature(
+        [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    )
 
     @functools.wraps(word.build)
     def define(context: Any, *args: Any, **kwargs: Any) -> Any:
         args = tuple(map(as_number, args))
         kwargs = {name: as_number(kind) for name, kind in kwargs.items()}
+        try:
+            call.bind(*args, **kwargs)
+        except TypeError as error:
+            raise tools.TypingError(f"{word.__name__}{call}: {error}") from None
         built = word.build(tools, *args, **kwargs)
         if built is None:
             return None
