@@ -281,7 +281,7 @@ def _content(cell: CellType) -> Any:
 
 
 def _builtin(function: FunctionType, name: str) -> Any:
-    return function.__builtins__.get(name, _MISSING)  # type: ignore[attr-defined]
+    return function.__builtins__.get(name, _MISSING)
 
 
 def _plain_bytes(value: Any, dtype: np.dtype[Any], what: str) -> bytes:
