@@ -16,7 +16,7 @@ import struct
 import sys
 from collections.abc import Iterable
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -281,7 +281,7 @@ def _content(cell: CellType) -> Any:
 
 
 def _builtin(function: FunctionType, name: str) -> Any:
-    return function.__builtins__.get(name, _MISSING)
+    return cast(Any, function).__builtins__.get(name, _MISSING)
 
 
 def _plain_bytes(value: Any, dtype: np.dtype[Any], what: str) -> bytes:
