@@ -238,6 +238,28 @@ def test_what_is_bound_in_one_branch_only(way):
     assert outcome(kernel, 1) == [0, 0, 0, 0]
 
 
+def test_values_that_are_assigned_where_they_are_used():
+    def kernel(x):
+        if (n := x.size) > 2:
+            x[0] = n
+        i = 0
+        while (v := x[i]) > 0:
+            i += 1
+        x[1] = v + i
+        x[2] = (n := x[0]) + (n := x[1]) * n
+        if (p := x[0]) > 0 and (q := x[4]) > 0:
+            x[3] = p + q
+        for k in range(size := x.size):
+            x[4] += (last := k) * size + last
+
+    for second in (0.0, 5.0):
+        x = np.array([1.0, second, 0, 0, 2])
+        wanted = x.copy()
+        kernel(wanted)
+        cuda.jit(kernel)[1, 1](x)
+        assert x.tolist() == wanted.tolist()
+
+
 def test_inner_functions_lambdas_and_star_arguments(way):
     def total(*parts):
         return parts[0] + parts[1] + len(parts)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from numba.core import compiler, typing
+from numba.core import compiler, typing, untyped_passes
 from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
@@ -15,6 +15,7 @@ from numba.core.typed_passes import (
 )
 from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
+from haulage.compiler.frontend.bytecode import TranslateByteCode
 from haulage.compiler.frontend.constants import FoldConstants
 from haulage.compiler.frontend.refusals import RefuseAllocation, RefuseStatements
 from haulage.compiler.frontend.returns import TypeInference
@@ -67,7 +68,10 @@ class _Result(LoweringPass):
 
 def _untyped(state: Any) -> list[Any]:
     """Numba's untyped passes, with ours that refuse what no kernel can have."""
-    steps = list(DefaultPassBuilder.define_untyped_pipeline(state).passes)
+    steps = [
+        (TranslateByteCode if step is untyped_passes.TranslateByteCode else step, said)
+        for step, said in DefaultPassBuilder.define_untyped_pipeline(state).passes
+    ]
     for ours, behind in ((RefuseStatements, IRProcessing), (RefuseAllocation, DeadBranchPrune)):
         place = next(number for number, (step, _) in enumerate(steps) if step is behind)
         steps.insert(place + 1, (ours, ours.__name__))

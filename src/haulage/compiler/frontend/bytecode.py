@@ -1,0 +1,54 @@
+"""From bytecode to Numba's IR, with values that are assigned and used, as in `(n := f(x)) > 2`."""
+
+from typing import Any
+
+from numba.core import ir
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.interpreter import Interpreter
+
+
+class _Interpreter(Interpreter):
+    """Numba's, which renames a value to the variable that it is assigned to, and loses it for
+    every other use but an assignment's."""
+
+    def _remove_unused_temporaries(self) -> None:
+        made = {each.target.name: each for each in _assignments(self.current_block)}
+        values = {name: each.value for name, each in made.items()}
+        temporaries = {name: each.target for name, each in made.items() if each.target.is_temp}
+        super()._remove_unused_temporaries()
+        kept = {each.target.name for each in _assignments(self.current_block)}
+        used = {
+            variable.name
+            for statement in self.current_block.body
+            for variable in statement.list_vars()
+        } | set(self.dfainfo.outgoing_phis.values())
+        for name in sorted((temporaries.keys() - kept) & used):
+            self._keep(temporaries[name], values[name])
+
+    def _keep(self, temporary: Any, value: Any) -> None:
+        body = self.current_block.body
+        place, made = next(
+            (number, each)
+            for number, each in enumerate(body)
+            if isinstance(each, ir.Assign) and each.value is value
+        )
+        body.insert(place + 1, ir.Assign(made.target, temporary, made.loc))
+        self.definitions[temporary.name] = [made.target]
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class TranslateByteCode(FunctionPass):
+    """Numba's pass of this name with our interpreter of bytecode."""
+
+    _name = "haulage_translate_bytecode"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state["func_ir"] = _Interpreter(state["func_id"]).interpret(state["bc"])
+        return True
+
+
+def _assignments(block: Any) -> list[Any]:
+    return [each for each in block.body if isinstance(each, ir.Assign)]
