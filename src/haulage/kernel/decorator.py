@@ -15,7 +15,12 @@ _HINTS = (
     *("inline", "forceinline", "lineinfo", "lto", "opt"),
     *("max_registers", "launch_bounds", "shared_memory_carveout"),
 )
-_REFUSED = (("link", ()), ("boundscheck", False))
+# Option: why what it asks for is not done.
+_REFUSED = {
+    "link": "kernels cannot be linked with other code, which is for NVIDIA's GPUs; write it in "
+    "Python with device=True",
+    "boundscheck": "indices are not checked; compare them with the array's shape in the kernel",
+}
 
 
 def jit(
@@ -50,13 +55,14 @@ def jit(
 
     Raises:
         TypeError: an option is unknown, or it is no function that is to be compiled.
-        NotImplementedError: an option that would change what the kernel does is not there yet.
+        NotImplementedError: `link` or `boundscheck`, which change what a kernel does, are given.
     """
     hints = {name: options.pop(name) for name in _HINTS if name in options}
-    for name, off in _REFUSED:
-        wanted = options.pop(name, off)
-        if wanted is not None and wanted != off and wanted != []:
-            raise NotImplementedError(f"jit({name}={wanted!r}) is not there yet in this version")
+    for name, why in _REFUSED.items():
+        # Off is False, None or an empty sequence.
+        wanted = options.pop(name, None)
+        if wanted:
+            raise NotImplementedError(f"jit({name}={wanted!r}) is not there in this version: {why}")
     if options:
         raise TypeError(f"jit got unknown options: {', '.join(sorted(options))}")
     chosen = options_for(fastmath, bool(debug))
