@@ -318,7 +318,6 @@ def test_options():
         (TypeError, {"nonexistent": 1}),
         (TypeError, {"nopython": False}),
         (ValueError, {"target": "parallel"}),
-        (NotImplementedError, {"cache": True}),
         (NotImplementedError, {"writable_args": (0,)}),
     ):
         with pytest.raises(error):

@@ -310,13 +310,37 @@ def test_options():
         (TypeError, {"nopython": False}),
         (ValueError, {"target": "cpu"}),
         (ValueError, {"identity": 7}),
-        (NotImplementedError, {"cache": True}),
     ):
         with pytest.raises(error):
             cuda.vectorize(["f8(f8)"], **options)(same)
     with pytest.warns(RuntimeWarning, match="redundant"):
         cuda.vectorize(["f8(f8)"], nopython=True)(same)
     assert repr(cuda.vectorize(target="roc")(same)).startswith("<roc ufunc")
+
+
+def test_kernels_are_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path))
+
+    def kept():
+        return {path for path in tmp_path.rglob("*") if path.is_file()}
+
+    def called(factor):
+        scale = cuda.vectorize(["f8(f8, f8)"], cache=True)(lambda x, y: x * factor + y)
+        rows = cuda.guvectorize(["(f8[:], f8[:])"], "(n)->(n)", cache=True)(_twice)
+        return scale(np.arange(4.0), 1), scale.reduce(np.ones(3)), rows(np.ones(9))
+
+    def _twice(x, out):
+        for i in range(x.shape[0]):
+            out[i] = x[i] * 2
+
+    first = called(3)
+    files = kept()
+    assert files
+    for one, other in zip(first, called(3), strict=True):
+        assert np.array_equal(one, other)
+    assert kept() == files
+    assert list(called(5)[0]) == [1, 6, 11, 16]
+    assert kept() > files
 
 
 def test_words_of_roc():

@@ -96,6 +96,7 @@ _SIGNED = "bhilq"
 
 # NumPy's functions on scalars: {function: {loop: implementation}}.
 UFUNCS: dict[Any, dict[str, Any]] = {
+    np.float_power: {"FF->F": _power, "DD->D": _power},
     np.cbrt: {"f->f": _cube_root, "d->d": _cube_root},
     np.divmod: {f"{c * 2}->{c * 2}": _int_divmod for c in _SIGNED},
     np.fmod: {f"{c * 2}->{c}": _int_fmod for c in _SIGNED},

@@ -16,6 +16,7 @@ class ArrayFunction:
         vocabulary: whose words it may use.
         nin, nout: how many inputs and outputs it has.
         identity: what a reduction by it gives for no elements, None for an error.
+        cache: whether its kernels are kept on disk.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class ArrayFunction:
         nin: int,
         nout: int,
         identity: int | None,
+        cache: bool,
     ) -> None:
         self.py_func = getattr(function, "py_func", function)
         self.identity = identity
@@ -34,7 +36,7 @@ class ArrayFunction:
         self.__module__ = self.py_func.__module__
         self.nin, self.nout, self.nargs = nin, nout, nin + nout
         self._function = function
-        self._kernels = Kernels(vocabulary)
+        self._kernels = Kernels(vocabulary, cache)
         self._signatures: list[Signature] = []
         self._most_threads = 2**30
 
@@ -42,6 +44,11 @@ class ArrayFunction:
     def types(self) -> list[str]:
         """Its signatures in NumPy's letters, such as 'ff->f'."""
         return [str(signature) for signature in self._signatures]
+
+    @property
+    def ntypes(self) -> int:
+        """How many signatures it has."""
+        return len(self._signatures)
 
     @property
     def max_blocksize(self) -> int:

@@ -36,18 +36,16 @@ def vectorize(
         target: the vocabulary whose words the function may use, 'cuda' or 'roc'.
         identity: what `reduce` gives for no elements: 0, 1, None or "reorderable" (which is None
             here).
-        cache: must be False.
+        cache: whether compiled code is kept on disk, as of `@jit(cache=True)`.
         options: `nopython=True` changes nothing.
 
     Raises:
         TypeError: an option is unknown, or the function or a signature is none.
         ValueError: `target` or `identity` is none of those.
-        NotImplementedError: `cache=True`.
         CompileError: the function cannot be compiled for a signature.
     """
     chosen = _checked_target(vocabulary, target)
     start = _checked_identity(identity)
-    _check_cache(cache, "vectorize")
     nopython = options.pop("nopython", None)
     if options:
         raise UnknownOption(
@@ -59,9 +57,9 @@ def vectorize(
             f"nopython kwarg for {chosen.name} target is redundant", RuntimeWarning, stacklevel=3
         )
     if _is_function(ftylist_or_function):
-        return UFunc(ftylist_or_function, chosen, (), start)
+        return UFunc(ftylist_or_function, chosen, (), start, cache)
     signatures = _listed(ftylist_or_function)
-    return lambda function: UFunc(_checked(function, "vectorize"), chosen, signatures, start)
+    return lambda function: UFunc(_checked(function, "vectorize"), chosen, signatures, start, cache)
 
 
 def guvectorize(
@@ -87,12 +85,11 @@ def guvectorize(
         TypeError: an option is unknown, or the function, the layout or a signature is none.
         ValueError: the layout cannot be read or does not fit a signature, or `target` or
             `identity` is none of those that are there.
-        NotImplementedError: `cache=True`, or `writable_args` are given.
+        NotImplementedError: `writable_args` are given.
         CompileError: the function cannot be compiled for a signature.
     """
     chosen = _checked_target(vocabulary, target)
     start = _checked_identity(identity)
-    _check_cache(cache, "guvectorize")
     if writable_args:
         raise NotImplementedError(f"guvectorize(writable_args={writable_args!r}) is not there yet")
     _check_nopython(options.pop("nopython", True))
@@ -105,7 +102,7 @@ def guvectorize(
     signatures = _listed(args[0]) if len(args) == 2 else []
     layout = args[-1]
     return lambda function: GUFunc(
-        _checked(function, "guvectorize"), chosen, layout, signatures, start
+        _checked(function, "guvectorize"), chosen, layout, signatures, start, cache
     )
 
 
@@ -144,11 +141,6 @@ def _checked_identity(identity: Any) -> int | None:
     if identity not in (None, 0, 1, "reorderable"):
         raise ValueError(f"identity {identity!r}: expected 0, 1, None or 'reorderable'")
     return None if identity in (None, "reorderable") else int(identity)
-
-
-def _check_cache(cache: bool, what: str) -> None:
-    if cache:
-        raise NotImplementedError(f"{what}(cache=True) is not there yet in this version")
 
 
 def _check_nopython(nopython: Any) -> None:

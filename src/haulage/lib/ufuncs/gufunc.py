@@ -60,6 +60,7 @@ class GUFunc(ArrayFunction):
         signatures: what it is compiled for; none: for whatever it is called with, outputs
             included.
         identity: kept as an attribute, as NumPy does.
+        cache: whether its kernels are kept on disk.
 
     Raises:
         TypeError: the function returns a value, or a signature is none.
@@ -74,11 +75,12 @@ class GUFunc(ArrayFunction):
         layout: str,
         signatures: Sequence[Any] = (),
         identity: int | None = None,
+        cache: bool = False,
     ) -> None:
         self._cores = core_shapes.parse(layout)
         self.signature = self._cores.text
         nin, nout = len(self._cores.inputs), len(self._cores.outputs)
-        super().__init__(function, vocabulary, nin, nout, identity)
+        super().__init__(function, vocabulary, nin, nout, identity, cache)
         self._chosen: dict[_Choice, Signature] = {}
         for signature in signatures:
             self.add(signature)

@@ -25,10 +25,11 @@ SIZE: Key = (arguments.SCALAR, np.dtype(np.uint64))
 
 
 class Kernels:
-    """The kernels of one ufunc, by what they were made for."""
+    """The kernels of one ufunc, by what they were made for; `cache`: kept on disk as well."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, cache: bool = False) -> None:
         self.vocabulary = vocabulary
+        self._cache = cache
         self._made: dict[Hashable, Kernel] = {}
         self._lock = threading.Lock()
 
@@ -42,7 +43,7 @@ class Kernels:
                     from haulage import numba_bridge
 
                     signature = tuple(numba_bridge.numba_type(key) for key in keys)
-                    kernel = jit(self.vocabulary, signature)(make())
+                    kernel = jit(self.vocabulary, signature, cache=self._cache)(make())
                     self._made[kind, keys] = kernel
         return kernel
 

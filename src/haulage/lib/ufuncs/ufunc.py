@@ -61,6 +61,7 @@ class UFunc(ArrayFunction):
         signatures: what it is compiled for, each argument types and, if it is not to be inferred,
             the result's; none: for whatever it is called with.
         identity: what `reduce` gives for no elements: 0, 1 or None for an error.
+        cache: whether its kernels are kept on disk.
 
     Raises:
         TypeError: the function cannot be one of elements, or a signature is none.
@@ -75,9 +76,10 @@ class UFunc(ArrayFunction):
         vocabulary: Vocabulary,
         signatures: Sequence[Any] = (),
         identity: int | None = None,
+        cache: bool = False,
     ) -> None:
         nin = _count_parameters(getattr(function, "py_func", function))
-        super().__init__(function, vocabulary, nin, 1, identity)
+        super().__init__(function, vocabulary, nin, 1, identity, cache)
         self._plain_kernels: dict[tuple[tuple[Given, ...], np.dtype[Any]], Kernel] = {}
         self._chosen: dict[tuple[Given, ...], Signature] = {}
         for signature in signatures:
