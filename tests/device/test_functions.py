@@ -238,6 +238,26 @@ def test_what_is_bound_in_one_branch_only(way):
     assert outcome(kernel, 1) == [0, 0, 0, 0]
 
 
+def test_values_that_one_of_two_branches_gives():
+    def one_more(value):
+        return value + 1
+
+    def kernel(x, c):
+        x[0 if c > 1 else 1] = one_more(c)
+        x[2] = one_more(c) if (m := one_more(c)) > 2 else m
+        x[3] = (y := x[0] or 7) + y if c > 1 else 5
+        x[4] = (c and (w := one_more(c)) + w) or 3
+        x[5] = (z := c) + z if c > 1 else (z := 9)
+        a = b = c
+        x[6] = a + b + (a := 2) + a
+
+    for c in (0, 1, 2):
+        x, wanted = np.zeros(7), np.zeros(7)
+        kernel(wanted, c)
+        cuda.jit(kernel)[1, 1](x, c)
+        assert x.tolist() == wanted.tolist()
+
+
 def test_values_that_are_assigned_where_they_are_used():
     def kernel(x):
         if (n := x.size) > 2:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pickle import PicklingError
 from typing import Any
 
+from haulage.compiler.options import Options
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
@@ -19,11 +20,17 @@ class AsFunction:
 
     haulage_function = True
 
-    py_func: Callable[..., Any]
-    vocabulary: Vocabulary
-
-    def _take_names(self, py_func: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        py_func: Callable[..., Any],
+        vocabulary: Vocabulary,
+        options: Options,
+        hints: dict[str, Any],
+    ) -> None:
         self.py_func = py_func
+        self.vocabulary = vocabulary
+        self.haulage_options = options
+        self.hints = hints
         self.__name__ = py_func.__name__
         self.__qualname__ = py_func.__qualname__
         self.__doc__ = py_func.__doc__

@@ -36,11 +36,8 @@ class DeviceFunction(AsFunction):
         hints: dict[str, Any],
         signatures: Sequence[Any] = (),
     ) -> None:
-        self._take_names(py_func)
-        self.vocabulary = vocabulary
-        self.haulage_options = options
+        super().__init__(py_func, vocabulary, options, hints)
         self.haulage_signatures = tuple(signatures)
-        self.hints = hints
         for signature in signatures:
             self._compile(signature)
 

@@ -52,11 +52,8 @@ class Kernel(AsFunction, Inspection):
         signatures: Sequence[Any] = (),
         cache: bool = False,
     ) -> None:
-        self._take_names(py_func)
-        self.vocabulary = vocabulary
+        super().__init__(py_func, vocabulary, options, hints)
         self.cache = cache
-        self.haulage_options = options
-        self.hints = hints
         self._waits = options.debug
         self.extensions: list[Any] = []
         self._overloads: dict[tuple[str, tuple[Key, ...]], Overload] = {}

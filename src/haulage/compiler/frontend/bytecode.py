@@ -21,7 +21,13 @@ class _Interpreter(Interpreter):
             variable.name
             for statement in self.current_block.body
             for variable in statement.list_vars()
-        } | set(self.dfainfo.outgoing_phis.values())
+        }
+        # What goes to following blocks may be a copy, in whose place Numba takes the original.
+        originals = self.assigner.dest_to_src
+        used |= {
+            originals[name].name if name in originals else name
+            for name in self.dfainfo.outgoing_phis.values()
+        }
         for name in sorted((temporaries.keys() - kept) & used):
             self._keep(temporaries[name], values[name])
 
