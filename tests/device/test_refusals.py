@@ -12,6 +12,7 @@ from haulage.errors import CompileError
 
 pytestmark = pytest.mark.usefixtures("device")
 
+synchronize = cuda.synchronize
 LIST, DICTIONARY = [1, 2], {1: 2}
 COUNTER = 0
 
@@ -127,6 +128,24 @@ def unknown_word(x):
     x[0] = cuda.no_such_word(1)  # here
 
 
+def calls_the_host(x):
+    x[0] = cuda.to_device(x)[0]  # here
+
+
+def calls_the_host_by_its_name(x):
+    synchronize()  # here
+
+
+def negative_size(x):
+    room = cuda.shared.array((3, -1), np.float32)  # here
+    x[0] = room[0, 0]
+
+
+def dynamic_shared_memory_of_two_dimensions(x):
+    room = cuda.shared.array((3, 0), np.float32)  # here
+    x[0] = room[0, 0]
+
+
 def unknown_attribute(x):
     x[0] = x.no_such_attribute  # here
 
@@ -189,6 +208,10 @@ REFUSED = {
     captured_dictionary: "'DICTIONARY': a kernel cannot use a dict",
     unknown_name: "'no_such_name' is not defined",
     unknown_word: r"'haulage\.cuda' has no attribute 'no_such_word'",
+    calls_the_host: "to_device is for the host; a kernel cannot call it",
+    calls_the_host_by_its_name: "synchronize is for the host",
+    negative_size: r"shared.array: shape: expected positive sizes, or 0 alone; got \(3, -1\)",
+    dynamic_shared_memory_of_two_dimensions: r"positive sizes, or 0 alone; got \(3, 0\)",
     unknown_attribute: "Unknown attribute 'no_such_attribute' of type array",
     unknown_function: "'math' has no attribute 'no_such_function'",
     unknown_member: "Unknown attribute 'no_such_operation'",

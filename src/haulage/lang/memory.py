@@ -41,12 +41,15 @@ def shared_array(tools: Any, shape: Any, dtype: Any, alignment: Any = None) -> A
         return _run_time_shared(tools, shape, dtype, alignment, element, align)
     dims = tools.constant_dims(shape, "shared.array")
     array_type = tools.types.Array(element, len(dims), "C")
-    if 0 in dims and len(dims) > 1:
-        raise tools.TypingError("shared.array: dynamic shared memory (size 0) has one dimension")
     if dims == (0,):
         _check_dynamic_alignment(tools, align)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        # Raised while typing, it would make Numba try the same sizes as if they were not constant.
+        if dims != (0,) and min(dims, default=1) <= 0:
+            raise tools.TypingError(
+                f"shared.array: shape: expected positive sizes, or 0 alone; got {dims}"
+            )
         target = context.haulage_target
         size = tools.item_size(context, element)
         if dims == (0,):
@@ -126,7 +129,7 @@ def local_array(
         )
     dims = tools.constant_dims(shape, "local.array")
     array_type = tools.types.Array(element, len(dims), "C")
-    if 0 in dims:
+    if min(dims, default=1) <= 0:
         raise tools.TypingError(f"local.array: sizes must be positive; got {dims}")
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:

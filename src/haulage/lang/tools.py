@@ -32,7 +32,7 @@ def constant_dims(shape: Any, word: str) -> tuple[int, ...]:
     """The sizes of a shape that is a literal int or a tuple of them.
 
     Raises:
-        TypingError: the shape is not constant, or a size is negative.
+        TypingError: the shape is not constant.
     """
     sizes = shape.types if isinstance(shape, types.BaseTuple) else (shape,)
     if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
@@ -40,10 +40,7 @@ def constant_dims(shape: Any, word: str) -> tuple[int, ...]:
             f"{word}: the shape must be made of constants; got {shape}; work sizes out outside the "
             "kernel and use them by name"
         )
-    dims = tuple(int(size.literal_value) for size in sizes)
-    if any(size < 0 for size in dims):
-        raise TypingError(f"{word}: sizes must not be negative; got {dims}")
-    return dims
+    return tuple(int(size.literal_value) for size in sizes)
 
 
 def element_type(dtype: Any, word: str) -> Any:

@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ _NO_NAMESPACES = ("builtins", "numpy", "numba")
 
 _HEAP = (list, dict, set, bytearray)
 
+# The rooms whose functions are for the host, such as `to_device`.
+_HOSTS = ("haulage.api.", "haulage.runtime.", "haulage.kernel.", "haulage.roc.")
+
 
 def refusal(value: Any) -> str | None:
     """Why a kernel cannot use `value`, or None if it may."""
@@ -29,6 +33,11 @@ def refusal(value: Any) -> str | None:
             "made by cuda.local.array"
         )
     return None
+
+
+def is_for_host(value: Any) -> bool:
+    """Whether a value is a function of a vocabulary that only the host can call."""
+    return isinstance(value, FunctionType) and (value.__module__ or "").startswith(_HOSTS)
 
 
 def _is_on_device(value: Any) -> bool:

@@ -11,6 +11,7 @@ from numba.core.base import BaseContext
 from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import Flags
 from numba.core.descriptors import TargetDescriptor
+from numba.core.errors import TypingError
 from numba.core.options import TargetOptions
 from numba.core.target_extension import CUDA, dispatcher_registry, jit_registry, target_registry
 
@@ -91,6 +92,9 @@ class SIMTTypingContext(typing.BaseContext):
         if (why := captured.refusal(val)) is not None:
             # Numba adds the name and the line.
             raise ValueError(why)
+        if captured.is_for_host(val):
+            # Of a ValueError, Numba says of a module's attribute that it is unknown.
+            raise TypingError(f"{val.__name__} is for the host; a kernel cannot call it")
         if (device_type := captured.device_type(val)) is not None:
             return device_type
         if captured.is_tuple_with_device_arrays(val):
