@@ -25,6 +25,7 @@ from haulage.compiler.frontend import (
     operators,
     printing,
     records,
+    timedeltas,
     words,
 )
 from haulage.compiler.frontend.codegen import IRCodegen
@@ -61,6 +62,7 @@ class SIMTTypingContext(typing.BaseContext):
 
         # Numba asks in this order, and its own functions would take a float16 for a float32.
         self.install_registry(half.typing_registry)
+        self.install_registry(timedeltas.typing_registry)
         for module in (cmathdecl, enumdecl, mathdecl, npydecl):
             self.install_registry(module.registry)
 
@@ -147,6 +149,7 @@ class SIMTContext(BaseContext):
         self.install_registry(enums.registry)
         self.install_registry(assignment.registry)
         self.install_registry(operators.registry)
+        self.install_registry(timedeltas.registry)
         self.install_registry(half.registry)
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
@@ -203,7 +206,8 @@ class SIMTContext(BaseContext):
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         from numba.np import ufunc_db
 
-        return {**ufunc_db.get_ufunc_info(ufunc_key), **operators.UFUNCS.get(ufunc_key, {})}
+        ours = {**operators.UFUNCS, **timedeltas.UFUNCS}
+        return {**ufunc_db.get_ufunc_info(ufunc_key), **ours.get(ufunc_key, {})}
 
     def compile_subroutine(
         self,
