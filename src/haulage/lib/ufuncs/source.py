@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from haulage.lang.elements import as_array
 from haulage.lang.index import blockDim, blockIdx, grid, threadIdx
 
 # Unsigned, as Numba lets negative indices count from the end, which costs a test of each.
@@ -13,6 +14,7 @@ _WORDS = {
     "blockIdx": blockIdx,
     "blockDim": blockDim,
     "threadIdx": threadIdx,
+    "as_array": as_array,
     "wide": np.uint64,
 }
 
@@ -158,20 +160,20 @@ def generalised(axes: int, cores: Sequence[int | None]) -> str:
     places = ["i"] if axes == 1 else [f"i{axis}" for axis in range(axes)]
     parts = []
     for name, core in zip(names, cores, strict=True):
-        if core == 0:
-            one = f"{places[-1]}:{places[-1]} + 1"
-            parts.append(f"{name}[{', '.join([*places[:-1], one])}]")
-        else:
-            parts.append(f"{name}[{', '.join([*places, *[':'] * (core or 0)])}]")
+        place = ", ".join(places)
+        rest = ", :" * (core or 0)
+        parts.append(f"as_array({name}, ({place}))" if core == 0 else f"{name}[{place}{rest}]")
     unravel = (
         []
         if axes == 1
-        else ["rest = i", *_taken_apart([f"a0.shape[{axis}]" for axis in range(axes)])]
+        else ["rest = i", *_taken_apart([f"wide(a0.shape[{axis}])" for axis in range(axes)])]
     )
-    lines = [*unravel, f"core({', '.join(parts)})"]
-    return _function(
-        ["count", *names], ["i = grid(1)", "if i < count:", *(f"    {line}" for line in lines)]
-    )
+    inner = [f"    {line}" for line in [*unravel, f"core({', '.join(parts)})"]]
+    # As in `plain`; what has loops of its own is not widened across threads.
+    whole = ["if (wide(blockIdx.x) + wide(1)) * wide(blockDim.x) <= count:", *inner, "elif"]
+    start = ["if"] if any(cores) else whole
+    lines = [*start[:-1], f"{start[-1]} i < count:", *inner]
+    return _function(["count", *names], ["i = wide(grid(1))", *lines])
 
 
 def function(
