@@ -91,7 +91,10 @@ def guvectorize(
     chosen = _checked_target(vocabulary, target)
     start = _checked_identity(identity)
     if writable_args:
-        raise NotImplementedError(f"guvectorize(writable_args={writable_args!r}) is not there yet")
+        raise NotImplementedError(
+            f"guvectorize(writable_args={writable_args!r}) is not there in this version; leave it "
+            "out: the function may write to its inputs, and host arrays are copied for that"
+        )
     _check_nopython(options.pop("nopython", True))
     if options:
         raise TypeError(
