@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 
-from haulage import config, cuda
+from haulage import cuda
 from haulage.errors import KernelError
 
 pytestmark = pytest.mark.usefixtures("device")
 
+# Not all of these kernels can be cut.
+WAYS = ("auto", "coroutines")
+
 SHAPE = (4, 3)
-
-
-@pytest.fixture(params=["auto", "coroutines"])
-def way(request, monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return config.thread_way()
 
 
 def moved(a, b):

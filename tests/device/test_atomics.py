@@ -30,13 +30,6 @@ CASES = [(word, kind) for word, (kinds, _) in WORDS.items() for kind in kinds]
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 def kernel_of(word):
     """A kernel that applies an atomic word once per element."""
     operation = getattr(cuda.atomic, word)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from haulage import config, cuda, roc
+from haulage import cuda, roc
 from haulage.disk_cache import folder
 from haulage.errors import BarrierError, CacheWarning, CompileError, KernelError, LaunchTypeError
 
@@ -24,12 +24,6 @@ def kernels(tmp_path, monkeypatch):
     monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setattr(folder, "_warned", set())
     return tmp_path / "kernels"
-
-
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return config.thread_way()
 
 
 @cuda.jit(device=True, cache=True)

@@ -16,12 +16,8 @@ from haulage.errors import BarrierError, LaunchError
 
 pytestmark = pytest.mark.usefixtures("device")
 
-
-@pytest.fixture(params=["auto", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test as Haulage chooses, and again with every thread a coroutine."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
+# Not all of these kernels can be cut.
+WAYS = ("auto", "coroutines")
 
 
 def way_taken(kernel, signature, block):

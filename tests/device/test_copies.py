@@ -218,20 +218,20 @@ def test_source_and_target_may_overlap_on_the_device(pair, source_at, target_at,
     assert whole.copy_to_host().tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("way", ["mapped", "managed", "mapped()", "dlpack"])
-def test_source_and_target_may_overlap_by_way_of_the_host(way):
+@pytest.mark.parametrize("memory", ["mapped", "managed", "mapped()", "dlpack"])
+def test_source_and_target_may_overlap_by_way_of_the_host(memory):
     """Where the host has another array over the same memory, too."""
     values, expected = np.arange(10.0), np.arange(10.0)
     with contextlib.ExitStack() as ends:
-        if way == "mapped()":
+        if memory == "mapped()":
             host, there = values, ends.enter_context(cuda.mapped(values))
-        elif way == "dlpack":
+        elif memory == "dlpack":
             there = cuda.to_device(values)
             if there.__dlpack_device__() != (1, 0):
                 pytest.skip(f"the host does not see memory of {there.device}")
             host = np.from_dlpack(there)
         else:
-            there = getattr(cuda, f"{way}_array")(10)
+            there = getattr(cuda, f"{memory}_array")(10)
             host = np.asarray(there)
             host[...] = values
         there[2:].copy_to_device(host[:-2])

@@ -14,12 +14,6 @@ from haulage.errors import KernelError, thread_error
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-
-
 WORDS = pytest.mark.parametrize("words", [cuda, roc], ids=["cuda", "roc"])
 DEBUG = {"debug": True, "opt": False}
 

@@ -5,15 +5,12 @@ import pytest
 
 from haulage import cuda
 
-pytestmark = pytest.mark.usefixtures("device")
+pytestmark = pytest.mark.usefixtures("device", "way")
+
+# Not all of these kernels can be cut.
+WAYS = ("auto", "coroutines")
 
 SIDE = 16
-
-
-@pytest.fixture(params=["auto", "coroutines"], autouse=True)
-def way(request, monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ from haulage.errors import LaunchTypeError
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 class Level(enum.IntEnum):
     LOW = 1
     HIGH = 5

@@ -13,12 +13,6 @@ from haulage.errors import CompileError, KernelError
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 @numba.njit
 def twice(x):
     return 2 * x

@@ -14,12 +14,6 @@ from haulage.errors import CompileError, ShapeMismatch
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-
-
 @cuda.guvectorize(
     ["void(float32[:,:], float32[:,:], float32[:,:])", "(f8[:,:], f8[:,:], f8[:,:])"],
     "(m, n),(n, p)->(m, p)",

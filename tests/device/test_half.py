@@ -21,13 +21,6 @@ SECOND = np.concatenate([ALL, *(np.random.default_rng(n).permutation(ALL) for n 
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 def same(result, expected, what=""):
     """Check that halves are equal bit by bit, any NaN for any other."""
     expected = np.asarray(expected, HALF)

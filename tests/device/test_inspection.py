@@ -13,12 +13,6 @@ from haulage.errors import LaunchError
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-
-
 def add(x, n):
     room = cuda.shared.array(10, np.float64)
     own = cuda.local.array(4, np.float64)

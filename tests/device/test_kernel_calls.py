@@ -9,12 +9,6 @@ from haulage.errors import LaunchError, LaunchTypeError
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 @pytest.fixture
 def out():
     return cuda.to_device(np.zeros(4))

@@ -13,12 +13,10 @@ import pytest
 from haulage import cuda, roc
 from haulage.errors import CompileError, KernelError
 
+pytestmark = pytest.mark.usefixtures("way")
 
-@pytest.fixture(params=["auto", "coroutines"], autouse=True)
-def way(request, monkeypatch):
-    """Run each program as Haulage chooses, and again with every thread a coroutine."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
+# Not all of these kernels can be cut.
+WAYS = ("auto", "coroutines")
 
 
 @pytest.fixture

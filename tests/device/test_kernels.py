@@ -12,13 +12,6 @@ TILE = 16
 FAR = 3
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 @cuda.jit
 def saxpy(a, x, y):
     i = cuda.grid(1)

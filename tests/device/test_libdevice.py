@@ -24,13 +24,6 @@ DIRECTIONS = ["rn", "rz", "rd", "ru"]
 MAX, TINY = np.finfo("f8").max, np.finfo("f8").smallest_subnormal
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 def results(names, *columns, jit=cuda.jit):
     """{name: its result for each row of the columns}, in one kernel; tuples where it gives them."""
     words = [vars(libdevice)[name] for name in names]

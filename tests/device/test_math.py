@@ -17,13 +17,6 @@ COMPLEX = ["c8", "c16"]
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 def edge_values(kind, seed=0):
     """32 values of a dtype, its edges among them."""
     random, dtype = np.random.default_rng(seed), np.dtype(kind)

@@ -13,12 +13,6 @@ from haulage.errors import CompileError
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-
-
 @pytest.fixture
 def printed(capsys):
     """Waits for the device; the lines that came to standard output."""

@@ -24,12 +24,6 @@ DRAWS = {
 }
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-
-
 @functools.cache
 def numbas():
     module = importlib.import_module("numba.cuda.random")

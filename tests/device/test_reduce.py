@@ -35,12 +35,6 @@ FLOATS = [np.dtype(kind) for kind in ("f4", "f8", "c8", "c16")]
 SIZES = [1, 2, 3, 127, 255, 256, 257, 511, 513, 8191, 8192, 8193, 8449, 65_537, 300_007, 2_097_153]
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_every_element_takes_part_once(device, size):
     x = np.random.default_rng(size).integers(-1000, 1000, size)

@@ -17,13 +17,6 @@ FLOATS = ["f4", "f8"]
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 def refused(call, message, **arguments):
     """Check that a kernel `x[0] = call` is not compiled, for a reason."""
     names = {"cuda": cuda, "np": np, **arguments}

@@ -21,12 +21,6 @@ SIGNATURES = ["int32(int32, int32)", "float32(float32, float32)", "float64(float
 pytestmark = pytest.mark.usefixtures("device")
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-
-
 @cuda.vectorize(SIGNATURES)
 def add(a, b):
     """The sum."""

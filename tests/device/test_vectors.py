@@ -14,13 +14,6 @@ ELEMENTS += ["float32", "float64"]
 VECTORS = [f"{element}x{count}" for element in ELEMENTS for count in (1, 2, 3, 4)]
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 @pytest.mark.parametrize("name", VECTORS)
 def test_each_vector_has_its_fields_in_its_type(name):
     count = int(name[-1])

@@ -15,13 +15,6 @@ FULL = 0xFFFFFFFF
 VALUES = [np.int32, np.int64, np.uint32, np.uint64, np.float32, np.float64]
 
 
-@pytest.fixture(params=["cut", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test with the threads of a block run as loops, and again as coroutines."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
-
-
 @pytest.fixture(params=["auto", "coroutines"])
 def any_way(request, monkeypatch):
     """Run the test as Haulage chooses, and again with every thread a coroutine."""

@@ -7,14 +7,10 @@ import haulage
 from haulage import cuda, roc
 from haulage.errors import BarrierError, CompileError, KernelError
 
+# Not all of these kernels can be cut.
+WAYS = ("auto", "coroutines")
+
 WAVE = 64
-
-
-@pytest.fixture(params=["auto", "coroutines"])
-def way(request, monkeypatch):
-    """Run the test as Haulage chooses, and again with every work-item a coroutine."""
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
-    return request.param
 
 
 def way_taken(kernel, signature, block):
