@@ -237,3 +237,18 @@ def test_agents_are_the_devices(device):
     assert device in list(roc.agents)
     assert len(roc.agents) == len([d for d in haulage.devices() if d.kind == device.kind])
     assert roc.is_available() is True
+
+
+def test_the_context_leads_to_the_agent_and_its_wavefronts(device):
+    """Programs take the size of wavefronts from roc.get_context().agent."""
+    assert roc.get_context().agent is device
+
+    @roc.jit
+    def lanes_of_wavefronts(out):
+        i = roc.get_global_id(0)
+        out[i] = roc.ds_bpermute(0, np.int32(i))
+
+    size = roc.get_context().agent.wavefront_size
+    out = np.zeros(2 * size, np.int32)
+    lanes_of_wavefronts[1, 2 * size](out)
+    np.testing.assert_array_equal(out, np.repeat([0, size], size))

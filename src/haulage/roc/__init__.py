@@ -62,6 +62,7 @@ from haulage.api import (
     zeros,
     zeros_like,
 )
+from haulage.api import current_context as get_context
 from haulage.api import gpus as agents
 from haulage.kernel import roc_jit as jit
 from haulage.lang.atomic import atomic
@@ -150,6 +151,7 @@ __all__ = [
     "detect",
     "agents",
     "list_devices",
+    "get_context",
     "get_current_device",
     "select_device",
     "current_context",

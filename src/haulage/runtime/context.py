@@ -47,6 +47,11 @@ class Context:
         """The number of the device within its kind."""
         return self.device.id
 
+    @property
+    def agent(self) -> Device:
+        """The device, by the name that it has in programs for numba.roc."""
+        return self.device
+
     def synchronize(self) -> None:
         """Wait for all work of the device.
 

@@ -93,6 +93,11 @@ class Device:
         present = ", ".join(str(device) for device in devices())
         raise DeviceNotFound(f"device {identity!r} is not visible here; present: {present}")
 
+    @property
+    def wavefront_size(self) -> int:
+        """Work-items of a wavefront in kernels of `roc`: 64 on every device."""
+        return 64
+
     def get_primary_context(self) -> "Context":
         """Its context; it is not made current by this."""
         from haulage.runtime.context import Context  # which knows devices
