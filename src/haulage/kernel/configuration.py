@@ -17,13 +17,17 @@ def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) 
     Raises:
         LaunchError: something is no size, or no stream.
     """
-    if isinstance(sharedmem, (bool, np.bool_)) or not isinstance(sharedmem, (int, np.integer)):
+    if type(sharedmem) is not int and (
+        isinstance(sharedmem, (bool, np.bool_)) or not isinstance(sharedmem, (int, np.integer))
+    ):
         raise LaunchError(f"dynamic shared bytes {sharedmem!r}: expected an int")
     if sharedmem < 0:
         raise LaunchError(f"dynamic shared bytes {sharedmem!r}: must not be negative")
-    if _is_zero(stream):
+    if isinstance(stream, Stream):
+        pass
+    elif _is_zero(stream):
         stream = 0
-    elif not (isinstance(stream, Stream) or stream is None or is_foreign(stream)):
+    elif not (stream is None or is_foreign(stream)):
         raise LaunchError(f"stream {stream!r}: expected a stream made by stream(), or 0")
     try:
         sizes = _sizes(griddim, blockdim)
