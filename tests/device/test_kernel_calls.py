@@ -226,7 +226,9 @@ def test_an_ambiguous_choice_is_refused(out):
             "(float64[::1], int64, int64)",
         ]
     )(put)
-    with pytest.raises(TypeError, match="Ambiguous overloading for argument type") as refused:
+    with pytest.raises(
+        TypeError, match=r"Ambiguous overloading for <function put [^>]*> \("
+    ) as refused:
         kernel[1, 1](out, 1.0, 2.0)
     assert "float32, float64" in str(refused.value)
     assert "int64" not in str(refused.value)

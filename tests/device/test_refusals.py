@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from numba.core import errors
 
 from haulage import cuda, roc
 from haulage.errors import CompileError
@@ -184,7 +185,44 @@ def returns(x):  # here
     return x[0]
 
 
+def prints_an_f_string(x):
+    print(f"x is {x[0]}")  # here
+
+
+def formats_with_a_percent_sign(x):
+    raise ValueError("%d are too many" % x.size)  # here # noqa: UP031
+
+
+def calls_str(x):
+    x[0] = len(str(x[0]))  # here
+
+
+def formats_by_a_method(x):
+    print("x is {}".format(x[0]))  # here # noqa: UP032
+
+
+def formats_with_digits(x):
+    print(f"{x[0]:.3f}")  # here
+
+
+def raises_from_another(x):
+    if x[0] == 0:
+        raise ValueError("zero") from KeyError("x")  # here
+
+
+def enters_as(x):
+    with x as y:  # here
+        y[0] = 1
+
+
 REFUSED = {
+    prints_an_f_string: "cannot make a text of a value.* print takes values",
+    formats_with_a_percent_sign: "cannot make a text of a value",
+    calls_str: "cannot make a text of a value",
+    formats_by_a_method: "cannot make a text of a value",
+    formats_with_digits: "cannot make a text of a value",
+    raises_from_another: "leave out `from`",
+    enters_as: "with means nothing in a kernel",
     catches: "try and except mean nothing in a kernel",
     cleans_up: "try and except mean nothing in a kernel",
     enters: "with means nothing in a kernel",
@@ -238,6 +276,12 @@ def test_what_no_kernel_can_have(function):
     assert f"kernel {function.__qualname__} " in message
     assert re.search(rf"{re.escape(__file__)}:{line_of(function)}\b", message), message
     assert "pipeline" not in message
+
+
+def test_errors_in_the_bytecode_are_of_numbas_class_too():
+    with pytest.raises(errors.UnsupportedBytecodeError) as told:
+        cuda.jit(enters_as)[1, 1](np.zeros(4))
+    assert isinstance(told.value, CompileError)
 
 
 def test_roc_refuses_alike():

@@ -192,12 +192,17 @@ class Kernel(AsFunction, Inspection):
         return chosen
 
     def _no_choice(self, keys: tuple[Key, ...], fitting: list[tuple[Key, ...]]) -> LaunchTypeError:
-        said = "Ambiguous overloading" if fitting else "No matching definition"
-        listed = ", ".join(map(self._listed, fitting or self._declared))
-        which = "these fit equally well" if fitting else "it was compiled for these only"
+        if fitting:
+            # In Numba's words and order.
+            listed = "\n".join(f"{self._types(each)} -> none" for each in fitting)
+            return LaunchTypeError(
+                f"kernel {self.__qualname__}: Ambiguous overloading for {self.py_func!r} "
+                f"{self._types(keys)}:\n{listed}\nThese fit equally well; convert an argument"
+            )
+        listed = ", ".join(map(self._listed, self._declared))
         return LaunchTypeError(
-            f"kernel {self.__qualname__}: {said} for argument type(s) {self._listed(keys)}; "
-            f"{which}: {listed}"
+            f"kernel {self.__qualname__}: No matching definition for argument type(s) "
+            f"{self._listed(keys)}; it was compiled for these only: {listed}"
         )
 
     def _keys(self, args: tuple[Any, ...]) -> tuple[Key, ...]:
@@ -369,9 +374,12 @@ class Kernel(AsFunction, Inspection):
         return CacheStats(str(path) if path is not None else None, hits, misses)
 
     def _listed(self, keys: tuple[Key, ...]) -> str:
+        return f"({', '.join(map(str, self._types(keys)))})"
+
+    def _types(self, keys: tuple[Key, ...]) -> tuple[Any, ...]:
         from haulage import numba_bridge
 
-        return f"({', '.join(str(numba_bridge.numba_type(key)) for key in keys)})"
+        return tuple(numba_bridge.numba_type(key) for key in keys)
 
     def __repr__(self) -> str:
         return f"<{self.vocabulary.name} kernel {self.__qualname__}>"

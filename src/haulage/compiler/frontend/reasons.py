@@ -8,8 +8,10 @@ from typing import Any
 
 import numba
 from numba.core import errors, ir
+from numba.core.bytecode import ByteCodeInst
+from numba.core.byteflow import TraceRunner
 
-from haulage.compiler.frontend.refusals import INSTEAD_OF_ALLOCATING
+from haulage.compiler.frontend.refusals import INSTEAD_OF_ALLOCATING, NO_FORMATTING
 from haulage.compiler.frontend.returns import NEW_ARRAY
 from haulage.errors import CompileError
 
@@ -28,6 +30,13 @@ _INSTRUCTIONS = {
     "DICT_MERGE": "a kernel cannot call with **arguments; write them out",
     "DELETE_SUBSCR": "a kernel cannot delete an element",
     "GET_AWAITABLE": "a kernel cannot await",
+}
+
+# What Numba says of others, and what a program says with them.
+_CONSTRUCTS = {
+    "The 'with (context manager)": "with means nothing in a kernel",
+    "format spec in f-strings": NO_FORMATTING,
+    "Multiple argument raise": "a kernel cannot raise one exception from another; leave out `from`",
 }
 
 # Words of Numba that mean a new array or another object of a heap that kernels do not have.
@@ -58,6 +67,9 @@ _SAID = re.compile(
 
 Place = tuple[str, int]
 
+# The latter is an exception of its own.
+_OF_NUMBA = (errors.NumbaError, errors.UnsupportedBytecodeError)
+
 
 def compile_error(error: Exception, what: str, argument_types: tuple[Any, ...]) -> CompileError:
     """The error for the user of `what`: its name, the lines of their program, the reason.
@@ -70,7 +82,7 @@ def compile_error(error: Exception, what: str, argument_types: tuple[Any, ...]) 
 
 def _error(kind: Any, message: str, loc: Any = None) -> CompileError:
     made: Any = CompileError(message)
-    if issubclass(kind, errors.NumbaError):
+    if issubclass(kind, _OF_NUMBA):
         made = _class_for(kind)(message)
         made.msg, made.loc = message, loc
     assert isinstance(made, CompileError)
@@ -124,6 +136,11 @@ def _busy_with(error: BaseException) -> list[Place]:
     while traceback is not None:
         frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
+    runner = _last(frames, TraceRunner)
+    if runner is not None:
+        # Numba was still at the bytecode.
+        instruction = _last(frames, ByteCodeInst)
+        return [_place(runner.get_debug_loc(instruction.lineno))] if instruction else []
     for frame in reversed(frames):
         for value in tuple(frame.f_locals.values()):
             # Their own attributes only: some of Numba's objects answer for any name.
@@ -131,6 +148,12 @@ def _busy_with(error: BaseException) -> list[Place]:
             if isinstance(where, ir.Loc) and _is_users(_place(where)):
                 return [_place(where)]
     return []
+
+
+def _last(frames: list[Any], kind: type) -> Any:
+    """The innermost frame's variable of a class, None if there is none."""
+    values = (value for frame in reversed(frames) for value in frame.f_locals.values())
+    return next((value for value in values if isinstance(value, kind)), None)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -152,11 +175,14 @@ def _reason(error: BaseException) -> str:
         for name, sentence in _INSTRUCTIONS.items():
             if f"({name})" in text:
                 return sentence
+    for words, sentence in _CONSTRUCTS.items():
+        if words in text:
+            return sentence
     if any(words in text for words in _ALLOCATES):
         return f"{_NO_ALLOCATION}\n{text}"
     if isinstance(error, (errors.NumbaError, AttributeError)):
         return f"{_said_by_word(text)}{text}"
-    return f"{type(error).__name__}: {text}"
+    return f"{type(error).__name__}: {text or 'Numba has nothing for what stands there'}"
 
 
 def _said_by_word(text: str) -> str:

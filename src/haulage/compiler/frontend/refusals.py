@@ -4,6 +4,7 @@ Numba itself meets most of it late, in the middle of its own library, and says s
 """
 
 import inspect
+import operator
 import os
 from typing import Any, NoReturn
 
@@ -12,7 +13,7 @@ import numpy as np
 from numba.core import ir
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import UnsupportedError
-from numba.core.ir_utils import find_const, guard
+from numba.core.ir_utils import find_const, get_definition, guard
 from numba.core.unsafe import eh
 
 _LIBRARY = os.path.dirname(numba.__file__) + os.sep
@@ -30,6 +31,13 @@ _ALLOCATING = frozenset(
         *("linspace", "meshgrid", "ones", "ones_like", "repeat", "stack", "tile", "vstack"),
         *("zeros", "zeros_like"),
     )
+)
+
+_TEXTS = frozenset((str, repr, format, ascii))
+
+NO_FORMATTING = (
+    "a kernel cannot make a text of a value (f-strings, str, %, format); print takes values one "
+    'after another, as in print("x is", x), and what raise and assert say is constant'
 )
 
 INSTEAD_OF_ALLOCATING = (
@@ -75,7 +83,7 @@ class RefuseStatements(FunctionPass):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class RefuseAllocation(FunctionPass):
-    """Refuses what needs a heap: lists, sets, dictionaries and new arrays.
+    """Refuses what needs a heap: lists, sets, dictionaries, texts of values and new arrays.
 
     Runs when branches that are never taken are gone.
     """
@@ -108,7 +116,21 @@ class RefuseAllocation(FunctionPass):
                     f"np.{value.attr}: a kernel cannot allocate arrays; {INSTEAD_OF_ALLOCATING}",
                     value,
                 )
+            if _formats(function_ir, value):
+                _refuse(NO_FORMATTING, value)
         return False
+
+
+def _formats(function_ir: Any, value: Any) -> bool:
+    """Whether an expression makes a text of a value, as an f-string does by a call of `str`."""
+    if value.op == "call":
+        function = guard(get_definition, function_ir, value.func)
+        return isinstance(function, ir.Global) and function.value in _TEXTS
+    if value.op == "binop" and value.fn is operator.mod:
+        return isinstance(guard(find_const, function_ir, value.lhs), str)
+    if value.op == "getattr" and value.attr == "format":
+        return isinstance(guard(find_const, function_ir, value.value), str)
+    return False
 
 
 def _statements(function_ir: Any) -> Any:
