@@ -278,3 +278,20 @@ def test_a_barrier_that_cannot_be_reached_by_all(way, words, function, debug):
     cuda.synchronize()
     mark[1, 1](x)
     assert x.copy_to_host()[0] == 1
+
+
+@pytest.mark.parametrize("threads", WAYS)
+def test_local_arrays_beyond_all_memory(refused, monkeypatch, threads):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
+
+    @cuda.jit
+    def hoard(x, n):
+        room = cuda.local.array(1 << 34, np.float64)
+        for k in range(n):
+            room[k * 7 % n] = x[k]
+        cuda.syncthreads()
+        for k in range(n):
+            x[k] += room[k] + 1
+
+    message = f"{8 << 34} bytes of local arrays for each thread, .* 1024 threads more than all"
+    refused(LaunchError, message, 1, 1024, kernel=hoard, more=(5,))

@@ -105,6 +105,13 @@ class Loaded:
                 f"{properties.name} has {properties.max_static_shared} for a block; use dynamic "
                 "shared memory for more"
             )
+        local_bytes, threads = code.metadata["local_bytes"], prod(code.metadata["block"])
+        if local_bytes * threads > properties.total_memory:
+            raise LaunchError(
+                f"kernel {name} has {local_bytes} bytes of local arrays for each thread, for a "
+                f"block of {threads} threads more than all the {properties.total_memory} bytes of "
+                f"{properties.name}; take smaller arrays or blocks"
+            )
         if code.metadata["argument_bytes"] > properties.max_argument_bytes:
             raise LaunchError(
                 f"kernel {name} takes {code.metadata['argument_bytes']} bytes of arguments; "
