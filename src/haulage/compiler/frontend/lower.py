@@ -90,24 +90,10 @@ def lower(
         for module in modules:
             faults |= getattr(module, "haulage_faults", set())
             prints |= getattr(module, "haulage_prints", set())
-        dynamic: dict[str, tuple[str, int]] = {}
-        for module in modules:
-            dynamic |= getattr(module, DYNAMIC_SHARED, {})
-        if len(dynamic) > 1:
-            where = ", ".join(f"{form} in {file}:{line}" for form, (file, line) in dynamic.items())
-            raise CompileError(
-                f"kernel {name} has both {where}; the first is all dynamic shared memory from its "
-                "start, so the others would overlap it: slice that, or give every array its sizes"
-            )
+        dynamic_shared = _uses_dynamic_shared(modules, name)
         packer = result.target_context.get_arg_packer(argument_types)
         text = _linked(modules)
-        needed = sorted(set(_INTERPRETER.findall(text)))
-        if needed:
-            raise CompileError(
-                f"{_place(function)}: kernel {name} uses a function of Numba that needs Python's "
-                f"interpreter, as np.dot and other linear algebra do ({', '.join(needed)}); write "
-                "it as a loop"
-            )
+        _check_no_interpreter(text, f"{_place(function)}: kernel {name}")
         return Lowered(
             llvm=text,
             entry=result.fndesc.llvm_func_name,
@@ -120,8 +106,36 @@ def lower(
             types=str(result.type_annotation),
             prints=PRINTS.select(prints),
             cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
-            dynamic_shared=bool(dynamic),
+            dynamic_shared=dynamic_shared,
             captured=tuple(array for module in modules for array in getattr(module, CAPTURED, ())),
+        )
+
+
+def _uses_dynamic_shared(modules: list[Any], name: str) -> bool:
+    """Whether the kernel `name` names its launch's dynamic shared memory.
+
+    Raises:
+        CompileError: it does so in both forms.
+    """
+    forms: dict[str, tuple[str, int]] = {}
+    for module in modules:
+        forms |= getattr(module, DYNAMIC_SHARED, {})
+    if len(forms) > 1:
+        where = ", ".join(f"{form} in {file}:{line}" for form, (file, line) in forms.items())
+        raise CompileError(
+            f"kernel {name} has both {where}; the first is all dynamic shared memory from its "
+            "start, so the others would overlap it: slice that, or give every array its sizes"
+        )
+    return bool(forms)
+
+
+def _check_no_interpreter(text: str, what: str) -> None:
+    """Raise a CompileError if a module's text calls Python's interpreter."""
+    needed = sorted(set(_INTERPRETER.findall(text)))
+    if needed:
+        raise CompileError(
+            f"{what} uses a function of Numba that needs Python's interpreter, as np.dot and other "
+            f"linear algebra do ({', '.join(needed)}); write it as a loop"
         )
 
 
