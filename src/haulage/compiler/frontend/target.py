@@ -206,8 +206,10 @@ class SIMTContext(BaseContext):
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         from numba.np import ufunc_db
 
-        ours = {**operators.UFUNCS, **timedeltas.UFUNCS}
-        return {**ufunc_db.get_ufunc_info(ufunc_key), **ours.get(ufunc_key, {})}
+        loops = dict(ufunc_db.get_ufunc_info(ufunc_key))
+        for ours in (operators.UFUNCS, timedeltas.UFUNCS):
+            loops.update(ours.get(ufunc_key, {}))
+        return loops
 
     def compile_subroutine(
         self,
