@@ -36,6 +36,32 @@ class Mixed(enum.Enum):
     FRACTION = 2.5
 
 
+class Access(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+    RUN = 4
+
+
+def test_flags_are_joined_and_asked_for():
+    both, unnamed = Access.READ | Access.WRITE, Access(64)
+
+    def kernel(out, flag):
+        out[0] = flag | Access.RUN
+        out[1] = flag & both
+        out[2] = flag ^ 3
+        out[3] = unnamed + Level.LOW
+        out[4] = flag == Access.READ or flag == both
+        out[5] = Access.RUN.value << Level.LOW
+        if flag & Access.WRITE:
+            out[6] = -Level.HIGH + Level.LOW
+
+    for flag in (Access.READ, both, Access.RUN):
+        out, wanted = np.zeros(7), np.zeros(7)
+        cuda.jit(kernel)[1, 1](out, flag)
+        kernel(wanted, flag)
+        assert out.tolist() == wanted.tolist()
+
+
 def test_members_of_an_intenum_are_numbers_of_every_kind(way):
     @cuda.jit
     def kernel(out, whole, numbers):

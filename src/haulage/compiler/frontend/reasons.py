@@ -30,6 +30,7 @@ _INSTRUCTIONS = {
     "DICT_MERGE": "a kernel cannot call with **arguments; write them out",
     "DELETE_SUBSCR": "a kernel cannot delete an element",
     "GET_AWAITABLE": "a kernel cannot await",
+    "FORMAT_WITH_SPEC": NO_FORMATTING,
 }
 
 # What Numba says of others, and what a program says with them.

@@ -78,16 +78,17 @@ class SIMTTypingContext(typing.BaseContext):
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         if func is operator.getitem:
             args = (args[0], *map(words.as_number, args[1:]))
-        return super().resolve_function_type(func, half.widened(func, args), kws)
+        args = enums.as_numbers(func, half.widened(func, args))
+        return super().resolve_function_type(func, args, kws)
 
     def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
         # Numba 0.66 takes no members of an IntEnum as indices.
         return super().resolve_setitem(target, words.as_number(index), value)
 
     def resolve_value_type(self, val: Any) -> Any:
-        word = words.value_type(val)
-        if word is not None:
-            return word
+        kind = words.value_type(val) or enums.value_type(val)
+        if kind is not None:
+            return kind
         function = as_device_function(self._function_class, val)
         if function is not None:
             return super().resolve_value_type(function)
