@@ -252,6 +252,15 @@ def test_values_that_one_of_two_branches_gives():
         assert x.tolist() == wanted.tolist()
 
 
+def test_tuples_are_unrolled_by_the_modules_name_too():
+    @cuda.jit
+    def kernel(out, arrays):
+        for array in numba.literal_unroll(arrays):
+            out[0] += array[0]
+
+    assert outcome(kernel, (np.array([2.5]), np.array([3], np.int32))) == [5.5, 0, 0, 0]
+
+
 def test_values_that_are_assigned_where_they_are_used():
     def kernel(x):
         if (n := x.size) > 2:

@@ -1,5 +1,6 @@
 """What a kernel and a device function can be asked besides being launched, as in Numba."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -50,6 +51,17 @@ def test_a_device_function_with_a_signature_is_compiled_at_once(words):
         @words.jit("float32(float32)", device=True)
         def bad(x):
             return x.no_such_attribute
+
+
+@pytest.mark.parametrize("options", [{}, {"device": True}])
+def test_the_source_and_the_parameters_are_found(options):
+    def scale(x, factor=2):
+        """Doubles."""
+
+    made = cuda.jit(scale, **options)
+    assert str(inspect.signature(made)) == "(x, factor=2)"
+    assert inspect.getsource(made) == inspect.getsource(scale)
+    assert made.__wrapped__ is scale
 
 
 def test_a_device_function_is_no_kernel():

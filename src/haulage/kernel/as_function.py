@@ -35,6 +35,8 @@ class AsFunction:
         self.__qualname__ = py_func.__qualname__
         self.__doc__ = py_func.__doc__
         self.__module__ = py_func.__module__
+        # Where `inspect`, `doctest` and their like find the source and the parameters.
+        self.__wrapped__ = py_func
 
     def compile_device(self, args: Any, return_type: Any = None) -> Any:
         """Type and lower it now, as a function that kernels call on the current device.

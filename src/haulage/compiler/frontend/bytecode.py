@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numba
 from numba.core import ir
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.interpreter import Interpreter
+from numba.core.ir_utils import find_const, guard
 
 
 class _Interpreter(Interpreter):
@@ -52,8 +54,25 @@ class TranslateByteCode(FunctionPass):
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        state["func_ir"] = _Interpreter(state["func_id"]).interpret(state["bc"])
+        function_ir = _Interpreter(state["func_id"]).interpret(state["bc"])
+        _name_literal_unroll(function_ir)
+        state["func_ir"] = function_ir
         return True
+
+
+def _name_literal_unroll(function_ir: Any) -> None:
+    """Read `numba.literal_unroll` as a global, by which alone Numba's own passes know it."""
+    for block in function_ir.blocks.values():
+        for assignment in _assignments(block):
+            value = assignment.value
+            if not isinstance(value, ir.Expr) or value.op != "getattr":
+                continue
+            if (
+                value.attr == "literal_unroll"
+                and guard(find_const, function_ir, value.value) is numba
+            ):
+                assignment.value = ir.Global(value.attr, numba.literal_unroll, value.loc)
+                function_ir._definitions[assignment.target.name] = [assignment.value]
 
 
 def _assignments(block: Any) -> list[Any]:
