@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from haulage import cuda
 
 # `make random-kernels N=1000` tries more of them.
-EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "25"))
+EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "15"))
 
 
 def as_often_as_wanted(test):
