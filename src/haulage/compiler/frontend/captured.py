@@ -5,7 +5,6 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-import numpy as np
 from numba.core import cgutils, types
 from numba.core.datamodel import models, register_default
 from numba.np import arrayobj
@@ -41,11 +40,11 @@ def is_for_host(value: Any) -> bool:
 
 
 def _is_on_device(value: Any) -> bool:
-    return hasattr(type(value), "device_pointer") and not isinstance(value, np.ndarray)
+    return hasattr(type(value), "_haulage_record_")
 
 
 def _is_record(value: Any) -> bool:
-    return hasattr(type(value), "_haulage_record_")
+    return bool(value._haulage_record_)
 
 
 def is_tuple_with_device_arrays(value: Any) -> bool:

@@ -216,7 +216,6 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         TypeError: the dtype has no fields.
     """
 
-    # How the compiler, which knows no runtime, tells a captured record from an array.
     _haulage_record_ = True
 
     __slots__ = ()

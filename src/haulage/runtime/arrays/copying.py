@@ -21,6 +21,9 @@ class DeviceNDArrayBase(Strided):
 
     __slots__ = ()
 
+    # How the compiler, which knows no runtime, tells captured arrays and records of the device.
+    _haulage_record_ = False
+
     # ---- copies -----------------------------------------------------------------------------
 
     def copy_to_host(self, ary: Any = None, stream: StreamLike = 0) -> Any:
