@@ -1,5 +1,6 @@
 """`print` in kernels."""
 
+import enum
 import os
 import subprocess
 import sys
@@ -71,6 +72,20 @@ def test_literals(way, printed):
 
     kernel[1, 1]()
     assert printed() == ["7 2.5 True x 1j"]
+
+
+class Color(enum.IntEnum):
+    RED = 1
+    BLUE = 2
+
+
+def test_members_of_an_int_enum(way, printed):
+    @cuda.jit
+    def kernel(color):
+        print(Color.RED, color)
+
+    kernel[1, 1](Color.BLUE)
+    assert printed() == ["1 2"]
 
 
 def test_every_thread_prints_in_its_own_order(way, printed):

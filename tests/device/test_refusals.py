@@ -37,8 +37,8 @@ def enters(x):
         x[0] = 1
 
 
-def yields(x):  # here
-    yield 1
+def yields(x):
+    yield 1  # here
 
 
 async def awaits(x):  # here
@@ -181,8 +181,23 @@ def variable_of_two_types(x):
     x[0] = value
 
 
-def returns(x):  # here
-    return x[0]
+def returns(x):
+    if x[0] > 1:
+        return None
+    return x[0]  # here
+
+
+def deletes(x):
+    y = x[0]
+    del y  # here
+
+
+def multiplies_matrices(x):
+    x[0] = x @ x  # here
+
+
+def calls_dot(x):
+    x[0] = np.dot(x, x)  # here
 
 
 def prints_an_f_string(x):
@@ -226,6 +241,9 @@ REFUSED = {
     catches: "try and except mean nothing in a kernel",
     cleans_up: "try and except mean nothing in a kernel",
     enters: "with means nothing in a kernel",
+    deletes: "cannot delete a variable",
+    multiplies_matrices: "cannot multiply matrices by @",
+    calls_dot: "cannot multiply matrices by @ or np.dot",
     yields: "cannot be generators",
     awaits: "cannot be coroutines",
     generator_expression: "yield in a closure is unsupported",

@@ -9,7 +9,8 @@ MOST_ARGUMENTS = 32
 def lower(tools: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """`print(*values)`: one line, the values separated by spaces, shown at the next synchronise.
 
-    Takes up to 32 ints, floats, complex numbers and bools, and strings that stand in the source.
+    Takes up to 32 ints, members of an IntEnum, floats, complex numbers and bools, and strings that
+    stand in the source.
     """
     if len(args) > MOST_ARGUMENTS:
         raise tools.TypingError(f"print takes at most {MOST_ARGUMENTS} arguments; got {len(args)}")
@@ -20,6 +21,8 @@ def lower(tools: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
             items.append(kind.literal_value)
             continue
         number = tools.types.unliteral(kind)
+        if isinstance(number, tools.types.IntEnumMember):
+            number = number.dtype
         if isinstance(number, tools.types.Complex):
             parts = context.make_complex(builder, number, value)
             part = number.underlying_float

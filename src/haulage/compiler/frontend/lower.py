@@ -8,6 +8,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import sigutils, types
+from numba.core.compiler import run_frontend
+from numba.core.errors import TypingError
+from numba.core.ir import Const, Expr, Return
+from numba.core.ir_utils import get_definition, guard
 
 from haulage.compiler.faults import TABLE, Fault
 from haulage.compiler.frontend.captured import CAPTURED
@@ -79,11 +83,12 @@ def lower(
         result = _compiled(device_function, argument_types, None, f"kernel {name}")
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
-            raise CompileError(
-                f"{_place(function)}: kernel {name} returns a value ({returned}); a kernel gives "
-                "its results through its array arguments, and only functions made with "
-                "device=True return values"
+            reason = (
+                f"kernel {name} returns a value ({returned}); a kernel gives its results through "
+                "its array arguments, and only functions made with device=True return values"
             )
+            error = TypingError(reason, _return_of_a_value(function))
+            raise compile_error(error, f"kernel {name}", argument_types)
         modules = result.library.modules()
         faults: set[int] = set()
         prints: set[int] = set()
@@ -226,6 +231,19 @@ def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
 
 def _place(function: Any) -> str:
     return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+
+
+def _return_of_a_value(function: Any) -> Any:
+    """Where a function, which returns something else than None, first does so."""
+    function_ir = run_frontend(function)
+    for _, block in sorted(function_ir.blocks.items()):
+        for statement in block.find_insts(Return):
+            value = guard(get_definition, function_ir, statement.value)
+            while isinstance(value, Expr) and value.op == "cast":
+                value = guard(get_definition, function_ir, value.value)
+            if not (isinstance(value, Const) and value.value is None):
+                return statement.loc
+    return function_ir.loc
 
 
 def _listed(argument_types: tuple[Any, ...]) -> str:

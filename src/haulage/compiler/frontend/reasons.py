@@ -37,6 +37,7 @@ _INSTRUCTIONS = {
 _CONSTRUCTS = {
     "The 'with (context manager)": "with means nothing in a kernel",
     "format spec in f-strings": NO_FORMATTING,
+    "Illegal IR, del found at": "a kernel cannot delete a variable; leave out `del`",
     "Multiple argument raise": "a kernel cannot raise one exception from another; leave out `from`",
 }
 

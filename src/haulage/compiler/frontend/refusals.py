@@ -33,6 +33,10 @@ _ALLOCATING = frozenset(
     )
 )
 
+# What Numba does by calls of Python's interpreter, without a word while it types and lowers.
+_PRODUCTS = frozenset(("dot", "vdot"))
+_PRODUCT_OPERATORS = (operator.matmul, operator.imatmul)
+
 _TEXTS = frozenset((str, repr, format, ascii))
 
 NO_FORMATTING = (
@@ -60,7 +64,8 @@ class RefuseStatements(FunctionPass):
         if _is_library(function_ir):
             return False
         if function_ir.is_generator:
-            _refuse("yield: a kernel's functions cannot be generators; write a loop", function_ir)
+            first = next(each for each in _statements(function_ir) if _yields(each))
+            _refuse("yield: a kernel's functions cannot be generators; write a loop", first)
         if inspect.iscoroutinefunction(function_ir.func_id.func):
             _refuse("async: a kernel's functions cannot be coroutines", function_ir)
         # Since Python 3.12 a comprehension is compiled as if it stood in a `try`.
@@ -83,7 +88,7 @@ class RefuseStatements(FunctionPass):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class RefuseAllocation(FunctionPass):
-    """Refuses what needs a heap: lists, sets, dictionaries, texts of values and new arrays.
+    """Refuses what needs a heap or Python itself: lists, texts of values, new arrays and products.
 
     Runs when branches that are never taken are gone.
     """
@@ -116,9 +121,25 @@ class RefuseAllocation(FunctionPass):
                     f"np.{value.attr}: a kernel cannot allocate arrays; {INSTEAD_OF_ALLOCATING}",
                     value,
                 )
+            if _multiplies_arrays(function_ir, value):
+                _refuse("a kernel cannot multiply matrices by @ or np.dot; write a loop", value)
             if _formats(function_ir, value):
                 _refuse(NO_FORMATTING, value)
         return False
+
+
+def _yields(statement: Any) -> bool:
+    return isinstance(getattr(statement, "value", None), ir.Yield)
+
+
+def _multiplies_arrays(function_ir: Any, value: Any) -> bool:
+    if value.op in ("binop", "inplace_binop"):
+        return value.fn in _PRODUCT_OPERATORS
+    return (
+        value.op == "getattr"
+        and value.attr in _PRODUCTS
+        and guard(find_const, function_ir, value.value) is np
+    )
 
 
 def _formats(function_ir: Any, value: Any) -> bool:
