@@ -39,7 +39,8 @@ def is_for_host(value: Any) -> bool:
     return isinstance(value, FunctionType) and (value.__module__ or "").startswith(_HOSTS)
 
 
-def _is_on_device(value: Any) -> bool:
+def is_on_device(value: Any) -> bool:
+    """Whether a value is an array or record of the device."""
     return hasattr(type(value), "_haulage_record_")
 
 
@@ -50,7 +51,7 @@ def _is_record(value: Any) -> bool:
 def is_tuple_with_device_arrays(value: Any) -> bool:
     """Whether a value is a plain tuple with arrays of the device in it."""
     return type(value) is tuple and any(
-        _is_on_device(each) or is_tuple_with_device_arrays(each) for each in value
+        is_on_device(each) or is_tuple_with_device_arrays(each) for each in value
     )
 
 
@@ -69,7 +70,7 @@ register_default(CapturedArray)(models.ArrayModel)
 
 def device_type(value: Any) -> Any:
     """The type of a captured array or record of the device; None if `value` is neither."""
-    if not _is_on_device(value):
+    if not is_on_device(value):
         return None
     # Of its memory no more is known than the address, and an array with gaps may have any.
     aligned = value.device_pointer % value.dtype.alignment == 0

@@ -5,7 +5,6 @@ from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from numba.core import types, typing
 from numba.core.base import BaseContext
 from numba.core.callconv import PythonErrorModel
@@ -172,8 +171,6 @@ class SIMTContext(BaseContext):
         return CallConvention(self)
 
     def make_constant_array(self, builder: Any, typ: Any, ary: Any) -> Any:
-        if not isinstance(ary, np.ndarray):
-            return captured.device_constant(self, builder, typ, ary)
         # Numba keeps the strides of an array with gaps, but not its gaps; nor has it a buffer of
         # dates.
         plain = ary.copy(order="F" if typ.layout == "F" else "C")
@@ -184,7 +181,7 @@ class SIMTContext(BaseContext):
     def get_constant_generic(self, builder: Any, ty: Any, val: Any) -> Any:
         if isinstance(val, Register):
             return val.read(builder, self.haulage_target)
-        if isinstance(ty, types.Record) and not isinstance(val, np.ndarray | np.void):
+        if captured.is_on_device(val):
             return captured.device_constant(self, builder, ty, val)
         # A device function or an argument left out has no value at run time.
         if isinstance(ty, (types.Dispatcher, types.Omitted)):
