@@ -325,6 +325,19 @@ def test_loads_and_stores_with_hints(way, kind):
     np.testing.assert_array_equal(back.copy_to_host(), [x, x[::-1], four + 3, four - 3])
 
 
+@pytest.mark.parametrize("kind", [*INTS, *FLOATS])
+def test_neighbours_are_each_fetched_again(way, kind):
+    @cuda.jit
+    def copy(x, out):
+        i = cuda.grid(1)
+        out[i] += cuda.ldcv(x, i)
+
+    x = np.arange(128).astype(kind) % 100
+    out = cuda.to_device(np.ones(128, kind))
+    copy[2, 64](cuda.to_device(x), out)
+    np.testing.assert_array_equal(out.copy_to_host(), x + np.ones(1, kind))
+
+
 def test_hints_are_for_fields_of_packed_records_and_strided_arrays_too(way):
     @cuda.jit
     def copy(records, out):

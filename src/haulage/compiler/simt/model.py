@@ -12,6 +12,8 @@ from typing import Any
 
 _NAME = re.compile(r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)')
 
+_STAYING = ("load atomic", "load volatile", "store atomic", "store volatile")
+
 
 @dataclass(frozen=True)
 class Instruction:
@@ -33,6 +35,11 @@ class Instruction:
     @property
     def is_phi(self) -> bool:
         return self.opcode == "phi"
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is a load or store that has to be made as often as the program says."""
+        return self.opcode in ("load", "store") and any(kind in self.text for kind in _STAYING)
 
     def renamed(self, names: dict[str, str]) -> str:
         """The text with local values replaced as `names` says."""

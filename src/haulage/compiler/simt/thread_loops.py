@@ -138,13 +138,18 @@ class _Machine:
         )
         lines.append(
             f"  %both.{k} = call {{ i32, i32 }} @haulage.piece.{k}({arguments})"
-            f"{self.metadata.access()}"
+            f"{'' if self._stay(piece) else self.metadata.access()}"
         )
         if not self.pieces.masked:
             lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
         lines += self._close_loops(piece)
         lines += self._go_on(piece)
         return lines
+
+    def _stay(self, piece: Piece) -> bool:
+        """Whether the piece has accesses that LLVM must not widen, which the note would let it."""
+        blocks = (self.pieces.function.blocks[label] for label in piece.labels)
+        return any(item.stays for block in blocks for item in block.instructions())
 
     @cached_property
     def _grid_barriers(self) -> dict[str, int]:

@@ -99,6 +99,6 @@ def _varies(item: Instruction, varying: set[str]) -> bool:
     if item.opcode == "call" and not (item.callee or "").startswith("llvm."):
         # What an unknown function gives may differ from call to call.
         return True
-    if item.opcode == "load" and ("load atomic" in item.text or "load volatile" in item.text):
+    if item.stays:
         return True
     return any(operand in varying for operand in item.operands)
