@@ -166,6 +166,31 @@ def test_remainders_of_ints_are_those_of_numpy(way, kind):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_reciprocals_of_unsigned_ints_are_those_of_numpy(way, kind):
+    @cuda.jit
+    def kernel(x, out):
+        i = cuda.grid(1)
+        out[i] = np.reciprocal(x[i])
+
+    x, out = np.arange(32).astype(kind), np.full(32, 7, kind)
+    kernel[1, 32](x, out)
+    assert out.tolist() == [0, 1] + 30 * [0]
+
+
+def test_bools_become_numbers(way):
+    @cuda.jit
+    def kernel(x, out):
+        i = cuda.grid(1)
+        out[0, i] = float(x[i] > 3)
+        out[1, i] = complex(x[i] > 3)
+        out[2, i] = float(True) + complex(False) + int(x[i] > 3)
+
+    x, out = np.arange(8), np.full((3, 8), np.nan, np.complex128)
+    kernel[1, 8](x, out)
+    assert out.tolist() == [(x > 3).tolist(), (x > 3).tolist(), ((x > 3) + 1).tolist()]
+
+
 def test_a_negative_power_of_zero_is_infinite(way):
     zero, minus = np.tile([0.0, -0.0], 16), np.full(32, -1)
     got = evaluated(["a**-1", "a**b", "math.pow(a, b)", "1 / a"], [zero, minus], "f8")

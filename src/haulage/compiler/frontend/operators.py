@@ -4,11 +4,13 @@ Its `numba_cpow` is a function for the host's Python, a division by zero raises 
 float error model is NumPy's, a logarithm beside a magnitude of one loses its real part, and a
 square root of what is near the greatest number comes out wrong. Rounding a float32 to decimals in
 float32 takes numbers for halves that are none. A cube root by a power loses the sign of zero. A
-remainder of the least int by -1 ends the process, and `np.fmod` takes ints for unsigned ones.
+remainder of the least int by -1 ends the process, and `np.fmod` takes ints for unsigned ones. The
+reciprocal of an unsigned 0 is not NumPy's 0. No float or complex number is made of a bool.
 """
 
 import cmath
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ from numba.core import types, typing
 from numba.core.callconv import PythonErrorModel
 from numba.core.imputils import Registry
 from numba.cpython.numbers import complex_div_impl
+from numba.extending import overload
 from numba.np.npyfuncs import np_int_sdiv_impl
 
+from haulage.compiler.frontend import words
 from haulage.lang import complex as definitions
 from haulage.lang import tools
 from haulage.lang.math import library
@@ -83,6 +87,22 @@ def _int_divmod(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.make_tuple(builder, sig.return_type, [quotient, left])
 
 
+def _unsigned_reciprocal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.zext(builder.icmp_unsigned("==", args[0], args[0].type(1)), args[0].type)
+
+
+def _of_a_bool(convert: Any) -> Callable[..., Any]:
+    # Numba wants the same parameters in both, which annotations are a part of.
+    return lambda value: (
+        (lambda value: convert(1 if value else 0))
+        if isinstance(types.unliteral(value), types.Boolean)
+        else None
+    )
+
+
+for _convert in (float, complex):
+    overload(_convert, target=words.SIMT)(_of_a_bool(_convert))
+
 registry.lower(round, types.float32, types.Integer)(_round)
 for _kind in (types.complex64, types.complex128):
     for _key in (operator.pow, operator.ipow, pow):
@@ -102,6 +122,7 @@ UFUNCS: dict[Any, dict[str, Any]] = {
     np.fmod: {f"{c * 2}->{c}": _int_fmod for c in _SIGNED},
     np.log: {"F->F": _logarithm, "D->D": _logarithm},
     np.power: {"FF->F": _power, "DD->D": _power},
+    np.reciprocal: {f"{c}->{c}": _unsigned_reciprocal for c in "ILQ"},
     np.remainder: {f"{c * 2}->{c}": _int_remainder for c in _SIGNED},
     np.sqrt: {"F->F": _square_root, "D->D": _square_root},
 }
