@@ -448,6 +448,46 @@ def keep_often(n):
     return keep_often(n - 1) + room[n]
 
 
+def test_recursion_of_functions_and_kernels_with_signatures(device):
+    @cuda.jit(["int64(int64)", "float64(float64)"], device=True)
+    def to_zero(n):
+        if n < 1:
+            return n
+        return to_zero(n - 1) + 1
+
+    @cuda.jit("void(float64[:], int64)")
+    def fill(out, n):
+        out[n] = to_zero(n) + to_zero(n + 0.5)
+        if n > 0:
+            fill(out, n - 1)
+
+    out = cuda.device_array(4)
+    fill[1, 1](out, 3)
+    assert list(out.copy_to_host()) == [0.5, 2.5, 4.5, 6.5]
+
+
+@cuda.jit
+def ones_and_on(x, n):
+    x[n] += 1
+    if n > 0:
+        tens_and_on(x, n - 1)
+
+
+@cuda.jit
+def tens_and_on(x, n):
+    x[n] += 10
+    if n > 1:
+        tens_and_on(x, n - 2)
+    elif n > 0:
+        ones_and_on(x, n - 1)
+
+
+def test_kernels_that_call_themselves_and_one_another(device):
+    x = cuda.zeros(5, np.int64)
+    ones_and_on[1, 1](x, 4)
+    assert list(x.copy_to_host()) == [1, 10, 0, 10, 1]
+
+
 @pytest.mark.parametrize("function", [wait_often, keep_often])
 def test_recursion_with_a_barrier_or_a_shared_array_is_refused(device, function):
     @cuda.jit

@@ -97,6 +97,16 @@ def test_a_file_that_others_can_write_to_is_not_used(place):
     assert store.load("a1") is None
 
 
+def test_a_folder_in_place_of_a_file_is_no_entry_and_said_when_written(place):
+    store.save("key", FACTS, CODE)
+    (file,) = place.iterdir()
+    file.unlink()
+    file.mkdir()
+    assert store.load("key") is None
+    with pytest.warns(CacheWarning, match="directory"):
+        store.save("key", FACTS, CODE)
+
+
 def test_a_link_in_the_folder_is_not_followed(place, tmp_path):
     store.save("a1", {}, b"code")
     (place / "a1.code").rename(tmp_path / "elsewhere")

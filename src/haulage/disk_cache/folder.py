@@ -70,10 +70,12 @@ class Folder:
                 # Mostly there is no such file. One that cannot be read is written anew, and if that
                 # fails too there is a warning.
                 return None
+            # Python opens no folder, and closes nothing then.
+            facts = os.fstat(file)
+            if not stat.S_ISREG(facts.st_mode) or not _only_ours(facts):
+                os.close(file)
+                return None
             with open(file, "rb") as opened:
-                facts = os.fstat(file)
-                if not stat.S_ISREG(facts.st_mode) or not _only_ours(facts):
-                    return None
                 if time.time() - facts.st_mtime > _USE_NOTED and os.utime in os.supports_fd:
                     # In a folder that can only be read nothing is dropped, so it need not be noted.
                     with contextlib.suppress(OSError):

@@ -1,8 +1,10 @@
 """From a Python function and argument types to one LLVM module for a target."""
 
 import contextlib
+import functools
 import re
 import threading
+import types as python_types
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from numba.core.compiler import run_frontend
 from numba.core.errors import TypingError
 from numba.core.ir import Const, Expr, Return
 from numba.core.ir_utils import get_definition, guard
+from numba.core.typeinfer import register_dispatcher
 
 from haulage.compiler.faults import TABLE, Fault
 from haulage.compiler.frontend.captured import CAPTURED
@@ -79,8 +82,9 @@ def lower(
     name = getattr(function, "__qualname__", repr(function))
     function_class = device_class(target)
     with _LOCK, afresh(function_class) if anew else contextlib.nullcontext():
-        device_function = function_class(function, options)
-        result = _compiled(device_function, argument_types, None, f"kernel {name}")
+        device_function = function_class(_twin(function), options)
+        with register_dispatcher(plain_device_function(function_class, function)):
+            result = _compiled(device_function, argument_types, None, f"kernel {name}")
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
             reason = (
@@ -114,6 +118,19 @@ def lower(
             dynamic_shared=dynamic_shared,
             captured=tuple(array for module in modules for array in getattr(module, CAPTURED, ())),
         )
+
+
+def _twin(function: Any) -> Any:
+    """A function with the same code; so one that calls itself is apart from the kernel's entry."""
+    twin = python_types.FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    return functools.wraps(function)(twin)
 
 
 def _uses_dynamic_shared(modules: list[Any], name: str) -> bool:
@@ -165,7 +182,10 @@ def compile_function(
     """
     with _LOCK:
         what = f"function {function.__qualname__}"
-        return _compiled(_known(function, target), argument_types, return_type, what)
+        known = _known(function, target)
+        # One that is compiled while it is decorated has no value under its name yet.
+        with register_dispatcher(known):
+            return _compiled(known, argument_types, return_type, what)
 
 
 def function_text(result: Any) -> str:
