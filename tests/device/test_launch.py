@@ -399,3 +399,24 @@ def test_the_devices_of_arrays_and_streams_must_agree(device):
 
     with pytest.raises(DeviceMismatch, match=r"cpu:0.*nowhere:0|nowhere:0.*cpu:0"):
         two[1, 1](x, y)
+
+
+@pytest.mark.parametrize("bounds", [64, (64,), (64, 2), (np.int64(64), 2, 1)])
+def test_no_block_has_more_threads_than_launch_bounds(device, bounds):
+    @cuda.jit(launch_bounds=bounds)
+    def block_sizes(out):
+        out[cuda.grid(1)] = cuda.blockDim.x
+
+    out = cuda.zeros(256, np.int64)
+    for refused in (
+        lambda: block_sizes[1, 65],
+        lambda: block_sizes[1, (32, 2, 2)],
+        lambda: block_sizes.forall(256, tpb=128),
+        lambda: block_sizes.configure(1, 65),
+    ):
+        with pytest.raises(LaunchError, match="launch_bounds of the kernel allows at most 64"):
+            refused()
+    block_sizes.forall(256)(out)
+    assert (out.copy_to_host() == 64).all()
+    block_sizes[8, 32](out)
+    assert (out.copy_to_host() == 32).all()

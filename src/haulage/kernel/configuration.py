@@ -1,12 +1,12 @@
 """From what stands in `kernel[...]` and its kin to a `Configuration`."""
 
+import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from haulage.errors import LaunchError, LaunchTypeError
-from haulage.kernel.vocabulary import Vocabulary
 from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
 from haulage.runtime.stream import Stream, is_foreign
 
@@ -71,9 +71,9 @@ def in_work_items(global_size: Any, local_size: Any = None, stream: Any = None) 
 
 
 def for_tasks(
-    vocabulary: Vocabulary, ntasks: Any, block: Any, stream: Any, shared_bytes: Any
+    usual: int, ntasks: Any, block: Any, stream: Any, shared_bytes: Any
 ) -> Configuration | None:
-    """At least `ntasks` threads in blocks of `block` (0: as usual); None if there are no tasks.
+    """At least `ntasks` threads in blocks of `block` (0: `usual`); None if there are no tasks.
 
     Raises:
         LaunchError: `ntasks` or `block` is no number of threads.
@@ -84,6 +84,26 @@ def for_tasks(
         if number < 0:
             task = "Can't create ForAll with negative task count" if what == "tasks" else what
             raise LaunchError(f"forall: {task}: {number}")
-    threads = int(block) or vocabulary.usual_block
+    threads = int(block) or usual
     blocks = -(-int(ntasks) // threads)
     return in_blocks(blocks, threads, stream, shared_bytes) if blocks else None
+
+
+def bound(hints: dict[str, Any]) -> int:
+    """The most threads of a block that `launch_bounds` allows; 0 if it says nothing of that.
+
+    CUDA's launch bounds are that number, or a tuple that begins with it.
+    """
+    bounds = hints.get("launch_bounds")
+    first: Any = bounds[0] if isinstance(bounds, (tuple, list)) and bounds else bounds
+    return int(first) if hasattr(first, "__index__") else 0
+
+
+def check_bound(configuration: Configuration, most: int) -> None:
+    """Raise a LaunchError if the block has more threads than `launch_bounds` allows, as on GPUs."""
+    threads = math.prod(configuration.block)
+    if most and threads > most:
+        raise LaunchError(
+            f"a block of {configuration.block} has {threads} threads; launch_bounds of the "
+            f"kernel allows at most {most}"
+        )

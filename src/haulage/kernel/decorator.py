@@ -51,7 +51,7 @@ def jit(
             `haulage.kernel.extensions.prepared`.
         options: hints (`inline`, `forceinline`, `lineinfo`, `lto`, `opt`, `max_registers`,
             `launch_bounds`, `shared_memory_carveout`) are kept in `hints` for the devices that
-            use them.
+            use them. No launch has more threads a block than `launch_bounds`.
 
     Raises:
         TypeError: an option is unknown, or it is no function that is to be compiled.

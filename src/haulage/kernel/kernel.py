@@ -11,7 +11,13 @@ from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
-from haulage.kernel.configuration import for_tasks, in_blocks, in_work_items
+from haulage.kernel.configuration import (
+    bound,
+    check_bound,
+    for_tasks,
+    in_blocks,
+    in_work_items,
+)
 from haulage.kernel.extensions import prepared
 from haulage.kernel.inspection import Inspection
 from haulage.kernel.overload import Overload
@@ -96,13 +102,17 @@ class Kernel(AsFunction, Inspection):
 
         The kernel has to leave out the threads beyond `ntasks`.
         """
-        return self._launcher(for_tasks, self.vocabulary, ntasks, tpb, stream, sharedmem)
+        usual = min(self.vocabulary.usual_block, bound(self.hints) or self.vocabulary.usual_block)
+        return self._launcher(for_tasks, usual, ntasks, tpb, stream, sharedmem)
 
     def _launcher(
         self, configure: Callable[..., Configuration | None], *args: Any, **kwargs: Any
     ) -> "Launcher":
         try:
-            return Launcher(self, configure(*args, **kwargs))
+            configuration = configure(*args, **kwargs)
+            if configuration is not None and "launch_bounds" in self.hints:
+                check_bound(configuration, bound(self.hints))
+            return Launcher(self, configuration)
         except LaunchError as error:
             raise type(error)(f"kernel {self.__qualname__}: {error}") from None
 
