@@ -132,7 +132,7 @@ def test_exchanges_hand_each_value_on_once(way, kind):
 # ---- compare and swap ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", INTS)
+@pytest.mark.parametrize("kind", INTS + FLOATS)
 def test_cas_writes_only_where_it_finds_the_old_value(way, kind):
     @cuda.jit
     def swap(array, grid, seen):
@@ -150,7 +150,7 @@ def test_cas_writes_only_where_it_finds_the_old_value(way, kind):
     np.testing.assert_array_equal(seen.copy_to_host(), np.stack([start, start], axis=1))
 
 
-@pytest.mark.parametrize("kind", INTS)
+@pytest.mark.parametrize("kind", INTS + FLOATS)
 def test_compare_and_swap_lets_one_thread_win(way, kind):
     @cuda.jit
     def race(gate, winners):
@@ -176,6 +176,21 @@ def test_compare_and_swap_builds_other_atomics(way):
     array = cuda.to_device(np.ones(1, np.uint64))
     multiply[4, 10](array, 3)
     assert array.copy_to_host()[0] == pow(3, 40, 2**64)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_are_swapped_where_their_bits_are_the_same(way, kind):
+    @cuda.jit
+    def swap(array, old, seen):
+        i = cuda.grid(1)
+        seen[i] = cuda.atomic.cas(array, i, old[i], 9)
+
+    start = np.array([np.nan, 0.0, -0.0, np.inf], kind)
+    old = np.array([np.nan, -0.0, -0.0, np.inf], kind)
+    array, seen = cuda.to_device(start), cuda.device_array(4, kind)
+    swap[1, 4](array, cuda.to_device(old), seen)
+    np.testing.assert_array_equal(array.copy_to_host(), [9, 0, 9, 9])
+    assert seen.copy_to_host().tobytes() == start.tobytes()
 
 
 # ---- NaN ----------------------------------------------------------------------------------------
@@ -347,7 +362,7 @@ REFUSED = [
     ("atomic.and_(x, 0, 1)", "f4", r"atomic.and_.*signed ints, unsigned ints; got float32"),
     ("atomic.inc(x, 0, 1)", "i4", r"atomic.inc.*expected elements that are unsigned ints; got int"),
     ("atomic.dec(x, 0, 1)", "f8", r"atomic.dec.*unsigned ints; got float64"),
-    ("atomic.cas(x, 0, 1, 2)", "f4", "atomic.cas: array: expected elements that are ints"),
+    ("atomic.cas(x, 0, 1, 2)", "c8", "atomic.cas: array: expected elements that are ints or fl"),
     ("atomic.cas(x, 0, 1j, 2)", "i4", "atomic.cas: old: expected a real number"),
     ("atomic.compare_and_swap(x, 0, 1j)", "i4", "compare_and_swap: value: expected a real"),
     ("atomic.compare_and_swap(x.reshape(2, 1), 0, 1)", "i4", "array: expected one dimension; got"),

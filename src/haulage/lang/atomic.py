@@ -80,12 +80,17 @@ def _check_value(tools: Any, name: str, argument: str, value: Any) -> None:
         raise tools.TypingError(f"atomic.{name}: {argument}: expected a real number; got {value}")
 
 
+def _bits_of(tools: Any, kind: Any) -> Any:
+    """The int type that has the bits of a float's LLVM type."""
+    return tools.ir.IntType({"half": 16, "float": 32, "double": 64}[str(kind)])
+
+
 def _write_where(tools: Any, builder: Any, comparison: str, pointer: Any, operand: Any) -> Any:
     """Write `operand`, a float, as long as what is there compares so with it; gives the old value.
 
     No comparison with a NaN holds.
     """
-    bits = tools.ir.IntType({"half": 16, "float": 32, "double": 64}[str(operand.type)])
+    bits = _bits_of(tools, operand.type)
     place = builder.bitcast(pointer, bits.as_pointer())
     wanted = builder.bitcast(operand, bits)
     before = builder.basic_block
@@ -131,17 +136,24 @@ def _read_modify_write(name: str) -> Word:
     return word(f"atomic.{name}")(build)
 
 
-def _swapped(builder: Any, pointer: Any, values: list[Any]) -> Any:
+def _swapped(tools: Any, builder: Any, element: Any, pointer: Any, values: list[Any]) -> Any:
     """Write the second of two values where the first is found; gives what was found."""
+    if isinstance(element, tools.types.Float):
+        kind = values[0].type
+        bits = _bits_of(tools, kind)
+        pointer = builder.bitcast(pointer, bits.as_pointer())
+        values = [builder.bitcast(value, bits) for value in values]
+        pair = builder.cmpxchg(pointer, *values, "monotonic", "monotonic")
+        return builder.bitcast(builder.extract_value(pair, 0), kind)
     pair = builder.cmpxchg(pointer, *values, "monotonic", "monotonic")
     return builder.extract_value(pair, 0)
 
 
 def _check_swapped(tools: Any, name: str, array: Any, old: Any, value: Any) -> Any:
     element = array.dtype
-    if not isinstance(element, tools.types.Integer):
+    if not isinstance(element, (tools.types.Integer, tools.types.Float)):
         raise tools.TypingError(
-            f"atomic.{name}: array: expected elements that are ints; got {element}"
+            f"atomic.{name}: array: expected elements that are ints or floats; got {element}"
         )
     _check_value(tools, name, "old", old)
     _check_value(tools, name, "value", value)
@@ -152,7 +164,8 @@ def _check_swapped(tools: Any, name: str, array: Any, old: Any, value: Any) -> A
 def cas(tools: Any, array: Any, index: Any, old: Any, value: Any) -> Any:
     """`atomic.cas(array, index, old, value)`: if `array[index] == old`, write `value` there.
 
-    Takes arrays of ints. Returns what `array[index]` was.
+    Takes arrays of ints and of floats, of which bits are compared: a NaN can be found, and 0.0 is
+    not -0.0. Returns what `array[index]` was.
     """
     _check_place(tools, "cas", array, index)
     element = _check_swapped(tools, "cas", array, old, value)
@@ -160,7 +173,7 @@ def cas(tools: Any, array: Any, index: Any, old: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer = _element_pointer(tools, context, builder, sig, args)
         values = [context.cast(builder, args[n], sig.args[n], element) for n in (2, 3)]
-        return _swapped(builder, pointer, values)
+        return _swapped(tools, builder, element, pointer, values)
 
     return tools.signature(element, array, index, old, value), generate
 
@@ -169,7 +182,7 @@ def cas(tools: Any, array: Any, index: Any, old: Any, value: Any) -> Any:
 def compare_and_swap(tools: Any, array: Any, old: Any, value: Any) -> Any:
     """`atomic.compare_and_swap(array, old, value)`: `cas` on the first element.
 
-    Takes arrays of ints with one dimension. Returns what `array[0]` was.
+    Takes arrays with one dimension. Returns what `array[0]` was.
     """
     if isinstance(array, tools.types.Array) and array.ndim != 1:
         raise tools.TypingError(
@@ -181,7 +194,7 @@ def compare_and_swap(tools: Any, array: Any, old: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         array_value = context.make_array(array)(context, builder, args[0])
         values = [context.cast(builder, args[n], sig.args[n], element) for n in (1, 2)]
-        return _swapped(builder, array_value.data, values)
+        return _swapped(tools, builder, element, array_value.data, values)
 
     return tools.signature(element, array, old, value), generate
 
