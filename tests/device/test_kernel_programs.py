@@ -1,10 +1,12 @@
 """Whole programs as users write them, in both ways of the CPU device, checked against NumPy."""
 
+import gc
 import math
 import os
 import subprocess
 import sys
 import threading
+import weakref
 
 import numba
 import numpy as np
@@ -585,6 +587,7 @@ def test_a_fault_of_one_stream_is_not_told_to_another(device):
 
 FIRST_KERNELS = """
 import threading
+import weakref
 import numpy as np
 import haulage
 from haulage import cuda
@@ -627,3 +630,14 @@ def test_the_first_kernels_of_a_process_in_several_threads_at_once(device):
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
+
+
+def test_a_compiled_kernel_goes_with_its_function(device):
+    def fill(x):
+        x[cuda.grid(1)] = 1
+
+    cuda.jit(fill)[1, 4](cuda.device_array(4))
+    alive = weakref.ref(fill)
+    del fill
+    gc.collect()
+    assert alive() is None

@@ -83,7 +83,7 @@ def lower(
     function_class = device_class(target)
     with _LOCK, afresh(function_class) if anew else contextlib.nullcontext():
         device_function = function_class(_twin(function), options)
-        with register_dispatcher(plain_device_function(function_class, function)):
+        with register_dispatcher(function_class(function, options)):
             result = _compiled(device_function, argument_types, None, f"kernel {name}")
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
