@@ -35,7 +35,7 @@ from haulage.runtime.launching.launch import (
     device_of_arguments,
     use_memory,
 )
-from haulage.runtime.launching.placing import Placement, in_place, is_unaligned
+from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
 
 if TYPE_CHECKING:
@@ -154,10 +154,7 @@ class Kernel(AsFunction, Inspection):
         unaligned = others and self._only_declared and any(map(is_unaligned, args))
         if others == OTHERS or unaligned or (others and not in_place(place)):
             placement = Placement(stream, f"kernel {self.__qualname__}", self._only_declared)
-            try:
-                args = placement.place(args)
-            except TypeError as error:
-                raise LaunchError(f"kernel {self.__qualname__}: {error}") from error
+            args = self._placed(placement, args)
         overload = self._overload_for(place, args)
         packed = overload.packer.pack(args)
         loaded = overload.load(place, configuration.block)
@@ -221,14 +218,21 @@ class Kernel(AsFunction, Inspection):
         except TypeError:
             raise self._no_argument(args) from None
 
-    def _no_argument(self, args: tuple[Any, ...]) -> LaunchError:
-        """The error for the first of `args` that no kernel can take."""
+    def _placed(self, placement: Placement, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            return placement.place(args)
+        except TypeError as error:
+            values = tuple(arg.value if isinstance(arg, ArgHint) else arg for arg in args)
+            raise self._no_argument(values, error) from error
+
+    def _no_argument(self, args: tuple[Any, ...], why: TypeError | None = None) -> LaunchError:
+        """The error for the first of `args` that no kernel can take, or else for `why`."""
         for name, value in zip(self._parameters.names, args, strict=True):
             try:
                 arguments.key_of(value)
             except TypeError as error:
                 return LaunchTypeError(f"kernel {self.__qualname__}, argument {name!r}: {error}")
-        raise AssertionError(f"kernels can take {args}")
+        return LaunchTypeError(f"kernel {self.__qualname__}: {why}")
 
     # ---- compiling ------------------------------------------------------------------------
 
