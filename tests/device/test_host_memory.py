@@ -68,6 +68,12 @@ def in_use(device, kind):
     return usage.in_use if usage else 0
 
 
+@pytest.fixture(autouse=True)
+def settled(device):
+    """Work that an earlier test left pending holds back memory, which tests here count."""
+    cuda.synchronize()
+
+
 @pytest.fixture
 def driver_calls(device, monkeypatch):
     """What the driver was asked for: names of copying calls, and (kind, flags) of allocations."""
