@@ -20,6 +20,7 @@ ORDER: list[set[str]] = [
     {"cli"},
     {"install"},
     {"cuda", "roc"},
+    {"compat"},
     {"lib"},
     {"smart"},
     {"api"},

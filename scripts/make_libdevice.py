@@ -24,13 +24,14 @@ def prototypes() -> dict[str, tuple[Type, list]]:
 
 
 def signature(result: Type, arguments: list) -> tuple[str, str]:
-    """(letters of the arguments `>` letters of the results, names of the arguments)."""
+    """(letters of the arguments `>` letters of the results, names; `*` marks pointers)."""
     given = [argument for argument in arguments if not argument.is_ptr]
     back = [LETTERS[str(argument.ty)] for argument in arguments if argument.is_ptr]
     if str(result) not in ("none", "void"):
         back.insert(0, LETTERS[str(result)])
     letters = "".join(LETTERS[str(argument.ty)] for argument in given)
-    return f"{letters}>{''.join(back)}", " ".join(argument.name for argument in given)
+    names = [f"{'*' * argument.is_ptr}{argument.name}" for argument in arguments]
+    return f"{letters}>{''.join(back)}", " ".join(names)
 
 
 def main() -> None:

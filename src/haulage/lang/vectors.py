@@ -4,6 +4,15 @@ from typing import Any
 
 from haulage.lang.word import Word
 
+_CUDA_NAMES = {
+    "int8": ("char",),
+    "int16": ("short",),
+    "int32": ("int",),
+    "int64": ("long", "longlong"),
+    "float32": ("float",),
+    "float64": ("double",),
+}
+
 
 class Vector(Word):
     """The word that makes vectors of `count` elements of a Numba type named `element`.
@@ -24,6 +33,11 @@ class Vector(Word):
         super().__init__(name, build)
         self.element = element
         self.count = count
+        unsigned = "u" if element.startswith("u") else ""
+        # CUDA's own names.
+        self.aliases = tuple(
+            f"{unsigned}{name}{count}" for name in _CUDA_NAMES[element.removeprefix("u")]
+        )
 
 
 def _build(tools: Any, word: Vector, parts: tuple[Any, ...]) -> Any:
@@ -31,8 +45,8 @@ def _build(tools: Any, word: Vector, parts: tuple[Any, ...]) -> Any:
     kind = tools.VectorType(getattr(types, word.element), word.count)
     count = 0
     for part in parts:
-        if isinstance(part, tools.VectorType) and part.element == kind.element:
-            count += len(part.fields)
+        if isinstance(part, tools.VectorType) and part.base_type == kind.base_type:
+            count += part.num_elements
         elif isinstance(part, (types.Integer, types.Float, types.Boolean)):
             count += 1
         else:
@@ -50,11 +64,11 @@ def _build(tools: Any, word: Vector, parts: tuple[Any, ...]) -> Any:
         values = tools.cgutils.unpack_tuple(builder, args[0], len(parts))
         for part, value in zip(sig.args[0], values, strict=True):
             if isinstance(part, tools.VectorType):
-                elements += tools.cgutils.unpack_tuple(builder, value, len(part.fields))
+                elements += tools.cgutils.unpack_tuple(builder, value, part.num_elements)
             else:
-                elements.append(context.cast(builder, value, part, kind.element))
+                elements.append(context.cast(builder, value, part, kind.base_type))
         made = tools.cgutils.create_struct_proxy(kind)(context, builder)
-        for field, element in zip(kind.fields, elements, strict=True):
+        for field, element in zip(kind.attr_names, elements, strict=True):
             setattr(made, field, element)
         return made._getvalue()
 

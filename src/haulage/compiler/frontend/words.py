@@ -70,12 +70,12 @@ class _VectorAttributes(AttributeTemplate):
     key = tools.VectorType
 
     def generic_resolve(self, owner: Any, attribute: str) -> Any:
-        return owner.element if attribute in owner.fields else None
+        return owner.base_type if attribute in owner.attr_names else None
 
 
 @registry.lower_getattr_generic(tools.VectorType)
 def _lower_field(context: Any, builder: Any, owner: Any, value: Any, attribute: str) -> Any:
-    return builder.extract_value(value, owner.fields.index(attribute))
+    return builder.extract_value(value, owner.attr_names.index(attribute))
 
 
 # Not by `overload_method`, whose functions in between would be the place that faults name.

@@ -1,6 +1,6 @@
 """Words with declared types, whose definition is a function written in the kernel language."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from haulage.lang.word import Word
@@ -19,7 +19,14 @@ class Defined(Word):
     with fastmath, and divides as NumPy does.
     """
 
-    def __init__(self, name: str, signature: str, definition: Callable[[], Any], doc: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        signature: str,
+        definition: Callable[[], Any],
+        doc: str,
+        names: Sequence[str] = (),
+    ) -> None:
         parameters, results = signature.split(">")
 
         def build(tools: Any, *arguments: Any) -> Any:
@@ -29,6 +36,8 @@ class Defined(Word):
         super().__init__(name, build)
         self.parameters = parameters
         self.results = results
+        self.names = tuple(each for each in names if not each.startswith("*"))
+        self.pointers = tuple(each[1:] for each in names if each.startswith("*"))
         self.definition = definition
 
 

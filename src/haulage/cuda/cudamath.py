@@ -1,0 +1,9 @@
+"""How Numba types mathematics for NVIDIA's GPUs; nothing of it is here."""
+
+from haulage.compat.absent import absent
+
+__getattr__ = absent(
+    __name__,
+    "Numba's typing of math functions for PTX; kernels say math.sin, NumPy's ufuncs or "
+    "cuda.libdevice.sin, and @numba.extending.overload adds functions",
+)
