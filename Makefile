@@ -8,7 +8,7 @@ NUMBAS := 0.66 0.68
 SOURCES := src tests scripts examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adversary test-numba random-kernels check format bench clean
+.PHONY: help demo test test-adversary test-compat test-numba random-kernels check format bench clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-adversary: $(READY)  ## The tests of devices with all work late and reorder
 random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
 	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \
 	  tests/device/test_random_kernels.py $(ARGS)
+
+test-compat: $(READY)  ## Numba's own tests of numba.cuda, with Haulage in its place (ARGS="cudapy.test_lang -v")
+	$(BIN)/python tests/compat $(ARGS)
 
 test-numba:  ## The tests with the oldest and the newest Numba that pyproject.toml allows
 	@for version in $(NUMBAS); do \

@@ -38,7 +38,13 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 
 # Where each heavy package may be imported, as beginnings of paths below the package's folder.
 ONLY_IN = {
-    "numba": ("compiler/frontend", "lang/", "numba_bridge.py", "numba_smart.py"),
+    "numba": (
+        "compiler/frontend",
+        "lang/",
+        "numba_bridge.py",
+        "numba_smart.py",
+        "cuda/testing.py",
+    ),
     "llvmlite": ("compiler/", "lang/", "targets/", "numba_bridge.py", "backends/cpu_driver/"),
 }
 

@@ -7,11 +7,14 @@ import threading
 import warnings
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import FunctionType, ModuleType
 
 # What programs import -> the vocabulary that answers.
 _ANSWERS = {"numba.cuda": "haulage.cuda", "numba.roc": "haulage.roc"}
+
+# Numba's own tests, which stay Numba's and then test Haulage.
+_TESTS = "numba.cuda.tests"
 
 
 def install() -> None:
@@ -73,6 +76,7 @@ def uninstall() -> None:
                 else:
                     delattr(numba, child)
         _replaced.clear()
+        _tests.clear()
         if numba:
             _answer_ufuncs()
 
@@ -83,6 +87,11 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if _is_test(fullname):
+            # Past other finders, which may answer for `numba.cuda` as well.
+            folders = [f"{folder}/cuda" for folder in sys.modules["numba"].__path__]
+            _tests.add(fullname)
+            return PathFinder.find_spec(fullname, folders if fullname == _TESTS else path, target)
         own = _own_name(fullname)
         if own is None:
             return None
@@ -118,6 +127,9 @@ _lock = threading.RLock()
 # Modules that stood under our names when `install` came.
 _replaced: dict[str, ModuleType] = {}
 
+# Modules of Numba's tests that were looked for since, and so hold names of Haulage's.
+_tests: set[str] = set()
+
 
 def _answer_ufuncs() -> None:
     """Let `numba.vectorize(target="cuda")` and its kin make Haulage's ufuncs, or Numba's again.
@@ -136,6 +148,10 @@ def _answer_ufuncs() -> None:
         )
 
 
+def _is_test(name: str) -> bool:
+    return name == _TESTS or name.startswith(_TESTS + ".")
+
+
 def _own_name(name: str) -> str | None:
     """The name of Haulage's module for one of Numba's; None for a module that is not answered."""
     for answered, own in _ANSWERS.items():
@@ -149,7 +165,10 @@ def _take_out(ours: bool) -> dict[str, ModuleType]:
     taken = {}
     for name, module in tuple(sys.modules.items()):
         own = _own_name(name)
-        if own is not None and (own in sys.modules and sys.modules[own] is module) is ours:
+        if own is None:
+            continue
+        is_ours = name in _tests or (own in sys.modules and sys.modules[own] is module)
+        if is_ours is ours:
             taken[name] = sys.modules.pop(name)
     return taken
 

@@ -131,6 +131,29 @@ def test_what_has_no_counterpart_is_named():
     """)
 
 
+def test_numbas_own_tests_stay_numbas_and_test_haulage():
+    run("""
+        import sys
+        import haulage
+        haulage.install()
+        import numba, haulage.cuda, haulage.cuda.testing
+        import numba.cuda.tests.cudapy.test_lang as lang
+        folder = haulage.cuda.testing.numba_cuda_dir
+        assert lang.__file__ == str(folder / "tests" / "cudapy" / "test_lang.py")
+        assert lang.cuda is haulage.cuda
+        assert lang.CUDATestCase is haulage.cuda.testing.CUDATestCase
+        from numba.cuda import tests
+        assert sys.modules["numba.cuda.tests"] is tests
+        haulage.install()
+        assert sys.modules["numba.cuda.tests"] is tests
+        haulage.uninstall()
+        assert not [name for name in sys.modules if name.startswith("numba.cuda")]
+        from numba.cuda.tests.cudapy import test_lang
+        assert test_lang is not lang
+        assert test_lang.cuda is not haulage.cuda
+    """)
+
+
 def test_numba_cuda_imported_before_is_replaced_with_a_warning_that_says_who_holds_it():
     run("""
         import sys, types, warnings

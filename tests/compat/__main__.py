@@ -1,0 +1,121 @@
+"""`python tests/compat`: Numba's own tests of numba.cuda, unmodified, with Haulage in its place."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python tests/compat",
+        description="Run the tests that come with Numba (numba.cuda.tests) with Haulage in the "
+        "place of numba.cuda and print what passes, by module. Fails if a test that is recorded "
+        "as passing fails.",
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="folders (cudapy), modules (cudapy.test_lang) or test functions "
+        "(cudapy.test_lang.TestLang.test_zip); all of them by default",
+    )
+    parser.add_argument("-k", metavar="TEXT", help="only test functions with TEXT in their names")
+    parser.add_argument("-v", action="store_true", help="tracebacks of what fails")
+    parser.add_argument("-j", type=int, default=2, metavar="N", help="modules at a time (2)")
+    parser.add_argument(
+        "--limit", type=float, default=120, metavar="S", help="seconds for one test (120)"
+    )
+    parser.add_argument("--device", default="cpu", help="where kernels run (cpu)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts to a file")
+    parser.add_argument(
+        "--record", action="store_true", help="record what passes; only with all tests"
+    )
+    options = parser.parse_args()
+    options.names = [name.replace("/", ".").removesuffix(".py") for name in options.names]
+    if options.record and (options.names or options.k):
+        parser.error("--record needs a run of all tests: give neither names nor -k")
+    return options
+
+
+def is_within(name: str, whole: str) -> bool:
+    """Whether a dotted name is another one or below it."""
+    return name == whole or name.startswith(whole + ".")
+
+
+def main() -> int:
+    options = arguments()
+    os.environ["HAULAGE_DEVICE"] = options.device
+    folder = tempfile.TemporaryDirectory(prefix="haulage-compat-")
+    os.environ.setdefault("HAULAGE_CACHE_DIR", folder.name)
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(folder.name) / "numba")
+    warnings.simplefilter("ignore")
+
+    import haulage
+
+    # Once for all processes.
+    haulage.install()
+    import numba
+    import numba.cuda.testing
+    import processes
+    import table
+    import tests_of_numba as numbas
+    import verdicts
+
+    names = options.names
+    modules = [
+        module
+        for module in numbas.modules()
+        if not names or any(is_within(module, name) or is_within(name, module) for name in names)
+    ]
+    if not modules:
+        print(f"no test module of Numba {numba.__version__} is {' or '.join(names)}")
+        return 2
+
+    def wanted(name: str) -> bool:
+        named = not names or any(is_within(name, whole) for whole in names)
+        return named and (options.k is None or options.k in name)
+
+    outcomes: dict[str, processes.Outcome] = {}
+    began, ended = time.monotonic(), 0
+
+    def note(module: str, of: dict[str, processes.Outcome]) -> None:
+        nonlocal ended
+        ended += 1
+        outcomes.update(of)
+        bad = sum(outcome.end == "failed" for outcome in of.values())
+        seconds = time.monotonic() - began
+        print(
+            f"[{ended}/{len(modules)}, {seconds:.0f} s] {module}: {len(of)} run, {bad} failed",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    processes.run(modules, wanted, options.j, options.limit, note)
+    excused, recorded = verdicts.not_applicable(), verdicts.recorded()
+    counts = verdicts.count(outcomes, excused)
+    print(f"Numba {numba.__version__}, its tests of numba.cuda, on {options.device}\n")
+    table.show(counts, outcomes, excused, tracebacks=options.v)
+    passed = set(verdicts.together(counts.values()).passed)
+    if options.json:
+        text = json.dumps(table.as_json(counts, excused, numba.__version__), indent=1)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    if options.record:
+        verdicts.record(passed, numba.__version__)
+        print(f"\nrecorded {len(passed)} test functions in {verdicts.PASSING}")
+        return 0
+    new, lost = passed - recorded, (recorded & set(outcomes)) - passed - set(excused)
+    if new:
+        print(f"\n{len(new)} pass that are not recorded: make test-compat ARGS=--record")
+    if lost:
+        print(f"\n{len(lost)} recorded as passing did not pass:")
+        print("".join(f"  {name}\n" for name in sorted(lost)), end="")
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""What became of Numba's tests, as text and as JSON."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import verdicts
+from processes import Outcome
+from verdicts import Count
+
+
+def show(
+    counts: Mapping[str, Count],
+    outcomes: Mapping[str, Outcome],
+    excused: Mapping[str, str],
+    tracebacks: bool,
+) -> None:
+    """Print the failures, what is not applicable and passes all the same, and the table."""
+    total = verdicts.together(counts.values())
+    for name in sorted(total.failed):
+        outcome = outcomes[name]
+        print(f"{outcome.end.upper()} {name}")
+        lines = outcome.why.strip().splitlines()
+        for line in lines if tracebacks else lines[-1:]:
+            print(f"    {line}" if tracebacks else f"    {line[:200]}")
+    surprising = [name for name in total.not_applicable if outcomes[name].end == "passed"]
+    for name in sorted(surprising):
+        print(f"PASSED, though listed as not applicable ({excused[name]}): {name}")
+    if total.failed or surprising:
+        print()
+    width = max(map(len, counts), default=10)
+    print(f"{'module':{width}}  passed  failed  not applicable  total  passed of applicable")
+    for module, of in counts.items():
+        print(f"{module:{width}}  {_row(of)}")
+    print(f"{'all':{width}}  {_row(total)}")
+    reasons = Counter(excused[name] for name in total.not_applicable)
+    if reasons:
+        print("\nnot applicable:")
+        for reason, number in reasons.most_common():
+            print(f"{number:6}  {reason}")
+
+
+def _row(of: Count) -> str:
+    share = "" if of.share is None else f"{of.share:.1f} %"
+    passed, failed, not_applicable = len(of.passed), len(of.failed), len(of.not_applicable)
+    return f"{passed:6}  {failed:6}  {not_applicable:14}  {of.total:5}  {share:>20}"
+
+
+def as_json(
+    counts: Mapping[str, Count], excused: Mapping[str, str], numba: str
+) -> dict[str, object]:
+    """The counts by module, and how many are not applicable for which reason."""
+    total = verdicts.together(counts.values())
+    return {
+        "numba": numba,
+        "modules": {
+            module: {
+                "passed": len(of.passed),
+                "failed": sorted(of.failed),
+                "not applicable": len(of.not_applicable),
+            }
+            for module, of in counts.items()
+        },
+        "not applicable": Counter(excused[name] for name in total.not_applicable),
+    }
