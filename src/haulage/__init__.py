@@ -25,7 +25,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from haulage import cuda, roc
-    from haulage.install import install, uninstall
+    from haulage.hook.installing import install, uninstall
     from haulage.kernel import compile
     from haulage.runtime import memory
     from haulage.runtime.adversary import adversary
@@ -42,8 +42,8 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "adversary": ("haulage.runtime.adversary", "adversary"),
     "compile": ("haulage.kernel", "compile"),
     "SmartArray": ("haulage.smart", "SmartArray"),
-    "install": ("haulage.install", None),
-    "uninstall": ("haulage.install", "uninstall"),
+    "install": ("haulage.hook.installing", "install"),
+    "uninstall": ("haulage.hook.installing", "uninstall"),
 }
 
 

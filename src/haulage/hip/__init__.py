@@ -1,0 +1,13 @@
+"""The words of numba.hip, the package numba-hip's: `from haulage import hip`.
+
+They are numba.cuda's, and mean what they mean in `haulage.cuda`.
+"""
+
+from haulage.cuda import *  # noqa: F403
+from haulage.cuda import __all__ as _of_cuda
+from haulage.cuda import cg as cg
+from haulage.cuda import cudadrv as hipdrv  # noqa: F401
+from haulage.cuda import random as random
+from haulage.hook.installing import install as pose_as_cuda
+
+__all__ = [*_of_cuda, "pose_as_cuda"]

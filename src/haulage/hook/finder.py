@@ -1,0 +1,81 @@
+"""The finder that stands first in `sys.meta_path`, and the loader of modules with two names."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from haulage.hook import numba_package
+from haulage.hook.answers import ROOTS, answer, find_test, is_test
+
+# Modules of Numba's tests that were found, and so hold names of Haulage's.
+tests_found: set[str] = set()
+
+
+class Finder(MetaPathFinder):
+    """Answers `numba.cuda`, `numba.roc`, `numba.hip` and all below them."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of the module that answers; None for a module that is not answered.
+
+        Raises:
+            ModuleNotFoundError: it is one of those, and nothing answers. Finders that come later
+                are not asked: one that redirects `numba.cuda` could answer with a mixture.
+        """
+        if not fullname.startswith("numba."):
+            return None
+        numba_package.give_words(sys.modules.get("numba"))
+        if is_test(fullname):
+            own, spec = fullname, find_test(fullname, path)
+            if spec is not None:
+                tests_found.add(fullname)
+                return spec
+        else:
+            name = answer(fullname)
+            if name is None:
+                return None
+            own, spec = name, _find(name)
+        if spec is None:
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r}: Haulage answers for it since haulage.install(), "
+                f"and has no {own}; haulage.uninstall() gives Numba's own back",
+                name=fullname,
+            )
+        found = ModuleSpec(fullname, _Loader(own), origin=spec.origin)
+        if spec.submodule_search_locations is not None:
+            found.submodule_search_locations = list(spec.submodule_search_locations)
+        return found
+
+
+class _Loader(Loader):
+    """Loads a module by importing the one that answers, which then has two names."""
+
+    def __init__(self, own: str) -> None:
+        self._own = own
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        # Not in `exec_module`: other threads would get the empty module that stands in before it.
+        module = importlib.import_module(self._own)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has put the spec of the second name in.
+        module.__spec__ = self._spec
+        if self._own in ROOTS.values():
+            numba_package.set_ufunc_targets(installed=True)
+
+
+def _find(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as missing:
+        # A parent that is not there; what a parent itself lacks is another error.
+        if missing.name is not None and f"{name}.".startswith(missing.name + "."):
+            return None
+        raise

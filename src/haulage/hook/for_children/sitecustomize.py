@@ -1,0 +1,49 @@
+"""Imported by a Python that starts with this folder on PYTHONPATH: installs Haulage there.
+
+The folder leaves `sys.path` at once, and the module that Python would have imported without it is
+imported in its place.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _give_way() -> None:
+    """Import the `sitecustomize` that comes after this one, if there is one."""
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
+    sys.path_importer_cache.pop(_HERE, None)
+    this = sys.modules.pop("sitecustomize")
+    if importlib.util.find_spec("sitecustomize") is None:
+        # The import system looks for what it has just imported.
+        sys.modules["sitecustomize"] = this
+    else:
+        importlib.import_module("sitecustomize")
+
+
+def _install() -> None:
+    # Another Python than the one that set PYTHONPATH may be too old for Haulage, and may have no
+    # Haulage of its own; then it gets the one that this folder is of.
+    if sys.version_info < (3, 11):  # noqa: UP036
+        return
+    if importlib.util.find_spec("haulage") is None:
+        package = os.path.dirname(os.path.dirname(_HERE))
+        spec = importlib.util.spec_from_file_location(
+            "haulage", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules["haulage"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["haulage"])
+    from haulage.hook.installing import install
+
+    install()
+
+
+try:
+    _install()
+finally:
+    _give_way()
