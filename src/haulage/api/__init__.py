@@ -65,7 +65,7 @@ from haulage.runtime.context import Context, MemoryInfo
 from haulage.runtime.event import Event, event_elapsed_time
 from haulage.runtime.exchange.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
 from haulage.runtime.exchange.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
-from haulage.runtime.launching.placing import In, InOut, Out
+from haulage.runtime.launching.placing import ArgHint, In, InOut, Out, wrap_arg
 from haulage.runtime.stream import Stream
 
 __all__ = [
@@ -104,6 +104,8 @@ __all__ = [
     "In",
     "Out",
     "InOut",
+    "ArgHint",
+    "wrap_arg",
     # streams and events
     "stream",
     "default_stream",

@@ -66,6 +66,7 @@ from haulage.api import (
     zeros,
     zeros_like,
 )
+from haulage.compat.submodules import submodules_of
 from haulage.cuda import cg as cg
 from haulage.cuda import cudadrv as cudadrv
 from haulage.cuda import libdevice as libdevice
@@ -439,3 +440,5 @@ __all__ = [
     "vectorize",
     "guvectorize",
 ]
+
+__getattr__ = submodules_of(__name__)

@@ -10,22 +10,23 @@ blockDim = Register3("blockDim")
 gridDim = Register3("gridDim")
 
 
-def _wide(tools: Any, context: Any, builder: Any, register: str) -> Any:
-    return builder.zext(context.haulage_target.register(builder, register), tools.I64)
+def _wide(tools: Any, target: Any, builder: Any, register: str) -> Any:
+    return builder.zext(target.register(builder, register), tools.I64)
 
 
-def _global_index(tools: Any, context: Any, builder: Any, axis: str) -> Any:
+def global_index(tools: Any, target: Any, builder: Any, axis: str) -> Any:
+    """The LLVM value, an i64, of the thread's place in the grid along "x", "y" or "z"."""
     block, size, thread = (
-        _wide(tools, context, builder, f"{name}.{axis}")
+        _wide(tools, target, builder, f"{name}.{axis}")
         for name in ("blockIdx", "blockDim", "threadIdx")
     )
     first = builder.mul(block, size, flags=["nuw", "nsw"])
     return builder.add(first, thread, flags=["nuw", "nsw"])
 
 
-def _global_size(tools: Any, context: Any, builder: Any, axis: str) -> Any:
+def _global_size(tools: Any, target: Any, builder: Any, axis: str) -> Any:
     blocks, size = (
-        _wide(tools, context, builder, f"{name}.{axis}") for name in ("gridDim", "blockDim")
+        _wide(tools, target, builder, f"{name}.{axis}") for name in ("gridDim", "blockDim")
     )
     return builder.mul(blocks, size, flags=["nuw", "nsw"])
 
@@ -41,7 +42,7 @@ def _along_axes(tools: Any, ndim: Any, name: str, value_of: Any) -> Any:
     result = int64 if count == 1 else tools.types.UniTuple(int64, count)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        values = [value_of(tools, context, builder, axis) for axis in "xyz"[:count]]
+        values = [value_of(tools, context.haulage_target, builder, axis) for axis in "xyz"[:count]]
         return values[0] if count == 1 else tools.cgutils.pack_array(builder, values)
 
     return result(ndim), generate
@@ -50,7 +51,7 @@ def _along_axes(tools: Any, ndim: Any, name: str, value_of: Any) -> Any:
 @word("grid")
 def grid(tools: Any, ndim: Any) -> Any:
     """`grid(ndim)`: the thread's place in the whole grid, int64 or a tuple of 2 or 3 (x first)."""
-    return _along_axes(tools, ndim, "grid", _global_index)
+    return _along_axes(tools, ndim, "grid", global_index)
 
 
 @word("gridsize")
@@ -73,15 +74,17 @@ def _by_dimension(tools: Any, dim: Any, name: str, value_of: Any, outside: int) 
         value = tools.ir.Constant(tools.I64, outside)
         for number, axis in enumerate("xyz"):
             is_axis = builder.icmp_signed("==", wanted, tools.ir.Constant(tools.I64, number))
-            value = builder.select(is_axis, value_of(tools, context, builder, axis), value)
+            value = builder.select(
+                is_axis, value_of(tools, context.haulage_target, builder, axis), value
+            )
         return value
 
     return int64(dim), generate
 
 
 def _register_word(register: str) -> Any:
-    def value_of(tools: Any, context: Any, builder: Any, axis: str) -> Any:
-        return _wide(tools, context, builder, f"{register}.{axis}")
+    def value_of(tools: Any, target: Any, builder: Any, axis: str) -> Any:
+        return _wide(tools, target, builder, f"{register}.{axis}")
 
     return value_of
 
@@ -89,7 +92,7 @@ def _register_word(register: str) -> Any:
 @word("get_global_id")
 def get_global_id(tools: Any, dim: Any) -> Any:
     """`get_global_id(dim)`: the work-item's place in the whole range, int64."""
-    return _by_dimension(tools, dim, "get_global_id", _global_index, 0)
+    return _by_dimension(tools, dim, "get_global_id", global_index, 0)
 
 
 @word("get_global_size")
@@ -131,7 +134,7 @@ def get_work_dim(tools: Any) -> Any:
         one = tools.ir.Constant(tools.I64, 1)
         dims = one
         for number, axis in ((2, "y"), (3, "z")):
-            size = _global_size(tools, context, builder, axis)
+            size = _global_size(tools, context.haulage_target, builder, axis)
             is_used = builder.icmp_unsigned(">", size, one)
             dims = builder.select(is_used, tools.ir.Constant(tools.I64, number), dims)
         return dims

@@ -12,12 +12,14 @@ from haulage.compiler.frontend.lower import (
     parse_signature,
     result_type,
 )
+from haulage.compiler.frontend.target import descriptor
 from haulage.compiler.options import Options
 
 __all__ = [
     "Lowered",
     "Options",
     "compile_function",
+    "descriptor",
     "function_text",
     "lower",
     "parse_function_signature",

@@ -71,6 +71,7 @@ class IRCodegen(Codegen):
         module = ir.Module(name)
         module.triple = self._target.triple
         module.data_layout = self._target.data_layout
+        module.haulage_target = self._target
         return module
 
     def insert_unresolved_ref(self, builder: Any, fnty: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import datamodel, types
+from numba.core import types
 from numba.core.datamodel import models
 from numba.core.imputils import Registry
 from numba.core.typeconv import Conversion
@@ -19,6 +19,7 @@ from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate
 from numba.core.typing.templates import Registry as TypingRegistry
 
+from haulage.compiler.frontend import extending
 from haulage.lang import half, tools
 
 registry = Registry("haulage.half")
@@ -49,11 +50,7 @@ class _FloatModel(models.PrimitiveModel):
         super().__init__(manager, kind, widths[kind.bitwidth]())
 
 
-def data_models() -> Any:
-    """Numba's data models, with one for float16 as well."""
-    models_of_target = datamodel.manager.DataModelManager().chain(datamodel.default_manager)
-    models_of_target.register(types.Float, _FloatModel)
-    return models_of_target
+extending.register_model(types.Float)(_FloatModel)
 
 
 def widened(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from numba.core import types, typing
+from numba.core import datamodel, types, typing
 from numba.core.base import BaseContext
 from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import Flags
@@ -20,6 +20,7 @@ from haulage.compiler.frontend import (
     assignment,
     captured,
     enums,
+    extending,
     half,
     operators,
     printing,
@@ -64,6 +65,7 @@ class SIMTTypingContext(typing.BaseContext):
         self.install_registry(timedeltas.typing_registry)
         for module in (cmathdecl, enumdecl, mathdecl, npydecl):
             self.install_registry(module.registry)
+        self.install_registry(extending.typing_registry)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
         return records.field_type(typ, attr, super().resolve_getattr(typ, attr))
@@ -126,7 +128,7 @@ class SIMTContext(BaseContext):
         super().__init__(typing_context, numba_name)
 
     def init(self) -> None:
-        self.data_model_manager = half.data_models()
+        self.data_model_manager = extending.data_models.chain(datamodel.default_manager)
         self._codegen = IRCodegen(self.haulage_target)
 
     def load_additional_registries(self) -> None:
@@ -153,6 +155,7 @@ class SIMTContext(BaseContext):
         self.install_registry(half.registry)
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
+        self.install_registry(extending.lowering_registry)
 
     def create_module(self, name: str) -> Any:
         return self._codegen._create_empty_module(name)
@@ -251,6 +254,11 @@ class _Descriptor(TargetDescriptor):
     @cached_property
     def target_context(self) -> Any:
         return SIMTContext(self.typing_context, self._target, self._target_name)
+
+
+def descriptor(target: Target) -> Any:
+    """The typing and the lowering context of a target, together."""
+    return device_class(target).targetdescr
 
 
 @cache

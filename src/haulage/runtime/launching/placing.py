@@ -81,6 +81,15 @@ class InOut(ArgHint):
     __slots__ = ()
 
 
+def wrap_arg(value: Any, default: type[ArgHint] = InOut) -> ArgHint:
+    """An argument with a hint: as it is if it has one, else with `default`.
+
+    Raises:
+        TypeError: it is neither a host array or record nor one on the device.
+    """
+    return value if isinstance(value, ArgHint) else default(value)
+
+
 class Placement:
     """The arguments of one launch on their way to the stream's device.
 
