@@ -4,8 +4,7 @@
 numba.roc; `haulage.use("cpu")` or the variable HAULAGE_DEVICE says on which device they act.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 __version__ = "0.1.0"
 
@@ -23,7 +22,11 @@ __all__ = [
     "uninstall",
 ]
 
+# As `typing` has it, whose import would take longer than this whole module.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from haulage import cuda, roc
     from haulage.hook.installing import install, uninstall
     from haulage.kernel import compile
@@ -51,6 +54,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'haulage' has no attribute {name!r}")
     module_name, attribute = _LAZY[name]
+    import importlib
+
     # The kinds of devices are registered by the import of this one.
     importlib.import_module("haulage.platforms")
     module = importlib.import_module(module_name)

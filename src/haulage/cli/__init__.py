@@ -1,18 +1,28 @@
-"""The `haulage` command: what is on this machine, and a photograph sent through it."""
+"""The `haulage` command: programs run, what is on this machine, a photograph sent through it.
 
-import argparse
+Each command is imported when it is asked for: `haulage run` is to begin at once.
+"""
+
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Sequence
 
-from haulage import __version__, config
-from haulage.cli import cache, demo, info
 from haulage.cli.refusal import Refusal
-from haulage.errors import DeviceNotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
+    import argparse
+
+    from haulage import __version__
+    from haulage.cli import cache, demo, info, run
+
     top = argparse.ArgumentParser(
         prog="haulage",
         description="Arrays and kernels on any device: NVIDIA, AMD, or all cores of a CPU.",
@@ -20,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"haulage {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (info, demo, cache):
+    for command in (info, demo, run, cache):
         command.add_to(commands)
     return top
 
@@ -31,16 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 1: done, and something is wrong; 2: what was asked cannot be done, which stands in
     one line on standard error; 130: interrupted; 141: whoever read the output is gone.
     """
-    chosen = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        _check_settings()
-        status: int = chosen.run(chosen)
+        status = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:
         # Nobody reads on, as behind `| head`; what is still to be flushed goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (Refusal, DeviceNotFound) as no:
+    except Refusal as no:
         text = " ".join(str(no).split())
         print(f"haulage: {text}", file=sys.stderr)
         return 2
@@ -50,7 +59,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _run(words: Sequence[str]) -> int:
+    if words[:1] == ["run"] and not {"-h", "--help"} & set(words[1:2]):
+        from haulage.cli import run
+
+        return run.main(words[1:])
+    from haulage.errors import DeviceNotFound
+
+    chosen = parser().parse_args(words)
+    _check_settings()
+    try:
+        status: int = chosen.run(chosen)
+    except DeviceNotFound as no:
+        raise Refusal(str(no)) from no
+    return status
+
+
 def _check_settings() -> None:
+    from haulage import config
+
     try:
         config.worker_threads()
         config.thread_way()

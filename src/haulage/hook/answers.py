@@ -1,9 +1,14 @@
 """Which module answers for a name that programs import of Numba."""
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
 
 # The packages that are answered, each with all below it.
 ROOTS = {"numba.cuda": "haulage.cuda", "numba.roc": "haulage.roc", "numba.hip": "haulage.hip"}
@@ -54,6 +59,8 @@ def is_test(name: str) -> bool:
 
 def find_test(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
     """The spec of such a module, past other finders that answer for `numba.cuda` as well."""
+    from importlib.machinery import PathFinder
+
     if name == TESTS:
         path = [os.path.join(folder, "cuda") for folder in sys.modules["numba"].__path__]
     return PathFinder.find_spec(name, path)

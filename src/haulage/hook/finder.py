@@ -1,21 +1,27 @@
-"""The finder that stands first in `sys.meta_path`, and the loader of modules with two names."""
+"""The finder that stands first in `sys.meta_path`, and the loader of modules with two names.
 
-import importlib
-import importlib.util
+Python processes import this when they start: what it needs later is imported later.
+"""
+
+from __future__ import annotations
+
 import sys
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 
 from haulage.hook import numba_package
 from haulage.hook.answers import ROOTS, answer, find_test, is_test
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 # Modules of Numba's tests that were found, and so hold names of Haulage's.
 tests_found: set[str] = set()
 
 
-class Finder(MetaPathFinder):
+class Finder:
     """Answers `numba.cuda`, `numba.roc`, `numba.hip` and all below them."""
 
     def find_spec(
@@ -46,13 +52,16 @@ class Finder(MetaPathFinder):
                 f"and has no {own}; haulage.uninstall() gives Numba's own back",
                 name=fullname,
             )
-        found = ModuleSpec(fullname, _Loader(own), origin=spec.origin)
+        from importlib.machinery import ModuleSpec
+
+        loader: Any = _Loader(own)
+        found = ModuleSpec(fullname, loader, origin=spec.origin)
         if spec.submodule_search_locations is not None:
             found.submodule_search_locations = list(spec.submodule_search_locations)
         return found
 
 
-class _Loader(Loader):
+class _Loader:
     """Loads a module by importing the one that answers, which then has two names."""
 
     def __init__(self, own: str) -> None:
@@ -60,7 +69,9 @@ class _Loader(Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         # Not in `exec_module`: other threads would get the empty module that stands in before it.
-        module = importlib.import_module(self._own)
+        from importlib import import_module
+
+        module = import_module(self._own)
         self._spec = module.__spec__
         return module
 
@@ -72,8 +83,10 @@ class _Loader(Loader):
 
 
 def _find(name: str) -> ModuleSpec | None:
+    from importlib.util import find_spec
+
     try:
-        return importlib.util.find_spec(name)
+        return find_spec(name)
     except ModuleNotFoundError as missing:
         # A parent that is not there; what a parent itself lacks is another error.
         if missing.name is not None and f"{name}.".startswith(missing.name + "."):

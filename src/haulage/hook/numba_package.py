@@ -1,6 +1,6 @@
 """What the package `numba` itself has to know: the words as its attributes, targets of ufuncs."""
 
-import importlib
+from importlib import import_module
 from types import ModuleType
 
 from haulage.hook.answers import ROOTS
@@ -16,7 +16,7 @@ class _Numba(ModuleType):
 
     def __getattr__(self, name: str) -> ModuleType:
         if name in _WORDS:
-            return importlib.import_module(f"{self.__name__}.{name}")
+            return import_module(f"{self.__name__}.{name}")
         text = f"module {self.__name__!r} has no attribute {name!r}"
         raise AttributeError(text, name=name, obj=self)
 

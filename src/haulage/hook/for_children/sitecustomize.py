@@ -4,24 +4,10 @@ The folder leaves `sys.path` at once, and the module that Python would have impo
 imported in its place.
 """
 
-import importlib
-import importlib.util
 import os
 import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def _give_way() -> None:
-    """Import the `sitecustomize` that comes after this one, if there is one."""
-    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
-    sys.path_importer_cache.pop(_HERE, None)
-    this = sys.modules.pop("sitecustomize")
-    if importlib.util.find_spec("sitecustomize") is None:
-        # The import system looks for what it has just imported.
-        sys.modules["sitecustomize"] = this
-    else:
-        importlib.import_module("sitecustomize")
 
 
 def _install() -> None:
@@ -29,18 +15,40 @@ def _install() -> None:
     # Haulage of its own; then it gets the one that this folder is of.
     if sys.version_info < (3, 11):  # noqa: UP036
         return
-    if importlib.util.find_spec("haulage") is None:
-        package = os.path.dirname(os.path.dirname(_HERE))
-        spec = importlib.util.spec_from_file_location(
-            "haulage", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
-        )
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules["haulage"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["haulage"])
-    from haulage.hook.installing import install
-
+    try:
+        from haulage.hook.installing import install
+    except ModuleNotFoundError as missing:
+        if missing.name != "haulage":
+            raise
+        _load_haulage()
+        from haulage.hook.installing import install
     install()
+
+
+def _load_haulage() -> None:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    package = os.path.dirname(os.path.dirname(_HERE))
+    spec = spec_from_file_location(
+        "haulage", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["haulage"] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["haulage"])
+
+
+def _give_way() -> None:
+    """Import the `sitecustomize` that comes after this one, if there is one."""
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
+    this = sys.modules.pop("sitecustomize")
+    try:
+        __import__("sitecustomize")
+    except ModuleNotFoundError as missing:
+        if missing.name != "sitecustomize":
+            raise
+        # The import system looks for what it has just imported.
+        sys.modules["sitecustomize"] = this
 
 
 try:
