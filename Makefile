@@ -8,7 +8,7 @@ NUMBAS := 0.66 0.68
 SOURCES := src tests scripts examples benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adversary test-compat test-numba random-kernels check format bench clean
+.PHONY: help demo test test-adversary test-compat test-numba test-programs random-kernels check format bench clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-numba:  ## The tests with the oldest and the newest Numba that pyproject.to
 	  $(VENV)-numba-$$version/bin/python -m pytest $(ARGS) || exit 1; \
 	done
 
+test-programs:  ## Public programs written for numba.cuda, installed and run (ARGS='stumpy -v')
+	$(PYTHON) tests/programs $(ARGS)
+
 check: $(READY)  ## Format, lint, types, and the order of imports
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
@@ -54,7 +57,7 @@ bench: $(READY)  ## The first benchmarks, NumPy alongside (ARGS=... goes to the 
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:  ## Remove the environment and everything that tools left behind
-	rm -rf $(VENV) $(VENV)-numba-* haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-numba-* .programs haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The stamp depends on pyproject.toml: a changed dependency brings the environment up to date.
 $(READY): pyproject.toml

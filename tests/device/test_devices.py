@@ -45,6 +45,8 @@ def test_a_device_says_what_it_is(device):
     assert device.MAX_THREADS_PER_BLOCK >= 256
     assert device.properties.max_block[0] == device.MAX_BLOCK_DIM_X
     assert len(device.compute_capability) == 2
+    # How many streams of copies programs make, some say.
+    assert device.ASYNC_ENGINE_COUNT >= 1
     free, total = device.memory_info()
     assert 0 < free <= total
     name = "FLUX"

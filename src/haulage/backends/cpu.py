@@ -350,6 +350,8 @@ def _figures() -> dict[str, int]:
         "CONCURRENT_KERNELS": 1,
         "COOPERATIVE_LAUNCH": 1,
         "GPU_OVERLAP": 1,
+        # Two copies at once, as GPUs have it that copy to and fro beside a kernel.
+        "ASYNC_ENGINE_COUNT": 2,
         "STREAM_PRIORITIES_SUPPORTED": 0,
         "COMPUTE_PREEMPTION_SUPPORTED": 1,
         "KERNEL_EXEC_TIMEOUT": 0,
