@@ -1,21 +1,16 @@
 """What device functions and kernels share: other kernels call them, and they can be pickled."""
 
-import sys
-import threading
-from abc import abstractmethod
 from collections.abc import Callable
-from pickle import PicklingError
 from typing import Any
 
 from haulage.compiler.options import Options
+from haulage.kernel.pickling import PickledFunction
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
 
-_under_way = threading.local()
 
-
-class AsFunction:
+class AsFunction(PickledFunction):
     """A Python function that is compiled with the kernels that call it."""
 
     haulage_function = True
@@ -59,41 +54,3 @@ class AsFunction:
 
     def _target(self) -> Any:
         return PLATFORMS[device.current_device().kind].target_maker()(self.vocabulary.warp_size)
-
-    @abstractmethod
-    def _state(self) -> tuple[Any, ...]:
-        """The arguments of `_rebuild`."""
-
-    @classmethod
-    @abstractmethod
-    def _rebuild(cls, *state: Any) -> Any:
-        """What `_state` was taken from."""
-
-    def __reduce__(self) -> Any:
-        """By name where a module has it, else with the Python function's code, as Numba does."""
-        from haulage import numba_bridge
-
-        if self.__module__ != "__main__" and self._has_name():
-            return self.__qualname__
-        busy = _under_way.__dict__.setdefault("functions", set())
-        if id(self) in busy:
-            raise PicklingError(
-                f"{self!r} calls itself and is in no module that can be imported; move it into one"
-            )
-        busy.add(id(self))
-        try:
-            return _rebuilt, (type(self), numba_bridge.pickled(self._state()))
-        finally:
-            busy.discard(id(self))
-
-    def _has_name(self) -> bool:
-        found: Any = sys.modules.get(self.__module__)
-        for name in self.__qualname__.split("."):
-            found = getattr(found, name, None)
-        return found is self
-
-
-def _rebuilt(kind: Any, state: bytes) -> Any:
-    from haulage import numba_bridge
-
-    return kind._rebuild(*numba_bridge.unpickled(state))

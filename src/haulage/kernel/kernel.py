@@ -22,6 +22,7 @@ from haulage.kernel.extensions import prepared
 from haulage.kernel.inspection import Inspection
 from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
+from haulage.kernel.prepared import PreparedLaunch, start
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import ROC, VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
@@ -33,7 +34,6 @@ from haulage.runtime.launching.launch import (
     Configuration,
     check_limits,
     device_of_arguments,
-    use_memory,
 )
 from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
 from haulage.runtime.stream import Stream, resolve
@@ -156,13 +156,8 @@ class Kernel(AsFunction, Inspection):
             placement = Placement(stream, f"kernel {self.__qualname__}", self._only_declared)
             args = self._placed(placement, args)
         overload = self._overload_for(place, args)
-        packed = overload.packer.pack(args)
-        loaded = overload.load(place, configuration.block)
-        on_host = use_memory(args, stream)
-        if loaded.captured:
-            use_memory(loaded.captured, stream)
         try:
-            loaded.start(configuration, stream, packed)
+            on_host = start(overload, place, configuration, stream, args)
         finally:
             # Also when it failed or was interrupted: a part of it may have run.
             if placement is not None:
@@ -174,6 +169,17 @@ class Kernel(AsFunction, Inspection):
             # the default stream may not have run it yet, if other streams hold it up. And a debug
             # kernel's failures are the launch's.
             stream.synchronize()
+
+    def prepare_launch(
+        self, configuration: Configuration, place: device.Device, args: tuple[Any, ...]
+    ) -> PreparedLaunch:
+        """A launch on `place` that may be repeated with other arguments that have the keys of
+        `args`.
+
+        `args` and `configuration` are of a launch that was made. Host arrays are used in place and
+        have to be aligned.
+        """
+        return PreparedLaunch(self._overload_for(place, args), place, configuration, self._waits)
 
     def launch_extended(
         self, configuration: Configuration, args: tuple[Any, ...], named: dict[str, Any]

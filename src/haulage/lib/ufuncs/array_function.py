@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from haulage.kernel import Vocabulary
+from haulage.kernel.pickling import PickledFunction
+from haulage.kernel.vocabulary import VOCABULARIES
 from haulage.lib.ufuncs.choosing import Signature
 from haulage.lib.ufuncs.launching import Kernels, checked_block_size
+from haulage.lib.ufuncs.plans import Plans
 
 
-class ArrayFunction:
+class ArrayFunction(PickledFunction):
     """A function of elements, or of small arrays, that works on whole arrays.
 
     Args:
@@ -38,7 +41,10 @@ class ArrayFunction:
         self._function = function
         self._kernels = Kernels(vocabulary, cache)
         self._signatures: list[Signature] = []
+        # As they were written, for pickling.
+        self._declared: list[Any] = []
         self._most_threads = 2**30
+        self._plans = Plans()
 
     @property
     def types(self) -> list[str]:
@@ -62,3 +68,20 @@ class ArrayFunction:
     @max_blocksize.setter
     def max_blocksize(self, most: int) -> None:
         self._most_threads = checked_block_size(most)
+        self._plans.clear()
+
+    def _state(self) -> tuple[Any, ...]:
+        kernels = self._kernels
+        own = (self._declared, self.identity, kernels.cache)
+        return self._layout(), self._function, kernels.vocabulary.name, own, self._most_threads
+
+    def _layout(self) -> tuple[str, ...]:
+        """What the class takes between the vocabulary and the signatures."""
+        return ()
+
+    @classmethod
+    def _rebuild(cls, *state: Any) -> Any:
+        layout, function, vocabulary, own, most_threads = state
+        made: Any = cls(function, VOCABULARIES[vocabulary], *layout, *own)
+        made.max_blocksize = most_threads
+        return made

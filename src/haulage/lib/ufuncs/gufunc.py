@@ -32,9 +32,10 @@ from haulage.lib.ufuncs.operands import (
     operand,
     outputs,
     place_of,
-    shown,
     target,
 )
+from haulage.lib.ufuncs.passing import Constant, arranged, view
+from haulage.lib.ufuncs.plans import Launched, Made, plan_key
 from haulage.lib.ufuncs.ufunc import cast
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device
@@ -86,6 +87,9 @@ class GUFunc(ArrayFunction):
             self.add(signature)
         self._is_dynamic = not signatures
 
+    def _layout(self) -> tuple[str, ...]:
+        return (self.signature,)
+
     def add(self, signature: Any) -> None:
         """Compile for one more signature."""
         made = signatures.generalised(
@@ -97,8 +101,10 @@ class GUFunc(ArrayFunction):
         )
         if all(made.inputs != other.inputs for other in self._signatures):
             self._signatures.append(made)
+        self._declared.append(signature)
         self._is_dynamic = False
         self._chosen.clear()
+        self._plans.clear()
 
     def __call__(self, *args: Any, out: Any = None, stream: StreamLike = 0) -> Any:
         """The function of the small arrays that the last axes of the arguments are.
@@ -130,6 +136,10 @@ class GUFunc(ArrayFunction):
                 f"Got {_positional(len(args))}."
             )
         wanted = outputs(out, args[nin:], self.nout, name)
+        kinds = plan_key((*args[:nin], *wanted), stream)
+        plan = self._plans.get(kinds, args[:nin], wanted)
+        if plan is not None:
+            return self._given_back(wanted, plan.follow(args[:nin], wanted, stream))
         values = [operand(value, stream, name) for value in args[:nin]]
         targets = [None if each is None else target(each, stream, name) for each in wanted]
         signature = self._signature(
@@ -153,13 +163,21 @@ class GUFunc(ArrayFunction):
             written = [each for each in targets if each is not None and each.size]
             elementwise = not any(self._cores.inputs)
             inputs = [apart(value, written, elementwise, stream) for value in inputs]
-            self._run(signature, inputs, results, loop, stream, place)
+            launched = self._run(signature, inputs, results, loop, stream, place)
+            if kinds is not None and launched is not None and all(map(is_array, args[:nin])):
+                made = [
+                    Made(shape, dtype, "C", on_device) if own is None else None
+                    for own, shape, dtype in zip(wanted, shapes, signature.outputs, strict=True)
+                ]
+                before, used = [*args[:nin], *wanted], [*inputs, *results]
+                numbers = [None] * nin
+                self._plans.put(kinds, before, used, place, numbers, made, launched, elementwise)
+        return self._given_back(wanted, results)
+
+    def _given_back(self, wanted: Sequence[Any], results: Sequence[Array]) -> Any:
         given_back = [
-            each if own is None else own for own, each in zip(wanted, results, strict=True)
-        ]
-        given_back = [
-            each[()] if isinstance(each, np.ndarray) and own is None else each
-            for own, each in zip(wanted, given_back, strict=True)
+            own if own is not None else each[()] if isinstance(each, np.ndarray) else each
+            for own, each in zip(wanted, results, strict=True)
         ]
         return given_back[0] if self.nout == 1 else tuple(given_back)
 
@@ -260,7 +278,8 @@ class GUFunc(ArrayFunction):
         loop: tuple[int, ...],
         stream: StreamLike,
         place: Device,
-    ) -> None:
+    ) -> Launched | None:
+        """Fill the results; None if that was more than a launch with the operands themselves."""
         cores = [*self._cores.inputs, *self._cores.outputs]
         arrays = [*inputs, *results]
         ends = [len(each.shape) - len(core) for each, core in zip(arrays, cores, strict=True)]
@@ -271,10 +290,16 @@ class GUFunc(ArrayFunction):
                 for each, end in zip(arrays, ends, strict=True)
             ],
         )
-        views = [
-            shown(each, sizes + each.shape[end:], steps + each.strides[end:], stream)
-            for each, end, steps in zip(arrays, ends, strides, strict=True)
+        count = prod(sizes)
+        arguments = [
+            Constant(count),
+            *(
+                view(number, each, sizes + each.shape[end:], steps + each.strides[end:])
+                for number, (each, end, steps) in enumerate(zip(arrays, ends, strides, strict=True))
+            ),
         ]
+        passed = arranged(arguments, arrays, stream)
+        views = passed[1:]
         detail = signature.detail
         if detail.writes_inputs:
             for number, value in enumerate(inputs):
@@ -293,17 +318,21 @@ class GUFunc(ArrayFunction):
         kernel = self._kernels.get((COUNT, *keys), (len(sizes), detail.axes), make)
         largest = max(prod(each.shape[end:]) for each, end in zip(arrays, ends, strict=True))
         rows = (place.properties.row_block,) if largest >= _ROW else ()
-        count, threads = prod(sizes), block_size(self._most_threads, *rows)
+        threads = block_size(self._most_threads, *rows)
+        grid = blocks(count, threads)
         launch(
             kernel,
-            blocks(count, threads),
+            grid,
             (threads,),
             stream,
             place,
-            [count, *views[: self.nin]],
+            passed[: self.nin + 1],
             views[self.nin :],
             copy_inputs=detail.writes_inputs,
         )
+        if detail.writes_inputs:
+            return None
+        return Launched(kernel, grid, (threads,), arguments, passed)
 
     def __repr__(self) -> str:
         vocabulary = self._kernels.vocabulary.name

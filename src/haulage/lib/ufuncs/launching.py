@@ -29,7 +29,7 @@ class Kernels:
 
     def __init__(self, vocabulary: Vocabulary, cache: bool = False) -> None:
         self.vocabulary = vocabulary
-        self._cache = cache
+        self.cache = cache
         self._made: dict[Hashable, Kernel] = {}
         self._lock = threading.Lock()
 
@@ -43,7 +43,7 @@ class Kernels:
                     from haulage import numba_bridge
 
                     signature = tuple(numba_bridge.numba_type(key) for key in keys)
-                    kernel = jit(self.vocabulary, signature, cache=self._cache)(make())
+                    kernel = jit(self.vocabulary, signature, cache=self.cache)(make())
                     self._made[kind, keys] = kernel
         return kernel
 

@@ -1,12 +1,14 @@
 """What ufuncs are called with: arrays of host and device, numbers, what becomes one of these."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from haulage.errors import ShapeMismatch
 from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
 from haulage.runtime.device import Device, current_device
@@ -78,6 +80,11 @@ def given(value: Any) -> Given:
         what = {np.ndarray: ON_HOST, DeviceNDArray: ON_DEVICE}.get(kind, NUMPY_SCALAR)
         made = _MADE[value.dtype, kind] = Given(value.dtype, what)
     return made
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a Python number or a scalar of NumPy's; the latter may be of any kind."""
+    return type(value) in _PYTHON or isinstance(value, np.generic)
 
 
 def is_array(value: Any) -> bool:
@@ -193,8 +200,11 @@ def shown(
     if array.shape == shape and array.strides == strides:
         return array
     if isinstance(array, np.ndarray):
-        if array.flags.c_contiguous and len(shape) == 1 and shape[0] == array.size:
-            return array.reshape(-1)
+        if array.flags.c_contiguous and prod(shape) == array.size:
+            # Far cheaper, where it leads to the same.
+            made = array.reshape(shape)
+            if made.strides == strides:
+                return made
         return np.lib.stride_tricks.as_strided(array, shape, strides)
     return DeviceNDArray(shape, strides, array.dtype, stream, array.gpu_data)
 
@@ -229,10 +239,10 @@ def dense(value: Array, stream: StreamLike) -> Array:
     return copy
 
 
-def apart(value: Any, written: Sequence[Array], same_is_fine: bool, stream: StreamLike) -> Any:
-    """An input, or a copy of it if it overlaps with an array that the kernel writes to.
+def collides(value: Any, written: Sequence[Array], same_is_fine: bool) -> bool:
+    """Whether an input overlaps with an array that the kernel writes to.
 
-    With `same_is_fine`, an input whose elements lie exactly where the outputs' do stays as it is.
+    With `same_is_fine`, one whose elements lie exactly where the outputs' do does not count.
     """
     for out in written:
         if value is out and same_is_fine:
@@ -244,8 +254,13 @@ def apart(value: Any, written: Sequence[Array], same_is_fine: bool, stream: Stre
             and value.strides == out.strides
             and value.dtype.itemsize == out.dtype.itemsize
         ):
-            return dense(value, stream)
-    return value
+            return True
+    return False
+
+
+def apart(value: Any, written: Sequence[Array], same_is_fine: bool, stream: StreamLike) -> Any:
+    """An input, or a copy of it if it `collides`."""
+    return dense(value, stream) if collides(value, written, same_is_fine) else value
 
 
 def _overlap(one: Array, other: Array) -> bool:
@@ -258,4 +273,4 @@ def _overlap(one: Array, other: Array) -> bool:
 
 
 def _address(array: Array) -> int:
-    return array.ctypes.data if isinstance(array, np.ndarray) else array.device_pointer
+    return address_of(array) if isinstance(array, np.ndarray) else array.device_pointer

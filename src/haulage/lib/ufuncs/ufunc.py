@@ -37,9 +37,10 @@ from haulage.lib.ufuncs.operands import (
     operand,
     outputs,
     place_of,
-    shown,
     target,
 )
+from haulage.lib.ufuncs.passing import Argument, Constant, Itself, Memory, arranged, view
+from haulage.lib.ufuncs.plans import Launched, Made, plan_key
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device
 from haulage.runtime.launching.arguments import Key
@@ -93,9 +94,11 @@ class UFunc(ArrayFunction):
         )
         if all(made.inputs != other.inputs for other in self._signatures):
             self._signatures.append(made)
+        self._declared.append(signature)
         self._is_dynamic = False
         self._chosen.clear()
         self._plain_kernels.clear()
+        self._plans.clear()
 
     @property
     def haulage_signatures(self) -> tuple[Any, ...]:
@@ -137,6 +140,12 @@ class UFunc(ArrayFunction):
                 f"{name} takes {nin} arguments, and one more for the result; got {len(args)}"
             )
         wanted = outputs(out, args[nin:], 1, name)[0]
+        kinds = plan_key((*args[:nin], wanted), stream)
+        plan = self._plans.get(kinds, args[:nin], (wanted,))
+        if plan is not None:
+            filled = plan.follow(args[:nin], (wanted,), stream)[0]
+            has_array = any(map(is_array, args))
+            return filled if wanted is not None or has_array else filled[()]
         values = [operand(value, stream, name) for value in args[:nin]]
         operands = tuple([given(value) for value in values])
         signature = self._signature(operands)
@@ -147,9 +156,9 @@ class UFunc(ArrayFunction):
         if result is not None:
             _check_result(result, shape, signature, name)
         place = place_of([*values, result], stream, name)
+        on_device = any(type(array) is DeviceNDArray for array in arrays)
+        order = "F" if len(shape) > 1 and _all_fortran(arrays, shape) else "C"
         if result is None:
-            on_device = any(type(array) is DeviceNDArray for array in arrays)
-            order = "F" if len(shape) > 1 and _all_fortran(arrays, shape) else "C"
             result = new_array(shape, signature.outputs[0], order, on_device, place, stream)
         elif result.size:
             values = [
@@ -162,7 +171,15 @@ class UFunc(ArrayFunction):
                     value if is_array(value) else as_scalar(value, dtype)
                     for value, dtype in zip(values, signature.inputs, strict=True)
                 ]
-            self._run(signature, operands, values, result, stream, place)
+            launched = self._run(signature, operands, values, result, stream, place)
+            if launched is not None and kinds is not None:
+                made = Made(shape, result.dtype, order, on_device) if wanted is None else None
+                numbers = [
+                    None if is_array(value) else dtype
+                    for value, dtype in zip(values, signature.inputs, strict=True)
+                ]
+                before, used = [*args[:nin], wanted], [*values, result]
+                self._plans.put(kinds, before, used, place, numbers, [made], launched)
         if wanted is not None:
             return wanted
         return result if arrays else result[()]
@@ -197,26 +214,32 @@ class UFunc(ArrayFunction):
         out: Array,
         stream: StreamLike,
         place: Device,
-    ) -> None:
+    ) -> Launched | None:
+        """Fill `out`; None if that was more than a launch with the operands themselves."""
         arrays = [*filter(is_array, inputs), out]
         if not all(array.shape == out.shape and is_plain(array) for array in arrays):
-            self._run_strided(signature, inputs, out, stream, place)
-            return
-        views = [shown(array, (out.size,), (array.dtype.itemsize,), stream) for array in arrays]
-        remaining = iter(views)
-        inputs = [next(remaining) if is_array(value) else value for value in inputs]
+            return self._run_strided(signature, inputs, out, stream, place)
+        arguments = [
+            view(number, value, (out.size,), (value.dtype.itemsize,))
+            if is_array(value)
+            else Itself(number)
+            for number, value in enumerate([*inputs, out])
+        ]
+        passed = arranged(arguments, [*inputs, out], stream)
         # That all are contiguous and aligned tells the rest of their kinds.
         kernel = self._plain_kernels.get((operands, out.dtype))
         if kernel is None:
-            keys = [key(value, readonly=True) for value in inputs]
-            keys.append(key(views[-1], readonly=False))
+            keys = [key(value, readonly=True) for value in passed[:-1]]
+            keys.append(key(passed[-1], readonly=False))
             text = source.plain(
                 [not is_array(value) for value in inputs], self._converted(signature, inputs)
             )
             kernel = self._kernel(signature, inputs, keys, text)
             self._plain_kernels[operands, out.dtype] = kernel
         threads = block_size(self._most_threads)
-        launch(kernel, blocks(out.size, threads), (threads,), stream, place, inputs, views[-1:])
+        grid = blocks(out.size, threads)
+        launch(kernel, grid, (threads,), stream, place, passed[:-1], passed[-1:])
+        return Launched(kernel, grid, (threads,), arguments, passed)
 
     def _run_strided(
         self,
@@ -225,7 +248,7 @@ class UFunc(ArrayFunction):
         out: Array,
         stream: StreamLike,
         place: Device,
-    ) -> None:
+    ) -> Launched | None:
         # A copy of all the memory that it spans would not leave its gaps alone.
         goes_by_copy = isinstance(out, np.ndarray) and not in_place(place)
         if not has_whole_steps(out) or (goes_by_copy and memory_of(out, stream)[0].size > out.size):
@@ -235,12 +258,12 @@ class UFunc(ArrayFunction):
                 out.copy_to_device(made, stream)
             else:
                 out[...] = made
-            return
-        inputs = [
+            return None
+        whole = [
             dense(value, stream) if is_array(value) and not has_whole_steps(value) else value
             for value in inputs
         ]
-        arrays = [*filter(is_array, inputs), out]
+        arrays = [*filter(is_array, whole), out]
         sizes, strides = merged(
             out.shape, [broadcast_strides(a.shape, a.strides, out.shape) for a in arrays]
         )
@@ -251,25 +274,33 @@ class UFunc(ArrayFunction):
         block = (width, threads // width)
 
         remaining = iter(strides)
-        passed: list[Any] = [np.uint64(across), tuple(map(np.uint64, sizes))]
+        arguments: list[Argument] = [
+            Constant(np.uint64(across)),
+            Constant(tuple(map(np.uint64, sizes))),
+        ]
         keys: list[Key] = [SIZE, sizes_key(len(sizes))]
         walks = []
-        for value in [*inputs, out]:
+        for number, value in enumerate([*whole, out]):
             if not is_array(value):
-                passed.append(value)
+                arguments.append(Itself(number))
                 keys.append(key(value, readonly=True))
                 walks.append(source.NUMBER)
                 continue
             memory, first = memory_of(value, stream)
             steps = [step // value.dtype.itemsize for step in next(remaining)]
             # Negative ones wrap around, as all of the kernel's arithmetic on places does.
-            passed += [memory, tuple(np.uint64(step % 2**64) for step in [first, *steps])]
+            places = tuple(np.uint64(step % 2**64) for step in [first, *steps])
+            arguments += [Memory(number), Constant(places)]
             keys += [key(memory, readonly=value is not out), sizes_key(len(steps) + 1)]
             walks.append({1: source.UNIT, 0: source.REPEATED}.get(steps[-1], source.ANY))
-        text = source.strided(walks, len(sizes), self._converted(signature, inputs))
-        kernel = self._kernel(signature, inputs, keys, text)
+        text = source.strided(walks, len(sizes), self._converted(signature, whole))
+        kernel = self._kernel(signature, whole, keys, text)
         grid = across * blocks(out.size // sizes[-1], block[1])
+        passed = arranged(arguments, [*whole, out], stream)
         launch(kernel, grid, block, stream, place, passed[:-2], passed[-2:])
+        if any(own is not value for own, value in zip(whole, inputs, strict=True)):
+            return None
+        return Launched(kernel, grid, block, arguments, passed)
 
     def _kernel(
         self, signature: Signature, inputs: Sequence[Any], keys: Sequence[Key], text: str

@@ -14,6 +14,7 @@ import numpy as np
 
 from haulage.errors import LaunchError
 from haulage.runtime.arrays import fields
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 
 Key = tuple[Any, ...]
@@ -274,10 +275,10 @@ def _enum_part(extend: Extend) -> Extend:
 
 def _host_or_device_pointer(value: Any) -> int:
     if isinstance(value, np.ndarray):
-        return int(value.ctypes.data)
+        return address_of(value)
     if isinstance(value, np.void):
         # NumPy's array over the record's own memory.
-        return int(np.asarray(value).ctypes.data)
+        return address_of(np.asarray(value))
     return int(value.device_pointer)
 
 
