@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 
@@ -30,6 +29,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=float, default=120, metavar="S", help="seconds for one test (120)"
     )
+    parser.add_argument(
+        "--slowest", type=int, default=0, metavar="N", help="print the N slowest tests and modules"
+    )
     parser.add_argument("--device", default="cpu", help="where kernels run (cpu)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts to a file")
     parser.add_argument(
@@ -50,15 +52,15 @@ def is_within(name: str, whole: str) -> bool:
 def main() -> int:
     options = arguments()
     os.environ["HAULAGE_DEVICE"] = options.device
+    # No threads of NumPy's own in a process that forks.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     folder = tempfile.TemporaryDirectory(prefix="haulage-compat-")
     os.environ.setdefault("HAULAGE_CACHE_DIR", folder.name)
     os.environ["NUMBA_CACHE_DIR"] = str(Path(folder.name) / "numba")
-    warnings.simplefilter("ignore")
-
     import haulage
 
     # Once for all processes.
-    haulage.install()
+    haulage.install(children=True)
     import numba
     import numba.cuda.testing
     import processes
@@ -100,6 +102,8 @@ def main() -> int:
     counts = verdicts.count(outcomes, excused)
     print(f"Numba {numba.__version__}, its tests of numba.cuda, on {options.device}\n")
     table.show(counts, outcomes, excused, tracebacks=options.v)
+    if options.slowest:
+        table.show_slowest(outcomes, options.slowest)
     passed = set(verdicts.together(counts.values()).passed)
     if options.json:
         text = json.dumps(table.as_json(counts, excused, numba.__version__), indent=1)

@@ -16,7 +16,7 @@ def show(
 ) -> None:
     """Print the failures, what is not applicable and passes all the same, and the table."""
     total = verdicts.together(counts.values())
-    for name in sorted(total.failed):
+    for name in sorted(total.failed + total.skipped):
         outcome = outcomes[name]
         print(f"{outcome.end.upper()} {name}")
         lines = outcome.why.strip().splitlines()
@@ -25,10 +25,12 @@ def show(
     surprising = [name for name in total.not_applicable if outcomes[name].end == "passed"]
     for name in sorted(surprising):
         print(f"PASSED, though listed as not applicable ({excused[name]}): {name}")
-    if total.failed or surprising:
+    if total.failed or total.skipped or surprising:
         print()
     width = max(map(len, counts), default=10)
-    print(f"{'module':{width}}  passed  failed  not applicable  total  passed of applicable")
+    print(
+        f"{'module':{width}}  passed  failed  skipped  not applicable  total  passed of applicable"
+    )
     for module, of in counts.items():
         print(f"{module:{width}}  {_row(of)}")
     print(f"{'all':{width}}  {_row(total)}")
@@ -39,10 +41,22 @@ def show(
             print(f"{number:6}  {reason}")
 
 
+def show_slowest(outcomes: Mapping[str, Outcome], number: int) -> None:
+    """Print the tests that took longest, and the modules."""
+    modules: Counter[str] = Counter()
+    for outcome in outcomes.values():
+        modules[outcome.module] += outcome.seconds
+    tests = Counter({name: outcome.seconds for name, outcome in outcomes.items()})
+    for counter in (modules, tests):
+        print()
+        for name, seconds in counter.most_common(number):
+            print(f"{seconds:7.1f} s  {name}")
+
+
 def _row(of: Count) -> str:
     share = "" if of.share is None else f"{of.share:.1f} %"
-    passed, failed, not_applicable = len(of.passed), len(of.failed), len(of.not_applicable)
-    return f"{passed:6}  {failed:6}  {not_applicable:14}  {of.total:5}  {share:>20}"
+    numbers = f"{len(of.passed):6}  {len(of.failed):6}  {len(of.skipped):7}"
+    return f"{numbers}  {len(of.not_applicable):14}  {of.total:5}  {share:>20}"
 
 
 def as_json(
@@ -56,6 +70,7 @@ def as_json(
             module: {
                 "passed": len(of.passed),
                 "failed": sorted(of.failed),
+                "skipped": sorted(of.skipped),
                 "not applicable": len(of.not_applicable),
             }
             for module, of in counts.items()

@@ -16,11 +16,14 @@ def not_applicable() -> dict[str, str]:
     """{name of a test function: the reason why it is not applicable}."""
     with NOT_APPLICABLE.open("rb") as file:
         reasons = tomllib.load(file)
-    found = {}
-    for section in reasons.values():
-        for name in section["tests"]:
-            found[name] = section["reason"]
-    return found
+    return {name: section["reason"] for section in reasons.values() for name in section["tests"]}
+
+
+def own_tests() -> dict[str, str]:
+    """{name of a superseded test function: our own test of what Haulage does instead}."""
+    with NOT_APPLICABLE.open("rb") as file:
+        tests: dict[str, str] = tomllib.load(file)["superseded"]["tests"]
+    return tests
 
 
 def recorded() -> set[str]:
@@ -44,11 +47,12 @@ class Count:
 
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     not_applicable: list[str] = field(default_factory=list)
 
     @property
     def applicable(self) -> int:
-        return len(self.passed) + len(self.failed)
+        return len(self.passed) + len(self.failed) + len(self.skipped)
 
     @property
     def total(self) -> int:
@@ -64,7 +68,7 @@ def count(outcomes: Mapping[str, Outcome], excused: Mapping[str, str]) -> dict[s
     """What became of the tests of each module.
 
     A test that is not applicable is counted as such whatever it does. One that skips itself, and
-    is not listed as not applicable, has failed.
+    is not listed as not applicable, is applicable and has not passed.
     """
     counts: dict[str, Count] = {}
     for name, outcome in outcomes.items():
@@ -73,6 +77,8 @@ def count(outcomes: Mapping[str, Outcome], excused: Mapping[str, str]) -> dict[s
             of.not_applicable.append(name)
         elif outcome.end == "passed":
             of.passed.append(name)
+        elif outcome.end == "skipped":
+            of.skipped.append(name)
         else:
             of.failed.append(name)
     return dict(sorted(counts.items()))
@@ -84,5 +90,6 @@ def together(counts: Iterable[Count]) -> Count:
     for of in counts:
         total.passed += of.passed
         total.failed += of.failed
+        total.skipped += of.skipped
         total.not_applicable += of.not_applicable
     return total
