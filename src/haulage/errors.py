@@ -126,4 +126,4 @@ def _thread_error_class(exception: type[BaseException]) -> type[BaseException]:
 
 
 class BarrierError(KernelError):
-    """Some threads of a block wait at a barrier that its other threads can never reach."""
+    """Some threads of a block wait at a barrier that its other threads went round."""

@@ -38,9 +38,18 @@ out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4] = a, b, c, u, f
 """
 
 
+# Behind it a program has no line that all threads come to.
+_LAST = "# the end"
+
+
+def _text(lines, threads):
+    end = "" if lines[-1:] == [_LAST] else _END
+    return _START.format(threads=threads) + "\n".join(lines) + "\n" + end
+
+
 def kernel(lines, threads):
     """The program as a kernel for blocks of `threads` threads."""
-    body = textwrap.indent(_START.format(threads=threads) + "\n".join(lines) + "\n" + _END, " " * 4)
+    body = textwrap.indent(_text(lines, threads), " " * 4)
     names = {"cuda": cuda, "roc": roc, "np": np}
     exec(_HEAD.format(threads=threads) + body, names)
     return cuda.jit(names["program"])
@@ -48,7 +57,7 @@ def kernel(lines, threads):
 
 def interpret(lines, threads, blocks, x):
     """(out, totals) of the program run by Python."""
-    text = _START.format(threads=threads) + "\n".join(lines) + "\n" + _END + "yield\n"
+    text = _text(lines, threads) + "yield\n"
     text = text.replace("cuda.syncthreads()", "yield").replace("roc.wavebarrier()", "yield 'wave'")
     text = text.replace("cuda.atomic.add(totals, a % 3, 1)", "totals[a % 3] += 1")
     names = {}
@@ -161,8 +170,13 @@ divergent = st.recursive(
     ),
     max_leaves=5,
 )
+# Threads may leave for good, also before barriers, and in loops that the others go on with.
+leaving = st.builds(
+    lambda condition: [f"if {condition}:", *_indented([*_END.splitlines(), "return"])],
+    varying_conditions,
+)
 together = st.recursive(
-    st.one_of(divergent, exchanges, common),
+    st.one_of(divergent, exchanges, common, leaving),
     lambda inner: st.one_of(
         st.builds(_branch, uniform_conditions, _lines(inner, 3), _lines(inner, 3)),
         st.builds(
@@ -171,11 +185,7 @@ together = st.recursive(
     ),
     max_leaves=7,
 )
-# Behind the last barrier threads may leave for good, in loops that the others go on with.
-leaving = st.builds(
-    lambda condition: [f"if {condition}:", *_indented([*_END.splitlines(), "return"])],
-    varying_conditions,
-)
+# Behind the last barrier of all, threads may part as they like.
 alone = st.recursive(
     st.one_of(divergent, leaving),
     lambda inner: st.one_of(
@@ -190,14 +200,39 @@ alone = st.recursive(
     ),
     max_leaves=5,
 )
+# Some threads have nothing more to do, and the others still wait for one another.
+guarded = st.builds(
+    lambda condition, body: [
+        *_END.splitlines(),
+        f"if {condition}:",
+        *_indented([*body, *_END.splitlines()]),
+        _LAST,
+    ],
+    varying_conditions,
+    _lines(together, 3),
+)
+
+
+def _with_room(lines):
+    """The program; if threads may leave before they write to the room, it is cleared first."""
+    parts = _LAST in lines or any("return" in line for line in lines)
+    return ["room[t] = 0", "cuda.syncthreads()", *lines] if parts else lines
+
+
 programs = st.builds(
-    lambda first, last: first + last,
+    lambda first, last: _with_room(first + last),
     _lines(together, 4),
-    st.one_of(st.just([]), _lines(alone, 4)),
+    st.one_of(st.just([]), _lines(alone, 4), guarded),
 )
 
 # `w` is the thread's wavefront, `m` how many threads that has, and `v` what they have in common.
-_WAVE_START = ["room[t] = 0", f"w = t // {WAVE}", f"m = min({WAVE}, n - w * {WAVE})", "v = w"]
+_WAVE_START = [
+    "room[t] = 0",
+    "cuda.syncthreads()",
+    f"w = t // {WAVE}",
+    f"m = min({WAVE}, n - w * {WAVE})",
+    "v = w",
+]
 wave_exchanges = st.builds(
     lambda source, target, shift: [
         f"room[t] = {source}",

@@ -215,9 +215,8 @@ def test_a_kernel_that_returns_a_value(value):
 
 
 def ended_before(x):
-    if cuda.threadIdx.x < 3:
-        return
-    cuda.syncthreads()
+    if cuda.threadIdx.x >= 3:
+        cuda.syncthreads()
     x[cuda.threadIdx.x] = 1
 
 

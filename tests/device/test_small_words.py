@@ -266,8 +266,9 @@ def test_a_gathering_barrier_that_some_threads_never_reach_is_an_error():
     def missed(out):
         if cuda.threadIdx.x < 5:
             out[0] = cuda.syncthreads_or(True)
+        out[1] = 1
 
-    missed[1, 8](cuda.device_array(1))
+    missed[1, 8](cuda.device_array(2))
     with pytest.raises(BarrierError, match=r"missed.*test_small_words\.py"):
         cuda.synchronize()
 

@@ -3,8 +3,9 @@
 import pytest
 from llvm_models import BARRIER, model_of
 
+from haulage.compiler.ends import LEFT, code_of, forget
 from haulage.compiler.simt import cuts, liveness, pieces, uniformity, written
-from haulage.compiler.simt.leaving import leaving_arms
+from haulage.compiler.simt.leaving import Arm, leaving_arms
 from haulage.compiler.simt.model import Cut
 from haulage.compiler.simt.recompute import Recompute
 
@@ -170,7 +171,7 @@ def test_barriers_in_divergent_flow_are_found():
     for text, places in ((LOOPS, [9]), (ACROSS, [])):
         function = model_of(text)
         flow = uniformity.analyse(function, frozenset())
-        assert cuts.divergent_barriers(function, flow, flow) == places
+        assert cuts.divergent_barriers(function, frozenset(), {}, flow) == places
 
 
 def test_barriers_of_wavefronts_do_not_count_those_who_left():
@@ -189,17 +190,86 @@ def test_barriers_of_wavefronts_do_not_count_those_who_left():
         }"""
     )
     function = model_of(text)
-    assert leaving_arms(function) == {"%entry": {"%end"}}
+    assert leaving_arms(function) == {"%entry": Arm(frozenset(("%end",)), 1)}
+    assert _divergent(function) == []
     everybody = uniformity.analyse(function, frozenset())
-    present = uniformity.analyse(function, frozenset(), without_leavers=True)
-    assert cuts.divergent_barriers(function, everybody, present) == []
-    assert cuts.divergent_barriers(function, everybody, everybody) == [5]
+    assert cuts.divergent_barriers(function, frozenset(), {}, everybody) == [5]
     assert "%after.barrier.1" in cuts.cut(function, []).blocks
     # A barrier of the block waits for all of them.
     function = model_of(text.replace("wavebarrier", "barrier"))
     assert leaving_arms(function) == {}
-    present = uniformity.analyse(function, frozenset(), without_leavers=True)
-    assert cuts.divergent_barriers(function, everybody, present) == [5]
+    assert _divergent(function) == [5]
+
+
+def _divergent(function):
+    arms = leaving_arms(function)
+    present = uniformity.analyse(function, frozenset(), arms)
+    return cuts.divergent_barriers(function, frozenset(), arms, present)
+
+
+# Threads go round the barrier 5 to an end that the others do not come to (number 1 or `LEFT`), but
+# then the barrier 6, from which the first end can be reached, misses those that are at number 1.
+PARTING = (
+    BARRIER
+    + """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {{
+entry:
+  %out = icmp uge i32 %threadIdx.x, %n
+  br i1 %out, label %end, label %stay
+stay:
+  store i32 1, ptr %data
+  call void @haulage.barrier(i32 5)
+  %more = icmp ult i32 %n, 7
+  br i1 %more, label %again, label %end
+again:
+  call void @haulage.barrier(i32 6)
+  store i32 2, ptr %data
+  br label %end
+end:
+  %code = phi i32 [ {early}, %entry ], [ 0, %stay ], [ {late}, %again ]
+  ret i32 %code
+}}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "places"),
+    [(1, 0, []), (LEFT, 1, []), (LEFT, LEFT, []), (1, 1, [5, 6]), (0, 1, [5])],
+)
+def test_barriers_of_the_block_miss_those_at_ends_that_others_may_yet_come_to(early, late, places):
+    text = PARTING.format(early=code_of(early), late=code_of(late))
+    assert sorted(_divergent(model_of(text))) == places
+
+
+ALONE = (
+    BARRIER
+    + """
+define i32 @kernel(ptr %result, i32 %threadIdx.x, i32 %n) {{
+entry:
+  %out = icmp uge i32 %threadIdx.x, %n
+  br i1 %out, label %end, label %stay
+stay:
+  call void @haulage.barrier(i32 5)
+  br label %end
+end:
+  %code = phi i32 [ {early}, %entry ], [ 0, %stay ]
+  store ptr null, ptr %result
+  ret i32 %code
+}}
+"""
+)
+
+
+@pytest.mark.parametrize(("early", "places"), [(1, [5]), (LEFT, [])])
+def test_a_barrier_and_nothing_else_misses_all_but_those_who_returned(early, places):
+    assert _divergent(model_of(ALONE.format(early=code_of(early)))) == places
+
+
+def test_ends_are_forgotten_in_one_function_only():
+    codes = f"define i32 @f() {{\n  ret i32 {code_of(3)}\n}}\n"
+    text = codes + codes.replace("@f", '@"g h"')
+    assert forget(text, "g h") == codes + 'define i32 @"g h"() {\n  ret i32 0\n}\n'
 
 
 def test_only_loops_that_all_threads_make_together_are_cut():
@@ -235,16 +305,14 @@ end:
 
 def test_branches_at_which_threads_leave_for_good():
     function = model_of(LEAVING)
-    assert leaving_arms(function) == {
-        "%entry": {"%end"},
-        "%loop": {"%end"},
-        "%latch": {"%end"},
-    }
+    arms = leaving_arms(function)
+    end = Arm(frozenset(("%end",)), 1)
+    assert arms == {"%entry": end, "%loop": end, "%latch": end}
     strict = uniformity.analyse(function, frozenset())
     assert "%loop" in strict.divergent
     assert "%i" in strict.varying
     assert not strict.masks
-    flow = uniformity.analyse(function, frozenset(), without_leavers=True)
+    flow = uniformity.analyse(function, frozenset(), arms)
     assert flow.masks
     assert {"%loop", "%latch"}.isdisjoint(flow.divergent)
     assert "%i" not in flow.varying

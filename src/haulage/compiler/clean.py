@@ -7,10 +7,11 @@ loop is widened or unrolled, or the cuts would have nothing simple left to work 
 
 import re
 
-from haulage.compiler import dynamic_rooms, llvm
+from haulage.compiler import dynamic_rooms, ends, llvm
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.simt.body import KERNEL
 from haulage.targets.base import REGISTER_RANGES, Target
+from haulage.targets.cpu import BARRIER
 
 
 def clean(text: str, entry: str, target: Target) -> str:
@@ -20,6 +21,8 @@ def clean(text: str, entry: str, target: Target) -> str:
         NotInlined: a function that calls itself makes an array in dynamic shared memory.
     """
     with llvm.LOCK:
+        if f"call void @{BARRIER}(" not in text:
+            text = ends.forget(text, entry)
         text = dynamic_rooms.settle(_with_ranges(text), entry, target)
         module = llvm.parse(with_helpers(_with_math(text, target)))
         for function in module.functions:

@@ -56,8 +56,8 @@ class Fault:
         if self.exception is None:
             return BarrierError(
                 f"kernel {kernel}: some threads of a block wait at the barrier in {place}, "
-                "which the block's other threads never reach; let every thread of the block "
-                "reach the same barriers"
+                "which others, that have not returned before, never reach; let every thread of the "
+                "block reach the same barriers, or return before"
             )
         text = ", ".join(str(argument) for argument in self.arguments)
         raised = self.exception.__name__ + (f": {text}" if text else "")

@@ -4,14 +4,32 @@ from typing import Any
 
 import numba
 from numba.core import ir
+from numba.core.bytecode import _FIXED_OFFSET
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.interpreter import Interpreter
 from numba.core.ir_utils import find_const, guard
+
+from haulage.compiler.frontend.ends import number_ends
+
+# A kernel's function has this attribute, one that is called from kernels has not.
+KERNEL = "__haulage_kernel__"
 
 
 class _Interpreter(Interpreter):
     """Numba's, which renames a value to the variable that it is assigned to, and loses it for
     every other use but an assignment's."""
+
+    def op_RETURN_VALUE(self, inst: Any, **names: Any) -> None:
+        super().op_RETURN_VALUE(inst, **names)
+        self._note_return(inst)
+
+    def op_RETURN_CONST(self, inst: Any, **names: Any) -> None:
+        super().op_RETURN_CONST(inst, **names)
+        self._note_return(inst)
+
+    def _note_return(self, inst: Any) -> None:
+        # Numba's bytecode begins with an instruction of its own.
+        self.current_block.body[-1].haulage_offset = inst.offset - _FIXED_OFFSET
 
     def _remove_unused_temporaries(self) -> None:
         made = {each.target.name: each for each in _assignments(self.current_block)}
@@ -55,6 +73,9 @@ class TranslateByteCode(FunctionPass):
 
     def run_pass(self, state: Any) -> bool:
         function_ir = _Interpreter(state["func_id"]).interpret(state["bc"])
+        function = state["func_id"].func
+        if hasattr(function, KERNEL):
+            number_ends(function_ir, function.__code__)
         _name_literal_unroll(function_ir)
         state["func_ir"] = function_ir
         return True

@@ -1,7 +1,8 @@
 """How compiled functions call each other: status code, return pointer, hidden arguments, arguments.
 
 This is Numba's minimal calling convention with the target's hidden arguments put in front of the
-user's; each function passes its own on to what it calls.
+user's; each function passes its own on to what it calls. A kernel's status also tells at which end
+its thread came out.
 """
 
 from typing import Any
@@ -11,6 +12,7 @@ from numba.core import cgutils
 from numba.core.callconv import RETCODE_OK, MinimalCallConv, errcode_t
 from numba.core.errors import UnsupportedError
 
+from haulage.compiler.ends import code_of
 from haulage.compiler.faults import TABLE, Fault
 from haulage.lang.tools import source_place
 
@@ -75,6 +77,8 @@ class CallConvention(MinimalCallConv):
         if code is not RETCODE_OK and getattr(builder, "tells_place", False):
             number = ir.Constant(errcode_t, code) if isinstance(code, int) else code
             self._tell_place(builder, number)
+        if code is RETCODE_OK:
+            code = code_of(getattr(builder, "end", 0))
         super()._return_errcode_raw(builder, code)
 
     def _tell_place(self, builder: Any, fault: Any) -> None:

@@ -17,6 +17,7 @@ from numba.core.ir_utils import get_definition, guard
 from numba.core.typeinfer import register_dispatcher
 
 from haulage.compiler.faults import TABLE, Fault
+from haulage.compiler.frontend.bytecode import KERNEL
 from haulage.compiler.frontend.captured import CAPTURED
 from haulage.compiler.frontend.device_function import (
     afresh,
@@ -130,6 +131,7 @@ def _twin(function: Any) -> Any:
         function.__closure__,
     )
     twin.__kwdefaults__ = function.__kwdefaults__
+    setattr(twin, KERNEL, True)
     return functools.wraps(function)(twin)
 
 

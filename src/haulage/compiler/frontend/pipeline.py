@@ -22,12 +22,13 @@ from haulage.compiler.frontend.returns import TypeInference
 
 
 class _PlacedLower(Lower):
-    """Numba's lowering, noting on the builder what faults need to know: the source line it is at,
-    and whether a thread that fails is to tell where it stands."""
+    """Numba's lowering, noting on the builder what status codes need to know: the source line,
+    whether a thread that fails is to tell where it stands, and which end of a kernel this is."""
 
     def lower_inst(self, inst: Any) -> None:
         self.builder.source_place = (self.loc.filename, self.loc.line)
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
+        self.builder.end = getattr(inst, "haulage_end", 0)
         super().lower_inst(inst)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from haulage.compiler import llvm
-from haulage.compiler.simt import model
-from haulage.compiler.simt.model import Block, Function, Instruction
+from haulage.compiler.simt import ends, model
+from haulage.compiler.simt.model import Function, Instruction
 from haulage.targets.base import Target
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
 from haulage.targets.cpu_ir import SHARED_ADDRESS, SHARED_PREFIX
@@ -36,7 +36,8 @@ class Body:
     """The body without its memory: what is left of the module, the function, its rooms.
 
     `around` is the module's text without the body's definition; `shared` and `private` are the
-    rooms, `may_fail` whether a thread can return a fault.
+    rooms, `may_fail` whether a thread can return a fault, `has_ends` whether it can come to several
+    ends (`compiler/ends.py`), which then have codes other than 0.
     """
 
     around: str
@@ -44,6 +45,7 @@ class Body:
     shared: tuple[Room, ...]
     private: tuple[Room, ...]
     may_fail: bool
+    has_ends: bool
 
 
 class NotInlined(Exception):
@@ -68,7 +70,10 @@ def read(text: str, target: Target) -> Body:
     waiting = f"{BARRIER}|{GRID_BARRIER}|{WAVE_BARRIER}|{WARP_BARRIER}"
     if re.search(rf"(?m)^ .*(@({waiting})\(|@{SHARED_PREFIX})", around):
         raise NotInlined
-    return Body(around, function, shared, private, _may_fail(function))
+    found = ends.all_ends(function)
+    may_fail = bool(found & (ends.FAULT | ends.UNKNOWN))
+    has_ends = found & ~(ends.FAULT | ends.UNKNOWN) not in (0, 1)
+    return Body(around, function, shared, private, may_fail, has_ends)
 
 
 def _is_dropped(item: Instruction) -> bool:
@@ -140,15 +145,3 @@ def _without_definition(text: str) -> str:
     kept = lines[:start] + lines[end + 1 :]
     gone = (f"@{SHARED_PREFIX}", "source_filename", "; ModuleID")
     return "\n".join(line for line in kept if not line.startswith(gone))
-
-
-def _may_fail(function: Function) -> bool:
-    return any(return_code(block) not in (None, "0") for block in function.blocks.values())
-
-
-def return_code(block: Block) -> str | None:
-    """What the block's `ret` gives back, or None if it has none."""
-    end = block.terminator
-    if not isinstance(end, Instruction) or end.opcode != "ret":
-        return None
-    return end.text.split(" ", 2)[2].strip()

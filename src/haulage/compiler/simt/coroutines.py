@@ -1,8 +1,8 @@
 """Writes a body as a block function that runs every thread as an LLVM coroutine.
 
 This takes any placement of barriers. The threads run in turn, each until its next barrier or its
-end; when all that have not ended wait, the next round begins. If some wait and others have ended,
-the waiting ones can never go on: that is the fault of the barrier they wait at. Barriers of
+end; when all that have not ended wait, the next round begins. If some wait at a barrier that misses
+others which have ended (`ends.py`), those can never go on: that is the barrier's fault. Barriers of
 wavefronts and warps are passed in between (`waves.py`).
 
 Where all threads of the block wait for the grid, the block does (`grids.py`).
@@ -10,7 +10,7 @@ Where all threads of the block wait for the grid, the block does (`grids.py`).
 
 from math import prod
 
-from haulage.compiler.simt import grids, suspending, waves
+from haulage.compiler.simt import ends, grids, roll, suspending, waves
 from haulage.compiler.simt.barriers import (
     BARRIERS,
     WAVE_BARRIERS,
@@ -29,9 +29,10 @@ from haulage.compiler.simt.block_function import (
     shared_rooms,
     user_parameters,
 )
-from haulage.compiler.simt.body import Body, return_code
+from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.ends import return_code
 from haulage.compiler.simt.model import Block, Instruction, phi_text
-from haulage.targets.cpu import GRID_BARRIER
+from haulage.targets.cpu import BARRIER, GRID_BARRIER
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
 # `waves.MARK`, at one of the grid with `GRID_MARK`), zero when it ended, negative when a fault
@@ -59,6 +60,7 @@ def _thread_function(body: Body) -> str:
         *(("ptr", room.name) for room in body.private),
         ("ptr", "%state"),
         *([("ptr", "%mask")] if wave_barriers(body.function) else []),
+        *([("ptr", "%roll")] if body.has_ends else []),
     ]
     lines = [
         f"define internal ptr @haulage.thread({parameter_list(parameters)}) presplitcoroutine {{",
@@ -70,7 +72,7 @@ def _thread_function(body: Body) -> str:
     texts: dict[str, list[str]] = {}
     ranks = {label: rank for rank, label in enumerate(in_order(body.function))}
     for label, block in body.function.blocks.items():
-        texts[label], last_label[label] = _block_lines(block, ranks.get(label, 0))
+        texts[label], last_label[label] = _block_lines(body, block, ranks.get(label, 0))
     for label, block in body.function.blocks.items():
         lines.append(f"{label[1:]}:")
         for phi in block.phis:
@@ -81,7 +83,7 @@ def _thread_function(body: Body) -> str:
     return "\n".join(lines)
 
 
-def _block_lines(block: Block, rank: int) -> tuple[list[str], str]:
+def _block_lines(body: Body, block: Block, rank: int) -> tuple[list[str], str]:
     """The block's lines behind its phis, and the label that they end in; `rank` is the block's
     among those with barriers."""
     lines: list[str] = []
@@ -102,6 +104,8 @@ def _block_lines(block: Block, rank: int) -> tuple[list[str], str]:
                 f"  {rank_at} = getelementptr inbounds i8, ptr %mask, i64 8",
                 f"  store i64 {rank * waves.MOST_IN_BLOCK + barriers}, ptr {rank_at}",
             ]
+        if body.has_ends and item.callee == BARRIER:
+            lines += roll.wait(stem, ends.missed_at(body.function, block.label))
         lines += [
             f"  store i32 {mark + place_of(item)}, ptr %state",
             *suspending.suspend(stem, stem),
@@ -114,6 +118,10 @@ def _block_lines(block: Block, rank: int) -> tuple[list[str], str]:
         lines.append("  " + block.terminator.text)
     else:
         stem = block.label[1:].strip('"')
+        if body.has_ends:
+            lines += roll.leave(stem, code)
+            code, counted = ends.fault_lines(code, f'%"{stem}.fault"')
+            lines += counted
         lines += [
             f'  %"{stem}.state" = sub i32 0, {code}',
             f'  store i32 %"{stem}.state", ptr %state',
@@ -134,14 +142,19 @@ def _block_function(body: Body, block: tuple[int, int, int], cooperative: bool) 
             f"  %handles = alloca [{threads} x ptr], align 64",
             f"  %states = alloca [{threads} x i32], align 64",
             *([f"  %masks = alloca [{threads} x {waves.WAIT}], align 64"] if wavewise else []),
+            *(roll.OPEN if body.has_ends else []),
             *shared_rooms(body, threads),
             *private_rooms(body, threads),
             "  br label %start",
             *_start(body, block, wavewise),
             *(waves.settle(threads, ("start", "next")) if wavewise else []),
             *_count(threads, wavewise, gridwise),
-            *_judge(wavewise, gridwise),
-            *(_grid_round(threads) if gridwise else _round(threads)),
+            *_judge(wavewise, gridwise, body.has_ends),
+            *(
+                _round_of_the_living(threads, gridwise)
+                if gridwise or body.has_ends
+                else _round(threads)
+            ),
             "next:",
             f"  br label %{_all_ran(wavewise)}",
             *_finish(wavewise, gridwise),
@@ -177,6 +190,7 @@ def _start(body: Body, block: tuple[int, int, int], wavewise: bool) -> list[str]
             *(("ptr", pointer) for pointer in pointers),
             ("ptr", "%state.start"),
             *([("ptr", "%mask.start")] if wavewise else []),
+            *([("ptr", "%roll")] if body.has_ends else []),
         ]
     )
     return [
@@ -234,12 +248,12 @@ def _count(threads: int, wavewise: bool, gridwise: bool) -> list[str]:
     ]
 
 
-def _judge(wavewise: bool, gridwise: bool) -> list[str]:
-    """Lines that go on to another round if no thread has ended, else to the end."""
-    go_on = "%all.here" if wavewise else "%none.ended"
+def _judge(wavewise: bool, gridwise: bool, has_ends: bool) -> list[str]:
+    """Lines that go on to another round if no thread is missed, else to the end."""
+    go_on = "%all.here" if wavewise else "%none.missed"
     return [
         "judge:",
-        "  %none.ended = icmp eq i32 %ended.now, 0",
+        *(roll.JUDGE if has_ends else ["  %none.missed = icmp eq i32 %ended.now, 0"]),
         *(waves.JUDGE if wavewise else []),
         *(_grid_barrier() if gridwise else []),
         f"  br i1 {go_on}, label %round, label %finish",
@@ -300,11 +314,12 @@ def _round(threads: int) -> list[str]:
     ]
 
 
-def _grid_round(threads: int) -> list[str]:
-    """`_round` for kernels with a barrier of the grid, behind which some threads may have ended."""
+def _round_of_the_living(threads: int, gridwise: bool) -> list[str]:
+    """`_round` for kernels in which some threads may have ended and the others go on."""
+    begun = "[ 0, %block.only ], [ 0, %grid.on ]" if gridwise else "[ 0, %judge ]"
     return [
         "round:",
-        "  %r = phi i64 [ 0, %block.only ], [ 0, %grid.on ], [ %r.after, %round.on ]",
+        f"  %r = phi i64 {begun}, [ %r.after, %round.on ]",
         "  %r.state.at = getelementptr inbounds i32, ptr %states, i64 %r",
         "  %r.state = load i32, ptr %r.state.at",
         "  %r.lives = icmp sgt i32 %r.state, 0",

@@ -3,8 +3,9 @@ in together, which turns those loops outside the loop over the threads.
 """
 
 import itertools
+from collections.abc import Mapping
 
-from haulage.compiler.simt import graph
+from haulage.compiler.simt import ends, graph, uniformity
 from haulage.compiler.simt.barriers import (
     BARRIERS,
     barriers,
@@ -12,24 +13,34 @@ from haulage.compiler.simt.barriers import (
     patient_barriers,
     place_of,
 )
+from haulage.compiler.simt.leaving import Arm
 from haulage.compiler.simt.model import Cut, Function
 from haulage.compiler.simt.uniformity import Uniformity
 from haulage.targets.cpu import GRID_BARRIER
 
 
-def divergent_barriers(function: Function, everybody: Uniformity, present: Uniformity) -> list[int]:
+def divergent_barriers(
+    function: Function, private: frozenset[str], arms: Mapping[str, Arm], present: Uniformity
+) -> list[int]:
     """Fault numbers of the barriers that, as far as can be seen, not all threads may reach.
 
-    A barrier of the block counts all threads (`everybody`), one of a wavefront or of the grid only
-    those that are still there (`present`, the analysis without leavers).
+    A barrier of a wavefront or of the grid counts only those that are still there: `present` is
+    what `uniformity.analyse` finds without those that leave by `arms`. One of the block counts
+    those too that came to an end which it misses threads at.
     """
-    found = [place for label, _, place in block_barriers(function) if label in everybody.divergent]
-    return found + [
-        place for label, _, place in patient_barriers(function) if label in present.divergent
-    ]
+    found = [place for label, _, place in patient_barriers(function) if label in present.divergent]
+    known: dict[int, Uniformity] = {}
+    for label, _, place in block_barriers(function):
+        missed = ends.missed_at(function, label)
+        if missed not in known:
+            gone = {source: arm for source, arm in arms.items() if not arm.ends & missed}
+            known[missed] = uniformity.analyse(function, private, gone)
+        if label in known[missed].divergent:
+            found.append(place)
+    return found
 
 
-def uniform_loops(function: Function, uniformity: Uniformity) -> list[str]:
+def uniform_loops(function: Function, flow: Uniformity) -> list[str]:
     """Headers of the innermost loops without a barrier that all threads go round together."""
     successors = {label: block.successors for label, block in function.blocks.items()}
     with_barrier = {label for label, _, _ in barriers(function)}
@@ -38,7 +49,7 @@ def uniform_loops(function: Function, uniformity: Uniformity) -> list[str]:
     for loop in graph.natural_loops(successors, function.entry):
         inner = not (loop.labels & covered)
         covered |= loop.labels
-        if inner and loop.header not in uniformity.divergent and not loop.labels & with_barrier:
+        if inner and loop.header not in flow.divergent and not loop.labels & with_barrier:
             headers.append(loop.header)
     return headers
 

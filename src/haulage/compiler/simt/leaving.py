@@ -3,28 +3,40 @@
 `if i >= n: return` in front of a loop parts the threads, but those that go on are still in step:
 the loop is one that they all make together. The same holds for a loop that threads leave one by
 one, if what they do behind it is short and ends the kernel. A barrier of a wavefront or of the
-grid does not wait for those that have left, so the others reach that together as well. Threads that
-have left are masked out of later pieces by a state that is kept for each thread.
+grid does not wait for those that have left, nor does one of the block if their end is not one that
+it misses threads at (`ends.py`), so the others reach it together as well. Threads that have left
+are masked out of later pieces by a state that is kept for each thread.
 """
 
-from haulage.compiler.simt import graph
-from haulage.compiler.simt.barriers import barriers, patient_barriers
+from dataclasses import dataclass
+
+from haulage.compiler.simt import ends, graph
+from haulage.compiler.simt.barriers import barriers, block_barriers, patient_barriers
 from haulage.compiler.simt.model import Function
 
 
-def leaving_arms(function: Function) -> dict[str, frozenset[str]]:
-    """For each block whose branch lets threads leave: the blocks that these still run.
+@dataclass(frozen=True)
+class Arm:
+    """Where threads go that leave: the blocks that they still run, and the ends they come to."""
 
-    They run them to the end of the kernel, so there may be no barrier and no loop among them. A
-    branch counts only if a loop or such a barrier is behind its other arm, or if it
-    stands in a loop itself; for others nothing would be won.
+    labels: frozenset[str]
+    ends: int
+
+
+def leaving_arms(function: Function) -> dict[str, Arm]:
+    """For each block whose branch lets threads leave: where these go.
+
+    They run it to the end of the kernel, so there may be no barrier and no loop there. A
+    branch counts only if a loop, or a barrier that goes on without them, is behind its other arm,
+    or if it stands in a loop itself; for others nothing would be won.
     """
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
     headers = {loop.header for loop in graph.natural_loops(successors, function.entry)}
     obstacles = headers | {label for label, _, _ in barriers(function)}
     worth = headers | {label for label, _, _ in patient_barriers(function)}
-    found: dict[str, frozenset[str]] = {}
+    missed = {label: ends.missed_at(function, label) for label, _, _ in block_barriers(function)}
+    found: dict[str, Arm] = {}
     for label, targets in successors.items():
         if len(targets) != 2 or targets[0] == targets[1]:
             continue
@@ -34,7 +46,9 @@ def leaving_arms(function: Function) -> dict[str, frozenset[str]]:
             if label in last or last & obstacles:
                 continue
             others = graph.reachable_until(successors, [staying], stop) - last
-            if others & worth:
-                found[label] = frozenset(last)
+            reached = ends.ends_in(function, last | {label}, label)
+            released = {place for place, those in missed.items() if not those & reached}
+            if others & (worth | released):
+                found[label] = Arm(frozenset(last), reached)
                 break
     return found

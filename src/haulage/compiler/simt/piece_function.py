@@ -10,7 +10,8 @@ number, and leaves the next one there.
 from dataclasses import dataclass
 
 from haulage.compiler.simt.block_function import parameter_list
-from haulage.compiler.simt.body import Body, return_code
+from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.ends import fault_lines, return_code
 from haulage.compiler.simt.model import Block, Cut, phi_text
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 
@@ -188,7 +189,12 @@ class PieceFunctions:
         lines += before
         code = return_code(block)
         if code is not None:
-            results.append((block.label, str(DONE), names.get(code, code)))
+            code = names.get(code, code)
+            if self.body.has_ends:
+                fault, counted = fault_lines(code, value_name(block.label, "fault"))
+                lines += counted
+                code = fault
+            results.append((block.label, str(DONE), code))
             lines.append("  br label %piece.end")
         else:
             lines.append("  " + block.terminator.renamed(names))

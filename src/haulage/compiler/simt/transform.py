@@ -9,6 +9,7 @@ from haulage.compiler.simt import (
     cuts,
     entry,
     grids,
+    leaving,
     pieces,
     suspending,
     thread_loops,
@@ -62,9 +63,9 @@ def transform(
     """
     kernel = body.read(text, target)
     private = frozenset(room.name for room in kernel.private)
-    everybody = uniformity.analyse(kernel.function, private)
-    present = uniformity.analyse(kernel.function, private, without_leavers=True)
-    divergent = cuts.divergent_barriers(kernel.function, everybody, present)
+    arms = leaving.leaving_arms(kernel.function)
+    present = uniformity.analyse(kernel.function, private, arms)
+    divergent = cuts.divergent_barriers(kernel.function, private, arms, present)
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0

@@ -6,10 +6,11 @@ went different ways meet. A load from one address gives all threads one value, u
 may be written between the same two barriers (`written.py`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.simt import graph, written
-from haulage.compiler.simt.leaving import leaving_arms
+from haulage.compiler.simt.leaving import Arm
 from haulage.compiler.simt.model import Function, Instruction
 
 THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
@@ -29,14 +30,14 @@ class Uniformity:
 
 
 def analyse(
-    function: Function, private: frozenset[str], *, without_leavers: bool = False
+    function: Function, private: frozenset[str], arms: Mapping[str, Arm] | None = None
 ) -> Uniformity:
     """Find the varying values and divergent blocks of a function.
 
-    `private` are the names of the memory that each thread has of its own. `without_leavers` asks
-    about the threads that are still there: those that leave for good (`leaving.py`) part nobody.
+    `private` are the names of the memory that each thread has of its own. With `arms` this is about
+    the threads that are still there: those that leave for good by them (`leaving.py`) part nobody.
     """
-    arms = leaving_arms(function) if without_leavers else {}
+    arms = arms or {}
     masks = False
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
@@ -53,8 +54,8 @@ def analyse(
             changed = True
             if label in arms:
                 masks = True
-                divergent |= arms[label]
-                for place in arms[label]:
+                divergent |= arms[label].labels
+                for place in arms[label].labels:
                     varying |= {phi.result for phi in function.blocks[place].phis if phi.result}
                 continue
             stop = meeting.get(label, graph.EXIT)

@@ -24,7 +24,7 @@ FIRST, LAST = "wave", "wave.settled"
 # Behind the count of a block's threads: may all of them go on? At which place did they wait?
 JUDGE = [
     f"  %none.for.wave = icmp slt i32 %waiting.now, {MARK}",
-    "  %all.here = and i1 %none.ended, %none.for.wave",
+    "  %all.here = and i1 %none.missed, %none.for.wave",
     f"  %waiting.place = and i32 %waiting.now, {MARK - 1}",
 ]
 
