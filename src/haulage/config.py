@@ -64,6 +64,12 @@ def adversary_seed() -> int | None:
         ) from None
 
 
+def memory_manager() -> str | None:
+    """`NUMBA_CUDA_MEMORY_MANAGER`: the module of a plug-in that gives all memory of devices."""
+    named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "").strip()
+    return named if named not in ("", "default") else None
+
+
 def cache_folder() -> Path:
     """`HAULAGE_CACHE_DIR`: where compiled kernels are kept (default `~/.cache/haulage`)."""
     chosen = os.environ.get("HAULAGE_CACHE_DIR", "").strip()

@@ -2,7 +2,7 @@
 
     HaulageError
     ├── DeviceError (RuntimeError)          a driver refused what was asked of it
-    │   ├── DeviceNotFound                  the device that was asked for is not there
+    │   ├── DeviceNotFound (ImportError)    the device that was asked for is not there
     │   ├── OutOfMemory (MemoryError)       the device has no room for what was asked
     │   └── Unsupported (NotImplementedError)   this device has no such feature
     ├── DeviceMismatch (ValueError)         one call was given things of two devices
@@ -44,19 +44,37 @@ class CacheWarning(UserWarning):
 
 
 class DeviceError(HaulageError, RuntimeError):
-    """A driver refused what was asked of it; the message has its name for the failure."""
+    """A driver refused what was asked of it; the message has its name for the failure.
+
+    `code` is the number of CUDA's driver for such a failure, 999 where it has none of its own.
+    """
+
+    code = 999
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.msg = str(self)
 
 
-class DeviceNotFound(DeviceError):
-    """The device that was asked for explicitly is not there; the message says what was tried."""
+class DeviceNotFound(DeviceError, ImportError):
+    """The device that was asked for explicitly is not there; the message says what was tried.
+
+    An ImportError because numba.cuda's is one, and programs go on without a GPU on it.
+    """
+
+    code = 100
 
 
 class OutOfMemory(DeviceError, MemoryError):
     """The device has no room; the message says how much was asked and how much is free."""
 
+    code = 2
+
 
 class Unsupported(DeviceError, NotImplementedError):
     """The back end has no such feature; the message names the back end and the feature."""
+
+    code = 801
 
 
 class DeviceMismatch(HaulageError, ValueError):

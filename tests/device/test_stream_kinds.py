@@ -42,8 +42,13 @@ class Foreign:
 
 
 def test_the_legacy_default_stream_is_the_default_stream(device):
-    assert cuda.legacy_default_stream() is cuda.default_stream()
-    assert cuda.legacy_default_stream() == 0
+    legacy = cuda.legacy_default_stream()
+    assert legacy == cuda.default_stream() == 0
+    assert hash(legacy) == hash(cuda.default_stream())
+    assert legacy
+    assert int(legacy) == 1
+    assert repr(legacy) == f"<Legacy default CUDA stream on {device}>"
+    assert cuda.external_stream(1) == legacy
 
 
 def test_a_thread_has_one_stream_of_its_own(device):
@@ -51,6 +56,10 @@ def test_a_thread_has_one_stream_of_its_own(device):
     assert cuda.per_thread_default_stream() is mine
     assert mine.device is device
     assert mine
+    assert int(mine) == 2
+    assert mine.handle != 2
+    assert repr(mine) == f"<Per-thread default CUDA stream on {device}>"
+    assert cuda.external_stream(2) is mine
     both = threading.Barrier(2)
 
     def ask():

@@ -49,7 +49,7 @@ def test_a_stream_knows_its_device_and_handle(device):
     assert stream
     assert stream == stream
     assert stream != cuda.stream()
-    assert repr(stream) == f"<Stream {stream.handle:#x} on {device}>"
+    assert repr(stream) == f"<CUDA stream {stream.handle:#x} on {device}>"
     assert stream.query()
 
 
@@ -57,8 +57,8 @@ def test_the_default_stream_stands_wherever_0_does(device):
     default = cuda.default_stream()
     assert default == 0
     assert int(default) == 0
-    assert not default
-    assert repr(default) == f"<Default stream on {device}>"
+    assert default
+    assert repr(default) == f"<Default CUDA stream on {device}>"
     there = cuda.to_device(numbers(4), stream=default)
     for stream in (0, None, default):
         np.testing.assert_array_equal(there.copy_to_host(stream=stream), numbers(4))

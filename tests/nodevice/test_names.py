@@ -265,7 +265,14 @@ def is_exception(value):
     return inspect.isclass(value) and issubclass(value, BaseException)
 
 
-CALLED = [name for name, value in FUNCTIONS.items() if callable(value) and not is_exception(value)]
+CALLED = [
+    name
+    for name, value in FUNCTIONS.items()
+    if callable(value)
+    and not is_exception(value)
+    # Made without arguments, or by the fields of a named tuple.
+    and name not in ("cuda.GetIpcHandleMixin", "cuda.MemoryInfo")
+]
 
 
 @pytest.mark.parametrize("name", CALLED)

@@ -61,11 +61,24 @@ from haulage.api.streams import (
 )
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
-from haulage.runtime.context import Context, MemoryInfo
+from haulage.runtime.context import Context
 from haulage.runtime.event import Event, event_elapsed_time
 from haulage.runtime.exchange.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
 from haulage.runtime.exchange.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
 from haulage.runtime.launching.placing import ArgHint, In, InOut, Out, wrap_arg
+from haulage.runtime.memory import MemoryInfo
+from haulage.runtime.plugins.choice import set_memory_manager
+from haulage.runtime.plugins.managers import (
+    BaseCUDAMemoryManager,
+    GetIpcHandleMixin,
+    HostOnlyCUDAMemoryManager,
+)
+from haulage.runtime.plugins.pointers import (
+    ManagedMemory,
+    MappedMemory,
+    MemoryPointer,
+    PinnedMemory,
+)
 from haulage.runtime.stream import Stream
 
 __all__ = [
@@ -146,4 +159,13 @@ __all__ = [
     "Event",
     "Context",
     "MemoryInfo",
+    # memory managers of others
+    "set_memory_manager",
+    "BaseCUDAMemoryManager",
+    "HostOnlyCUDAMemoryManager",
+    "GetIpcHandleMixin",
+    "MemoryPointer",
+    "MappedMemory",
+    "PinnedMemory",
+    "ManagedMemory",
 ]

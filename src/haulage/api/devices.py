@@ -10,6 +10,7 @@ from haulage.errors import DeviceNotFound
 from haulage.runtime import context
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device, current_device, devices_of, select
+from haulage.runtime.plugins import choice
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -139,7 +140,9 @@ def close() -> None:
     Raises:
         KernelError: threads of a kernel had failed; the memory is given back all the same.
     """
-    current_device().reset()
+    device = current_device()
+    device.reset()
+    choice.forget(device)
 
 
 def profile_start() -> None:
@@ -168,16 +171,17 @@ def list_devices() -> list[Device]:
 
 def detect() -> bool:
     """Print the devices found, and for each kind that is not there why; True if there is any."""
-    any_found = False
+    lines, count = [], 0
     for platform in platforms.PLATFORMS.values():
         probe = platform.probe()
         found = devices_of(platform.name) if probe.available else ()
-        any_found = any_found or bool(found)
-        for device in found:
-            print(f"{device}: {device.name}")
+        count += len(found)
+        lines += [f"{device}: {device.name}" for device in found]
         if not found:
-            print(f"{platform.name}: not found ({probe.answer})")
-    return any_found
+            lines.append(f"{platform.name}: not found ({probe.answer})")
+    print(f"Found {count} CUDA devices: each of these runs CUDA programs")
+    print("\n".join(lines))
+    return count > 0
 
 
 class _Devices:

@@ -20,7 +20,7 @@ def default_stream() -> Stream:
 
 
 def legacy_default_stream() -> Stream:
-    """The default stream of the current device that all threads share; the same as
+    """The default stream of the current device that all threads share; equal to
     `default_stream()`."""
     return streams.legacy_default_stream(current_device())
 

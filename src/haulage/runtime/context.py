@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from haulage.backends.base import DEVICE, PORTABLE, WRITE_COMBINED
+from haulage.errors import Unsupported
 from haulage.runtime import device as devices
 from haulage.runtime import finalize, memory
 from haulage.runtime.arrays import transfer
@@ -16,6 +17,8 @@ from haulage.runtime.device import Device
 from haulage.runtime.event import Event
 from haulage.runtime.exchange import ipc
 from haulage.runtime.exchange.ipc import IpcHandle
+from haulage.runtime.handle import Handle
+from haulage.runtime.memory import MemoryInfo
 from haulage.runtime.stream import (
     Stream,
     external_stream,
@@ -23,12 +26,8 @@ from haulage.runtime.stream import (
     per_thread_default_stream,
 )
 
-
-class MemoryInfo(NamedTuple):
-    """Bytes of a device's memory."""
-
-    free: int
-    total: int
+if TYPE_CHECKING:
+    from haulage.runtime.plugins.managers import BaseCUDAMemoryManager, PendingDeallocations
 
 
 class Context:
@@ -37,7 +36,7 @@ class Context:
     Every device has one context in a process; two `Context` objects of a device are equal.
     """
 
-    __slots__ = ("device",)
+    __slots__ = ("__weakref__", "device")
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -62,12 +61,32 @@ class Context:
         memory.reap()
 
     def reset(self) -> None:
-        """`Device.reset`: wait, then give all memory of arrays back and close them."""
+        """`Device.reset`: wait, then give all memory of arrays back and close them.
+
+        The memory manager's `reset` is called as well.
+        """
+        from haulage.runtime.plugins import choice
+
+        choice.manager_of(self.device)  # so that it is there to be told
         self.device.reset()
 
     def get_memory_info(self) -> MemoryInfo:
-        """Free and total bytes of the device's memory, now."""
-        return MemoryInfo(*self.device.memory_info())
+        """Free and total bytes of the device's memory, now, as its memory manager tells."""
+        return MemoryInfo(*self.memory_manager.get_memory_info())
+
+    @property
+    def handle(self) -> Handle:
+        """A number that the contexts of other devices do not have."""
+        return Handle(id(self.device))
+
+    @property
+    def extras(self) -> dict[Any, Any]:
+        """What programs keep for a context, by keys of theirs."""
+        return _extras.setdefault(self.device, {})
+
+    def prepare_for_use(self) -> None:
+        """Make the device ready for calls of its driver, which Haulage's own calls do."""
+        self.device.activate()
 
     # ---- which is current -------------------------------------------------------------------
 
@@ -89,6 +108,22 @@ class Context:
 
     def __exit__(self, *exception: object) -> None:
         self.pop()
+
+    # ---- memory manager ---------------------------------------------------------------------
+
+    @property
+    def memory_manager(self) -> "BaseCUDAMemoryManager":
+        """What gives the device's memory: a plug-in (see `set_memory_manager`), else Haulage."""
+        from haulage.runtime.plugins import choice  # which makes contexts
+
+        return choice.manager_of(self.device)
+
+    @property
+    def deallocations(self) -> "PendingDeallocations":
+        """What waits to be given back to the device."""
+        from haulage.runtime.plugins.managers import PendingDeallocations
+
+        return PendingDeallocations(self.device)
 
     # ---- memory -----------------------------------------------------------------------------
 
@@ -119,6 +154,16 @@ class Context:
         flags = PORTABLE * portable | WRITE_COMBINED * wc
         return transfer.pinned_array(self.device, (bytesize,), (1,), np.dtype(np.uint8), flags)
 
+    def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Any:
+        """Pin `size` bytes of the host's memory at the address `pointer`, until what it gives goes.
+
+        `owner` is kept alive so long.
+
+        Returns:
+            A `MappedMemory` with `mapped`, else a `PinnedMemory`.
+        """
+        return self.memory_manager.mempin(owner, pointer, size, mapped)
+
     def defer_cleanup(self) -> AbstractContextManager[None]:
         """`with context.defer_cleanup():` gives no memory back before its end."""
         return finalize.defer_cleanup()
@@ -132,6 +177,15 @@ class Context:
             Unsupported: the device cannot share memory between processes.
         """
         return ipc.get_memory_handle(memory)
+
+    def open_ipc_handle(self, handle: Any, size: int) -> Span:
+        """`size` bytes of the memory of another process, by the bytes of its `IpcHandle`.
+
+        Raises:
+            DeviceError: the memory is gone, or out of this process's reach.
+            ValueError: it has fewer bytes.
+        """
+        return ipc.open_memory(self.device, handle).view(0, size)
 
     # ---- streams and events -----------------------------------------------------------------
 
@@ -159,6 +213,16 @@ class Context:
         """A new event."""
         return Event(self.device, timing)
 
+    # ---- code -------------------------------------------------------------------------------
+
+    def create_module_ptx(self, ptx: Any) -> NoReturn:
+        """Unsupported: kernels are compiled from Python for the device that they run on."""
+        raise Unsupported(
+            f"{self.device} loads no PTX or other code of NVIDIA's; write the kernel with @cuda.jit"
+        )
+
+    create_module_image = create_module_ptx
+
     # ---- other devices ----------------------------------------------------------------------
 
     def can_access_peer(self, peer_context: "int | Context") -> bool:
@@ -184,6 +248,9 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<Context of {self.device}>"
+
+
+_extras: dict[Device, dict[Any, Any]] = {}
 
 
 def _number(context: "int | Context") -> int:

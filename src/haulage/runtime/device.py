@@ -28,6 +28,16 @@ class Driver:
     backend: Callable[[], Backend] | None
 
 
+class DeviceName(str):
+    """A device's name. numba.cuda gives bytes here, which its programs decode: so can this be."""
+
+    __slots__ = ()
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The name itself."""
+        return str(self)
+
+
 class Device:
     """One device. There is one object per device, so `is` compares them.
 
@@ -39,7 +49,7 @@ class Device:
         self.backend = backend
         self.id = id
         self._text = f"{kind}:{id}"
-        self.default_stream = Stream(self, 0)
+        self.default_stream = Stream(self, 0, role="default")
 
     @cached_property
     def properties(self) -> Properties:
@@ -47,9 +57,22 @@ class Device:
         return self.backend.properties(self.id)
 
     @property
-    def name(self) -> str:
+    def name(self) -> "DeviceName":
         """The maker's name for it."""
-        return self.properties.name
+        return DeviceName(self.properties.name)
+
+    @property
+    def _device(self) -> "Device":
+        # In numba the entries of `gpus` are not the devices themselves.
+        return self
+
+    @property
+    def primary_context(self) -> "Context":
+        """Its context."""
+        return self.get_primary_context()
+
+    def release_primary_context(self) -> None:
+        """Nothing: its context is given back at the end of the process."""
 
     @property
     def compute_capability(self) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
 from haulage.runtime.device import Device
+from haulage.runtime.handle import Handle
 from haulage.runtime.stream import StreamLike, resolve
 
 
@@ -24,7 +25,7 @@ class Event:
         device.activate()
         self.device = device
         self.timing = timing
-        self.handle = device.backend.event_create(timing)
+        self.handle = Handle(device.backend.event_create(timing))
 
     def record(self, stream: StreamLike = 0) -> None:
         """Mark the present end of `stream`; replaces an earlier record."""

@@ -28,6 +28,16 @@ _ended = False
 _deferring = 0  # `defer_cleanup` blocks that are entered, in all threads
 
 
+def waiting() -> int:
+    """How many things wait to be given back, of all devices."""
+    return len(_waiting) + len(_waiting_handles)
+
+
+def deferring() -> bool:
+    """Whether a `defer_cleanup` holds."""
+    return _deferring > 0
+
+
 def give_back(action: Callable[..., object], *args: Any) -> None:
     """Call `action(*args)` now, or at the next `drain` if this is inside a collector's pass."""
     _give_back(_waiting, action, args)

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from haulage.backends.base import DEVICE, KINDS
 from haulage.errors import OutOfMemory
@@ -121,10 +121,62 @@ class Block:
             finalize.give_back(_release, self.device, self.streams, action)
 
 
+class MemoryInfo(NamedTuple):
+    """Bytes of a device's memory."""
+
+    free: int
+    total: int
+
+
+class Provider(Protocol):
+    """What gives memory of devices in place of their drivers: see `haulage.runtime.plugins`."""
+
+    def allocate(self, device: Device, nbytes: int, kind: str, flags: int) -> Block:
+        """A new block, as `haulage.runtime.memory.allocate` gives."""
+        ...
+
+    def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
+        """(the device's address of host memory that is pinned now, what undoes it when it goes)."""
+        ...
+
+    def export(self, block: Block, pointer: int, nbytes: int) -> Any:
+        """What other processes open `nbytes` at `pointer` by, as `Context.get_ipc_handle` gives."""
+        ...
+
+    def reset(self, device: Device) -> None:
+        """All memory of the device was given back."""
+        ...
+
+
+_provider: Provider | None = None
+
+
+def provider() -> Provider | None:
+    """What gives memory in place of the drivers; None: they do it themselves."""
+    return _provider
+
+
+def set_provider(chosen: Provider | None) -> None:
+    """Let `chosen` give all memory from now on, or the drivers again."""
+    global _provider
+    _provider = chosen
+
+
 def allocate(device: Device, nbytes: int, kind: str = DEVICE, flags: int = 0) -> Block:
     """A new block of `nbytes` bytes on `device`, of one of the kinds of `backends.base.KINDS`.
 
     The contents are not initialised. A block of 0 bytes has the addresses 0.
+
+    Raises:
+        OutOfMemory: the device has no room, also after all that waits to be freed was freed.
+    """
+    if _provider is not None and nbytes > 0:
+        return _provider.allocate(device, nbytes, kind, flags)
+    return allocate_of_driver(device, nbytes, kind, flags)
+
+
+def allocate_of_driver(device: Device, nbytes: int, kind: str = DEVICE, flags: int = 0) -> Block:
+    """`allocate`, whoever else may give memory in place of the driver.
 
     Raises:
         OutOfMemory: the device has no room, also after all that waits to be freed was freed.
@@ -173,7 +225,22 @@ def close_all(device: Device) -> int:
     mine = [block for block in found if block.device is device]
     for block in mine:
         block.close()
+    if _provider is not None:
+        _provider.reset(device)
     return len(mine)
+
+
+def pending(device: Device) -> int:
+    """How much waits to be given back: what work of `device` still uses, and what `defer_cleanup`
+    holds back, of all devices."""
+    return finalize.waiting() + sum(of is device for _, of, _ in tuple(_pending.waiting))
+
+
+def flush(device: Device) -> None:
+    """Give back to `device` what waits, after the work that uses it; not inside `defer_cleanup`."""
+    if not finalize.deferring():
+        finalize.drain()
+        _pending.wait(device)
 
 
 def reap() -> None:

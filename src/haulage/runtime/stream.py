@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
+from haulage.runtime.handle import Handle
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,30 +22,35 @@ if TYPE_CHECKING:
 class Stream:
     """A queue of work of one device.
 
-    `handle` is the driver's; 0 is the default stream, which is false as a Boolean and equals 0, so
-    that it can stand wherever `stream=0` can. One that is `owned` is given back to the driver when
-    the last reference to it goes; the work that it still holds is done all the same.
+    `handle` is the driver's; 0 is the default stream, which equals 0, so that it can stand wherever
+    `stream=0` can. One that is `owned` is given back to the driver when the last reference to it
+    goes; the work that it still holds is done all the same. `role` names the streams that are not
+    made by `stream()`: 'default', 'legacy', 'per-thread' or 'external'.
+
+    `int(stream)` is the handle, or the number by which CUDA's programs name such a stream: 1 for
+    the legacy default stream, 2 for that of a thread. As in numba every stream is true.
     """
 
-    __slots__ = ("__weakref__", "device", "handle", "owned")
+    __slots__ = ("__weakref__", "device", "handle", "owned", "role")
 
-    def __init__(self, device: "Device", handle: int, owned: bool = False) -> None:
+    def __init__(self, device: "Device", handle: int, owned: bool = False, role: str = "") -> None:
         self.device = device
-        self.handle = handle
+        self.handle = Handle(handle)
         self.owned = owned
+        self.role = role
 
     @classmethod
-    def create(cls, device: "Device", flags: int = 0) -> "Stream":
+    def create(cls, device: "Device", flags: int = 0, role: str = "") -> "Stream":
         """A new stream of `device`, with flags of `haulage.backends.base`."""
         device.activate()
-        made = cls(device, device.backend.stream_create(flags), owned=True)
+        made = cls(device, device.backend.stream_create(flags), owned=True, role=role)
         _owned[device, made.handle] = made
         return made
 
     @property
     def external(self) -> bool:
         """Whether someone else made it, see `external_stream`."""
-        return self.handle != 0 and not self.owned
+        return self.role == "external"
 
     def synchronize(self) -> None:
         """Wait for all work handed to it so far.
@@ -160,10 +166,7 @@ class Stream:
         return lambda: (0, self.handle)
 
     def __int__(self) -> int:
-        return self.handle
-
-    def __bool__(self) -> bool:
-        return self.handle != 0
+        return _NUMBERS.get(self.role, int(self.handle))
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, Stream):
@@ -179,14 +182,26 @@ class Stream:
         raise TypeError(f"{self!r} belongs to this process; it cannot be pickled or copied")
 
     def __repr__(self) -> str:
-        which = f"Stream {self.handle:#x}" if self.handle else "Default stream"
-        return f"<{which} on {self.device}>"
+        number = "" if self.role in _NUMBERS or not self.handle else f" {int(self):#x}"
+        return f"<{_NAMES[self.role]}{number} on {self.device}>"
 
     # Bound here, as module names may be gone by the time that the interpreter ends.
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         # `owned` is not there when `__init__` did not get that far.
         if getattr(self, "owned", False) and not at_end():
             finalize.give_back_handle(self.device.backend.stream_destroy, self.handle)
+
+
+# CUDA's numbers for the streams that every device has.
+_NUMBERS = {"legacy": 1, "per-thread": 2}
+
+_NAMES = {
+    "": "CUDA stream",
+    "default": "Default CUDA stream",
+    "legacy": "Legacy default CUDA stream",
+    "per-thread": "Per-thread default CUDA stream",
+    "external": "External CUDA stream",
+}
 
 
 class ForeignStream(Protocol):
@@ -245,6 +260,7 @@ def _foreign_handle(stream: Any) -> int:
 def external_stream(device: "Device", handle: int) -> Stream:
     """The stream of `device` that someone else made, by the driver's handle; 0: the default one.
 
+    1 and 2 are CUDA's numbers for the legacy default stream and for the calling thread's own.
     It is never destroyed here. Who made it must keep it until the arrays that were used in it are
     gone, or have been waited for by a synchronise of the device.
 
@@ -259,15 +275,19 @@ def external_stream(device: "Device", handle: int) -> Stream:
     handle = handle.__index__()
     if handle == 0:
         return device.default_stream
+    if handle == _NUMBERS["legacy"]:
+        return legacy_default_stream(device)
+    if handle == _NUMBERS["per-thread"]:
+        return per_thread_default_stream(device)
     device.activate()
     device.backend.stream_query(handle)
     # One of our own is given as such: the object that owns it must not go before.
-    return _owned.get((device, handle)) or Stream(device, handle)
+    return _owned.get((device, handle)) or Stream(device, handle, role="external")
 
 
 def legacy_default_stream(device: "Device") -> Stream:
     """The default stream of `device`, which all threads share and which waits for all others."""
-    return device.default_stream
+    return Stream(device, 0, role="legacy")
 
 
 _of_thread = threading.local()
@@ -283,7 +303,7 @@ def per_thread_default_stream(device: "Device") -> Stream:
         streams = _of_thread.streams = {}
     stream = streams.get(device)
     if stream is None:
-        stream = streams[device] = Stream.create(device)
+        stream = streams[device] = Stream.create(device, role="per-thread")
     return stream
 
 

@@ -2,6 +2,8 @@
 
 from haulage.api import close as reset
 from haulage.api import current_context as get_context
-from haulage.api import gpus
+from haulage.api import gpus, require_context
 
-__all__ = ["gpus", "get_context", "reset"]
+__all__ = ["gpus", "get_context", "require_context", "reset"]
+
+_DeviceList = type(gpus)

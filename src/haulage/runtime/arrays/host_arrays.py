@@ -112,6 +112,15 @@ class HostVisibleNDArray(np.ndarray):
         plain = np.asarray(array)
         return plain[()] if return_scalar or not plain.shape else plain
 
+    # By which numba's programs tell arrays of the device.
+    @property
+    def __cuda_memory__(self) -> bool:
+        return transfer.block_of(self) is not None
+
+    @property
+    def __cuda_ndarray__(self) -> bool:
+        return transfer.block_of(self) is not None
+
     # ---- what it stands on ----------------------------------------------------------------------
 
     @property

@@ -237,11 +237,17 @@ def resolve_shape(size: int, shape: Sequence[SupportsIndex]) -> Ints:
     """
     sizes = [operator.index(n) for n in shape]
     if sizes.count(-1) > 1:
-        raise ValueError(f"shape {tuple(sizes)}: one axis only can be -1")
+        raise ValueError(
+            f"can only specify one unknown dimension: shape {tuple(sizes)} has more than one -1"
+        )
     if -1 in sizes:
         known = -prod(sizes)
-        if known and size % known == 0:
-            sizes[sizes.index(-1)] = size // known
+        if not known or size % known:
+            raise ValueError(
+                f"cannot infer valid shape for unknown dimension: {size} elements do not make "
+                f"{tuple(sizes)}"
+            )
+        sizes[sizes.index(-1)] = size // known
     if any(n < 0 for n in sizes) or prod(sizes) != size:
         raise ValueError(
             f"reshape changes the size of the array: {size} elements do not make {tuple(shape)}"

@@ -1,6 +1,7 @@
 """Strided memory on a device: shape, strides and dtype over a block, and its views."""
 
 import ctypes
+import sys
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Self, SupportsIndex
@@ -10,6 +11,7 @@ import numpy as np
 from haulage.errors import noted
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.device import Device
+from haulage.runtime.handle import Handle
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, resolve
 
@@ -30,11 +32,14 @@ class Span:
         size: number of bytes.
     """
 
-    __slots__ = ("block", "device_pointer", "size")
+    __slots__ = ("__weakref__", "block", "device_pointer", "size")
+
+    # By which numba's programs tell memory of the device.
+    __cuda_memory__ = True
 
     def __init__(self, block: Block, device_pointer: int, size: int) -> None:
         self.block = block
-        self.device_pointer = device_pointer
+        self.device_pointer = Handle(device_pointer)
         self.size = size
 
     @property
@@ -46,6 +51,22 @@ class Span:
     def device_pointer_value(self) -> int:
         """The address."""
         return self.device_pointer
+
+    @property
+    def handle(self) -> Handle:
+        """The address, by another name of numba's."""
+        return self.device_pointer
+
+    @property
+    def owner(self) -> "Span":
+        """The whole block that it is a part of."""
+        return Span(self.block, self.block.device_ptr, self.block.nbytes)
+
+    @property
+    def refct(self) -> int:
+        """How many arrays, views and pieces of memory keep the block alive, itself counted."""
+        # What `getrefcount` is called with is one more.
+        return sys.getrefcount(self.block) - 1
 
     def own(self) -> "Span":
         """Itself: it keeps the memory alive already."""
@@ -167,6 +188,9 @@ class Strided:
     readonly: bool
     layout: str
     stream: Stream | int
+
+    __cuda_memory__ = True
+    __cuda_ndarray__ = True
 
     def _set(
         self,

@@ -187,12 +187,13 @@ def note_pinned(array: np.ndarray, stream: Stream) -> bool:
     low, high = _bounds(array)
     return any(
         device is stream.device and start <= low and high <= stop
-        for start, (stop, device, _) in tuple(_registered.items())
+        for start, (stop, device, *_) in tuple(_registered.items())
     )
 
 
-# Address -> (end, device, the array, which is so kept alive while it is registered).
-_registered: dict[int, tuple[int, Device, np.ndarray]] = {}
+# Address -> (end, device, the array, which is so kept alive while it is registered, and what undoes
+# the registration when it goes; None if the driver has to be told).
+_registered: dict[int, tuple[int, Device, np.ndarray, object]] = {}
 _lock = threading.Lock()
 
 
@@ -215,13 +216,18 @@ def register(array: np.ndarray, device: Device) -> int:
     if low == high:
         return 0
     with _lock:
-        if any(start < high and low < stop for start, (stop, _, _) in _registered.items()):
+        if any(start < high and low < stop for start, (stop, *_) in _registered.items()):
             raise ValueError(
                 f"the memory at {low:#x}, or a part of it, is pinned already; unpin it first"
             )
         device.activate()
-        device_ptr = device.backend.register(low, high - low)
-        _registered[low] = (high, device, array)
+        held: object = None
+        provider = memory.provider()
+        if provider is None:
+            device_ptr = device.backend.register(low, high - low)
+        else:
+            device_ptr, held = provider.pin(device, array, low, high - low)
+        _registered[low] = (high, device, array, held)
     return device_ptr
 
 
@@ -244,7 +250,7 @@ def unregister(array: np.ndarray) -> None:
         device.synchronize()
     finally:
         with _lock:
-            if _registered.pop(low, None) is not None:
+            if _registered.pop(low, None) is not None and entry[3] is None:
                 device.backend.unregister(low)
 
 

@@ -39,7 +39,8 @@ def _contiguous(host: np.ndarray, stream: StreamLike, device: Device | None) -> 
     bound = resolve(stream, place)
     block = memory.allocate(place, host.nbytes)
     array = object.__new__(DeviceNDArray)
-    strides = layout.c_strides(host.shape, dtype.itemsize)
+    # Without elements any strides will do; numba keeps them.
+    strides = layout.c_strides(host.shape, dtype.itemsize) if host.size else host.strides
     stream_or_0 = bound if bound.handle else 0
     array._set(block, block.device_ptr, host.shape, strides, dtype, stream_or_0, False)
     return array

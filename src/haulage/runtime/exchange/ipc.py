@@ -142,6 +142,11 @@ class IpcArrayHandle:
         self.dtype = dtype
         self.readonly = readonly
 
+    @property
+    def _ipc_handle(self) -> IpcHandle:
+        # By which numba's programs reach it.
+        return self.handle
+
     def open(self, stream: StreamLike = 0) -> DeviceNDArray:
         """The array over the exporter's own memory, bound to `stream`.
 
@@ -256,20 +261,40 @@ def open_ipc_array(
         block.close()
 
 
-def _export(block: Block, pointer: int, size: int) -> IpcHandle:
-    block.use()
+def open_memory(device: Device, handle: Any) -> Span:
+    """The memory of another process, by the bytes of its handle, as long as the last reference.
+
+    Raises:
+        DeviceError: the memory is gone, or out of this process's reach.
+    """
+    block = _open(device, _bytes_of(handle))
+    return Span(block, block.device_ptr, block.nbytes)
+
+
+def export(block: Block, pointer: int, size: int) -> IpcHandle:
+    """`get_ipc_handle` of `size` bytes at `pointer`, of memory that the device's driver gave."""
     device = block.device
     if size == 0:
         return IpcHandle(b"", 0, 0, str(device))
-    if block.release is not None or block.kind != DEVICE:
+    device.activate()
+    handle = device.backend.ipc_export(block.device_ptr)
+    return IpcHandle(handle, size, pointer - block.device_ptr, str(device))
+
+
+def _export(block: Block, pointer: int, size: int) -> IpcHandle:
+    block.use()
+    device = block.device
+    provider = memory.provider()
+    if provider is not None:
+        given: IpcHandle = provider.export(block, pointer, size)
+        return given
+    if size and (block.release is not None or block.kind != DEVICE):
         what = "memory of another owner" if block.release is not None else f"{block.kind} memory"
         raise ValueError(
             f"get_ipc_handle: the array stands on {what}, and only memory that {device} has "
             "allocated for it can be shared; copy the array with to_device first"
         )
-    device.activate()
-    handle = device.backend.ipc_export(block.device_ptr)
-    return IpcHandle(handle, size, pointer - block.device_ptr, str(device))
+    return export(block, pointer, size)
 
 
 def _open(device: Device, handle: bytes) -> Block:

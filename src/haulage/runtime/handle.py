@@ -1,0 +1,16 @@
+"""Numbers of a driver: addresses and handles."""
+
+
+class Handle(int):
+    """An address or a handle: an int that gives itself as `value` too.
+
+    In numba.cuda these are integers of ctypes, so its programs read `stream.handle.value` and
+    `memory.device_pointer.value`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The number itself."""
+        return int(self)

@@ -1,0 +1,202 @@
+"""The classes that plug-ins derive from, as numba.cuda names them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from haulage.backends.base import (
+    ATTACH_HOST,
+    DEVICE,
+    MANAGED,
+    MAPPED,
+    PINNED,
+    PORTABLE,
+    WRITE_COMBINED,
+)
+from haulage.runtime import finalize, memory
+from haulage.runtime.arrays.strided import Span
+from haulage.runtime.device import Device
+from haulage.runtime.exchange import ipc
+from haulage.runtime.memory import MemoryInfo
+from haulage.runtime.plugins.pointers import MappedMemory, PinnedMemory, address_of
+
+if TYPE_CHECKING:
+    from haulage.runtime.context import Context
+
+# The version of the interface that plug-ins have to be written for.
+INTERFACE_VERSION = 1
+
+
+class PendingDeallocations:
+    """What waits to be given back to a device.
+
+    Haulage gives memory back when its last reference goes, not in batches as numba does; so only
+    what work still uses waits, and what `defer_cleanup` or `disable` hold back.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __len__(self) -> int:
+        return memory.pending(self._device)
+
+    def clear(self) -> None:
+        """Give back what waits, after the work that uses it; nothing while `is_disabled`."""
+        memory.flush(self._device)
+
+    def disable(self) -> AbstractContextManager[None]:
+        """`with deallocations.disable():` gives nothing back before its end."""
+        return finalize.defer_cleanup()
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether a `disable` or `defer_cleanup` holds."""
+        return finalize.deferring()
+
+
+class BaseCUDAMemoryManager(ABC):
+    """A plug-in that gives all memory of a device.
+
+    One is made for each device, when its memory is first asked for: `Plugin(context=context)`; then
+    `initialize()` is called.
+
+    Attributes:
+        context: the `Context` of the device.
+    """
+
+    def __init__(self, context: "Context") -> None:
+        self.context = context
+
+    @abstractmethod
+    def memalloc(self, size: int) -> Span:
+        """`size` bytes on the device, as a `MemoryPointer`."""
+
+    @abstractmethod
+    def memhostalloc(self, size: int, mapped: bool, portable: bool, wc: bool) -> Span:
+        """`size` bytes of pinned host memory, as a `MappedMemory` if `mapped`, else `PinnedMemory`.
+
+        Args:
+            size: bytes.
+            mapped: the device reaches it as well.
+            portable: it is pinned for all devices.
+            wc: write-combined.
+        """
+
+    @abstractmethod
+    def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool) -> Span:
+        """Host memory that is there already, pinned until what this gives goes.
+
+        Args:
+            owner: the object whose memory it is.
+            pointer: its address.
+            size: bytes.
+            mapped: the device reaches it as well.
+        """
+
+    @abstractmethod
+    def initialize(self) -> None:
+        """Get ready; called before all others."""
+
+    @abstractmethod
+    def get_ipc_handle(self, memory: Span) -> Any:
+        """What other processes open `memory` by, an `IpcHandle`."""
+
+    @abstractmethod
+    def get_memory_info(self) -> MemoryInfo:
+        """Free and total bytes; NotImplementedError if that is not known."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """All memory was given back; called by `cuda.close()` and `Context.reset()`."""
+
+    @abstractmethod
+    def defer_cleanup(self) -> AbstractContextManager[None]:
+        """A context manager inside which the plug-in gives nothing back to the driver."""
+
+    @property
+    @abstractmethod
+    def interface_version(self) -> int:
+        """The version of this interface that the plug-in is written for: 1."""
+
+
+class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
+    """A plug-in that gives memory on the device; that of the host comes from the driver.
+
+    A subclass whose `reset` or `defer_cleanup` does something calls that of `super()` too.
+    """
+
+    @property
+    def deallocations(self) -> PendingDeallocations:
+        """What waits to be given back."""
+        return PendingDeallocations(self.context.device)
+
+    def memhostalloc(
+        self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False
+    ) -> Span:
+        """Pinned host memory from the driver."""
+        flags = PORTABLE * portable | WRITE_COMBINED * wc
+        return self._allocated(size, MAPPED if mapped else PINNED, flags)
+
+    def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Span:
+        """Host memory that the driver pins until what this gives goes."""
+        address = address_of(pointer)
+        device = self.context.device
+        device.activate()
+        device_ptr = device.backend.register(address, size)
+        kind = MappedMemory if mapped else PinnedMemory
+        undo: Callable[[], object] = partial(_unpin, device, address)
+        try:
+            return kind(self.context, device_ptr, size, owner, undo)
+        except BaseException:
+            undo()
+            raise
+
+    def memallocmanaged(self, size: int, attach_global: bool = True) -> Span:
+        """Managed memory from the driver."""
+        return self._allocated(size, MANAGED, 0 if attach_global else ATTACH_HOST)
+
+    def reset(self) -> None:
+        """Nothing: the host's memory is given back with the arrays that stand on it."""
+
+    def defer_cleanup(self) -> AbstractContextManager[None]:
+        """Inside, nothing is given back to the driver."""
+        return finalize.defer_cleanup()
+
+    def _allocated(self, size: int, kind: str, flags: int = 0) -> Span:
+        block = memory.allocate_of_driver(self.context.device, size, kind, flags)
+        return Span(block, block.device_ptr, size)
+
+
+class GetIpcHandleMixin:
+    """`get_ipc_handle` for memory that the plug-in has from the device's driver."""
+
+    def get_ipc_handle(self, memory: Span) -> Any:
+        """An `IpcHandle` of the memory."""
+        return ipc.export(memory.block, memory.device_pointer, memory.size)
+
+
+class DriverMemoryManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
+    """All memory from the device's driver: what is used where there is no plug-in."""
+
+    def initialize(self) -> None:
+        """Nothing has to be done."""
+
+    def memalloc(self, size: int) -> Span:
+        """Memory of the device from its driver."""
+        return self._allocated(size, DEVICE)
+
+    def get_memory_info(self) -> MemoryInfo:
+        """Free and total bytes of the device's memory, now."""
+        return MemoryInfo(*self.context.device.memory_info())
+
+    @property
+    def interface_version(self) -> int:
+        """The present one."""
+        return INTERFACE_VERSION
+
+
+def _unpin(device: Device, address: int) -> None:
+    device.activate()
+    device.backend.unregister(address)
