@@ -26,7 +26,7 @@ from numba.np import numpy_support
 from numba.np.ufunc.decorators import GUVectorize, Vectorize
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
-ENUM, NONE = "enum", "none"
+ENUM, NONE, OTHER = "enum", "none", "other"
 
 
 class ReadOnlyRecord(types.Record):
@@ -87,6 +87,8 @@ def numba_type(key: tuple[Any, ...]) -> Any:
         return _element(key[1])
     if key[0] == NONE:
         return types.none
+    if key[0] == OTHER:
+        return key[1]
     if key[0] == ENUM:
         member = types.IntEnumMember if issubclass(key[1], int) else types.EnumMember
         return member(key[1], numba_type(key[2]))
@@ -106,6 +108,10 @@ def key_of(kind: Any) -> tuple[Any, ...]:
     Raises:
         TypeError: arguments of that type cannot be passed to a kernel.
     """
+    of = kind.dtype if isinstance(kind, types.Array) else kind
+    if not type(of).__module__.startswith(("numba.core.", __name__)):
+        # A type of a program's own: kernels can be compiled for it, and no value of a launch fits.
+        return (OTHER, kind)
     if isinstance(kind, types.Array):
         dtype = _dtype(kind.dtype)
         return (ARRAY, dtype, kind.ndim, kind.layout, not kind.mutable, kind.aligned)
@@ -121,6 +127,11 @@ def key_of(kind: Any) -> tuple[Any, ...]:
     if isinstance(kind, types.EnumMember):
         return (ENUM, kind.instance_class, key_of(kind.dtype))
     raise TypeError(f"a kernel cannot take an argument of type {kind}")
+
+
+def kernel_signature(argument_types: tuple[Any, ...]) -> Any:
+    """Numba's signature of a kernel that takes arguments of these types."""
+    return types.none(*argument_types)
 
 
 def set_ufunc_target(name: str, module: str, ufunc: str, gufunc: str) -> None:
@@ -254,6 +265,12 @@ def _extensions(functions: int, attributes: int) -> tuple[frozenset[str], frozen
         if _is_foreign(template):
             names.add(str(getattr(template, "_attr", template.__name__)))
     return frozenset(names), frozenset(operators)
+
+
+def warning_category(name: str) -> type[Warning]:
+    """One of Numba's classes of warnings."""
+    category: type[Warning] = getattr(import_module("numba.core.errors"), name)
+    return category
 
 
 def _is_foreign(template: Any) -> bool:

@@ -84,6 +84,7 @@ class UnitType(types.Dummy):
 
 
 UNIT = UnitType("unit")
+register_model(UnitType)(models.OpaqueModel)
 
 
 @lower_constant(UnitType)
@@ -246,3 +247,20 @@ def test_what_is_registered_after_a_first_kernel_holds_for_the_next():
     out = np.array([2.0])
     kernel[1, 1](out)
     assert out[0] == -2
+
+
+def test_a_kernel_for_types_that_no_value_of_a_launch_has():
+    @cuda.jit(types.void(CelsiusType()[::1], UNIT, types.float64[:]))
+    def kernel(temperatures, unit, out):
+        out[0] = temperatures[0].kelvin
+
+    [overload] = kernel.overloads.values()
+    assert overload.argument_types[0] == CELSIUS[::1]
+    assert overload.type_annotation.typemap["temperatures"] == CELSIUS[::1]
+    with pytest.raises(TypeError, match="No matching definition"):
+        kernel[1, 1](np.zeros(1), 1, np.zeros(1))
+
+
+def test_types_of_numba_s_that_no_value_of_a_launch_has_are_refused():
+    with pytest.raises(TypeError, match="cannot take an argument of type unicode_type"):
+        cuda.jit(types.void(types.unicode_type))(lambda text: None)

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from numba import float32, float64, int64, void
+from numba import float32, float64, int64, types, void
 
 import haulage
 from haulage import cuda, roc
@@ -150,3 +150,17 @@ def test_specialize_for_a_smart_array():
     smart = haulage.SmartArray(np.zeros(32, np.float32))
     special = cuda.jit(add).specialize(smart, 1)
     assert special.signatures == [FLOATS]
+
+
+def test_what_numba_s_kernels_are_asked_for_privately():
+    @cuda.jit("void(float64[::1], int32)")
+    def kernel(x, n):
+        total = 2.5 * n
+        x[0] = total
+
+    signature = (types.float64[::1], types.int32)
+    overload = kernel.overloads[signature]
+    assert overload.signature == types.none(*signature)
+    assert overload._type_annotation.typemap["total"] == types.float64
+    assert "total" in str(overload.type_annotation)
+    assert overload.entry_name in overload.inspect_llvm()

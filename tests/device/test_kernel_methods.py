@@ -199,14 +199,29 @@ def test_extensions_prepare_the_arguments_the_last_one_first(words):
 
 
 def test_what_is_code_of_nvidias_gpus_is_refused():
+    python = of_this_module.py_func
     for name in ("compile", "compile_all", "compile_ptx", "compile_for_current_device"):
-        with pytest.raises(Unsupported, match=rf"cuda\.{name}\(of_this_module\): PTX"):
-            getattr(cuda, name)(of_this_module, "void(float64[:])")
+        with pytest.raises(Unsupported, match=rf"cuda\.{name}\({python.__name__}\): PTX"):
+            getattr(cuda, name)(python, "void(float64[:])")
     with pytest.raises(Unsupported, match=r"cuda\.compile_ptx_for_current_device"):
-        cuda.compile_ptx_for_current_device(add, (types.int32, types.int32))
+        cuda.compile_ptx_for_current_device(add.py_func, (types.int32, types.int32), device=True)
     with pytest.raises(Unsupported, match="SASS"):
         of_this_module.inspect_sass()
     assert haulage.compile(of_this_module, "void(float64[:])").code
+
+
+def test_mistakes_are_told_before_nvidias_code_is_refused():
+    python, doubles = of_this_module.py_func, "void(float64[:])"
+    with pytest.raises(Unsupported, match="Unsupported ABI: fastcall"):
+        cuda.compile(python, doubles, abi="fastcall")
+    with pytest.raises(Unsupported, match="C ABI is not supported for kernels"):
+        cuda.compile_ptx(python, doubles, abi="c")
+    with pytest.raises(Unsupported, match="Unsupported output type: cubin"):
+        cuda.compile(python, doubles, output="cubin")
+    with pytest.raises(TypeError, match="must have void return type; it returns int64"):
+        cuda.compile_ptx(add.py_func, (types.int32, types.int32))
+    with pytest.raises(CompileError):
+        cuda.compile(add.py_func, (types.float64[:], types.none))
 
 
 def test_metadata_by_signature():

@@ -4,9 +4,10 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from numba import types
 
 from haulage import cuda, roc
-from haulage.errors import CompileError, DeviceError, DeviceMismatch, LaunchError, Unsupported
+from haulage.errors import CompileError, DeviceError, DeviceMismatch, LaunchError
 
 Point = namedtuple("Point", "x y")
 
@@ -302,9 +303,22 @@ def test_a_closed_array_is_refused(device):
         add_one[1, 4](x)
 
 
-def test_foreign_device_code_is_refused(device):
-    with pytest.raises(Unsupported, match=r"declare_device\('f', 'int32\(int32\)'\).*in Python"):
-        cuda.declare_device("f", "int32(int32)")
+def test_foreign_device_code_is_declared_and_refused_in_kernels(device):
+    declared = cuda.declare_device("f", "int32(float32[:])", link="f.cu")
+    assert declared.name == "f"
+    assert declared.sig.return_type == types.int32
+    assert declared.sig.args == (types.float32[:],)
+    assert cuda.declare_device("g", "void(int32)").sig.return_type == types.void
+
+    @cuda.jit
+    def calls_it(x):
+        x[0] = declared(x)
+
+    with pytest.raises(CompileError, match=r"declare_device\('f', ...\).*in Python"):
+        calls_it[1, 1](np.zeros(1, np.float32))
+    for untold in ("(int32,)", (types.int32,)):
+        with pytest.raises(TypeError, match="Return type must be provided"):
+            cuda.declare_device("f", untold)
 
 
 def test_options_are_honoured_or_refused(device):

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from haulage.kernel import advice
 from haulage.kernel.compilation import options_for
 from haulage.kernel.device_function import DeviceFunction
 from haulage.kernel.kernel import Kernel
@@ -20,6 +21,10 @@ _REFUSED = {
     "link": "kernels cannot be linked with other code, which is for NVIDIA's GPUs; write it in "
     "Python with device=True",
     "boundscheck": "indices are not checked; compare them with the array's shape in the kernel",
+    **dict.fromkeys(
+        ("argtypes", "restype", "bind"),
+        'signatures are the first argument, as in jit("void(float32[:])")',
+    ),
 }
 
 
@@ -44,7 +49,8 @@ def jit(
         fastmath: True, or a set of LLVM's fast-math flags: floats may be reordered and rounded
             differently. Sums and products are contracted even without it, as on GPUs.
         debug: the launch waits for the kernel and raises what a thread of it failed of, with its
-            thread and block, and division by zero is such a failure.
+            thread and block, and division by zero is such a failure. Where it is not said, Numba's
+            setting `CUDA_DEBUGINFO_DEFAULT` is asked, if Numba is loaded.
         cache: keep the compiled code on disk, for other processes. A function for kernels is kept
             as a part of the kernels that call it.
         extensions: objects that prepare the arguments of launches, see
@@ -55,7 +61,11 @@ def jit(
 
     Raises:
         TypeError: an option is unknown, or it is no function that is to be compiled.
-        NotImplementedError: `link` or `boundscheck`, which change what a kernel does, are given.
+        NotImplementedError: `link`, `boundscheck` or `nopython=False`, which change what a kernel
+            does, or `argtypes`, `restype` or `bind` of old programs are given.
+
+    Warns:
+        NumbaInvalidConfigWarning: options that numba.cuda warns of, in programs that import it.
     """
     hints = {name: options.pop(name) for name in _HINTS if name in options}
     for name, why in _REFUSED.items():
@@ -63,8 +73,13 @@ def jit(
         wanted = options.pop(name, None)
         if wanted:
             raise NotImplementedError(f"jit({name}={wanted!r}) is not there in this version: {why}")
+    if not options.pop("nopython", True):
+        raise NotImplementedError("jit(nopython=False): kernels run without Python's interpreter")
     if options:
         raise TypeError(f"jit got unknown options: {', '.join(sorted(options))}")
+    if debug is None:
+        debug = advice.setting("CUDA_DEBUGINFO_DEFAULT")
+    advice.of_options(hints, bool(debug))
     chosen = options_for(fastmath, bool(debug))
 
     def decorate(function: Any, signatures: Sequence[Any]) -> Any:

@@ -4,21 +4,43 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from haulage.compiler.options import Options
-from haulage.errors import LaunchError, Unsupported
+from haulage.errors import LaunchError
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
 
 
-def declare_device(name: str, sig: Any, link: Any = None) -> NoReturn:
+class DeclaredFunction:
+    """A function in PTX or CUDA C: its `name`, and its Numba signature `sig`."""
+
+    def __init__(self, name: str, sig: Any) -> None:
+        self.name = name
+        self.sig = sig
+        # Why the compiler takes no kernel that names it.
+        self.haulage_refusal = (
+            f"declare_device({name!r}, ...): the function is code for NVIDIA's GPUs, which kernels "
+            "cannot be linked with in this version; write it in Python with @cuda.jit(device=True)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<declared function {self.name}{self.sig}>"
+
+
+def declare_device(name: str, sig: Any, link: Any = None) -> DeclaredFunction:
     """`cuda.declare_device`: name a function in PTX or CUDA C, which kernels are linked with.
 
+    No device of this version takes such code: a kernel that calls the function cannot be compiled.
+
+    Args:
+        name: the function's.
+        sig: its signature, with the type that it returns.
+        link: files with its code.
+
     Raises:
-        Unsupported: always; no device of this version takes such code.
+        TypeError: the signature does not say what it returns, or names no types.
     """
-    raise Unsupported(
-        f"declare_device({name!r}, {sig!r}): the function is code for NVIDIA's GPUs, which kernels "
-        "cannot be linked with in this version; write it in Python with @cuda.jit(device=True)"
-    )
+    from haulage.compiler.frontend import declared_signature
+
+    return DeclaredFunction(name, declared_signature(sig))
 
 
 class DeviceFunction(AsFunction):

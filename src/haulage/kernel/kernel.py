@@ -1,6 +1,7 @@
 """Kernels: compiled for the types they are launched with, and launched."""
 
 import inspect
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage.compiler.options import Options
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
+from haulage.kernel import advice
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
@@ -110,8 +112,11 @@ class Kernel(AsFunction, Inspection):
     ) -> "Launcher":
         try:
             configuration = configure(*args, **kwargs)
-            if configuration is not None and "launch_bounds" in self.hints:
-                check_bound(configuration, bound(self.hints))
+            if configuration is not None:
+                if "launch_bounds" in self.hints:
+                    check_bound(configuration, bound(self.hints))
+                if "numba.cuda" in sys.modules:
+                    advice.of_few_blocks(configuration)
             return Launcher(self, configuration)
         except LaunchError as error:
             raise type(error)(f"kernel {self.__qualname__}: {error}") from None

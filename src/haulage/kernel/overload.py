@@ -2,7 +2,7 @@
 
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from haulage import config
 from haulage.kernel.configuration import in_blocks
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from haulage.compiler.cache.kept import KeptBody
     from haulage.compiler.code import Code
     from haulage.compiler.emit import Body
+
+
+class TypeAnnotation(NamedTuple):
+    """`typemap`: Numba's types of a kernel's variables, by name. `text`: its source with them."""
+
+    typemap: dict[str, Any]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Overload:
@@ -52,6 +62,27 @@ class Overload:
         from haulage import numba_bridge
 
         return tuple(numba_bridge.numba_type(key) for key in self._keys)
+
+    @property
+    def signature(self) -> Any:
+        """Numba's signature: the arguments' types, and none as the result."""
+        from haulage import numba_bridge
+
+        return numba_bridge.kernel_signature(self.argument_types)
+
+    @property
+    def type_annotation(self) -> TypeAnnotation:
+        """The types that were inferred."""
+        lowered = self.body.lowered
+        return TypeAnnotation(lowered.typemap, lowered.types)
+
+    # As Numba's kernels call it.
+    _type_annotation = type_annotation
+
+    @property
+    def entry_name(self) -> str:
+        """The name of the kernel's function in `inspect_llvm()`."""
+        return self.body.lowered.entry
 
     @property
     def code(self) -> "Code":

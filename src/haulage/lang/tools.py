@@ -65,7 +65,9 @@ def named_type(name: str, word: str) -> Any:
     try:
         return numpy_support.from_dtype(np.dtype(name))
     except (TypeError, NotImplementedError) as error:
-        raise TypingError(f"{word}: {name!r} names no dtype") from error
+        raise TypingError(
+            f"{word}: Invalid NumPy dtype specified: {name!r} names no dtype"
+        ) from error
 
 
 def dtype_of(kind: Any) -> Any:

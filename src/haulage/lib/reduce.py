@@ -8,6 +8,7 @@ import numpy as np
 
 from haulage import api
 from haulage.kernel import Kernel, cuda_jit
+from haulage.kernel.configuration import in_blocks
 from haulage.lang.index import blockIdx, threadIdx
 from haulage.lang.memory import shared
 from haulage.lang.sync import syncthreads
@@ -113,9 +114,10 @@ class Reduce:
         blocks = -(-x.size // (_THREADS * turns))
         if blocks > 1:
             partials = _room(blocks, x, stream)
-            kernel[blocks, _THREADS, stream](x, partials, _THREADS * turns, init, False)
+            first = in_blocks(blocks, _THREADS, stream)
+            kernel.launch(first, (x, partials, _THREADS * turns, init, False), {})
             x = partials
-        kernel[1, _THREADS, stream](x, out, x.size, init, True)
+        kernel.launch(in_blocks(1, _THREADS, stream), (x, out, x.size, init, True), {})
 
     def __repr__(self) -> str:
         return f"<reduction by {_name(self.functor)}>"

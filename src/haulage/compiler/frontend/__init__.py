@@ -6,6 +6,7 @@ import numba  # noqa: F401
 from haulage.compiler.frontend.lower import (
     Lowered,
     compile_function,
+    declared_signature,
     function_text,
     lower,
     parse_function_signature,
@@ -19,6 +20,7 @@ __all__ = [
     "Lowered",
     "Options",
     "compile_function",
+    "declared_signature",
     "descriptor",
     "function_text",
     "lower",

@@ -46,11 +46,11 @@ class Lowered:
 
     `llvm`: text of the module with the kernel and all it calls, not optimised. `entry`: the
     kernel's name there. `arguments`: LLVM types of the user's arguments, flattened. `faults`: how
-    its threads can stop, by number. `types`: Numba's report of the types it inferred. `prints`:
-    what it prints, by number. `cooperative`: whether it names its grid as a group, whose blocks
-    then all have to be there at one time. `dynamic_shared`: whether it names its launch's dynamic
-    shared memory. `captured`: the arrays of the device that are globals or closure variables of it;
-    the code has their addresses.
+    its threads can stop, by number. `types`: Numba's report of the types it inferred; `typemap`:
+    they themselves, by the variable's name. `prints`: what it prints, by number. `cooperative`:
+    whether it names its grid as a group, whose blocks then all have to be there at one time.
+    `dynamic_shared`: whether it names its launch's dynamic shared memory. `captured`: the arrays of
+    the device that are globals or closure variables of it; the code has their addresses.
     """
 
     llvm: str
@@ -59,6 +59,7 @@ class Lowered:
     signature: str
     faults: dict[int, Fault]
     types: str
+    typemap: dict[str, Any]
     prints: dict[int, Items]
     cooperative: bool
     dynamic_shared: bool
@@ -114,6 +115,7 @@ def lower(
             signature=f"({_listed(argument_types)})",
             faults=TABLE.select(faults),
             types=str(result.type_annotation),
+            typemap=dict(result.type_annotation.typemap),
             prints=PRINTS.select(prints),
             cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
             dynamic_shared=dynamic_shared,
@@ -249,6 +251,24 @@ def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
     except (SyntaxError, NameError, AttributeError, KeyError) as error:
         raise TypeError(f"the signature {signature!r} cannot be read: {error}") from error
     return tuple(arguments), None if returned in (types.none, types.void) else returned
+
+
+def declared_signature(signature: Any) -> Any:
+    """Numba's form of a signature which says what the function returns.
+
+    Raises:
+        TypeError: it does not say that, or something in it names no type.
+    """
+    arguments, returned = parse_function_signature(signature)
+    if returned is None:
+        # A signature of types may say that nothing is returned.
+        _, returned = sigutils.normalize_signature(signature)
+    if returned is None:
+        raise TypeError(
+            f"Return type must be provided for device declarations; got {signature!r}, write for "
+            "example 'int32(float32[:])'"
+        )
+    return returned(*arguments)
 
 
 def _place(function: Any) -> str:

@@ -8,7 +8,7 @@ import enum
 import re
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 Key = tuple[Any, ...]
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
-ENUM, NONE = "enum", "none"
+ENUM, NONE, OTHER = "enum", "none", "other"
 
 _BOOL, _INT, _UINT = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
 _FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
@@ -230,6 +230,8 @@ def _part(key: Key, formats: list[str]) -> Extend:
     if key[0] == NONE:
         formats.append("P")
         return _none
+    if key[0] == OTHER:
+        return _no_value
     if key[0] == ENUM:
         return _enum_part(_part(key[2], formats))
     parts = [_part(part, formats) for part in key[1]]
@@ -267,6 +269,10 @@ def _record_part(flat: list[Any], record: Any) -> None:
 def _none(flat: list[Any], value: Any) -> None:
     # Numba passes None as a pointer to nothing.
     flat.append(0)
+
+
+def _no_value(flat: list[Any], value: Any) -> NoReturn:
+    raise LaunchError(f"no value of a launch has the declared type; got {value!r}")
 
 
 def _enum_part(extend: Extend) -> Extend:
