@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 ORDER: list[set[str]] = [
     {"__main__"},
     {"__init__"},
-    {"cli"},
+    {"cli", "pytest_plugin"},
     {"hip"},
     {"hook"},
     {"cuda", "roc"},

@@ -1,7 +1,8 @@
 """Arrays and kernels with a home on any device: NVIDIA, AMD, or all cores of a CPU.
 
 `from haulage import cuda` gives the words of numba.cuda, `from haulage import roc` those of
-numba.roc; `haulage.use("cpu")` or the variable HAULAGE_DEVICE says on which device they act.
+numba.roc, `from haulage import hip` those of numba.hip; `haulage.use("cpu")` or the variable
+HAULAGE_DEVICE says on which device they act.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ __all__ = [
     "__version__",
     "cuda",
     "roc",
+    "hip",
     "memory",
     "use",
     "devices",
@@ -27,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from haulage import cuda, roc
+    from haulage import cuda, hip, roc
     from haulage.hook.installing import install, uninstall
     from haulage.kernel import compile
     from haulage.runtime import memory
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 _LAZY: dict[str, tuple[str, str | None]] = {
     "cuda": ("haulage.cuda", None),
     "roc": ("haulage.roc", None),
+    "hip": ("haulage.hip", None),
     "memory": ("haulage.runtime.memory", None),
     "use": ("haulage.runtime.device", "use"),
     "devices": ("haulage.runtime.device", "devices"),
@@ -47,6 +50,8 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "SmartArray": ("haulage.smart", "SmartArray"),
     "install": ("haulage.hook.installing", "install"),
     "uninstall": ("haulage.hook.installing", "uninstall"),
+    "load_ipython_extension": ("haulage.hook.notebook", "load_ipython_extension"),
+    "unload_ipython_extension": ("haulage.hook.notebook", "unload_ipython_extension"),
 }
 
 

@@ -66,6 +66,107 @@ def test_the_attribute_is_there_where_numba_was_imported_before():
     """)
 
 
+def test_the_attribute_is_there_where_numba_is_imported_later_and_nobody_imports_numba_cuda():
+    run("""
+        import sys
+        import haulage
+        haulage.install()
+        assert "numba" not in sys.modules
+        import numba
+        assert "haulage.cuda" not in sys.modules
+        assert numba.cuda.__name__ == "haulage.cuda"
+        assert numba.hip.jit is numba.cuda.jit
+        try:
+            numba.nothing
+        except AttributeError as error:
+            assert str(error) == "module 'numba' has no attribute 'nothing'"
+        haulage.uninstall()
+        assert not hasattr(numba, "cuda") and type(numba) is type(sys)
+    """)
+
+
+def test_modules_are_sane_under_both_names():
+    run("""
+        import importlib, importlib.util, inspect, pickle, pkgutil, sys
+        import haulage
+        haulage.install()
+        import numba.cuda.random as r
+        import haulage.cuda, haulage.cuda.random
+        assert r is importlib.import_module("numba.cuda.random") is haulage.cuda.random
+        assert r.__spec__.name == "haulage.cuda.random" and not r.__spec__._initializing
+        assert inspect.getsourcefile(r) == r.__spec__.origin
+        assert importlib.util.find_spec("numba.cuda.random") is r.__spec__
+        import numba.cuda
+        names = {m.name for m in pkgutil.iter_modules(numba.cuda.__path__, "numba.cuda.")}
+        assert "numba.cuda.random" in names
+
+        # A class is one class under both names, also where a pickle says Numba's.
+        import numba.cuda.cudadrv.devicearray as theirs
+        own = theirs.DeviceNDArray
+        assert pickle.loads(pickle.dumps(own)) is own is haulage.cuda.DeviceNDArray
+        text = b"cnumba.cuda.cudadrv.devicearray\\nDeviceNDArray\\n."
+        assert pickle.loads(text) is own
+
+        again = importlib.reload(r)
+        assert again is r is sys.modules["numba.cuda.random"] is sys.modules["haulage.cuda.random"]
+        assert importlib.reload(numba.cuda) is haulage.cuda
+    """)
+
+
+def test_threads_that_import_at_once_all_get_the_whole_module():
+    run("""
+        import importlib, sys, threading
+        import numba
+        import haulage
+        sys.setswitchinterval(1e-6)
+        haulage.install()
+        for name in ("numba.cuda", "numba.cuda.random", "numba.roc", "numba.hip"):
+            barrier, got = threading.Barrier(8), []
+
+            def look():
+                barrier.wait()
+                module = importlib.import_module(name)
+                got.append((module.__name__, hasattr(module, "__all__")))
+
+            threads = [threading.Thread(target=look) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            own = sys.modules[name].__name__
+            assert own.startswith("haulage.") and got == [(own, True)] * 8, got
+    """)
+
+
+def test_numba_hip_has_the_words_of_cuda():
+    run("""
+        import haulage
+        from haulage import hip
+        hip.pose_as_cuda()
+        from numba import cuda, hip as theirs
+        import numba.hip.random, numba.hip.hipdrv.devicearray
+        assert theirs is hip is haulage.hip and theirs.jit is cuda.jit is haulage.cuda.jit
+        assert numba.hip.random is haulage.cuda.random
+        assert numba.hip.hipdrv.devicearray is haulage.cuda.cudadrv.devicearray
+        theirs.pose_as_cuda()
+        haulage.uninstall()
+    """)
+
+
+def test_modules_that_the_package_numba_cuda_copied_from_numba_are_numbas():
+    run("""
+        import haulage
+        haulage.install()
+        import numba.cuda.core.errors, numba.cuda.np.numpy_support, numba.cuda.typing.templates
+        from numba.cuda.core import config, sigutils
+        from numba.cuda.np.ufunc import vectorize
+        import numba.core
+        assert numba.cuda.core.errors is numba.core.errors
+        assert numba.cuda.np.numpy_support is numba.np.numpy_support
+        assert config is numba.config and vectorize is haulage.cuda.vectorize
+    """)
+
+
 def test_a_numba_cuda_program_runs_unchanged():
     out = run("""
         import haulage
@@ -229,6 +330,71 @@ def test_uninstalling_gives_numba_back_and_keeps_haulage():
         else:
             raise AssertionError("numba.roc is still there")
     """)
+
+
+REDIRECTOR = """
+    import importlib, sys
+    from importlib.machinery import PathFinder
+
+    class Redirector:
+        # As the package numba-cuda's: it gives Numba's own answers from another folder, by asking
+        # all finders, and knows that it asks itself by that folder.
+        def find_spec(self, name, path, target=None):
+            if "numba.cuda" in name:
+                numba = importlib.import_module("numba").__path__[0]
+                if any(elsewhere in folder for folder in path):
+                    return None
+                path = [folder.replace(numba, elsewhere + "/numba") for folder in path]
+                for finder in sys.meta_path:
+                    spec = finder.find_spec(name, path, target)
+                    if spec is not None:
+                        return spec
+"""
+
+
+@pytest.mark.parametrize("before", ["", "import numba", "from numba import cuda"])
+@pytest.mark.parametrize("redirector_first", [True, False])
+def test_beside_a_redirector_of_numba_cuda_to_another_folder(tmp_path, before, redirector_first):
+    package = tmp_path / "numba" / "cuda"
+    (package / "core").mkdir(parents=True)
+    (package / "__init__.py").write_text("import numba.cuda.core.config\ntheirs = True\n")
+    (package / "core" / "__init__.py").write_text("")
+    # As in numba-cuda: the module of this name is Numba's where there is one.
+    (package / "core" / "config.py").write_text(
+        "import sys\nfrom numba.core import config\nsys.modules[__name__] = config\n"
+    )
+    program = textwrap.dedent(REDIRECTOR) + textwrap.dedent(f"""
+        import warnings
+        warnings.simplefilter("ignore")
+        elsewhere = {str(tmp_path)!r}
+        import haulage
+        if {redirector_first}:
+            sys.meta_path.insert(0, Redirector())
+            {before or "pass"}
+            haulage.install()
+        else:
+            haulage.install()
+            sys.meta_path.insert(1, Redirector())
+            {before or "pass"}
+        from numba import cuda
+        assert cuda is haulage.cuda
+        import numba.cuda.random, numba.cuda.core.config as config
+        assert numba.cuda.random is haulage.cuda.random and config is numba.config
+        from numba.cuda import tests
+        assert tests.__file__.startswith(numba.__path__[0])
+        try:
+            import numba.cuda.nothing
+        except ModuleNotFoundError as error:
+            assert "Haulage answers" in str(error)
+        haulage.uninstall()
+        from numba import cuda
+        assert cuda.theirs and cuda is not haulage.cuda
+        haulage.install()
+        from numba import cuda
+        import numba.cuda.core
+        assert cuda is haulage.cuda
+    """)
+    run(program)
 
 
 def test_it_goes_first_beside_another_finder_of_numba_cuda():

@@ -52,6 +52,18 @@ def answer(name: str) -> str | None:
     return base + name.removeprefix(root)
 
 
+def under_numbas_name(name: str) -> str | None:
+    """Numba's name of a module that has no place of its own below Haulage's package; else None.
+
+    `from numba.cuda import core` imports a module of the name that `numba.cuda` has.
+    """
+    for root, own in ROOTS.items():
+        if name.startswith(own + "."):
+            theirs = root + name.removeprefix(own)
+            return theirs if is_test(theirs) or answer(theirs) != name else None
+    return None
+
+
 def is_test(name: str) -> bool:
     """Whether a module is one of Numba's own tests of its `numba.cuda`."""
     return name == TESTS or name.startswith(TESTS + ".")

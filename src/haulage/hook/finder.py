@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from haulage.hook import numba_package
-from haulage.hook.answers import ROOTS, answer, find_test, is_test
+from haulage.hook.answers import ROOTS, answer, find_test, is_test, under_numbas_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-# Modules of Numba's tests that were found, and so hold names of Haulage's.
-tests_found: set[str] = set()
+# The names that were answered, those of Numba's tests with them, as they hold names of Haulage's.
+given: set[str] = set()
 
 
 class Finder:
@@ -33,32 +33,30 @@ class Finder:
             ModuleNotFoundError: it is one of those, and nothing answers. Finders that come later
                 are not asked: one that redirects `numba.cuda` could answer with a mixture.
         """
+        if fullname.startswith("haulage."):
+            own = under_numbas_name(fullname)
+            spec = None if own is None else _find(own)
+            return None if own is None or spec is None else _alias(fullname, own, spec)
         if not fullname.startswith("numba."):
             return None
         numba_package.give_words(sys.modules.get("numba"))
-        if is_test(fullname):
+        own = answer(fullname)
+        if own is not None:
+            spec = _find(own)
+        elif is_test(fullname):
             own, spec = fullname, find_test(fullname, path)
-            if spec is not None:
-                tests_found.add(fullname)
-                return spec
         else:
-            name = answer(fullname)
-            if name is None:
-                return None
-            own, spec = name, _find(name)
+            return None
         if spec is None:
             raise ModuleNotFoundError(
                 f"No module named {fullname!r}: Haulage answers for it since haulage.install(), "
                 f"and has no {own}; haulage.uninstall() gives Numba's own back",
                 name=fullname,
             )
-        from importlib.machinery import ModuleSpec
-
-        loader: Any = _Loader(own)
-        found = ModuleSpec(fullname, loader, origin=spec.origin)
-        if spec.submodule_search_locations is not None:
-            found.submodule_search_locations = list(spec.submodule_search_locations)
-        return found
+        if own == fullname:
+            given.add(fullname)
+            return spec
+        return _alias(fullname, own, spec)
 
 
 class _Loader:
@@ -80,6 +78,18 @@ class _Loader:
         module.__spec__ = self._spec
         if self._own in ROOTS.values():
             numba_package.set_ufunc_targets(installed=True)
+
+
+def _alias(name: str, own: str, spec: ModuleSpec) -> ModuleSpec:
+    """The spec by which the module `own` gets a second name."""
+    from importlib.machinery import ModuleSpec
+
+    loader: Any = _Loader(own)
+    alias = ModuleSpec(name, loader, origin=spec.origin)
+    if spec.submodule_search_locations is not None:
+        alias.submodule_search_locations = list(spec.submodule_search_locations)
+    given.add(name)
+    return alias
 
 
 def _find(name: str) -> ModuleSpec | None:

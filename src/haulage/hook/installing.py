@@ -8,7 +8,7 @@ from types import ModuleType
 from haulage.hook import children as _children
 from haulage.hook import numba_package
 from haulage.hook.answers import ROOTS, answer
-from haulage.hook.finder import Finder, tests_found
+from haulage.hook.finder import Finder, given
 from haulage.hook.holders import holders
 
 _finder = Finder()
@@ -78,6 +78,8 @@ def uninstall() -> None:
         numba = sys.modules.get("numba")
         numba_package.take_words(numba)
         _take_out(ours=True)
+        for name in given:
+            sys.modules.pop(name, None)
         sys.modules.update(_replaced)
         for root in ROOTS:
             word = root.rpartition(".")[2]
@@ -86,7 +88,7 @@ def uninstall() -> None:
                 if root in _replaced:
                     setattr(numba, word, _replaced[root])
         _replaced.clear()
-        tests_found.clear()
+        given.clear()
         if numba:
             numba_package.set_ufunc_targets(installed=False)
 
@@ -100,12 +102,9 @@ def _take_out(ours: bool) -> dict[str, ModuleType]:
     """Remove from `sys.modules` what stands under the names answered: Haulage's or all other."""
     taken = {}
     for name, module in tuple(sys.modules.items()):
-        own = answer(name)
-        is_ours = name in tests_found or (own is not None and sys.modules.get(own) is module)
-        if (own is not None or _is_of_root(name)) and is_ours is ours:
-            taken[name] = sys.modules.pop(name)
+        if any(name == root or name.startswith(root + ".") for root in ROOTS):
+            own = answer(name)
+            is_ours = name in given and (own is None or sys.modules.get(own) is module)
+            if is_ours is ours:
+                taken[name] = sys.modules.pop(name)
     return taken
-
-
-def _is_of_root(name: str) -> bool:
-    return any(name == root or name.startswith(root + ".") for root in ROOTS)

@@ -1,0 +1,106 @@
+"""`pytest --haulage`: numba.cuda is Haulage's in a test suite, from its first `conftest.py` on."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Runs pytest on a suite whose `conftest.py` imports numba.cuda at its top."""
+    (tmp_path / "conftest.py").write_text("from numba import cuda\nname = cuda.__name__\n")
+    (tmp_path / "test_it.py").write_text(
+        textwrap.dedent("""
+        import os, subprocess, sys
+        import conftest
+
+        def test_who_answers():
+            from numba import cuda
+            code = "import sys; print(type(sys.meta_path[0]).__module__)"
+            child = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+            print("told", conftest.name, cuda.__name__, child, os.environ.get("HAULAGE_DEVICE"))
+        """)
+    )
+
+    def run(*options, **environment):
+        plugins = ["-p", "haulage.pytest_plugin", "-p", "no:cacheprovider"]
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-rA", *plugins, *options],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_tests_their_conftest_and_their_children_get_haulage(suite):
+    done = suite("--haulage", "--haulage-device", "cpu:0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "told haulage.cuda haulage.cuda haulage.hook.finder cpu:0" in done.stdout
+    assert "haulage: numba.cuda, numba.roc and numba.hip are Haulage's, on cpu:0 (" in done.stdout
+
+
+def test_a_setting_of_the_suite_does_the_same_and_numbas_are_left_out(suite, tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nhaulage = true\n")
+    done = suite(NUMBA_ENABLE_CUDASIM="1", HAULAGE_DEVICE="cpu")
+    assert "told haulage.cuda haulage.cuda haulage.hook.finder cpu" in done.stdout
+    assert "haulage: NUMBA_ENABLE_CUDASIM=1 is left out" in done.stdout
+
+
+def test_workers_of_xdist_get_haulage(suite):
+    if importlib.util.find_spec("xdist") is None:
+        pytest.skip("pytest-xdist is not installed")
+    done = suite("--haulage", "-n1")
+    assert "told haulage.cuda haulage.cuda haulage.hook.finder" in done.stdout, done.stderr
+
+
+def test_without_the_option_nothing_is_installed_or_imported(suite, tmp_path):
+    (tmp_path / "conftest.py").write_text("name = 'none'\n")
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n"
+        "def test_it():\n"
+        "    assert not {'haulage.hook.finder', 'haulage.platforms', 'numpy'} & set(sys.modules)\n"
+    )
+    done = suite()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "haulage:" not in done.stdout
+
+
+def test_a_device_that_is_not_there_is_one_line(suite):
+    done = suite("--haulage-device", "toaster")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--haulage-device 'toaster'" in done.stderr
+    assert len(done.stderr.split("\n\n")[0].splitlines()) == 1
+
+
+def test_a_run_of_pytest_in_the_same_process_is_undone_after_it(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_it():\n    from numba import cuda\n")
+    program = f"""
+        import os, sys
+        import pytest
+        before = [os.environ.get(name) for name in ("PYTHONPATH", "HAULAGE_DEVICE")]
+        words = ["-q", "-p", "haulage.pytest_plugin", "-p", "no:cacheprovider", {str(tmp_path)!r}]
+        assert pytest.main(["--haulage-device", "cpu", *words]) == 0
+        assert [os.environ.get(name) for name in ("PYTHONPATH", "HAULAGE_DEVICE")] == before
+        assert "numba.cuda" not in sys.modules
+        import haulage
+        haulage.install()
+        from numba import cuda
+        assert pytest.main(["--haulage", *words]) == 0
+        assert sys.modules["numba.cuda"] is cuda is haulage.cuda
+    """
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=120,
+        cwd=tmp_path,
+    )
