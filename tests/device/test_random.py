@@ -301,10 +301,26 @@ def test_numbers_out_of_range(arguments, message):
         random.create_xoroshiro128p_states(*arguments)
 
 
-@pytest.mark.parametrize("arguments", [(2.0, 0), (2, 1.5), (2, "1"), (2, None), (2, 0, 0.5)])
+@pytest.mark.parametrize("arguments", [(2.0, 0), (2, np.nan), (2, "1"), (2, None), (2, 0, 0.5)])
 def test_what_is_no_int(arguments):
     with pytest.raises(TypeError, match="expected an int"):
         random.create_xoroshiro128p_states(*arguments)
+
+
+@pytest.mark.parametrize("seed", [1795268826.9, np.float32(2.5), -0.5, -7.9, 2.0**63])
+def test_a_float_seeds_with_its_whole_part(seed):
+    made = random.create_xoroshiro128p_states(3, seed=seed).copy_to_host()
+    assert np.array_equal(made, random.create_xoroshiro128p_states(3, seed=int(seed)))
+    again = np.empty(3, random.xoroshiro128p_dtype)
+    random.init_xoroshiro128p_states_cpu(again, seed)
+    assert np.array_equal(made, again)
+
+
+def test_a_float_seed_is_numbas():
+    made = random.create_xoroshiro128p_states(3, seed=1795268826.9).copy_to_host()
+    theirs = np.empty(3, random.xoroshiro128p_dtype)
+    numbas().init_xoroshiro128p_states_cpu(theirs, 1795268826.9, 0)
+    assert np.array_equal(made, theirs)
 
 
 def test_arrays_that_are_no_states():

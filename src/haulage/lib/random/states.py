@@ -1,5 +1,6 @@
 """The host's side of random numbers: arrays of generators."""
 
+import math
 import operator
 from typing import Any
 
@@ -15,7 +16,7 @@ xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=Tru
 
 
 def create_xoroshiro128p_states(
-    n: int, seed: int, subsequence_start: int = 0, stream: StreamLike = 0
+    n: int, seed: float, subsequence_start: int = 0, stream: StreamLike = 0
 ) -> DeviceNDArray:
     """A new device array of `n` generators for kernels, all of one seed.
 
@@ -24,7 +25,8 @@ def create_xoroshiro128p_states(
 
     Args:
         n: how many, 0 or more.
-        seed: -2**63 to 2**64 - 1, taken modulo 2**64.
+        seed: -2**63 to 2**64 - 1, taken modulo 2**64; of a float its whole part, as of
+            `time.time()`.
         subsequence_start: the place of the first generator in the sequence of all generators of
             the seed, 0 to 2**64 - 1; `create(n, seed, k)` are the last n of `create(k + n, seed)`.
         stream: which the array is bound to, and in which it is written.
@@ -33,7 +35,7 @@ def create_xoroshiro128p_states(
         Shape (n,), dtype `xoroshiro128p_dtype`.
 
     Raises:
-        TypeError: `n`, `seed` or `subsequence_start` is no int.
+        TypeError: `n` or `subsequence_start` is no int, or `seed` is no finite number.
         ValueError: one of them is out of its range.
         OutOfMemory: the device has no room.
     """
@@ -46,7 +48,7 @@ def create_xoroshiro128p_states(
 
 def init_xoroshiro128p_states(
     states: DeviceNDArray | HostVisibleNDArray,
-    seed: int,
+    seed: float,
     subsequence_start: int = 0,
     stream: StreamLike = 0,
 ) -> None:
@@ -59,7 +61,7 @@ def init_xoroshiro128p_states(
         stream: in which they are written.
 
     Raises:
-        TypeError: `states` is no such array, or `seed` or `subsequence_start` is no int.
+        TypeError: `states` is no such array, `seed` no finite number or `subsequence_start` no int.
         ValueError: `seed` or `subsequence_start` is out of its range; `states` is read-only.
         DeviceMismatch: `states` and `stream` are of different devices.
     """
@@ -71,13 +73,13 @@ def init_xoroshiro128p_states(
 
 
 def init_xoroshiro128p_states_cpu(
-    states: np.ndarray, seed: int, subsequence_start: int = 0
+    states: np.ndarray, seed: float, subsequence_start: int = 0
 ) -> None:
     """`init_xoroshiro128p_states` for a NumPy array; no device takes part.
 
     Raises:
         TypeError: `states` is no NumPy array with one axis and dtype `xoroshiro128p_dtype`, or
-            `seed` or `subsequence_start` is no int.
+            `seed` is no finite number or `subsequence_start` no int.
         ValueError: `seed` or `subsequence_start` is out of its range; `states` is read-only.
     """
     if not isinstance(states, np.ndarray):
@@ -101,7 +103,10 @@ def _check_states(states: Any) -> None:
 
 
 def _checked(seed: Any, subsequence_start: Any) -> tuple[int, int]:
-    chosen = _int("seed", seed, -(2**63), 2**64 - 1)
+    whole = seed
+    if isinstance(seed, float | np.floating) and math.isfinite(seed):
+        whole = int(seed)
+    chosen = _int("seed", whole, -(2**63), 2**64 - 1)
     return chosen % 2**64, _int("subsequence_start", subsequence_start, 0, 2**64 - 1)
 
 
