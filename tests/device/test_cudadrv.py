@@ -179,6 +179,18 @@ def test_a_device_answers_as_an_entry_of_gpus_does():
     assert devices.get_context().extras.pop("mine") == 1
 
 
+def test_every_attribute_that_programs_list_is_answered():
+    # As the device queries of numba.cuda's courses go.
+    names = [name for name in dir(enums) if name.startswith("CU_DEVICE_ATTRIBUTE_")]
+    device = cuda.get_current_device()
+    figures = {name: getattr(device, name.removeprefix("CU_DEVICE_ATTRIBUTE_")) for name in names}
+    assert len(figures) > 90
+    assert all(isinstance(figure, int) for figure in figures.values())
+    assert figures["CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK"] == device.MAX_THREADS_PER_BLOCK > 0
+    with pytest.raises(AttributeError, match="dir\\(device\\) lists"):
+        device.NO_SUCH_FIGURE  # noqa: B018
+
+
 def test_arrays_are_made_like_others():
     host = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     like = devicearray.from_array_like(host)

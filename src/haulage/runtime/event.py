@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
 from haulage.runtime.device import Device
 from haulage.runtime.handle import Handle
 from haulage.runtime.stream import StreamLike, resolve
+
+if TYPE_CHECKING:
+    from haulage.runtime.context import Context
 
 
 class Event:
@@ -26,6 +29,11 @@ class Event:
         self.device = device
         self.timing = timing
         self.handle = Handle(device.backend.event_create(timing))
+
+    @property
+    def context(self) -> "Context":
+        """The context of its device."""
+        return self.device.get_primary_context()
 
     def record(self, stream: StreamLike = 0) -> None:
         """Mark the present end of `stream`; replaces an earlier record."""

@@ -15,6 +15,7 @@ from haulage.runtime.handle import Handle
 if TYPE_CHECKING:
     import asyncio
 
+    from haulage.runtime.context import Context
     from haulage.runtime.device import Device
     from haulage.runtime.event import Event
 
@@ -38,6 +39,11 @@ class Stream:
         self.handle = Handle(handle)
         self.owned = owned
         self.role = role
+
+    @property
+    def context(self) -> "Context":
+        """The context of its device."""
+        return self.device.get_primary_context()
 
     @classmethod
     def create(cls, device: "Device", flags: int = 0, role: str = "") -> "Stream":
