@@ -35,7 +35,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="where kernels run (cpu)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts to a file")
     parser.add_argument(
-        "--record", action="store_true", help="record what passes; only with all tests"
+        "--record",
+        action="store_true",
+        help="record what passes, and the counts for the pages in docs/; only with all tests",
     )
     options = parser.parse_args()
     options.names = [name.replace("/", ".").removesuffix(".py") for name in options.names]
@@ -105,12 +107,14 @@ def main() -> int:
     if options.slowest:
         table.show_slowest(outcomes, options.slowest)
     passed = set(verdicts.together(counts.values()).passed)
+    text = json.dumps(table.as_json(counts, excused, numba.__version__), indent=1) + "\n"
     if options.json:
-        text = json.dumps(table.as_json(counts, excused, numba.__version__), indent=1)
-        options.json.write_text(text + "\n", encoding="utf-8")
+        options.json.write_text(text, encoding="utf-8")
     if options.record:
         verdicts.record(passed, numba.__version__)
+        verdicts.COUNTS.write_text(text, encoding="utf-8")
         print(f"\nrecorded {len(passed)} test functions in {verdicts.PASSING}")
+        print("write the tables of the pages anew: python scripts/make_coming_from.py")
         return 0
     new, lost = passed - recorded, (recorded & set(outcomes)) - passed - set(excused)
     if new:

@@ -10,6 +10,8 @@ from processes import Outcome
 HERE = Path(__file__).parent
 NOT_APPLICABLE = HERE / "not_applicable.toml"
 PASSING = HERE / "passing.txt"
+# The counts of the recorded run, for docs/.
+COUNTS = HERE / "counts.json"
 
 
 def not_applicable() -> dict[str, str]:

@@ -76,6 +76,7 @@ from haulage.api import (
     zeros_like,
 )
 from haulage.compat.submodules import submodules_of
+from haulage.cuda import _elsewhere
 from haulage.cuda import cg as cg
 from haulage.cuda import cudadrv as cudadrv
 from haulage.cuda import libdevice as libdevice
@@ -460,4 +461,4 @@ __all__ = [
     "guvectorize",
 ]
 
-__getattr__ = submodules_of(__name__)
+__getattr__ = submodules_of(__name__, _elsewhere.MODULES, _elsewhere.NAMES)

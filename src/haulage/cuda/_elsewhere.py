@@ -1,0 +1,19 @@
+"""Attributes of numba.cuda that lie in other modules, which are imported when they are named."""
+
+# Modules that numba.cuda has imported.
+MODULES = {
+    "config": "numba.core.config",
+    "nvvm": "haulage.cuda.cudadrv.nvvm",
+    "reduction": "haulage.cuda.kernels.reduction",
+}
+
+_TYPES = """
+    Dim3 GridGroup grid_group
+    b1 bool bool_ boolean byte c8 c16 char complex64 complex128 deferred_type double f4 f8 ffi
+    ffi_forced_object float32 float64 i1 i2 i4 i8 int8 int16 int32 int64 int_ intc intp long_
+    longlong none optional short size_t ssize_t u1 u2 u4 u8 uchar uint uint8 uint16 uint32 uint64
+    uintc uintp ulong ulonglong ushort void
+"""
+
+# Names, and the modules that have them.
+NAMES = dict.fromkeys(_TYPES.split(), "haulage.cuda.types") | {"literal_unroll": "numba"}
