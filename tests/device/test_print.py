@@ -230,16 +230,19 @@ def test_what_cannot_be_printed_is_refused(device):
     def ended(x):
         print(x[0], end="")
 
-    many = cuda.jit(
-        eval("lambda x: print(" + ", ".join(f"x[{place}]" for place in range(33)) + ")")
-    )
     x = cuda.to_device(np.zeros(40))
     with pytest.raises(CompileError, match=r"print, argument 2: expected a number.*array"):
         array[1, 1](x)
     with pytest.raises(CompileError, match="keyword"):
         ended[1, 1](x)
-    with pytest.raises(CompileError, match="at most 32 arguments; got 33"):
-        many[1, 1](x)
+
+
+def test_a_line_of_more_values_than_cudas_printf_takes(way, printed):
+    many = cuda.jit(
+        eval("lambda x: print(" + ", ".join(f"x[{place}]" for place in range(70)) + ")")
+    )
+    many[1, 1](cuda.to_device(np.arange(70)))
+    assert printed() == [" ".join(map(str, range(70)))]
 
 
 @pytest.mark.parametrize("wait", ["", "cuda.synchronize()"])

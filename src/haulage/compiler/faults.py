@@ -21,7 +21,8 @@ class Fault:
     """Why a thread stopped, and where in the source: an exception, or None for a barrier that it
     waits at in vain; `wave` if that is one of its wavefront only, `warp` of lanes of its warp,
     `grid` of the whole grid. `figures` says in words what a thread told of itself when it stopped,
-    with a `{}` for each number, in a message whose number is minus the fault's and `FIGURES`."""
+    with a `{}` for each number, in a message whose number is minus the fault's and `FIGURES`.
+    `function` is the one with a `raise`."""
 
     exception: type[BaseException] | None
     arguments: tuple[Any, ...]
@@ -31,9 +32,11 @@ class Fault:
     warp: bool = False
     grid: bool = False
     figures: str = ""
+    function: str = ""
 
-    def describe(self, kernel: str, thread: str = "") -> Exception:
-        """The exception for the user of `kernel`; `thread` says which one failed, if known."""
+    def describe(self, kernel: str, figures: str = "", thread: str = "") -> Exception:
+        """The exception for the user of `kernel`; `thread` says which one failed, if known, and
+        the message then is in the order of Numba's."""
         place = f"{self.filename}:{self.line}"
         if self.wave:
             return BarrierError(
@@ -60,9 +63,13 @@ class Fault:
                 "block reach the same barriers, or return before"
             )
         text = ", ".join(str(argument) for argument in self.arguments)
-        raised = self.exception.__name__ + (f": {text}" if text else "")
-        message = f"kernel {kernel}: a thread raised {raised} in {place}{thread}"
-        return thread_error(self.exception, message)
+        ending = f": {text}" if text else ""
+        raised = f"kernel {kernel}: a thread raised {self.exception.__name__}"
+        if not thread:
+            return thread_error(self.exception, f"{raised}{ending} in {place}{figures}")
+        where = f"function {self.function!r}, " if self.function else ""
+        where += f"file {self.filename}, line {self.line}, {thread}"
+        return thread_error(self.exception, f"{raised}. In {where}{ending}{figures}")
 
 
 class FaultTable:

@@ -2,18 +2,13 @@
 
 from typing import Any
 
-# As many arguments as `print` takes in numba.cuda.
-MOST_ARGUMENTS = 32
-
 
 def lower(tools: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """`print(*values)`: one line, the values separated by spaces, shown at the next synchronise.
 
-    Takes up to 32 ints, members of an IntEnum, floats, complex numbers and bools, and strings that
-    stand in the source.
+    Takes any number of ints, members of an IntEnum, floats, complex numbers and bools, and strings
+    that stand in the source.
     """
-    if len(args) > MOST_ARGUMENTS:
-        raise tools.TypingError(f"print takes at most {MOST_ARGUMENTS} arguments; got {len(args)}")
     items: list[Any] = []
     cells: list[Any] = []
     for place, (kind, value) in enumerate(zip(sig.args, args, strict=True), 1):

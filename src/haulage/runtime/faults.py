@@ -62,7 +62,7 @@ def failed_thread(backend: Backend, fault: int, faults_of_kernel: Iterable[int])
     failed = _told.get(fault)
     for number in faults_of_kernel:
         _told.pop(number, None)
-    return f", tid={list(failed[:3])} ctaid={list(failed[3:])}" if failed else ""
+    return f"tid={list(failed[:3])} ctaid={list(failed[3:])}" if failed else ""
 
 
 def waited(wait: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

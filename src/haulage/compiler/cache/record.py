@@ -79,14 +79,15 @@ def _fault_facts(number: int, fault: Fault, reached: Digest) -> list[Any]:
         fault.warp,
         fault.grid,
         fault.figures,
+        fault.function,
     ]
 
 
 def _fault(facts: list[Any], reached: Digest) -> tuple[int, Fault]:
-    number, kind, arguments, where, line, wave, warp, grid, figures = facts
+    number, kind, arguments, where, line, *rest = facts
     filename = reached.files[where] if isinstance(where, int) else where
     exception = None if kind is None else _exception(kind, reached)
-    return number, Fault(exception, tuple(arguments), filename, line, wave, warp, grid, figures)
+    return number, Fault(exception, tuple(arguments), filename, line, *rest)
 
 
 def _exception(name: list[str], reached: Digest) -> type[BaseException] | None:

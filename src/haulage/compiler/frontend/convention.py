@@ -103,6 +103,6 @@ class _FaultNumbers:
 
     def _add_exception(self, exc: Any, exc_args: Any, locinfo: Any) -> int:
         # What Numba itself raises, such as at a division by zero, comes without a place.
-        _, filename, line = locinfo or ("", *source_place(self._builder))
-        fault = Fault(exc or RuntimeError, tuple(exc_args or ()), filename, line)
+        name, filename, line = locinfo or ("", *source_place(self._builder))
+        fault = Fault(exc or RuntimeError, tuple(exc_args or ()), filename, line, function=name)
         return TABLE.number(self._builder.module, fault)

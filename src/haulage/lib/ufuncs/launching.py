@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage.kernel import Kernel, Vocabulary, jit
+from haulage.kernel import Kernel, Vocabulary, advice, jit
 from haulage.kernel.configuration import in_blocks
 from haulage.lib.ufuncs.operands import is_array
 from haulage.runtime.arrays.array import DeviceNDArray
@@ -80,7 +80,9 @@ def launch(
     if copy_inputs or not in_place(place):
         inputs = [In(value) if _on_host(value) else value for value in inputs]
         outputs = [Out(value) if _on_host(value) else value for value in outputs]
-    kernel.launch(in_blocks(grid, block, stream), (*inputs, *outputs), {})
+    configuration = in_blocks(grid, block, stream)
+    advice.of_few_blocks(configuration)
+    kernel.launch(configuration, (*inputs, *outputs), {})
 
 
 def block_size(most: int, usual: int = _THREADS) -> int:

@@ -138,10 +138,12 @@ class Loaded:
 
         def describe(number: int) -> Exception:
             fault = code.faults[number]
-            more = faults.figures(device.backend, number, fault.figures) if fault.figures else ""
+            figures, thread = "", ""
+            if fault.figures:
+                figures = faults.figures(device.backend, number, fault.figures)
             if debug:
-                more += faults.failed_thread(device.backend, number, code.faults)
-            return fault.describe(name, more)
+                thread = faults.failed_thread(device.backend, number, code.faults)
+            return fault.describe(name, figures, thread)
 
         faults.describe[self.function] = describe
         printing.expect(device.backend, code.prints)
