@@ -18,15 +18,28 @@ from numba import cloudpickle, typeof
 from numba.core import types
 from numba.core.datamodel import models, register_default
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError, NumbaTypeError
+from numba.core.errors import NumbaError, NumbaTypeError, TypingError
 from numba.core.imputils import lower_cast, lower_setattr_generic
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import builtin_registry
 from numba.np import numpy_support
 from numba.np.ufunc.decorators import GUVectorize, Vectorize
 
+from haulage.errors import LaunchTypeError
+
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
 ENUM, NONE, OTHER = "enum", "none", "other"
+
+
+class UntypedArgument(LaunchTypeError, TypingError):
+    """A kernel was launched with an argument that Numba has no type for."""
+
+    def __init__(self, message: str) -> None:
+        Exception.__init__(self, message)
+        # What Numba's errors have.
+        self.msg, self.loc = message, None
+
+    __str__ = Exception.__str__
 
 
 class ReadOnlyRecord(types.Record):
@@ -109,7 +122,7 @@ def key_of(kind: Any) -> tuple[Any, ...]:
         TypeError: arguments of that type cannot be passed to a kernel.
     """
     of = kind.dtype if isinstance(kind, types.Array) else kind
-    if not type(of).__module__.startswith(("numba.core.", __name__)):
+    if not type(of).__module__.startswith(("numba.core.", "numba.np.", "haulage.")):
         # A type of a program's own: kernels can be compiled for it, and no value of a launch fits.
         return (OTHER, kind)
     if isinstance(kind, types.Array):
@@ -173,7 +186,7 @@ def _element(dtype: np.dtype[Any]) -> Any:
     try:
         return numpy_support.from_dtype(dtype)
     except (NotImplementedError, NumbaError) as error:
-        raise TypeError(f"kernels have no type for NumPy's dtype {dtype}") from error
+        raise TypeError(f"Unsupported array dtype: {dtype}; kernels have no type for it") from error
 
 
 def _placed(kind: Any, readonly: bool, aligned: bool) -> Any:

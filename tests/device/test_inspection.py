@@ -85,9 +85,21 @@ def test_figures(kernel, device, way):
         assert question(FLOATS) == answer
         assert question(void(*DOUBLES)) == answer
     assert kernel.get_local_mem_per_thread(FLOATS) >= 32
-    for question in (kernel.get_regs_per_thread, kernel.get_const_mem_size):
-        if device.kind == "cpu":
-            assert question() == {FLOATS: 0, DOUBLES: 0}
+    assert kernel.get_const_mem_size() == {FLOATS: 0, DOUBLES: 0}
+    registers = kernel.get_regs_per_thread()
+    assert list(registers) == [FLOATS, DOUBLES]
+    # A core has 16 registers for numbers and addresses and 32 for vectors, or 32 of each.
+    assert all(4 <= count <= 64 for count in registers.values())
+
+
+def test_arrays_of_constants_count():
+    table = np.arange(32.0)
+
+    @cuda.jit("void(float64[::1])")
+    def kernel(out):
+        out[cuda.grid(1)] = cuda.const.array_like(table)[cuda.grid(1)]
+
+    assert kernel.get_const_mem_size() == table.nbytes
 
 
 def test_unknown_signatures_are_refused(kernel):

@@ -1,12 +1,15 @@
 """Records and structured arrays as arguments of kernels, and dtypes beyond int and float."""
 
+import pickle
+
 import numba
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 import haulage
 from haulage import cuda
-from haulage.errors import CompileError, LaunchError
+from haulage.errors import CompileError, LaunchError, LaunchTypeError
 from haulage.runtime.arrays.array import DeviceRecord
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -475,8 +478,13 @@ def test_signatures_name_dates():
 @pytest.mark.parametrize("kind", [">f4", "V7", [("x", ">i4")], [("x", "V3")]])
 def test_dtypes_without_a_numba_type_are_refused_by_name(kind):
     there = cuda.device_array(1, kind)
-    with pytest.raises(LaunchError, match="kernels have no type for NumPy's dtype"):
+    with pytest.raises(
+        LaunchTypeError, match=r"Unsupported array dtype: .*no type for it"
+    ) as caught:
         move_1[1, 1](there, there)
+    assert isinstance(caught.value, TypingError)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (type(caught.value), str(caught.value))
 
 
 def test_void_without_fields_is_no_record():

@@ -79,6 +79,7 @@ class Body:
             module = llvm.parse(blocks.llvm)
             llvm.optimise(module, self.target, 3, widen=True)
             text = str(module)
+            constant_bytes = llvm.constant_bytes(module, self.target)
             code = llvm.object_code(text, self.target)
         offsets, nbytes = entry.argument_offsets(self.lowered.arguments)
         stages = {
@@ -101,6 +102,7 @@ class Body:
                 "shared_bytes": blocks.shared_bytes,
                 "local_bytes": blocks.local_bytes,
                 "block_bytes": blocks.block_bytes,
+                "constant_bytes": constant_bytes,
                 "cooperative": self.lowered.cooperative,
                 "uses_dynamic_shared": self.lowered.dynamic_shared and blocks.uses_dynamic_shared,
                 "argument_offsets": tuple(offsets),

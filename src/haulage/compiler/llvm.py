@@ -55,6 +55,15 @@ def run_passes(module: Any, target: Target, *names: str) -> None:
     manager.run(module, builder)
 
 
+def constant_bytes(module: Any, target: Target) -> int:
+    """Bytes of the constants that a parsed module has in memory."""
+    import llvmlite.binding as llvm
+
+    data = llvm.create_target_data(target.data_layout)
+    constants = [each for each in module.global_variables if each.is_constant]
+    return sum(data.get_abi_size(each.global_value_type) for each in constants)
+
+
 def object_code(text: str, target: Target) -> bytes:
     """Relocatable object code of a module's text."""
     code: bytes = machine(target).emit_object(parse(text))

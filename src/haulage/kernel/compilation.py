@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.compiler.options import Options
-from haulage.errors import LaunchError
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import CUDA, Vocabulary
 from haulage.platforms import PLATFORMS
@@ -39,7 +38,7 @@ def body_for(
     With `anew`, functions that it calls are compiled again, with what their globals are now.
 
     Raises:
-        LaunchError: Numba has no type for an argument.
+        LaunchTypeError: Numba has no type for an argument; a TypingError of Numba's too.
         CompileError: it cannot be compiled for them.
     """
     from haulage import numba_bridge
@@ -48,7 +47,7 @@ def body_for(
     try:
         kinds = tuple(numba_bridge.numba_type(key) for key in keys)
     except TypeError as error:
-        raise LaunchError(f"kernel {function.__qualname__}: {error}") from error
+        raise numba_bridge.UntypedArgument(f"kernel {function.__qualname__}: {error}") from error
     return Body(function, kinds, target, options, anew=anew)
 
 

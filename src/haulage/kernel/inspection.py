@@ -73,11 +73,11 @@ class Inspection(ABC):
         return self._figure(signature, "max_threads_per_block")
 
     def get_regs_per_thread(self, signature: Any = None) -> Any:
-        """Registers that belong to a thread: 0 on the CPU, where threads share those of a core."""
+        """Registers that the code of a thread uses; on the CPU those of a core that it names."""
         return self._figure(signature, "regs_per_thread")
 
     def get_const_mem_size(self, signature: Any = None) -> Any:
-        """Bytes of constant memory: 0 on the CPU, where constants are a part of the code."""
+        """Bytes of the arrays of constants, which are a part of the code on the CPU."""
         return self._figure(signature, "const_mem_size")
 
     def _figure(self, signature: Any, name: str) -> Any:

@@ -103,13 +103,14 @@ class Overload:
 
     @property
     def regs_per_thread(self) -> int:
-        """Registers that belong to a thread: 0 on the CPU, where threads share those of a core."""
-        return 0
+        """Registers that the code of a thread uses; on the CPU those of a core that it names, which
+        its threads share."""
+        return self.code.target.registers(self.code.asm)
 
     @property
     def const_mem_size(self) -> int:
-        """Bytes of constant memory: 0 on the CPU, where constants are a part of the code."""
-        return 0
+        """Bytes of the arrays of constants, which are a part of the code on the CPU."""
+        return int(self.code.metadata["constant_bytes"])
 
     @property
     def max_threads_per_block(self) -> int:

@@ -148,6 +148,10 @@ class Target(ABC):
         builder.store(value, pointer, align=align)
 
     @abstractmethod
+    def registers(self, asm: str) -> int:
+        """How many registers the code of a thread uses, by its assembly."""
+
+    @abstractmethod
     def counter(self, builder: Any, which: str) -> Any:
         """The 64-bit value, read here and now, of a counter that never goes back in a thread:
         `ticks` of the processor, or `nanoseconds` of a clock that all processors have."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from haulage.targets import cpu_clock, cpu_lanes, cpu_messages
+from haulage.targets import cpu_clock, cpu_lanes, cpu_messages, cpu_registers
 from haulage.targets.base import INDEX_REGISTERS, Target
 from haulage.targets.cpu_ir import SHARED_PREFIX, declare, shared_room
 
@@ -150,6 +150,9 @@ class CPUTarget(Target):
 
     def fence(self, builder: Any, scope: str) -> None:
         builder.fence("seq_cst")
+
+    def registers(self, asm: str) -> int:
+        return cpu_registers.registers(asm, self.triple.partition("-")[0])
 
     def counter(self, builder: Any, which: str) -> Any:
         return cpu_clock.counter(builder, which)
