@@ -161,6 +161,8 @@ def test_modules_that_the_package_numba_cuda_copied_from_numba_are_numbas():
         from numba.cuda.core import config, sigutils
         from numba.cuda.np.ufunc import vectorize
         import numba.core
+        import numba.cuda.types.npytypes
+        assert numba.cuda.types.npytypes is numba.core.types.npytypes
         assert numba.cuda.core.errors is numba.core.errors
         assert numba.cuda.np.numpy_support is numba.np.numpy_support
         assert config is numba.config and vectorize is haulage.cuda.vectorize

@@ -60,8 +60,8 @@ def test_a_numba_cuda_program_runs_unmodified(tmp_path):
         print(x.sum(), cuda.get_current_device().name != "", cuda.jit.__module__)
         """,
     )
-    out = said("--device", "cpu", program)
-    assert out == "20.0 True haulage.kernel.decorator"
+    done = run("--device", "cpu", program)
+    assert done.stdout == "20.0 True haulage.kernel.decorator\n", done.stderr
 
 
 def test_each_form_that_python_has(tmp_path):
@@ -147,6 +147,12 @@ def test_wrong_words_are_one_line(words, part):
     assert done.stderr.count("\n") == 1
     assert part in done.stderr
     assert done.stderr.startswith("haulage: ")
+
+
+def test_its_help_is_reached_before_and_after_the_device():
+    shown = [run(*words).stdout for words in (["-h"], ["--device", "cpu", "--help"])]
+    assert shown[0] == shown[1]
+    assert shown[0].startswith("usage: haulage run [-h] [--device D] (PROGRAM | -m MODULE")
 
 
 def test_a_program_that_is_not_there_is_pythons_error(tmp_path):

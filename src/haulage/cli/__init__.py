@@ -60,10 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    if words[:1] == ["run"] and not {"-h", "--help"} & set(words[1:2]):
+    if list(words[:1]) == ["run"]:
         from haulage.cli import run
 
-        return run.main(words[1:])
+        if not run.asks_for_help(words[1:]):
+            return run.main(words[1:])
+        words = ["run", "--help"]
     from haulage.errors import DeviceNotFound
 
     chosen = parser().parse_args(words)

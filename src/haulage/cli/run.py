@@ -78,6 +78,14 @@ def main(words: Sequence[str]) -> int:
     os.execv(sys.executable, command)
 
 
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Whether the first of the words, but for a device, is `-h` or `--help`."""
+    rest = list(words)
+    while rest and rest[0].partition("=")[0] == "--device":
+        del rest[: 1 if "=" in rest[0] else 2]
+    return rest[:1] in (["-h"], ["--help"])
+
+
 def _split(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """The device, if one is named, and the words that Python is given."""
     device = None

@@ -23,6 +23,9 @@ _ELSEWHERE = {
     "numba.cuda.core": "numba.core",
     "numba.cuda.cpython": "numba.cpython",
     "numba.cuda.datamodel": "numba.core.datamodel",
+    "numba.cuda.debuginfo": "numba.core.debuginfo",
+    "numba.cuda.itanium_mangler": "numba.core.itanium_mangler",
+    "numba.cuda.lowering": "numba.core.lowering",
     "numba.cuda.misc": "numba.misc",
     "numba.cuda.np": "numba.np",
     "numba.cuda.np.ufunc": "haulage.cuda",
@@ -31,6 +34,9 @@ _ELSEWHERE = {
     "numba.cuda.typing": "numba.core.typing",
     "numba.cuda.utils": "numba.core.utils",
 }
+
+# The same, for what is below them only.
+_BELOW = {"numba.cuda.types": "numba.core.types"}
 
 # Numba's own tests, which stay Numba's and then test Haulage.
 TESTS = "numba.cuda.tests"
@@ -47,6 +53,8 @@ def answer(name: str) -> str | None:
     while stem != root:
         if stem in _ELSEWHERE:
             return _ELSEWHERE[stem] + name.removeprefix(stem)
+        if stem in _BELOW and stem != name:
+            return _BELOW[stem] + name.removeprefix(stem)
         stem = stem.rpartition(".")[0]
     base = "haulage.cuda" if root == "numba.hip" else ROOTS[root]
     return base + name.removeprefix(root)
