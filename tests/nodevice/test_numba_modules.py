@@ -1,144 +1,108 @@
-"""The modules that numba.cuda is made of, under `haulage.cuda`."""
+"""Modules of numba.cuda that hold tables and arithmetic, and names without a counterpart."""
 
 import importlib
-import subprocess
-import sys
 
-import numpy as np
 import pytest
 from numba import types
 
-import haulage
 from haulage import cuda
-from haulage.cuda import (
-    api,
-    api_util,
-    args,
-    codegen,
-    compiler,
-    descriptor,
-    device_init,
-    dispatcher,
-    errors,
-    extending,
-    stubs,
-    target,
+from haulage.cuda import libdevice, random
+from haulage.cuda.deviceufunc import GUFuncEngine
+
+
+def test_the_engine_tells_core_shapes_and_the_loop():
+    engine = GUFuncEngine.from_signature("(m, n), (n, p) -> (m, p), (m)")
+    schedule = engine.schedule([(7, 100, 4, 5), (1, 5, 6)])
+    assert schedule.parent is engine
+    assert schedule.ishapes == [(4, 5), (5, 6)]
+    assert schedule.oshapes == [(4, 6), (4,)]
+    assert schedule.loopdims == (7, 100)
+    assert schedule.loopn == 700
+    assert schedule.pinned == [False, True]
+    assert schedule.output_shapes == [(7, 100, 4, 6), (7, 100, 4)]
+
+
+def test_the_engine_broadcasts_loops_as_numpy_does():
+    schedule = GUFuncEngine.from_signature("(),()->()").schedule([(3, 1), (4,)])
+    assert schedule.loopdims == (3, 4)
+    assert schedule.pinned == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "error"),
+    [
+        ([(4, 5)], TypeError),
+        ([(4, 5), (6, 7)], ValueError),
+        ([(4, 5), (5,)], ValueError),
+        ([(2, 4, 5), (3, 5, 6)], ValueError),
+    ],
 )
-from haulage.cuda import types as cuda_types
-from haulage.errors import CompileError, KernelError, LaunchError, LaunchTypeError
+def test_the_engine_names_shapes_that_do_not_fit(shapes, error):
+    with pytest.raises(error):
+        GUFuncEngine.from_signature("(m,n),(n,p)->(m,p)").schedule(shapes)
 
-MODULES = (
-    *("api", "api_util", "args", "codegen", "compiler", "cuda_paths", "cudadecl", "cudaimpl"),
-    *("decorators", "descriptor", "device_init", "dispatcher", "errors", "extending"),
-    *("intrinsics", "models", "nvvmutils", "printimpl", "stubs", "target", "types"),
+
+def test_libdevices_prototypes_are_those_of_c():
+    from haulage.cuda.libdevicefuncs import arg, create_signature, functions
+
+    assert functions["__nv_sin"] == (types.float64, [arg("x", types.float64, False)])
+    result, arguments = functions["__nv_sincosf"]
+    assert result == types.void
+    assert [(each.name, each.is_ptr) for each in arguments] == [
+        ("x", False),
+        ("sptr", True),
+        ("cptr", True),
+    ]
+    result, arguments = functions["__nv_frexp"]
+    expected = types.Tuple([types.float64, types.int32])(types.float64)
+    assert create_signature(result, arguments) == expected
+    assert {name.removeprefix("__nv_") for name in functions} == {
+        name for name in vars(libdevice) if not name.startswith("_") and name != "words"
+    }
+
+
+def test_vector_types_lead_to_the_words_and_their_aliases():
+    from haulage.cuda.vector_types import vector_types
+
+    assert len(vector_types) == 40
+    for name, kind in vector_types.items():
+        assert kind.name == name
+        assert kind.user_facing_object is getattr(cuda, name)
+        assert kind.num_elements == len(kind.attr_names) == int(name[-1])
+        assert all(
+            getattr(cuda, alias) is kind.user_facing_object
+            for alias in kind.user_facing_object.aliases
+        )
+    assert vector_types["uint64x3"].base_type == types.uint64
+    assert cuda.uint64x3.aliases == ("ulong3", "ulonglong3")
+    assert cuda.float64x1.aliases == ("double1",)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("kernels.reduction", {"Reduce": cuda.Reduce}),
+        ("intrinsic_wrapper", {"shfl_sync": cuda.shfl_sync, "all_sync": cuda.all_sync}),
+        ("vectorizers", {}),
+        ("random", {"xoroshiro128p_dtype": random.xoroshiro128p_dtype}),
+    ],
 )
+def test_long_names_are_the_short_ones(module, names):
+    loaded = importlib.import_module(f"haulage.cuda.{module}")
+    assert {name: getattr(loaded, name) for name in names} == names
+    assert all(hasattr(loaded, name) for name in loaded.__all__)
 
 
-def test_a_program_can_name_submodules_that_it_did_not_import():
-    program = f"""
-import sys
-from haulage import cuda
-assert not {{"numba", "haulage.cuda.dispatcher"}} & set(sys.modules)
-for name in {MODULES}:
-    assert getattr(cuda, name) is sys.modules["haulage.cuda." + name]
-assert not hasattr(cuda, "no_such_module")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_name_without_a_counterpart_is_an_error_with_a_reason():
+    import haulage.cuda.deviceufunc as module
 
-
-@pytest.mark.parametrize("module", MODULES)
-def test_each_name_of_a_module_is_there_and_another_is_named(module):
-    found = importlib.import_module(f"haulage.cuda.{module}")
-    for name in getattr(found, "__all__", ()):
-        assert hasattr(found, name)
-    with pytest.raises(AttributeError, match="no_such_name"):
-        _ = found.no_such_name
-
-
-def test_the_host_s_side_and_the_words_are_those_of_the_vocabulary():
-    for module in (api, stubs, device_init):
-        for name in module.__all__:
-            assert getattr(module, name) is getattr(cuda, name)
-
-
-def test_kernels_and_device_functions_are_dispatchers():
-    with haulage.use("cpu"):
-        kernel = cuda.jit("void(float64[:])")(lambda x: None)
-        function = cuda.jit(device=True)(lambda x: x)
-        assert isinstance(kernel, dispatcher.CUDADispatcher)
-        assert isinstance(function, dispatcher.CUDADispatcher)
-        assert isinstance(kernel[1, 1], dispatcher._LaunchConfiguration)
-        assert isinstance(kernel.forall(3), dispatcher.ForAll)
-        assert isinstance(kernel.overloads[(types.float64[:],)], dispatcher._Kernel)
-
-
-def test_the_target_types_and_lowers_kernels():
-    with haulage.use("cpu"):
-        found = descriptor.cuda_target
-        assert isinstance(found.typing_context, target.CUDATypingContext)
-        assert isinstance(found.target_context, target.CUDATargetContext)
-        assert isinstance(found.target_context.codegen(), codegen.JITCUDACodegen)
-        assert found.typing_context.resolve_value_type(cuda.threadIdx).register == "threadIdx"
-        assert isinstance(found.typing_context.resolve_value_type(cuda.threadIdx), cuda_types.Dim3)
-
-
-def test_a_function_is_typed_as_kernels_call_it():
-    with haulage.use("cpu"):
-        result = compiler.compile_cuda(lambda x: x * cuda.warpsize, None, (types.float32,))
-        assert result.signature.return_type == types.float64
-        assert isinstance(result.library, codegen.CUDACodeLibrary)
-        result = compiler.compile_cuda(lambda x: x, types.float64, (types.float32,), fastmath=True)
-        assert result.signature.return_type == types.float64
-        with pytest.raises(CompileError, match="no_such_name"):
-            compiler.compile_cuda(lambda x: no_such_name, None, (types.float32,))  # noqa: F821
-
-
-def test_numba_s_types_and_its_ways_to_extend_it_are_there_too():
-    assert cuda_types.float32 is types.float32
-    assert isinstance(cuda_types.grid_group, cuda_types.GridGroup)
-    assert extending.register_jitable.__module__.startswith("numba")
-
-
-def test_errors_are_haulage_s():
-    assert errors.KernelRuntimeError is KernelError
-    assert errors.CudaLoweringError is CompileError
-
-
-def test_sizes_of_a_launch_in_their_normal_form():
-    assert errors.normalize_kernel_dimensions(3, (4, 5)) == ((3, 1, 1), (4, 5, 1))
-    with pytest.raises(LaunchError, match="configuration was not specified"):
-        errors.normalize_kernel_dimensions(None, 1)
-    with pytest.raises(LaunchTypeError, match="blockdim must be a sequence of integers"):
-        errors.normalize_kernel_dimensions(1, 2.5)
-    assert "not specified" in errors.missing_launch_config_msg
-
-
-def test_hints_around_arguments():
-    array = np.zeros(3)
-    hint = args.Out(array)
-    assert args.wrap_arg(hint) is hint
-    assert type(args.wrap_arg(array)) is args.InOut
-    assert type(args.wrap_arg(array, args.In)) is args.In
-    assert args.wrap_arg(array).value is array
-    with pytest.raises(TypeError, match="expected a NumPy array"):
-        args.wrap_arg("text")
-
-
-def test_shapes_and_strides_in_their_normal_forms():
-    given = api_util.prepare_shape_strides_dtype
-    assert given(6, None, "f4", "C") == ((6,), (4,), np.dtype("f4"))
-    assert given((2, 3), None, np.float64, "C") == ((2, 3), (24, 8), np.dtype("f8"))
-    assert given((2, 3), (), np.float64, "F") == ((2, 3), (8, 16), np.dtype("f8"))
-    assert given((2, 3), (32, 8), np.float64, "C") == ((2, 3), (32, 8), np.dtype("f8"))
-    assert given(6, 16, np.int8, "C") == ((6,), (16,), np.dtype("i1"))
-    with pytest.raises(ValueError, match="do not fit"):
-        given((2, 3), (8,), np.float64, "C")
-    with pytest.raises(ValueError, match="order"):
-        given((2, 3), None, np.float64, "K")
-    assert api_util._fill_stride_by_order((2, 3), np.dtype("f8"), "C") == (24, 8)
+    with pytest.raises(
+        AttributeError, match=r"numba.cuda.deviceufunc has no 'DeviceVectorize': .+"
+    ):
+        module.DeviceVectorize  # noqa: B018
+    with pytest.raises(ImportError, match=r"has no 'DeviceVectorize': .+cuda.vectorize"):
+        from haulage.cuda.deviceufunc import DeviceVectorize  # noqa: F401
+    assert not hasattr(module, "DeviceVectorize")
 
 
 def test_numbas_simulator_is_a_module_without_names():
