@@ -469,6 +469,50 @@ def test_recursion_of_functions_and_kernels_with_signatures(device):
 
 
 @cuda.jit
+def sum_down(x, y):
+    if x > 1 and y > 0:
+        return x + sum_down(x - y, y)
+    else:
+        return y
+
+
+def test_recursion_whose_types_change_with_the_first_call(device):
+    @cuda.jit
+    def kernel(out, x, y):
+        out[0] = sum_down(x, y)
+
+    out = cuda.device_array(1)
+    kernel[1, 1](out, 4, 0.5)
+    assert list(out.copy_to_host()) == [4 + 3.5 + 3 + 2.5 + 2 + 1.5 + 0.5]
+
+
+def test_recursion_that_returns_none_or_a_number(device):
+    @cuda.jit
+    def less(x):
+        if x > 5:
+            return x - 1
+        else:
+            return None
+
+    @cuda.jit
+    def product(x):
+        out = less(x)
+        if out is None or out < 8:
+            return out
+        return x * product(out)
+
+    @cuda.jit
+    def kernel(out, x):
+        found = product(x)
+        out[0] = -1 if found is None else found
+
+    out = cuda.device_array(1, np.int64)
+    for x, expected in ((3, -1), (7, 6), (10, 10 * 9 * 7)):
+        kernel[1, 1](out, x)
+        assert list(out.copy_to_host()) == [expected]
+
+
+@cuda.jit
 def ones_and_on(x, n):
     x[n] += 1
     if n > 0:

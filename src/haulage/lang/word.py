@@ -15,15 +15,16 @@ class Word:
     """
 
     def __init__(self, name: str, build: Build) -> None:
-        self.__name__ = self.__qualname__ = name
+        self.__name__ = name.rpartition(".")[2]
+        self.__qualname__ = name
         self.__doc__ = build.__doc__
         self.build = build
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{self.__name__}() means something only inside a kernel")
+        raise RuntimeError(f"{self.__qualname__}() means something only inside a kernel")
 
     def __repr__(self) -> str:
-        return f"<kernel word {self.__name__}>"
+        return f"<function {self.__qualname__} of kernels>"
 
 
 def word(name: str) -> Callable[[Build], Word]:

@@ -297,7 +297,7 @@ def _is_word(value: Any) -> bool:
 
 def _word_name(value: Any) -> str:
     if isinstance(value, Word):
-        return f"{value.__name__} {value.build.__module__} {value.build.__qualname__}"
+        return f"{value.__qualname__} {value.build.__module__} {value.build.__qualname__}"
     if isinstance(value, Register):
         return f"{value.name} {value.read.__module__} {value.read.__qualname__}"
     if isinstance(value, Register3):

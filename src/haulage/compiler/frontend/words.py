@@ -153,7 +153,7 @@ def _function_type(word: Word) -> Any:
         try:
             call.bind(*args, **kwargs)
         except TypeError as error:
-            raise tools.TypingError(f"{word.__name__}{call}: {error}") from None
+            raise tools.TypingError(f"{word.__qualname__}{call}: {error}") from None
         built = word.build(tools, *args, **kwargs)
         if built is None:
             return None
@@ -168,7 +168,7 @@ def _function_type(word: Word) -> Any:
 
     return types.Function(
         make_intrinsic_template(
-            word, define, word.__name__, prefer_literal=True, kwargs={"target": SIMT}
+            word, define, word.__qualname__, prefer_literal=True, kwargs={"target": SIMT}
         )
     )
 

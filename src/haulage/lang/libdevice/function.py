@@ -60,7 +60,7 @@ def _build(tools: Any, word: Defined, given: tuple[Any, ...]) -> Any:
     real = (types.Integer, types.Float, types.Boolean)
     if len(given) != len(parameters) or not all(isinstance(kind, real) for kind in given):
         raise tools.TypingError(
-            f"{word.__name__}({', '.join(str(kind) for kind in parameters)}): expected "
+            f"{word.__qualname__}({', '.join(str(kind) for kind in parameters)}): expected "
             f"{len(parameters)} real numbers; got ({', '.join(str(kind) for kind in given)})"
         )
 
