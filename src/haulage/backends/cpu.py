@@ -232,6 +232,10 @@ class CPUBackend(Backend):
         """See that this process has memory there."""
         addresses.check(address, nbytes)
 
+    def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
+        """A worker runs one block at a time, of any size that can be launched."""
+        return int(threads <= _MAX_THREADS and shared_bytes <= _MAX_SHARED)
+
     def launch_cooperative(
         self,
         function: int,

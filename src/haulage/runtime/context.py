@@ -1,6 +1,6 @@
 """What numba calls the context of a device: its memory, streams and events, asked for directly."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -9,7 +9,7 @@ import numpy as np
 from haulage.backends.base import DEVICE, PORTABLE, WRITE_COMBINED
 from haulage.errors import Unsupported
 from haulage.runtime import device as devices
-from haulage.runtime import finalize, memory
+from haulage.runtime import finalize, memory, occupancy
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.arrays.strided import Span
@@ -223,6 +223,40 @@ class Context:
 
     create_module_image = create_module_ptx
 
+    def get_active_blocks_per_multiprocessor(
+        self, func: Any, blocksize: int, memsize: int, flags: int | None = None
+    ) -> int:
+        """How many blocks of a kernel fit one multiprocessor at once.
+
+        Args:
+            func: a kernel with one signature, or one of its overloads.
+            blocksize: threads of a block.
+            memsize: bytes of dynamic shared memory for each block.
+            flags: None or 0; there are none.
+        """
+        _no_flags("get_active_blocks_per_multiprocessor", flags)
+        return occupancy.active_blocks(self.device, func, blocksize, memsize)
+
+    def get_max_potential_block_size(
+        self,
+        func: Any,
+        b2d_func: Callable[[int], int] | int,
+        memsize: int,
+        blocksizelimit: int,
+        flags: int | None = None,
+    ) -> tuple[int, int]:
+        """(blocks of the grid, threads of a block) with which a kernel fills the device.
+
+        Args:
+            func: a kernel with one signature, or one of its overloads.
+            b2d_func: gives the bytes of dynamic shared memory for a number of threads; 0 for none.
+            memsize: bytes of dynamic shared memory for each block besides.
+            blocksizelimit: most threads of a block; 0 for the device's limit.
+            flags: None or 0; there are none.
+        """
+        _no_flags("get_max_potential_block_size", flags)
+        return occupancy.best_block(self.device, func, b2d_func, memsize, blocksizelimit)
+
     # ---- other devices ----------------------------------------------------------------------
 
     def can_access_peer(self, peer_context: "int | Context") -> bool:
@@ -251,6 +285,11 @@ class Context:
 
 
 _extras: dict[Device, dict[Any, Any]] = {}
+
+
+def _no_flags(who: str, flags: int | None) -> None:
+    if flags:
+        raise ValueError(f"{who}(flags={flags!r}): expected 0 or None, there are no flags")
 
 
 def _number(context: "int | Context") -> int:

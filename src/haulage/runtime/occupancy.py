@@ -1,0 +1,79 @@
+"""How many blocks of a kernel fit a device at once, and which size of block fills it best."""
+
+from collections.abc import Callable
+from typing import Any
+
+from haulage.runtime.device import Device
+
+# Sizes of blocks are tried in steps of this many threads: a warp of the cuda vocabulary.
+_STEP = 32
+
+
+def active_blocks(device: Device, kernel: Any, threads: int, shared_bytes: int) -> int:
+    """Blocks of that size which fit one multiprocessor at once; 0 if none does.
+
+    Args:
+        device: where the kernel is to run.
+        kernel: a kernel with one signature, or one of its overloads.
+        threads: threads of a block.
+        shared_bytes: of dynamic shared memory for each block.
+
+    Raises:
+        TypeError: `kernel` is none.
+        ValueError: it has no signature, or more than one.
+    """
+    limit = device.properties.max_threads_per_block
+    if threads < 1:
+        raise ValueError(f"a block of {threads} threads: expected 1 or more")
+    loaded = _overload(kernel).load(device, (min(threads, limit), 1, 1))
+    device.activate()
+    return device.backend.occupancy(loaded.function, threads, shared_bytes)
+
+
+def best_block(
+    device: Device,
+    kernel: Any,
+    shared_of: Callable[[int], int] | int,
+    shared_bytes: int,
+    limit: int,
+) -> tuple[int, int]:
+    """(blocks of a grid that fills the device, threads of a block) with most threads at once.
+
+    Of sizes that are as good the largest is taken. The code is that of a block of the limit.
+
+    Args:
+        device, kernel: as for `active_blocks`.
+        shared_of: gives the bytes of dynamic shared memory for a number of threads; 0: none that
+            depends on it.
+        shared_bytes: of dynamic shared memory besides.
+        limit: most threads of a block; 0 for the device's own limit.
+
+    Raises:
+        TypeError, ValueError: as `active_blocks` does; or no size of block fits.
+    """
+    most = device.properties.max_threads_per_block
+    most = min(limit, most) if limit > 0 else most
+    loaded = _overload(kernel).load(device, (most, 1, 1))
+    device.activate()
+    best, blocks = 0, 0
+    for threads in (most, *range((most - 1) // _STEP * _STEP, 0, -_STEP)):
+        needs = shared_bytes + (shared_of(threads) if callable(shared_of) else 0)
+        fitting = device.backend.occupancy(loaded.function, threads, needs)
+        if fitting * threads > blocks * best:
+            best, blocks = threads, fitting
+    if not best:
+        raise ValueError(f"no block of up to {most} threads fits {device} with that shared memory")
+    return blocks * device.properties.multiprocessors, best
+
+
+def _overload(kernel: Any) -> Any:
+    overloads = getattr(kernel, "overloads", None)
+    if overloads is not None:
+        if len(overloads) != 1:
+            raise ValueError(
+                f"{kernel!r} has {len(overloads)} signatures; give kernel.overloads[signature]"
+            )
+        (kernel,) = overloads.values()
+    if not hasattr(kernel, "load"):
+        raise TypeError(f"{kernel!r}: expected a kernel, or one of kernel.overloads")
+    return kernel
