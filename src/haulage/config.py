@@ -64,6 +64,21 @@ def adversary_seed() -> int | None:
         ) from None
 
 
+def cuda_is_disabled() -> bool:
+    """`NUMBA_DISABLE_CUDA`: any number but 0 takes all devices away, as it does from numba.cuda.
+
+    Raises:
+        ValueError: the variable is set to something that is no whole number.
+    """
+    text = os.environ.get("NUMBA_DISABLE_CUDA", "").strip() or "0"
+    try:
+        return int(text) != 0
+    except ValueError:
+        raise ValueError(
+            f"NUMBA_DISABLE_CUDA={text!r}: expected 0, or 1 to take all devices away"
+        ) from None
+
+
 def memory_manager() -> str | None:
     """`NUMBA_CUDA_MEMORY_MANAGER`: the module of a plug-in that gives all memory of devices."""
     named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "").strip()

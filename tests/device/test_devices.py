@@ -1,6 +1,9 @@
 """Finding and choosing devices."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -213,3 +216,24 @@ def test_the_reason_why_no_device_can_be_used_is_told(no_choice, monkeypatch):
     assert "HAULAGE_DEVICE 'nvidia:77'" in cuda.cuda_error()
     with pytest.raises(cuda.CudaSupportError, match="HAULAGE_DEVICE"):
         cuda.require_context(len)("")
+
+
+def test_devices_are_taken_away_as_numba_does_it():
+    program = """
+from haulage import cuda
+assert not cuda.is_available()
+try:
+    cuda.device_array(1)
+except cuda.CudaSupportError as error:
+    assert "CUDA is disabled due to setting NUMBA_DISABLE_CUDA=1" in error.msg
+    assert cuda.cuda_error() == error.msg
+else:
+    raise AssertionError
+"""
+    for choice in ({}, {"HAULAGE_DEVICE": "cpu"}):
+        others = {key: value for key, value in os.environ.items() if key != "HAULAGE_DEVICE"}
+        environment = {**others, **choice, "NUMBA_DISABLE_CUDA": "1"}
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+    environment["NUMBA_DISABLE_CUDA"] = "0"
+    program = "from haulage import cuda; assert cuda.is_available()"
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)

@@ -552,3 +552,29 @@ def test_a_memory_handle_that_cannot_be_an_array_is_not_open():
         handle.open(Context(Device("null", NullBackend(), 0)))
     assert handle.open().size == 80
     handle.close()
+
+
+def test_a_staged_opening_is_a_copy():
+    array = cuda.to_device(np.arange(4.0))
+    handle = cuda.current_context().get_ipc_handle(array[1:].gpu_data)
+    context = cuda.current_context()
+    assert handle.can_access_peer(context)
+    copy = handle.open_staged(context)
+    seen = cuda.DeviceNDArray(3, 8, np.float64, gpu_data=copy)
+    with pytest.raises(ValueError, match="already opened"):
+        handle.open_direct(context)
+    array[:] = 7
+    assert seen.copy_to_host().tolist() == [1, 2, 3]
+    handle.close()
+    with pytest.raises(ValueError, match="given back"):
+        seen.copy_to_host()
+    assert array.copy_to_host().tolist() == [7] * 4
+
+
+def test_a_context_opens_the_bytes_of_a_handle():
+    array = cuda.to_device(np.arange(4.0))
+    handle = cuda.current_context().get_ipc_handle(array.gpu_data)
+    memory = cuda.current_context().open_ipc_handle(bytes(handle), 16)
+    assert memory.size == 16
+    cuda.DeviceNDArray(2, 8, np.float64, gpu_data=memory)[0] = 5
+    assert array.copy_to_host().tolist() == [5, 1, 2, 3]

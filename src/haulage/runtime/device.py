@@ -239,7 +239,7 @@ def devices_of(kind: str) -> tuple[Device, ...]:
 
 
 def _look_for(driver: Driver) -> tuple[Device, ...]:
-    if driver.backend is None or not driver.probe().available:
+    if config.cuda_is_disabled() or driver.backend is None or not driver.probe().available:
         return ()
     backend = driver.backend()
     return tuple(Device(driver.kind, backend, number) for number in range(backend.count()))
@@ -273,6 +273,7 @@ def find(choice: str | Device, source: str = "") -> Device:
         )
     present = devices_of(kind)
     if not present:
+        _refuse_where_disabled(asked)
         probe = _drivers[kind].probe()
         looked_for = ", ".join(probe.looked_for) or "nothing"
         raise DeviceNotFound(f"{asked}: not found; looked for {looked_for}: {probe.answer}")
@@ -363,8 +364,17 @@ def _best_present() -> Device:
                 _best = present[0]
                 break
         else:
+            _refuse_where_disabled("no device is present")
             raise DeviceNotFound(f"no device is present; looked for {', '.join(_drivers)}")
     return _best
+
+
+def _refuse_where_disabled(what: str) -> None:
+    if config.cuda_is_disabled():
+        raise DeviceNotFound(
+            f"{what}: CUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in the environment; "
+            "unset it to use a device"
+        )
 
 
 def select(device: Device) -> None:

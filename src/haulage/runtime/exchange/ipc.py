@@ -67,6 +67,33 @@ class IpcHandle:
         self._opened.append(block)
         return Span(block, block.device_ptr + self.offset, self.size)
 
+    open_direct = open
+
+    def open_staged(self, context: Any) -> Span:
+        """A copy of the memory on another device, by way of the host, until `close()`.
+
+        Args:
+            context: the `Context` of the device to copy to.
+
+        Raises:
+            ValueError, DeviceError, DeviceNotFound: as for `open`.
+        """
+        source = self.open()
+        try:
+            host = DeviceNDArray(self.size, 1, np.uint8, gpu_data=source).copy_to_host()
+        finally:
+            self.close()
+        block = memory.allocate(context.device, self.size)
+        copy = Span(block, block.device_ptr, self.size)
+        DeviceNDArray(self.size, 1, np.uint8, gpu_data=copy).copy_to_device(host)
+        self._opened.append(block)
+        return copy
+
+    def can_access_peer(self, context: Any) -> bool:
+        """Whether the device of `context` reaches the memory, so that `open` will do."""
+        own = find(self.device, "the IPC handle's device")
+        return own is context.device or context.can_access_peer(own.id)
+
     def open_array(
         self,
         context: Any,
