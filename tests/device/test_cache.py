@@ -77,6 +77,45 @@ def test_what_is_found_gives_the_same_results(kernels, way, block):
     assert len(files(kernels)) == 2
 
 
+def summed_over_the_grid(x, total):
+    group = cuda.cg.this_grid()
+    cuda.atomic.add(total, 0, x[cuda.grid(1)])
+    group.sync()
+    x[cuda.grid(1)] = total[0]
+
+
+def test_a_kernel_that_waits_for_its_whole_grid_is_kept(kernels):
+    for hits in (0, 1):
+        total, x = np.zeros(1), np.ones(64)
+        kernel = cuda.jit(summed_over_the_grid, cache=True)
+        kernel[2, 32](x, total)
+        assert (x == 64).all()
+        assert counts(kernel) == (hits, 1 - hits)
+    assert len(files(kernels)) == 1
+
+
+def test_a_kernel_with_very_many_arrays_is_kept(kernels):
+    lines = [f"    a{n} = cuda.local.array((1, 1), np.float64)" for n in range(60)]
+    lines += [f"    a{n}[0, 0] = {n}" for n in range(60)]
+    added = " + ".join(f"a{n}[0, 0]" for n in range(60))
+    source = "\n".join(["def many(out):", *lines, f"    out[0] = {added}"])
+    names = {"cuda": cuda, "np": np, "__name__": __name__}
+    exec(source, names)
+    for hits in (0, 1):
+        out = np.zeros(1)
+        assert counts(launched(names["many"], out)) == (hits, 1 - hits)
+        assert out[0] == sum(range(60))
+
+
+def test_a_function_of_the_same_content_in_another_module_finds_the_code(kernels):
+    source = "def doubled(out):\n    out[0] *= 2\n"
+    for hits, module in ((0, "one"), (1, "another")):
+        names = {"__name__": module}
+        exec(source, names)
+        assert counts(launched(names["doubled"], np.ones(1))) == (hits, 1 - hits)
+    assert len(files(kernels)) == 1
+
+
 def test_statistics_name_the_folder_and_the_signatures(kernels):
     y = cuda.to_device(np.ones(4, np.float32))
     kernel = launched(saxpy, 3.0, y, y)

@@ -60,6 +60,28 @@ def test_division_by_zero_is_an_error_in_debug_only(dtype, operation, way):
     assert y[0] == operation(6, 3)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floats_divide_by_zero_in_fast_debug_kernels_and_ints_do_not(dtype, way):
+    @cuda.jit(debug=True, fastmath=True)
+    def floats(x, y):
+        x[0] = x[0] / y
+
+    @cuda.jit(debug=True, fastmath=True)
+    def ints(x, y):
+        x[0] = x[0] // y
+
+    @cuda.jit(debug=True, fastmath={"contract", "arcp"})
+    def less_fast(x, y):
+        x[0] = x[0] / y
+
+    one = np.ones(1, dtype)
+    floats[1, 1](one.copy(), dtype(0))
+    for kernel, x, zero in ((ints, np.ones(1, np.int32), 0), (less_fast, one.copy(), dtype(0))):
+        with pytest.raises(ZeroDivisionError):
+            kernel[1, 1](x, zero)
+        assert x[0] == 1
+
+
 def test_thread_and_block_in_three_dimensions(way):
     @cuda.jit(**DEBUG)
     def kernel(x):

@@ -324,3 +324,19 @@ def test_a_reshape_that_needs_a_copy_or_other_elements_is_a_fault(shape, way):
     out, x = np.zeros(1), np.asfortranarray(np.arange(6.0).reshape(2, 3))
     with pytest.raises(KernelError, match=r"total size|incompatible shape"):
         kernel[1, 1](out, x)
+
+
+@numba.njit("int64(int64, int64)")
+def of_one_signature(a, b):
+    return a * 10 + b
+
+
+def test_functions_that_numba_compiled_for_one_signature_are_compiled_anew(way):
+    @cuda.jit
+    def kernel(out):
+        i = cuda.grid(1)
+        out[i] = of_one_signature(i, 0.5)
+
+    out = np.zeros(4)
+    kernel[1, 4](out)
+    assert out.tolist() == [0.5, 10.5, 20.5, 30.5]

@@ -27,6 +27,24 @@ class TypeAnnotation(NamedTuple):
         return self.text
 
 
+class Library:
+    """The texts of an overload's code, as Numba's code libraries give them."""
+
+    # Nothing of others is linked with a kernel.
+    _linking_files: frozenset[str] = frozenset()
+
+    def __init__(self, overload: "Overload") -> None:
+        self._overload = overload
+
+    def get_llvm_str(self) -> str:
+        """The LLVM IR that the front end made."""
+        return self._overload.inspect_llvm()
+
+    def get_asm_str(self, cc: Any = None) -> str:
+        """Assembly of the overload's code; `cc` is for NVIDIA's GPUs."""
+        return self._overload.inspect_asm()
+
+
 class Overload:
     """A kernel for one signature on one kind of device; what `kernel.overloads` holds.
 
@@ -76,8 +94,14 @@ class Overload:
         lowered = self.body.lowered
         return TypeAnnotation(lowered.typemap, lowered.types)
 
-    # As Numba's kernels call it.
+    @property
+    def library(self) -> Library:
+        """The texts of the code."""
+        return Library(self)
+
+    # As Numba's kernels call them.
     _type_annotation = type_annotation
+    _codelibrary = library
 
     @property
     def entry_name(self) -> str:
@@ -142,8 +166,8 @@ class Overload:
         """The LLVM IR that the front end made."""
         return self.body.lowered.llvm
 
-    def inspect_asm(self) -> str:
-        """Assembly of `code`."""
+    def inspect_asm(self, cc: Any = None) -> str:
+        """Assembly of `code`; `cc`, a compute capability, is for NVIDIA's GPUs."""
         return self.code.asm
 
     def inspect_types(self, file: Any = None) -> None:

@@ -116,6 +116,17 @@ class SIMTTypingContext(typing.BaseContext):
             raise
 
 
+class _FastErrorModel(PythonErrorModel):
+    """Of a debug kernel with all of fastmath, which says that no float is infinite: a division of
+    floats by zero is no error in it."""
+
+    def fp_zero_division(self, builder: Any, exc_args: Any = None, loc: Any = None) -> Any:
+        # Numba says this of floats; of ints it says otherwise.
+        if exc_args == ("division by zero",):
+            return False
+        return super().fp_zero_division(builder, exc_args, loc)
+
+
 class SIMTContext(BaseContext):
     """Lowers kernels for one target."""
 
@@ -156,6 +167,16 @@ class SIMTContext(BaseContext):
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
         self.install_registry(extending.lowering_registry)
+
+    def subtarget(self, **options: Any) -> Any:
+        made = super().subtarget(**options)
+        if (
+            made.fastmath
+            and "fast" in made.fastmath.flags
+            and isinstance(made.error_model, PythonErrorModel)
+        ):
+            made.error_model = _FastErrorModel(made.call_conv)
+        return made
 
     def create_module(self, name: str) -> Any:
         return self._codegen._create_empty_module(name)
@@ -271,7 +292,8 @@ def device_class(target: Target) -> Any:
     numba_class = type(numba_name, (SIMT,), {})
     target_registry[numba_name] = numba_class
     function_class: Any = type(
-        f"DeviceFunction_{target.architecture}",
+        # Numba's messages name it, and programs know it by this name.
+        f"CUDADispatcher_{target.architecture}",
         (DeviceFunction,),
         {"numba_name": numba_name, "known": WeakKeyDictionary(), "outlive": []},
     )
