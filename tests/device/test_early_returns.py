@@ -259,6 +259,31 @@ def test_barriers_of_block_and_grid_behind_returns(way):
 
 
 @cuda.jit
+def barriers_of_those_at_work(x, out):
+    room = cuda.shared.array(THREADS, np.float64)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    room[t] = x[i]
+    cuda.syncthreads()
+    step = 1
+    while step < THREADS:
+        if t % (2 * step) == 0:
+            room[t] += room[t + step]
+            cuda.syncthreads()
+        step *= 2
+    if t == 0:
+        out[cuda.blockIdx.x] = room[0]
+
+
+@pytest.mark.parametrize("threads", ["auto", "coroutines"])
+def test_threads_that_do_nothing_more_are_not_missed(monkeypatch, threads):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
+    x = np.random.default_rng(2).random(128)
+    out = cuda.to_device(np.zeros(2))
+    barriers_of_those_at_work[2, THREADS](cuda.to_device(x), out)
+    np.testing.assert_allclose(out.copy_to_host(), x.reshape(2, THREADS).sum(axis=1))
+
+
+@cuda.jit
 def round_it_with_a_last_return(x):
     if cuda.threadIdx.x < 16:
         x[1] = 3
@@ -279,6 +304,7 @@ def round_it_in_a_loop(x):
         if cuda.threadIdx.x > k:
             x[k] = 3
             cuda.syncthreads()
+    x[5] = 1
 
 
 @cuda.jit

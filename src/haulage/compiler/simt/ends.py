@@ -20,7 +20,7 @@ _SELECT = re.compile(r"= select i1 (\S+), i32 (\S+), i32 (\S+?)(?:,|$)")
 
 def missed_at(function: Function, label: str) -> int:
     """The ends whose threads are missed at a barrier in the block `label`: those which can be
-    reached from it, and faults.
+    reached from it, if something is done on the way there from any place before it; and faults.
 
     A condition under which there is a barrier and nothing else until the end parts no ends: all
     but `LEFT`.
@@ -28,7 +28,13 @@ def missed_at(function: Function, label: str) -> int:
     if _is_alone(function, label):
         return ALL & ~(1 << LEFT)
     ends = ends_in(function, _reachable(function, [label]), label) & ~(1 << LEFT) | FAULT
-    return ALL & ~(1 << LEFT) if ends & UNKNOWN else ends
+    if ends & UNKNOWN:
+        return ALL & ~(1 << LEFT)
+    before = _before(function, label)
+    for number, quiet in _quiet_before(function).items():
+        if quiet & before:
+            ends &= ~(1 << number)
+    return ends
 
 
 def ends_in(function: Function, region: Iterable[str], start: str) -> int:
@@ -104,6 +110,55 @@ def _is_alone(function: Function, label: str) -> bool:
         if result not in item.operands
     ]
     return len(done) == 1
+
+
+def _before(function: Function, label: str) -> set[str]:
+    """The blocks from which `label` can be reached by at least one step."""
+    predecessors = function.predecessors()
+    return graph.reachable_until(predecessors, predecessors[label], graph.EXIT)
+
+
+def _quiet_before(function: Function) -> dict[int, set[str]]:
+    """For each end the blocks from which threads can come to it and do nothing that others see."""
+    result = function.parameters[0].name
+    predecessors = function.predecessors()
+    definitions = function.definitions()
+    found: dict[int, set[str]] = {}
+    # Blocks, with the value in them that will be the code.
+    waiting = [(label, code) for label, code in _returning(function)]
+    seen = set(waiting)
+    while waiting:
+        label, code = waiting.pop()
+        block = function.blocks[label]
+        if any(_is_seen(item) for item in block.body if result not in item.operands):
+            continue
+        before = [(source, code) for source in predecessors[label]]
+        if not code.startswith("%"):
+            number = number_of(int(code))
+            if number is not None:
+                found.setdefault(number, set()).add(label)
+        elif definitions.get(code, ("",))[0] == label and definitions[code][1].is_phi:
+            before = [(source, value) for value, source in definitions[code][1].incoming]
+        new = set(before) - seen
+        seen |= new
+        waiting += new
+    return found
+
+
+def _returning(function: Function) -> list[tuple[str, str]]:
+    """(label, code) of each block that returns."""
+    codes = ((label, return_code(block)) for label, block in function.blocks.items())
+    return [(label, code) for label, code in codes if code is not None]
+
+
+def _is_seen(item: Instruction) -> bool:
+    """Whether an instruction does something that another thread can see."""
+    if item.opcode in ("store", "atomicrmw", "cmpxchg"):
+        return True
+    callee = item.callee or ""
+    return item.opcode == "call" and (
+        not callee.startswith("llvm.") or callee.startswith("llvm.mem")
+    )
 
 
 def fault_lines(code: str, name: str) -> tuple[str, list[str]]:
