@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from numba import types
+from numba import njit, types
 
 from haulage import cuda, roc
 from haulage.errors import CompileError, DeviceError, DeviceMismatch, LaunchError
@@ -363,11 +363,27 @@ def test_a_device_function_with_a_signature_converts_its_arguments(device):
     assert list(out.copy_to_host()) == [3.5, 2.0**23]
 
 
+def test_jit_of_what_is_jitted_already_makes_it_anew_of_its_python_function(device):
+    @cuda.jit(device=True)
+    def fill(out, value):
+        out[cuda.grid(1)] = value
+
+    # As a program does that chooses between one launch for each step and one for all.
+    kernel = cuda.jit(device=False)(fill)
+    again = cuda.jit(cuda.jit(kernel, device=True))
+    by_numba = cuda.jit(njit(fill.py_func))
+    assert kernel.py_func is again.py_func is by_numba.py_func is fill.py_func
+    for value, made in enumerate((kernel, again, by_numba), 1):
+        out = cuda.to_device(np.zeros(4))
+        made[1, 4](out, value)
+        assert list(out.copy_to_host()) == [value] * 4
+
+
 def test_jit_takes_python_functions_only(device):
-    with pytest.raises(TypeError, match="compiled already"):
-        cuda.jit(add_one)
     with pytest.raises(TypeError, match="Python function"):
         cuda.jit("void()")(print)
+    with pytest.raises(TypeError, match="Python function"):
+        cuda.jit(print)
 
 
 def test_a_kernel_does_not_keep_the_streams_it_was_launched_on(device):

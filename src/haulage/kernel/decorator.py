@@ -44,7 +44,9 @@ def jit(
     Use as `@jit`, `@jit(...)`, `@jit("void(float32[:], int32)")` or with a list of signatures.
 
     Args:
-        func_or_sig: the function, a signature or a list of them.
+        func_or_sig: the function, a signature or a list of them. Of a kernel, a device function or
+            a function of `numba.jit` the Python function is taken, and made anew with the options
+            given here.
         device: make a function that kernels call.
         fastmath: True, or a set of LLVM's fast-math flags: floats may be reordered and rounded
             differently. Sums and products are contracted even without it, as on GPUs.
@@ -83,8 +85,7 @@ def jit(
     chosen = options_for(fastmath, bool(debug))
 
     def decorate(function: Any, signatures: Sequence[Any]) -> Any:
-        if isinstance(function, (Kernel, DeviceFunction)):
-            raise TypeError(f"{function!r} is compiled already; give jit its py_func")
+        function = _python_function(function)
         if not inspect.isfunction(function):
             raise TypeError(f"jit takes a Python function, got {function!r}")
         if device:
@@ -93,12 +94,21 @@ def jit(
         kernel.extensions.extend(extensions or ())
         return kernel
 
-    if inspect.isfunction(func_or_sig) or isinstance(func_or_sig, (Kernel, DeviceFunction)):
+    if inspect.isfunction(_python_function(func_or_sig)):
         return decorate(func_or_sig, ())
     if not _is_signature(func_or_sig):
         raise TypeError(f"jit takes a Python function, a signature or a list, got {func_or_sig!r}")
     given = func_or_sig if isinstance(func_or_sig, list) else [func_or_sig]
     return lambda function: decorate(function, [item for item in given if item is not None])
+
+
+def _python_function(value: Any) -> Any:
+    """What a kernel, a device function or one of numba.jit's was made of; else `value` itself."""
+    if isinstance(value, (Kernel, DeviceFunction)):
+        return value.py_func
+    # Numba's way for an object to name its attribute that holds the function.
+    attribute = getattr(type(value), "__numba__", None)
+    return value if attribute is None else getattr(value, attribute)
 
 
 def _is_signature(value: Any) -> bool:
