@@ -6,7 +6,7 @@ import pytest
 from numba import types
 
 from haulage import cuda
-from haulage.cuda import libdevice, random
+from haulage.cuda import cudadecl, cudaimpl, libdevice, random
 from haulage.cuda.deviceufunc import GUFuncEngine
 
 
@@ -83,7 +83,9 @@ def test_vector_types_lead_to_the_words_and_their_aliases():
     [
         ("kernels.reduction", {"Reduce": cuda.Reduce}),
         ("intrinsic_wrapper", {"shfl_sync": cuda.shfl_sync, "all_sync": cuda.all_sync}),
-        ("vectorizers", {}),
+        ("vectorizers", {"CUDAUFuncDispatcher": type(cuda.vectorize(lambda x: x))}),
+        ("cudamath", {"registry": cudadecl.registry}),
+        ("mathimpl", {"lower": cudaimpl.lower}),
         ("random", {"xoroshiro128p_dtype": random.xoroshiro128p_dtype}),
     ],
 )

@@ -1,6 +1,11 @@
-"""How Numba types mathematics for NVIDIA's GPUs; nothing of it is here."""
+"""Where programs type functions of mathematics, under numba's long name for it."""
 
 from haulage.compat.absent import absent
+from haulage.compiler.frontend.extending import typing_registry as registry
+
+__all__ = ["infer_global", "registry"]
+
+infer_global = registry.register_global
 
 __getattr__ = absent(
     __name__,

@@ -1,6 +1,11 @@
-"""How Numba lowers mathematics for NVIDIA's GPUs; nothing of it is here."""
+"""Where programs lower functions of mathematics, under numba's long name for it."""
 
 from haulage.compat.absent import absent
+from haulage.compiler.frontend.extending import lowering_registry as registry
+
+__all__ = ["lower", "registry"]
+
+lower = registry.lower
 
 __getattr__ = absent(
     __name__,
