@@ -253,3 +253,26 @@ def test_on_nvidia_the_protocol_gives_version_and_handle(device):
     stream = streams.Stream.create(pretended)
     assert stream.__cuda_stream__() == (0, stream.handle)
     assert pretended.default_stream.__cuda_stream__() == (0, 0)
+
+
+# ---- which are waited for -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [cuda.stream, cuda.default_stream, cuda.legacy_default_stream])
+def test_a_value_set_in_a_stream_that_is_named_is_not_waited_for(make, monkeypatch):
+    stream = make()
+    plain, bound = cuda.to_device(np.arange(5)), cuda.to_device(np.arange(5), stream)
+    made = cuda.device_array(5, np.int64, stream=stream)
+    waits = []
+    monkeypatch.setattr(type(stream), "synchronize", lambda each: waits.append(each))
+    plain.setitem(0, 10, stream=stream)
+    bound[1] = 11
+    made[:] = 12
+    assert waits == []
+    plain[2] = 13
+    assert waits == [0]
+    monkeypatch.undo()
+    stream.synchronize()
+    assert plain.copy_to_host().tolist() == [10, 1, 13, 3, 4]
+    assert bound.copy_to_host().tolist() == [0, 11, 2, 3, 4]
+    assert made.copy_to_host().tolist() == [12] * 5

@@ -72,7 +72,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
                     f"an array of shape {sizes} and dtype {kind} takes {high - low} bytes, "
                     f"the memory given has {room}"
                 )
-        self._set(block, pointer, sizes, steps, kind, bound if bound.handle else 0, False)
+        bound_to = bound if bound.handle or isinstance(stream, Stream) else 0
+        self._set(block, pointer, sizes, steps, kind, bound_to, False)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -152,7 +153,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         """Write a scalar, a host array or a device array, broadcast to what `key` selects.
 
         Host values are converted to the array's dtype as NumPy's assignment does; a tuple gives the
-        fields of a record.
+        fields of a record. A single value in a stream that is given or bound, be it the default
+        one, may still be on its way when this returns.
 
         Raises:
             IndexError: the key is out of bounds, a mask or an index array.
@@ -175,7 +177,9 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         host = converted(value, target.dtype)
         steps = layout.broadcast(host.shape, host.strides, shape)
         if host.size == 1 and target._can_fill():
-            target._fill(host, self._stream(stream))
+            # A stream that is named is not waited for, the default one neither.
+            named = isinstance(stream, Stream) or isinstance(self.stream, Stream)
+            target._fill(host, self._stream(stream), wait=not named)
         else:
             target._write_host(host, shape, strides, steps, self._stream(stream))
 

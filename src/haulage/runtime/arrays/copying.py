@@ -204,12 +204,12 @@ class DeviceNDArrayBase(Strided):
             and fields.parts(self.dtype) is None
         )
 
-    def _fill(self, value: np.ndarray, stream: Stream) -> None:
+    def _fill(self, value: np.ndarray, stream: Stream, wait: bool = True) -> None:
         self.block.use(stream)
         if self.size:
             self.device.activate()
             self.device.backend.fill(self.device_pointer, value.tobytes(), self.size, stream.handle)
-        if not stream.handle:
+        if wait and not stream.handle:
             stream.synchronize()
 
     def _overlaps(self, other: "DeviceNDArrayBase") -> bool:

@@ -281,7 +281,8 @@ def _described(device: Device, desc: Any, owner: Any, sync: bool) -> DeviceNDArr
         raise ValueError(f"the CUDA array interface has address 0 for shape {shape}")
     number = desc.get("stream")
     bound = device.default_stream if number is None else stream_numbered(device, number)
-    array = _over(device, pointer, shape, strides, dtype, bound, readonly, owner)
+    binding = bound if bound.handle else 0
+    array = _over(device, pointer, shape, strides, dtype, binding, readonly, owner)
     _check_aligned(array)
     device.activate()
     device.backend.check_address(array.block.device_ptr, array.block.nbytes)
