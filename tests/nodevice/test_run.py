@@ -178,15 +178,18 @@ def test_a_haulage_that_is_found_by_the_working_folder_only_reaches_the_program(
     assert said("-c", code, cwd=source, env={"PYTHONPATH": ""}) == "haulage.cuda"
 
 
-def test_settings_of_numbas_simulator_are_left_out_and_that_is_told():
-    code = "import numba; print(numba.config.ENABLE_CUDASIM, numba.config.DISABLE_CUDA)"
-    settings = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_CUDA": "1"}
-    done = run("-c", code, env=settings)
-    assert done.stdout.split() == ["0", "0"]
-    first, second = done.stderr.splitlines()
-    assert first.startswith("haulage: NUMBA_ENABLE_CUDASIM=1 is left out")
-    assert second.startswith("haulage: NUMBA_DISABLE_CUDA=1 is left out")
-    assert run("-c", "", env=dict.fromkeys(settings, "0")).stderr == ""
+def test_the_setting_of_numbas_simulator_is_left_out_and_that_is_told():
+    code = "import numba; print(numba.config.ENABLE_CUDASIM)"
+    done = run("-c", code, env={"NUMBA_ENABLE_CUDASIM": "1"})
+    assert done.stdout == "0\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("haulage: NUMBA_ENABLE_CUDASIM=1 is left out")
+    assert run("-c", "", env={"NUMBA_ENABLE_CUDASIM": "0"}).stderr == ""
+
+
+def test_a_setting_that_takes_all_devices_away_reaches_the_program():
+    code = "from numba import cuda; print(cuda.is_available())"
+    assert said("-c", code, env={"NUMBA_DISABLE_CUDA": "1"}) == "False"
 
 
 def test_the_folder_of_a_program_does_not_stand_in_for_haulage(tmp_path):
@@ -263,3 +266,16 @@ def test_an_empty_program_loads_neither_numba_nor_numpy_nor_the_other_commands()
         " & set(sys.modules))"
     )
     assert said("-c", code) == "set()"
+
+
+def test_a_python_that_is_too_old_for_haulage_is_left_alone():
+    program = f"""
+        import sys
+        sys.version_info = (3, 10, 0)
+        sys.modules.pop("sitecustomize", None)
+        sys.path.insert(0, {children.FOLDER!r})
+        import sitecustomize
+        assert not any(name.split(".")[0] == "haulage" for name in sys.modules)
+        assert {children.FOLDER!r} not in sys.path
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)

@@ -1,18 +1,13 @@
-"""Settings of Numba's from the environment that say how its own `numba.cuda` is to act."""
+"""The setting of Numba's from the environment that asks for its simulator."""
 
 import os
 
-_MEANINGS = {
-    "NUMBA_ENABLE_CUDASIM": "kernels run compiled, not in Numba's simulator",
-    "NUMBA_DISABLE_CUDA": "it speaks of NVIDIA's driver, which Haulage's numba.cuda does not need",
-}
+_SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 
 
 def set_aside() -> list[str]:
-    """Take those that are in force out of the environment; a sentence for each."""
-    told = []
-    for name, meaning in _MEANINGS.items():
-        value = os.environ.pop(name, "")
-        if value.strip() not in ("", "0"):
-            told.append(f"{name}={value} is left out: {meaning}")
-    return told
+    """Take it out of the environment; a sentence that tells so if it was in force."""
+    value = os.environ.pop(_SIMULATOR, "").strip()
+    if value in ("", "0"):
+        return []
+    return [f"{_SIMULATOR}={value} is left out: kernels run compiled, not in Numba's simulator"]
