@@ -75,6 +75,16 @@ def test_kernels_and_device_functions_are_dispatchers():
         assert isinstance(kernel.overloads[(types.float64[:],)], dispatcher._Kernel)
 
 
+def test_kernels_and_device_functions_tell_their_options_and_contexts():
+    with haulage.use("cpu"):
+        for device in (False, True):
+            made = cuda.jit(device=device, fastmath=True, max_registers=32)(lambda x: None)
+            options = {"debug": False, "fastmath": True, "max_registers": 32}
+            assert made.targetoptions == options
+            assert made.typingctx is descriptor.cuda_target.typing_context
+            assert made.targetctx is descriptor.cuda_target.target_context
+
+
 def test_the_target_types_and_lowers_kernels():
     with haulage.use("cpu"):
         found = descriptor.cuda_target

@@ -52,5 +52,26 @@ class AsFunction(PickledFunction):
         kinds, _ = parse_function_signature(tuple(args))
         return compile_function(self, kinds, return_type, self._target())
 
+    @property
+    def targetoptions(self) -> dict[str, Any]:
+        """What it was made with, by the names of `jit`'s options."""
+        options = self.haulage_options
+        return {"debug": options.debug, "fastmath": options.fastmath, **self.hints}
+
+    @property
+    def typingctx(self) -> Any:
+        """What Numba's front end types it with on the current device."""
+        return self._descriptor().typing_context
+
+    @property
+    def targetctx(self) -> Any:
+        """What Numba's front end lowers it with on the current device."""
+        return self._descriptor().target_context
+
+    def _descriptor(self) -> Any:
+        from haulage.compiler.frontend import descriptor
+
+        return descriptor(self._target())
+
     def _target(self) -> Any:
         return PLATFORMS[device.current_device().kind].target_maker()(self.vocabulary.warp_size)
