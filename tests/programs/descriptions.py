@@ -23,6 +23,7 @@ SOURCES = {
     "package": "its own tests, which it installs",
     "example": "its own examples",
     "comparison": "its GPU functions against its own for the CPU",
+    "laws": "what its models have to keep",
 }
 
 
@@ -47,7 +48,8 @@ class Program:
     """A program of the package index and what of it is run.
 
     `requirement` has a fixed version, `extras` are requirements of its tests, `pytest` are the
-    arguments of pytest, `limit` is in seconds. `simulator` is false where Numba's simulator cannot
+    arguments of pytest, `limit` is in seconds. With `alone` it is installed without what it
+    requires, and `extras` has all of it. `simulator` is false where Numba's simulator cannot
     run it, with `simulator_reason`.
     """
 
@@ -58,6 +60,7 @@ class Program:
     source: str
     pytest: tuple[str, ...]
     extras: tuple[str, ...] = ()
+    alone: bool = False
     limit: int = 900
     simulator: bool = True
     simulator_reason: str = ""

@@ -39,16 +39,12 @@ def prepared(program: Program, cache: Path) -> Environment:
         shutil.rmtree(home, ignore_errors=True)
         environment.folder.mkdir(parents=True)
         _call(sys.executable, "-m", "venv", str(home / "venv"))
-        _pip(
-            environment,
-            "install",
-            "--no-compile",
-            program.requirement,
-            *program.extras,
-            "pytest",
-            "-e",
-            str(ROOT),
-        )
+        together = [*program.extras, "pytest", "-e", str(ROOT)]
+        if program.alone:
+            _pip(environment, "install", "--no-compile", "--no-deps", program.requirement)
+        else:
+            together.insert(0, program.requirement)
+        _pip(environment, "install", "--no-compile", *together)
         if program.source == "sdist":
             _unpack(program, environment, home)
         stamp.write_text(wanted, encoding="utf-8")
@@ -57,7 +53,7 @@ def prepared(program: Program, cache: Path) -> Environment:
     if program.source == "package":
         (packages,) = (home / "venv").glob("lib/python*/site-packages")
         return Environment(environment.python, packages)
-    if program.source in ("example", "comparison"):
+    if program.source in ("example", "comparison", "laws"):
         shutil.rmtree(environment.folder)
         shutil.copytree(HERE / "examples", environment.folder)
     return environment
@@ -66,6 +62,7 @@ def prepared(program: Program, cache: Path) -> Environment:
 def _wanted(program: Program) -> str:
     project = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
     contents = [program.requirement, *program.extras, program.source, sys.version, project]
+    contents += ["alone"] if program.alone else []
     return json.dumps(contents, indent=1)
 
 
