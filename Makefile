@@ -37,7 +37,8 @@ test-numba:  ## The tests with the oldest and the newest Numba that pyproject.to
 	  $(PYTHON) -m venv $(VENV)-numba-$$version && \
 	  $(VENV)-numba-$$version/bin/python -m pip install --quiet --disable-pip-version-check \
 	    -e '.[demo,dev]' "numba==$$version.*" && \
-	  $(VENV)-numba-$$version/bin/python -m pytest $(ARGS) || exit 1; \
+	  $(VENV)-numba-$$version/bin/python -m pytest $(ARGS) && \
+	  $(VENV)-numba-$$version/bin/python tests/compat || exit 1; \
 	done
 
 test-programs:  ## Public programs written for numba.cuda, installed and run (ARGS='stumpy -v')

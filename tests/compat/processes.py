@@ -8,6 +8,7 @@ import contextlib
 import faulthandler
 import json
 import os
+import resource
 import selectors
 import signal
 import sys
@@ -18,7 +19,8 @@ from dataclasses import dataclass, field
 
 import tests_of_numba as numbas
 
-ENDS = ("passed", "failed", "skipped")
+# Bytes that a process may take: one test takes half of the memory that the device says it has.
+ROOM = min(32 << 30, max(4 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4))
 
 
 @dataclass
@@ -117,6 +119,7 @@ def _start(module: _Module, wanted: Callable[[str], bool]) -> int:
 
 def _child(name: str, wanted: Callable[[str], bool], writing: int) -> None:
     os.setsid()
+    resource.setrlimit(resource.RLIMIT_AS, (ROOM, resource.getrlimit(resource.RLIMIT_AS)[1]))
     with tempfile.TemporaryFile() as log, open(writing, "wb", buffering=0) as pipe:
         # What tests print, also from native code.
         os.dup2(log.fileno(), 1)

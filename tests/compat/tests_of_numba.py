@@ -39,7 +39,8 @@ def written_in(module: str) -> list[str]:
         for scope in ast.parse(text).body
         if isinstance(scope, ast.ClassDef)
         for function in scope.body
-        if isinstance(function, ast.FunctionDef) and function.name.startswith("test")
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and function.name.startswith("test")
     ]
 
 

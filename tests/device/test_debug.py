@@ -199,3 +199,22 @@ def test_debug_kernels_use_host_arrays_and_overloads_as_others_do(way):
     assert kernel.hints == {"opt": False}
     with pytest.raises(ZeroDivisionError):
         kernel[1, 32](np.zeros(32, np.int64), y)
+
+
+@cuda.jit(device=True)
+def inner():
+    raise ValueError("of a function")
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_a_function_of_a_kernel_raises_is_told_as_what_it_is(way, debug):
+    @cuda.jit(debug=debug, opt=not debug)
+    def outer():
+        inner()
+
+    def launch_and_wait():
+        outer[1, 1]()
+        cuda.synchronize()
+
+    with pytest.raises(ValueError, match="of a function"):
+        launch_and_wait()
