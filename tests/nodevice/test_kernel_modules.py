@@ -81,8 +81,23 @@ def test_kernels_and_device_functions_tell_their_options_and_contexts():
             made = cuda.jit(device=device, fastmath=True, max_registers=32)(lambda x: None)
             options = {"debug": False, "fastmath": True, "max_registers": 32}
             assert made.targetoptions == options
+            assert "inline" not in cuda.jit(device=device, inline=True)(lambda: 1).targetoptions
             assert made.typingctx is descriptor.cuda_target.typing_context
             assert made.targetctx is descriptor.cuda_target.target_context
+
+
+@pytest.mark.parametrize("inline", [True, False, "always", "never"])
+def test_functions_are_compiled_whatever_inline_says(inline):
+    with haulage.use("cpu"):
+        added = cuda.jit(device=True, inline=inline)(lambda x: x + 1)
+
+        @cuda.jit
+        def kernel(x):
+            x[0] = added(x[0])
+
+        x = np.zeros(1)
+        kernel[1, 1](x)
+        assert x[0] == 1
 
 
 def test_the_target_types_and_lowers_kernels():

@@ -54,9 +54,11 @@ class AsFunction(PickledFunction):
 
     @property
     def targetoptions(self) -> dict[str, Any]:
-        """What it was made with, by the names of `jit`'s options."""
+        """What it was made with, by the names of `jit`'s options, but for `inline`."""
         options = self.haulage_options
-        return {"debug": options.debug, "fastmath": options.fastmath, **self.hints}
+        # Numba's passes would read `inline` here, and have another meaning for it.
+        hints = {name: value for name, value in self.hints.items() if name != "inline"}
+        return {"debug": options.debug, "fastmath": options.fastmath, **hints}
 
     @property
     def typingctx(self) -> Any:
