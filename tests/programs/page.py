@@ -60,7 +60,7 @@ def table(programs: Sequence[Program], outcomes: Mapping[str, Outcome]) -> list[
 
 def _simulator(program: Program, outcome: Outcome) -> str:
     if not program.simulator:
-        return f"cannot run it: {program.simulator_reason}"
+        return program.simulator_reason
     told = outcome.get("simulator")
     if told is None:
         return ""
