@@ -8,7 +8,8 @@
     ├── DeviceMismatch (ValueError)         one call was given things of two devices
     ├── ShapeMismatch (ValueError, TypeError)   a copy between arrays whose shapes differ
     ├── LaunchError (ValueError)            a kernel was configured or called wrongly
-    │   └── LaunchTypeError (TypeError)     ... with the wrong types or names of arguments
+    │   ├── LaunchTypeError (TypeError)     ... with the wrong types or names of arguments
+    │   └── LimitError (DeviceError)        ... beyond what the device takes
     ├── CompileError (TypeError)            a kernel could not be compiled
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
     └── KernelError (RuntimeError)          a thread of a running kernel failed
@@ -95,6 +96,20 @@ class LaunchError(HaulageError, ValueError):
 class LaunchTypeError(LaunchError, TypeError):
     """A kernel was configured with sizes that are no ints, or called with arguments that do not
     fit its parameters in number or name, which is a TypeError in Python and in numba.cuda."""
+
+
+class LimitError(LaunchError, DeviceError):
+    """A launch is beyond what the device takes, as in threads of a block; nothing ran.
+
+    A DeviceError because it is CUDA's driver that refuses such a launch, in cuLaunchKernel, and
+    programs that look for the largest block catch numba.cuda's CudaAPIError.
+    """
+
+    code = 1
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.msg = f"cuLaunchKernel refuses it: {self}"
 
 
 class CompileError(HaulageError, TypeError):

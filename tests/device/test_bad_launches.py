@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from haulage import cuda, roc
-from haulage.errors import BarrierError, CompileError, LaunchError, LaunchTypeError
+from haulage.cuda.cudadrv.driver import CudaAPIError
+from haulage.errors import BarrierError, CompileError, LaunchError, LaunchTypeError, LimitError
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -65,7 +66,20 @@ def test_too_few_or_too_many_sizes(refused, sizes):
     ],
 )
 def test_sizes_beyond_the_devices_limits(refused, grid, block):
-    refused(LaunchError, r"beyond what .* takes|takes at most 1024", grid, block)
+    refused(LimitError, r"beyond what .* takes|takes at most 1024", grid, block)
+
+
+def test_the_largest_block_is_looked_for_by_trying():
+    x = cuda.to_device(np.zeros(4096))
+    threads = 4096
+    while True:
+        try:
+            mark[1, threads](x)
+            break
+        except CudaAPIError:
+            threads //= 2
+    assert threads == cuda.get_current_device().MAX_THREADS_PER_BLOCK
+    assert x.copy_to_host()[0] == 1
 
 
 @pytest.mark.parametrize("size", [1, np.int8(1), np.uint64(1), (np.int16(1), 1), [1, 1, 1]])
@@ -156,11 +170,11 @@ def test_too_much_shared_memory(way, refused):
         x[0] = static[0] + dynamic[0]
 
     most = 227 << 10
-    refused(LaunchError, "56000 bytes of shared arrays; .* 49152", 1, 1, kernel=much)
-    refused(LaunchError, f"{most + 1} bytes of dynamic", 1, 1, 0, most + 1)
+    refused(LimitError, "56000 bytes of shared arrays; .* 49152", 1, 1, kernel=much)
+    refused(LimitError, f"{most + 1} bytes of dynamic", 1, 1, 0, most + 1)
     too_many = most - 48000 + 8
     message = f"48000 bytes of shared arrays and {too_many} bytes of dynamic .* {most}"
-    refused(LaunchError, message, 1, 1, 0, too_many, kernel=both)
+    refused(LimitError, message, 1, 1, 0, too_many, kernel=both)
     x = cuda.to_device(np.zeros(1))
     both[1, 1, 0, most - 48000](x)
     assert x.copy_to_host()[0] == 2
@@ -293,4 +307,4 @@ def test_local_arrays_beyond_all_memory(refused, monkeypatch, threads):
             x[k] += room[k] + 1
 
     message = f"{8 << 34} bytes of local arrays for each thread, .* 1024 threads more than all"
-    refused(LaunchError, message, 1, 1024, kernel=hoard, more=(5,))
+    refused(LimitError, message, 1, 1024, kernel=hoard, more=(5,))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numba import float64, typeof, void
 
 from haulage import cuda, roc
 from haulage.errors import LaunchError, LaunchTypeError
@@ -104,6 +105,24 @@ def test_none_in_a_tuple_and_in_a_signature(out):
 
     inside[1, 1](out, (None, 7))
     assert out[1] == 7
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.float32, np.dtype("int16"), np.dtype("f4")])
+def test_a_dtype_is_that_of_arrays_and_numbers_of_the_kernel(out, dtype):
+    @cuda.jit
+    def thirds(out, dtype):
+        room = cuda.shared.array(4, dtype)
+        room[0] = 5 / 3
+        out[0] = room[0]
+
+    thirds[1, 1](out, dtype)
+    assert out[0] == np.array(5 / 3).astype(dtype)
+    made = thirds.specialize(out, dtype)
+    assert made.get_shared_mem_per_block() == 4 * np.dtype(dtype).itemsize
+    declared = cuda.jit(void(float64[:], typeof(dtype)))(thirds.py_func)
+    declared[1, 1](out, dtype)
+    with pytest.raises(LaunchTypeError, match="No matching definition"):
+        declared[1, 1](out, np.int64)
 
 
 def test_keyword_only_and_positional_only_parameters(out):

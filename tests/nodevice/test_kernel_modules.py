@@ -115,6 +115,8 @@ def test_a_function_is_typed_as_kernels_call_it():
         result = compiler.compile_cuda(lambda x: x * cuda.warpsize, None, (types.float32,))
         assert result.signature.return_type == types.float64
         assert isinstance(result.library, codegen.CUDACodeLibrary)
+        with pytest.raises(RuntimeError, match="Cannot pickle unfinalized"):
+            result.library._reduce_states()
         result = compiler.compile_cuda(lambda x: x, types.float64, (types.float32,), fastmath=True)
         assert result.signature.return_type == types.float64
         with pytest.raises(CompileError, match="no_such_name"):

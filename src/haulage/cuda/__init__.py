@@ -461,4 +461,8 @@ __all__ = [
     "guvectorize",
 ]
 
+# As numba.cuda and numba-cuda tell which of them this is, and whether Numba is there.
+implementation = "Haulage"
+HAS_NUMBA = True
+
 __getattr__ = submodules_of(__name__, _elsewhere.MODULES, _elsewhere.NAMES)

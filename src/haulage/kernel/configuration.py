@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage.errors import LaunchError, LaunchTypeError
+from haulage.errors import LaunchError, LaunchTypeError, LimitError
 from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
 from haulage.runtime.stream import Stream, is_foreign
 
@@ -100,10 +100,10 @@ def bound(hints: dict[str, Any]) -> int:
 
 
 def check_bound(configuration: Configuration, most: int) -> None:
-    """Raise a LaunchError if the block has more threads than `launch_bounds` allows, as on GPUs."""
+    """Raise a LimitError if the block has more threads than `launch_bounds` allows, as on GPUs."""
     threads = math.prod(configuration.block)
     if most and threads > most:
-        raise LaunchError(
+        raise LimitError(
             f"a block of {configuration.block} has {threads} threads; launch_bounds of the "
             f"kernel allows at most {most}"
         )

@@ -1,6 +1,6 @@
 """Numba's code libraries without code: they gather the LLVM IR of a function and its callees."""
 
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 from llvmlite import ir
@@ -53,6 +53,13 @@ class IRLibrary(CodeLibrary):
 
     def get_llvm_str(self) -> str:
         return "\n".join(str(module) for module in self.modules())
+
+    def _reduce_states(self) -> NoReturn:
+        """Refused: what is pickled, by Numba's `reduce`, is the library of code that is made."""
+        raise RuntimeError(
+            f"Cannot pickle unfinalized library {self.name!r}: it gathers LLVM IR; pickle the "
+            "kernel or the function"
+        )
 
     def get_asm_str(self) -> str:
         raise NotImplementedError("an IR library has no machine code")

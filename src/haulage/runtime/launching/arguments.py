@@ -20,7 +20,7 @@ from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 Key = tuple[Any, ...]
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
-ENUM, NONE, OTHER = "enum", "none", "other"
+ENUM, NONE, DTYPE, OTHER = "enum", "none", "dtype", "other"
 
 _BOOL, _INT, _UINT = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
 _FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
@@ -40,7 +40,8 @@ def key_of(value: Any) -> Key:
     """What decides how a kernel is compiled for an argument.
 
     Takes arrays and records of the device and of NumPy, NumPy scalars, Python numbers, None,
-    members of Enums whose values are of one type, and tuples of these.
+    members of Enums whose values are of one type, NumPy's dtypes and classes of scalars, and tuples
+    of these.
 
     Raises:
         TypeError: the value is none of these.
@@ -84,10 +85,14 @@ def key_of(value: Any) -> Key:
         return (NONE,)
     if isinstance(value, enum.Enum):
         return (ENUM, kind, _enum_key(kind))
+    if isinstance(value, np.dtype):
+        return (DTYPE, value, False)
+    if isinstance(value, type) and issubclass(value, (np.number, np.bool_)):
+        return (DTYPE, np.dtype(value), True)
     raise TypeError(
         f"a kernel cannot take {value!r} of type {kind.__name__}: expected an array or a record, "
-        "of the device or of NumPy, a NumPy scalar, a number, None, a member of an Enum, or a "
-        "tuple of these"
+        "of the device or of NumPy, a NumPy scalar, a number, None, a member of an Enum, a dtype, "
+        "or a tuple of these"
     )
 
 
@@ -143,7 +148,7 @@ def accepts(declared: Key, given: Key) -> bool:
         given = given[2]
     if declared[0] != given[0]:
         return False
-    if declared[0] in (ENUM, NONE):
+    if declared[0] in (ENUM, NONE, DTYPE):
         return declared == given
     if declared[0] == SCALAR:
         order = "biufc"
@@ -227,7 +232,7 @@ def _part(key: Key, formats: list[str]) -> Extend:
     if key[0] == SCALAR:
         formats.append(_scalar_format(key[1]))
         return _SCALARS[key[1].kind]
-    if key[0] == NONE:
+    if key[0] in (NONE, DTYPE):
         formats.append("P")
         return _none
     if key[0] == OTHER:
@@ -267,7 +272,7 @@ def _record_part(flat: list[Any], record: Any) -> None:
 
 
 def _none(flat: list[Any], value: Any) -> None:
-    # Numba passes None as a pointer to nothing.
+    # Numba passes None, and types, as a pointer to nothing.
     flat.append(0)
 
 

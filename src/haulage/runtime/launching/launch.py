@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from haulage.backends.base import Properties
-from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
+from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError, LimitError
 from haulage.runtime import faults, printing
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import device_of_array
@@ -63,7 +63,7 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
     """Compare a configuration with what the device takes.
 
     Raises:
-        LaunchError: it is beyond a limit; the message has both figures.
+        LimitError: it is beyond a limit; the message has both figures.
     """
     grid, block, _, shared_bytes = configuration
     threads = block[0] * block[1] * block[2]
@@ -74,7 +74,7 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
         if grid[0] <= widest and grid[1] <= highest and grid[2] <= deepest:
             return
     if threads > properties.max_threads_per_block:
-        raise LaunchError(
+        raise LimitError(
             f"kernel {name}: a block of {block} has {threads} threads; "
             f"{properties.name} takes at most {properties.max_threads_per_block}"
         )
@@ -83,11 +83,11 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
         ("grid", grid, properties.max_grid),
     ):
         if any(size > limit for size, limit in zip(sizes, most, strict=True)):
-            raise LaunchError(
+            raise LimitError(
                 f"kernel {name}: {what} {sizes} is beyond what {properties.name} takes: {most}"
             )
     if shared_bytes > properties.max_dynamic_shared:
-        raise LaunchError(
+        raise LimitError(
             f"kernel {name}: {shared_bytes} bytes of dynamic shared memory; "
             f"{properties.name} has {properties.max_dynamic_shared} for a block"
         )
@@ -100,20 +100,20 @@ class Loaded:
         properties = device.properties
         name = code.metadata["name"]
         if code.metadata["shared_bytes"] > properties.max_static_shared:
-            raise LaunchError(
+            raise LimitError(
                 f"kernel {name} has {code.metadata['shared_bytes']} bytes of shared arrays; "
                 f"{properties.name} has {properties.max_static_shared} for a block; use dynamic "
                 "shared memory for more"
             )
         local_bytes, threads = code.metadata["local_bytes"], prod(code.metadata["block"])
         if local_bytes * threads > properties.total_memory:
-            raise LaunchError(
+            raise LimitError(
                 f"kernel {name} has {local_bytes} bytes of local arrays for each thread, for a "
                 f"block of {threads} threads more than all the {properties.total_memory} bytes of "
                 f"{properties.name}; take smaller arrays or blocks"
             )
         if code.metadata["argument_bytes"] > properties.max_argument_bytes:
-            raise LaunchError(
+            raise LimitError(
                 f"kernel {name} takes {code.metadata['argument_bytes']} bytes of arguments; "
                 f"{properties.name} takes {properties.max_argument_bytes}; give it arrays"
             )
@@ -173,7 +173,7 @@ class Loaded:
         name, static = self.code.metadata["name"], self.code.metadata["shared_bytes"]
         most = self.device.properties.max_dynamic_shared
         if static + dynamic > most:
-            raise LaunchError(
+            raise LimitError(
                 f"kernel {name}: {static} bytes of shared arrays and {dynamic} bytes of dynamic "
                 f"shared memory; {self.device.properties.name} has {most} for a block"
             )
@@ -187,7 +187,7 @@ class Loaded:
         blocks = prod(configuration.grid)
         most = self.max_cooperative_blocks(configuration.block, configuration.shared_bytes)
         if blocks > most:
-            raise LaunchError(
+            raise LimitError(
                 f"kernel {self.code.metadata['name']} waits for its whole grid: a grid of "
                 f"{configuration.grid} has {blocks} blocks; {self.device.properties.name} can have "
                 f"{most} of {configuration.block} threads at one time"
