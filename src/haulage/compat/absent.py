@@ -3,6 +3,7 @@
 import dis
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 
@@ -14,19 +15,33 @@ def absent(module: str, why: str) -> Callable[[str], NoReturn]:
         why: the reason, and what to do, for the end of a sentence.
 
     Returns:
-        A function that raises an AttributeError; from within `from module import name` an
-        ImportError, because Python would replace the AttributeError there, and its reason with it.
+        A function that raises as `refuse` does.
     """
-    shown = module.replace("haulage", "numba", 1)
 
     def __getattr__(name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(f"module {shown!r} has no attribute {name!r}")
-        message = f"Haulage's {shown} has no {name!r}: {why}"
-        asking = sys._getframe(1)
-        operation = asking.f_code.co_code[asking.f_lasti]
-        if operation == dis.opmap["IMPORT_FROM"]:
-            raise ImportError(message, name=module)
-        raise AttributeError(message, name=name)
+        refuse(module, name, why, sys._getframe(1))
 
     return __getattr__
+
+
+def refuse(module: str, name: str, why: str, asking: FrameType) -> NoReturn:
+    """Tell that a module has not a name, and why.
+
+    Args:
+        module: the module's `__name__`.
+        name: what is asked of it.
+        why: the reason, and what to do, for the end of a sentence.
+        asking: the frame that asks: the caller of the module's `__getattr__`.
+
+    Raises:
+        ImportError: from within `from module import name`, because Python would replace an
+            AttributeError there, and its reason with it.
+        AttributeError: from everywhere else, and for names such as `__path__`.
+    """
+    shown = module.replace("haulage", "numba", 1)
+    if name.startswith("__"):
+        raise AttributeError(f"module {shown!r} has no attribute {name!r}", name=name)
+    message = f"Haulage's {shown} has no {name!r}: {why}"
+    if asking.f_code.co_code[asking.f_lasti] == dis.opmap["IMPORT_FROM"]:
+        raise ImportError(message, name=module)
+    raise AttributeError(message, name=name)

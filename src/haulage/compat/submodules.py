@@ -1,32 +1,50 @@
-"""What a program may name without importing it, as numba.cuda has imported it."""
+"""What a package has without having imported it: its rarer names, and its submodules."""
 
 import importlib
 import importlib.util
+import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from haulage.compat.absent import refuse
+
 
 def submodules_of(
-    package: str, modules: Mapping[str, str] | None = None, names: Mapping[str, str] | None = None
-) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: its submodules, imported when they are first asked for.
+    package: str,
+    modules: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+    why: str = "",
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and the `__dir__` of a package that imports what is asked for only then.
 
     Args:
         package: the package's `__name__`.
-        modules: names of modules that lie elsewhere, and where.
-        names: names of what is in other modules, and which.
+        modules: names of modules that lie elsewhere than in the package, and where.
+        names: names of what is in other modules, and the full name of each.
+        why: why the package has nothing else, as for `absent`; without it the error gives no
+            reason.
 
     Returns:
-        A function that raises an AttributeError for what is neither.
+        A function that gives the submodule, the module or the object of a name, and raises an
+        AttributeError for what is none of them; and one that lists the names.
     """
     modules, names = modules or {}, names or {}
 
     def __getattr__(name: str) -> Any:
         if name in names:
-            return getattr(importlib.import_module(names[name]), name)
+            home, _, attribute = names[name].rpartition(".")
+            return getattr(importlib.import_module(home), attribute)
         own = modules.get(name, f"{package}.{name}")
-        if name.startswith("__") or importlib.util.find_spec(own) is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
-        return importlib.import_module(own)
+        if not name.startswith("__") and importlib.util.find_spec(own) is not None:
+            return importlib.import_module(own)
+        if why:
+            refuse(package, name, why, sys._getframe(1))
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
 
-    return __getattr__
+    def __dir__() -> list[str]:
+        here = sys.modules[package]
+        own = {each.name for each in pkgutil.iter_modules(here.__path__)}
+        return sorted({*vars(here), *own, *modules, *names})
+
+    return __getattr__, __dir__

@@ -1,7 +1,9 @@
 """`cuda_target`: it is of the device that is current when a program asks for it."""
 
+import sys
 from typing import Any
 
+from haulage.compat.absent import refuse
 from haulage.kernel.vocabulary import CUDA
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
@@ -12,14 +14,11 @@ def current_target(name: str) -> Any:
     contexts for numba.cuda's kernels on the current device.
 
     Raises:
-        AttributeError: it is another name.
+        AttributeError, ImportError: it is another name.
     """
     if name != "cuda_target":
-        raise AttributeError(
-            f"Haulage's numba.cuda.descriptor has no {name!r}: it has cuda_target alone, which "
-            "stands for the current device's target",
-            name=name,
-        )
+        why = "it has cuda_target alone, which stands for the current device's target"
+        refuse("haulage.cuda.descriptor", name, why, sys._getframe(1))
     from haulage.compiler.frontend import descriptor
 
     maker = PLATFORMS[device.current_device().kind].target_maker()

@@ -1,6 +1,7 @@
 """The words of numba.cuda, on any device: `from haulage import cuda`.
 
 Names only; what they mean is in `haulage.api` (the host's side) and `haulage.lang` (the kernel's).
+What few programs name is imported when it is named: `_elsewhere` lists it.
 """
 
 from haulage.api import (
@@ -78,12 +79,6 @@ from haulage.api import (
 from haulage.compat.submodules import submodules_of
 from haulage.cuda import _elsewhere
 from haulage.cuda import cg as cg
-from haulage.cuda import cudadrv as cudadrv
-from haulage.cuda import libdevice as libdevice
-from haulage.cuda import random as random
-from haulage.cuda.cudadrv import devicearray as devicearray
-from haulage.cuda.cudadrv import devices as devices
-from haulage.cuda.cudadrv import driver as driver
 from haulage.errors import DeviceNotFound as CudaSupportError
 from haulage.errors import KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit
@@ -220,10 +215,20 @@ from haulage.lang.warp import (
     syncwarp,
     warpsize,
 )
-from haulage.lib.reduce import Reduce
-from haulage.lib.reduce import Reduce as reduce
-from haulage.lib.ufuncs import cuda_guvectorize as guvectorize
-from haulage.lib.ufuncs import cuda_vectorize as vectorize
+
+# As `typing` has it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from haulage.cuda import cudadrv as cudadrv
+    from haulage.cuda import libdevice as libdevice
+    from haulage.cuda import random as random
+    from haulage.cuda.cudadrv import devicearray as devicearray
+    from haulage.cuda.cudadrv import devices as devices
+    from haulage.cuda.cudadrv import driver as driver
+    from haulage.lib.reduce import Reduce
+    from haulage.lib.reduce import Reduce as reduce
+    from haulage.lib.ufuncs import cuda_guvectorize as guvectorize
+    from haulage.lib.ufuncs import cuda_vectorize as vectorize
 
 __all__ = [
     # arrays on the device
@@ -465,4 +470,4 @@ __all__ = [
 implementation = "Haulage"
 HAS_NUMBA = True
 
-__getattr__ = submodules_of(__name__, _elsewhere.MODULES, _elsewhere.NAMES)
+__getattr__, __dir__ = submodules_of(__name__, _elsewhere.MODULES, _elsewhere.NAMES)

@@ -1,8 +1,11 @@
 """Attributes of numba.cuda that lie in other modules, which are imported when they are named."""
 
-# Modules that numba.cuda has imported.
+# Modules that numba.cuda has under shorter names.
 MODULES = {
     "config": "numba.core.config",
+    "devicearray": "haulage.cuda.cudadrv.devicearray",
+    "devices": "haulage.cuda.cudadrv.devices",
+    "driver": "haulage.cuda.cudadrv.driver",
     "nvvm": "haulage.cuda.cudadrv.nvvm",
     "reduction": "haulage.cuda.kernels.reduction",
 }
@@ -15,5 +18,11 @@ _TYPES = """
     uintc uintp ulong ulonglong ushort void
 """
 
-# Names, and the modules that have them.
-NAMES = dict.fromkeys(_TYPES.split(), "haulage.cuda.types") | {"literal_unroll": "numba"}
+# Names, and the full names of what they name.
+NAMES = {name: f"haulage.cuda.types.{name}" for name in _TYPES.split()} | {
+    "Reduce": "haulage.lib.reduce.Reduce",
+    "guvectorize": "haulage.lib.ufuncs.cuda_guvectorize",
+    "literal_unroll": "numba.literal_unroll",
+    "reduce": "haulage.lib.reduce.Reduce",
+    "vectorize": "haulage.lib.ufuncs.cuda_vectorize",
+}
