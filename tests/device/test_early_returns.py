@@ -284,6 +284,75 @@ def test_threads_that_do_nothing_more_are_not_missed(monkeypatch, threads):
 
 
 @cuda.jit
+def in_strides(x):
+    for row in range(x.shape[0]):
+        for i in range(cuda.threadIdx.x, x.shape[1], THREADS):
+            x[row, i] += i
+            cuda.syncthreads()
+
+
+@cuda.jit
+def in_pairs_in_place(x):
+    t = cuda.threadIdx.x
+    step = 1
+    while step < THREADS:
+        if t % (2 * step) == 0:
+            x[0, t] += x[0, t + step]
+            cuda.syncthreads()
+        step *= 2
+
+
+@cuda.jit
+def as_often_as_each_likes(x):
+    t = cuda.threadIdx.x
+    for k in range(t // 16):
+        x[0, t] += k
+        cuda.syncthreads()
+        if t % 2 == 0:
+            return
+        cuda.syncthreads()
+    if x.shape[0] > 9:
+        x[0, 0] = 1
+
+
+def _in_strides(x):
+    return x + np.arange(x.shape[1])
+
+
+def _in_pairs(x):
+    for step in 2 ** np.arange(6):
+        x[0, : THREADS : 2 * step] += x[0, step : THREADS : 2 * step]
+    return x
+
+
+def _each_as_it_likes(x):
+    t = np.arange(THREADS)
+    turns = np.where(t % 2 == 0, np.minimum(t // 16, 1), t // 16)
+    x[0, :THREADS] += turns * (turns - 1) // 2
+    return x
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (in_strides, _in_strides),
+        (in_pairs_in_place, _in_pairs),
+        (as_often_as_each_likes, _each_as_it_likes),
+    ],
+    ids=lambda value: getattr(value, "py_func", value).__name__,
+)
+@pytest.mark.parametrize("threads", ["auto", "coroutines"])
+def test_threads_that_leave_loops_with_barriers_and_end_are_not_missed(
+    monkeypatch, threads, kernel, expected
+):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
+    x = np.random.default_rng(3).random((3, 100))
+    d = cuda.to_device(x)
+    kernel[1, THREADS](d)
+    np.testing.assert_allclose(d.copy_to_host(), expected(x))
+
+
+@cuda.jit
 def round_it_with_a_last_return(x):
     if cuda.threadIdx.x < 16:
         x[1] = 3
@@ -319,6 +388,30 @@ def left_and_round_it(x):
     x[2] = 1
 
 
+@cuda.jit
+def round_it_before_a_loop(x):
+    if cuda.threadIdx.x < 16:
+        x[0] = 3
+        cuda.syncthreads()
+    for k in range(x.size):
+        if x[k] > 8:
+            return
+        x[k] = 1
+
+
+@cuda.jit
+def round_it_in_some_turns(x):
+    t = cuda.threadIdx.x
+    for k in range(t % 3):
+        if t < 16:
+            x[k] = 3
+            cuda.syncthreads()
+        elif t == 20:
+            x[k] = 4
+    if x.size > 99:
+        x[0] = 1
+
+
 @pytest.mark.parametrize(
     ("kernel", "line"),
     [
@@ -326,10 +419,14 @@ def left_and_round_it(x):
         (round_it_to_the_end, 3),
         (round_it_in_a_loop, 5),
         (left_and_round_it, 8),
+        (round_it_before_a_loop, 4),
+        (round_it_in_some_turns, 6),
     ],
     ids=lambda value: value.py_func.__name__ if hasattr(value, "py_func") else "",
 )
-def test_a_barrier_that_threads_go_round_is_an_error(kernel, line):
+@pytest.mark.parametrize("threads", ["auto", "coroutines"])
+def test_a_barrier_that_threads_go_round_is_an_error(monkeypatch, threads, kernel, line):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
     kernel[1, 32](cuda.to_device(np.zeros(8)))
     line += kernel.py_func.__code__.co_firstlineno
     name = kernel.py_func.__name__

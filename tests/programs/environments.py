@@ -74,7 +74,9 @@ def _unpack(program: Program, environment: Environment, home: Path) -> None:
     )  # fmt: skip
     (archive,) = (home / "archive").iterdir()
     with tarfile.open(archive) as opened:
-        opened.extractall(home / "unpacked", filter="data")
+        # Pythons before 3.11.4 have no such filter and do not ask for one.
+        opened.extraction_filter = getattr(tarfile, "data_filter", None)
+        opened.extractall(home / "unpacked")
     (top,) = (home / "unpacked").iterdir()
     shutil.rmtree(environment.folder)
     top.rename(environment.folder)

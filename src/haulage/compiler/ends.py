@@ -1,10 +1,10 @@
 """The codes that a kernel's threads end with, which tell whom a barrier of the block waits for.
 
-A thread that has ended is missed at a barrier if it went round it and then did something: if those
-who wait there may yet come to the end that it came to. So the ends of a kernel have numbers. A
-`return` amid the function is one behind which nobody is missed (`LEFT`), as on hardware since
-Volta; where a function just ends there is a number for each way to it. A kernel with one end has
-number 0 for it and code 0.
+A thread that has ended is missed at a barrier if it went round it, then did something that others
+can see, and came to an end that those who wait there may yet come to. So the ends of a kernel have
+numbers. A `return` amid the function is one behind which nobody is missed (`LEFT`), as on hardware
+since Volta; where a function just ends there is a number for each way to it. A kernel with one end
+has number 0 for it and code 0.
 """
 
 import re

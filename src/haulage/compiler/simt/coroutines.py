@@ -32,6 +32,7 @@ from haulage.compiler.simt.block_function import (
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.ends import return_code
 from haulage.compiler.simt.model import Block, Instruction, phi_text
+from haulage.compiler.simt.rounds import is_seen
 from haulage.targets.cpu import BARRIER, GRID_BARRIER
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
@@ -44,35 +45,38 @@ MOST = 2**31 - 1
 def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z);
     `cooperative` if it may be suspended as a whole, as `grids.py` says."""
+    kept = roll.of(body.function, body.has_ends)
     return "\n\n".join(
         [
-            _thread_function(body),
+            *([kept.table()] if kept else []),
+            _thread_function(body, kept),
             *([waves.FUNCTION] if wave_barriers(body.function) else []),
-            _block_function(body, block, cooperative),
+            _block_function(body, block, cooperative, kept is not None),
         ]
     )
 
 
-def _thread_function(body: Body) -> str:
+def _thread_function(body: Body, kept: roll.Roll | None) -> str:
     parameters = [
         *((parameter.type, parameter.name) for parameter in body.function.parameters),
         *(("ptr", room.name) for room in body.shared),
         *(("ptr", room.name) for room in body.private),
         ("ptr", "%state"),
         *([("ptr", "%mask")] if wave_barriers(body.function) else []),
-        *([("ptr", "%roll")] if body.has_ends else []),
+        *([("ptr", "%roll")] if kept else []),
     ]
     lines = [
         f"define internal ptr @haulage.thread({parameter_list(parameters)}) presplitcoroutine {{",
         "coroutine.start:",
         *suspending.begin(aligned=False),
+        *(kept.begin() if kept else []),
         f"  br label {body.function.entry}",
     ]
     last_label = {label: label for label in body.function.blocks}
     texts: dict[str, list[str]] = {}
     ranks = {label: rank for rank, label in enumerate(in_order(body.function))}
     for label, block in body.function.blocks.items():
-        texts[label], last_label[label] = _block_lines(body, block, ranks.get(label, 0))
+        texts[label], last_label[label] = _block_lines(body, block, ranks.get(label, 0), kept)
     for label, block in body.function.blocks.items():
         lines.append(f"{label[1:]}:")
         for phi in block.phis:
@@ -83,15 +87,21 @@ def _thread_function(body: Body) -> str:
     return "\n".join(lines)
 
 
-def _block_lines(body: Body, block: Block, rank: int) -> tuple[list[str], str]:
+def _block_lines(
+    body: Body, block: Block, rank: int, kept: roll.Roll | None
+) -> tuple[list[str], str]:
     """The block's lines behind its phis, and the label that they end in; `rank` is the block's
     among those with barriers."""
     lines: list[str] = []
     current = block.label
     barriers = 0
+    told = kept is None
     for item in block.body:
         if item.callee not in BARRIERS:
             lines.append("  " + item.text)
+            if kept and not told and is_seen(body.function, item):
+                lines += kept.did(f"{block.label[1:].strip(chr(34))}.did.{barriers}")
+                told = True
             continue
         barriers += 1
         stem = block.label[1:].strip('"') + f".barrier.{barriers}"
@@ -104,8 +114,9 @@ def _block_lines(body: Body, block: Block, rank: int) -> tuple[list[str], str]:
                 f"  {rank_at} = getelementptr inbounds i8, ptr %mask, i64 8",
                 f"  store i64 {rank * waves.MOST_IN_BLOCK + barriers}, ptr {rank_at}",
             ]
-        if body.has_ends and item.callee == BARRIER:
-            lines += roll.wait(stem, ends.missed_at(body.function, block.label))
+        if kept and item.callee == BARRIER:
+            lines += kept.wait(stem, block.label)
+            told = False
         lines += [
             f"  store i32 {mark + place_of(item)}, ptr %state",
             *suspending.suspend(stem, stem),
@@ -115,11 +126,12 @@ def _block_lines(body: Body, block: Block, rank: int) -> tuple[list[str], str]:
     code = return_code(block)
     if code is None:
         assert isinstance(block.terminator, Instruction)
+        lines += kept.step(block) if kept else []
         lines.append("  " + block.terminator.text)
     else:
         stem = block.label[1:].strip('"')
-        if body.has_ends:
-            lines += roll.leave(stem, code)
+        if kept:
+            lines += kept.leave(stem, code)
             code, counted = ends.fault_lines(code, f'%"{stem}.fault"')
             lines += counted
         lines += [
@@ -130,7 +142,9 @@ def _block_lines(body: Body, block: Block, rank: int) -> tuple[list[str], str]:
     return lines, current
 
 
-def _block_function(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
+def _block_function(
+    body: Body, block: tuple[int, int, int], cooperative: bool, rolled: bool
+) -> str:
     threads = prod(block)
     wavewise = bool(wave_barriers(body.function))
     gridwise = bool(grid_barriers(body.function))
@@ -142,19 +156,15 @@ def _block_function(body: Body, block: tuple[int, int, int], cooperative: bool) 
             f"  %handles = alloca [{threads} x ptr], align 64",
             f"  %states = alloca [{threads} x i32], align 64",
             *([f"  %masks = alloca [{threads} x {waves.WAIT}], align 64"] if wavewise else []),
-            *(roll.OPEN if body.has_ends else []),
+            *(roll.OPEN if rolled else []),
             *shared_rooms(body, threads),
             *private_rooms(body, threads),
             "  br label %start",
-            *_start(body, block, wavewise),
+            *_start(body, block, wavewise, rolled),
             *(waves.settle(threads, ("start", "next")) if wavewise else []),
             *_count(threads, wavewise, gridwise),
-            *_judge(wavewise, gridwise, body.has_ends),
-            *(
-                _round_of_the_living(threads, gridwise)
-                if gridwise or body.has_ends
-                else _round(threads)
-            ),
+            *_judge(wavewise, gridwise, rolled),
+            *(_round_of_the_living(threads, gridwise) if gridwise or rolled else _round(threads)),
             "next:",
             f"  br label %{_all_ran(wavewise)}",
             *_finish(wavewise, gridwise),
@@ -173,7 +183,7 @@ def _all_ran(wavewise: bool) -> str:
     return waves.FIRST if wavewise else "count"
 
 
-def _start(body: Body, block: tuple[int, int, int], wavewise: bool) -> list[str]:
+def _start(body: Body, block: tuple[int, int, int], wavewise: bool, rolled: bool) -> list[str]:
     """Lines that run every thread to its first barrier."""
     private, pointers = private_pointers(body, "%thread", "")
     arguments = argument_list(
@@ -190,7 +200,7 @@ def _start(body: Body, block: tuple[int, int, int], wavewise: bool) -> list[str]
             *(("ptr", pointer) for pointer in pointers),
             ("ptr", "%state.start"),
             *([("ptr", "%mask.start")] if wavewise else []),
-            *([("ptr", "%roll")] if body.has_ends else []),
+            *([("ptr", "%roll")] if rolled else []),
         ]
     )
     return [
@@ -248,12 +258,12 @@ def _count(threads: int, wavewise: bool, gridwise: bool) -> list[str]:
     ]
 
 
-def _judge(wavewise: bool, gridwise: bool, has_ends: bool) -> list[str]:
+def _judge(wavewise: bool, gridwise: bool, rolled: bool) -> list[str]:
     """Lines that go on to another round if no thread is missed, else to the end."""
     go_on = "%all.here" if wavewise else "%none.missed"
     return [
         "judge:",
-        *(roll.JUDGE if has_ends else ["  %none.missed = icmp eq i32 %ended.now, 0"]),
+        *(roll.JUDGE if rolled else ["  %none.missed = icmp eq i32 %ended.now, 0"]),
         *(waves.JUDGE if wavewise else []),
         *(_grid_barrier() if gridwise else []),
         f"  br i1 {go_on}, label %round, label %finish",

@@ -30,12 +30,13 @@ def divergent_barriers(
     """
     found = [place for label, _, place in patient_barriers(function) if label in present.divergent]
     known: dict[int, Uniformity] = {}
+    missed = ends.missed(function)
     for label, _, place in block_barriers(function):
-        missed = ends.missed_at(function, label)
-        if missed not in known:
-            gone = {source: arm for source, arm in arms.items() if not arm.ends & missed}
-            known[missed] = uniformity.analyse(function, private, gone)
-        if label in known[missed].divergent:
+        those = missed[label]
+        if those not in known:
+            gone = {source: arm for source, arm in arms.items() if not arm.ends & those}
+            known[those] = uniformity.analyse(function, private, gone)
+        if label in known[those].divergent:
             found.append(place)
     return found
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 
 from haulage.compiler.ends import LEFT, code_of, number_of
-from haulage.compiler.simt import graph
+from haulage.compiler.simt import graph, rounds
+from haulage.compiler.simt.barriers import block_barriers
 from haulage.compiler.simt.model import Block, Function, Instruction
 
 # The bit of all faults, and that of codes which are worked out as the kernel runs.
@@ -18,23 +19,76 @@ ALL = (UNKNOWN << 1) - 1
 _SELECT = re.compile(r"= select i1 (\S+), i32 (\S+), i32 (\S+?)(?:,|$)")
 
 
-def missed_at(function: Function, label: str) -> int:
-    """The ends whose threads are missed at a barrier in the block `label`: those which can be
-    reached from it, if something is done on the way there from any place before it; and faults.
+def missed(function: Function) -> dict[str, int]:
+    """For each block with a barrier of the block: the ends whose threads that may miss, and faults.
 
-    A condition under which there is a barrier and nothing else until the end parts no ends: all
-    but `LEFT`.
+    Those are the ends which can be reached from it and to which threads can come that went round it
+    and then did something which others can see. Whether one did is known only as the kernel runs
+    (`roll.py`). A barrier with nothing else under its condition and behind it misses threads at all
+    ends but `LEFT`, whatever they did.
     """
-    if _is_alone(function, label):
-        return ALL & ~(1 << LEFT)
-    ends = ends_in(function, _reachable(function, [label]), label) & ~(1 << LEFT) | FAULT
-    if ends & UNKNOWN:
-        return ALL & ~(1 << LEFT)
-    before = _before(function, label)
-    for number, quiet in _quiet_before(function).items():
-        if quiet & before:
-            ends &= ~(1 << number)
-    return ends
+    return {label: _missed_at(function, label, edges) for label, edges in ways(function).items()}
+
+
+def ways(function: Function) -> dict[str, set[rounds.Edge]]:
+    """For each block with a barrier of the block, in order: the edges on which threads that it may
+    miss go round it."""
+    places = dict.fromkeys(label for label, _, _ in block_barriers(function))
+    if not places:
+        return {}
+    found = rounds.ways_round(_without_leaving(function), function.entry, set(places))
+    return {label: found[label] for label in places}
+
+
+def _without_leaving(function: Function) -> dict[str, list[str]]:
+    """The graph without the ways that lead to `LEFT` or to a fault only."""
+    gone: set[rounds.Edge] = set()
+    last: list[str] = []
+    waiting: list[tuple[str, str]] = []
+    done: set[tuple[str, str]] = set()
+    definitions = function.definitions()
+    for label, block in function.blocks.items():
+        code = return_code(block)
+        if code is not None and not _is_leaving(code):
+            last.append(label)
+            waiting.append((label, code))
+    while waiting:
+        label, code = waiting.pop()
+        if (label, code) in done:
+            continue
+        done.add((label, code))
+        where, made = definitions.get(code, ("", None))
+        if made is None or where != label or not made.is_phi:
+            continue
+        for value, source in made.incoming:
+            if _is_leaving(value):
+                gone.add((source, label))
+            else:
+                waiting.append((source, value))
+    successors = {
+        label: [target for target in block.successors if (label, target) not in gone]
+        for label, block in function.blocks.items()
+    }
+    staying = graph.reachable_until(graph.invert(successors), last, graph.EXIT)
+    return {
+        label: [target for target in targets if target in staying]
+        for label, targets in successors.items()
+        if label in staying or label == function.entry
+    }
+
+
+def _is_leaving(code: str) -> bool:
+    return not code.startswith("%") and number_of(int(code)) in (LEFT, None)
+
+
+def _missed_at(function: Function, label: str, edges: set[rounds.Edge]) -> int:
+    all_but_left = ALL & ~(1 << LEFT)
+    if is_alone(function, label):
+        return all_but_left
+    reached = ends_in(function, _reachable(function, [label]), label)
+    if reached & UNKNOWN:
+        return all_but_left
+    return reached & _seen_behind(function, label, edges) & all_but_left | FAULT
 
 
 def ends_in(function: Function, region: Iterable[str], start: str) -> int:
@@ -99,7 +153,7 @@ def _reachable(function: Function, starts: list[str]) -> set[str]:
     return graph.reachable_until(successors, starts, graph.EXIT)
 
 
-def _is_alone(function: Function, label: str) -> bool:
+def is_alone(function: Function, label: str) -> bool:
     """Whether nothing but a barrier is done in a block and behind it."""
     result = function.parameters[0].name
     done = [
@@ -112,53 +166,41 @@ def _is_alone(function: Function, label: str) -> bool:
     return len(done) == 1
 
 
-def _before(function: Function, label: str) -> set[str]:
-    """The blocks from which `label` can be reached by at least one step."""
-    predecessors = function.predecessors()
-    return graph.reachable_until(predecessors, predecessors[label], graph.EXIT)
-
-
-def _quiet_before(function: Function) -> dict[int, set[str]]:
-    """For each end the blocks from which threads can come to it and do nothing that others see."""
-    result = function.parameters[0].name
+def _seen_behind(function: Function, barrier: str, edges: set[rounds.Edge]) -> int:
+    """The ends that threads come to which took one of `edges` and then, without coming to the block
+    `barrier`, did something that others can see."""
     predecessors = function.predecessors()
     definitions = function.definitions()
-    found: dict[int, set[str]] = {}
-    # Blocks, with the value in them that will be the code.
-    waiting = [(label, code) for label, code in _returning(function)]
-    seen = set(waiting)
+    every = set(function.blocks)
+    seen_in = {
+        label
+        for label, block in function.blocks.items()
+        if any(rounds.is_seen(function, item) for item in block.body)
+    }
+    found = 0
+    # Backwards: a block, the value in it that will be the code, whether something is seen behind.
+    waiting = [
+        (label, code, False)
+        for label, block in function.blocks.items()
+        if (code := return_code(block)) is not None
+    ]
+    done = set(waiting)
     while waiting:
-        label, code = waiting.pop()
-        block = function.blocks[label]
-        if any(_is_seen(item) for item in block.body if result not in item.operands):
+        label, code, seen = waiting.pop()
+        if label == barrier:
             continue
-        before = [(source, code) for source in predecessors[label]]
-        if not code.startswith("%"):
-            number = number_of(int(code))
-            if number is not None:
-                found.setdefault(number, set()).add(label)
-        elif definitions.get(code, ("",))[0] == label and definitions[code][1].is_phi:
-            before = [(source, value) for value, source in definitions[code][1].incoming]
-        new = set(before) - seen
-        seen |= new
-        waiting += new
+        seen = seen or label in seen_in
+        sources = [(source, code) for source in predecessors[label]]
+        if definitions.get(code, ("",))[0] == label and definitions[code][1].is_phi:
+            sources = [(source, value) for value, source in definitions[code][1].incoming]
+        for source, value in sources:
+            if seen and (source, label) in edges:
+                found |= _ends_of(value, set(), every, definitions, set())
+            state = (source, value, seen)
+            if state not in done:
+                done.add(state)
+                waiting.append(state)
     return found
-
-
-def _returning(function: Function) -> list[tuple[str, str]]:
-    """(label, code) of each block that returns."""
-    codes = ((label, return_code(block)) for label, block in function.blocks.items())
-    return [(label, code) for label, code in codes if code is not None]
-
-
-def _is_seen(item: Instruction) -> bool:
-    """Whether an instruction does something that another thread can see."""
-    if item.opcode in ("store", "atomicrmw", "cmpxchg"):
-        return True
-    callee = item.callee or ""
-    return item.opcode == "call" and (
-        not callee.startswith("llvm.") or callee.startswith("llvm.mem")
-    )
 
 
 def fault_lines(code: str, name: str) -> tuple[str, list[str]]:

@@ -11,7 +11,7 @@ are masked out of later pieces by a state that is kept for each thread.
 from dataclasses import dataclass
 
 from haulage.compiler.simt import ends, graph
-from haulage.compiler.simt.barriers import barriers, block_barriers, patient_barriers
+from haulage.compiler.simt.barriers import barriers, patient_barriers
 from haulage.compiler.simt.model import Function
 
 
@@ -35,7 +35,7 @@ def leaving_arms(function: Function) -> dict[str, Arm]:
     headers = {loop.header for loop in graph.natural_loops(successors, function.entry)}
     obstacles = headers | {label for label, _, _ in barriers(function)}
     worth = headers | {label for label, _, _ in patient_barriers(function)}
-    missed = {label: ends.missed_at(function, label) for label, _, _ in block_barriers(function)}
+    missed = ends.missed(function)
     found: dict[str, Arm] = {}
     for label, targets in successors.items():
         if len(targets) != 2 or targets[0] == targets[1]:
