@@ -3,6 +3,8 @@
 `from haulage import cuda` gives the words of numba.cuda, `from haulage import roc` those of
 numba.roc, `from haulage import hip` those of numba.hip; `haulage.use("cpu")` or the variable
 HAULAGE_DEVICE says on which device they act.
+
+PYTEST_DONT_REWRITE: that word is for pytest, which else warns that this was imported before it.
 """
 
 from __future__ import annotations

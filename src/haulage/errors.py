@@ -48,13 +48,21 @@ class DeviceError(HaulageError, RuntimeError):
     """A driver refused what was asked of it; the message has its name for the failure.
 
     `code` is the number of CUDA's driver for such a failure, 999 where it has none of its own.
+    Programs that make such an error themselves, as numba.cuda's CudaAPIError, give the number and
+    the message.
     """
 
     code = 999
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
-        self.msg = str(self)
+        if len(args) == 2 and isinstance(args[0], int):
+            self.code, self.msg = args[0], str(args[1])
+        else:
+            self.msg = super().__str__()
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.msg}" if "code" in vars(self) else super().__str__()
 
 
 class DeviceNotFound(DeviceError, ImportError):

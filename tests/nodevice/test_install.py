@@ -166,6 +166,10 @@ def test_modules_that_the_package_numba_cuda_copied_from_numba_are_numbas():
         assert numba.cuda.core.errors is numba.core.errors
         assert numba.cuda.np.numpy_support is numba.np.numpy_support
         assert config is numba.config and vectorize is haulage.cuda.vectorize
+        import numba.cuda.np.ufunc.decorators, numba.cuda.np.ufunc.sigparse
+        assert numba.cuda.np.ufunc.decorators.guvectorize is haulage.cuda.guvectorize
+        assert numba.cuda.np.ufunc.sigparse is numba.np.ufunc.sigparse
+        assert numba.np.ufunc.__name__ == "numba.np.ufunc"
     """)
 
 

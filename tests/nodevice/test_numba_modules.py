@@ -1,6 +1,7 @@
 """Modules of numba.cuda that hold tables and arithmetic, and names without a counterpart."""
 
 import importlib
+import pickle
 
 import pytest
 from numba import types
@@ -114,3 +115,18 @@ def test_numbas_simulator_is_a_module_without_names():
         AttributeError, match=r"numba.cuda.simulator has no 'jit': .+HAULAGE_DEVICE"
     ):
         simulator.jit  # noqa: B018
+
+
+def test_what_numbas_report_on_the_system_asks_for(capsys):
+    from haulage.cuda.cudadrv import libs
+
+    assert cuda.implementation == "Haulage"
+    assert libs.test()
+    assert "No library of NVIDIA's is needed" in capsys.readouterr().out
+
+
+def test_programs_make_errors_of_the_driver_themselves():
+    from haulage.cuda.cudadrv.driver import CudaAPIError
+
+    error = pickle.loads(pickle.dumps(CudaAPIError(2, "no room")))
+    assert (error.code, error.msg, str(error)) == (2, "no room", "[2] no room")

@@ -5,8 +5,11 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
+
+import haulage
 
 
 @pytest.fixture
@@ -104,3 +107,27 @@ def test_a_run_of_pytest_in_the_same_process_is_undone_after_it(tmp_path):
         timeout=120,
         cwd=tmp_path,
     )
+
+
+def test_an_installed_haulage_that_came_before_pytest_is_no_warning(tmp_path):
+    site = tmp_path / "site"
+    (site / "haulage-1.dist-info").mkdir(parents=True)
+    (site / "haulage").symlink_to(Path(haulage.__file__).parent)
+    for name, text in {
+        "METADATA": "Metadata-Version: 2.1\nName: haulage\nVersion: 1\n",
+        "RECORD": "haulage/__init__.py,,\nhaulage/pytest_plugin.py,,\n",
+        "entry_points.txt": "[pytest11]\nhaulage.pytest_plugin = haulage.pytest_plugin\n",
+    }.items():
+        (site / "haulage-1.dist-info" / name).write_text(text)
+    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "haulage", "run", "-m", "pytest", "-W", "error", "--haulage"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "haulage-1" in done.stdout

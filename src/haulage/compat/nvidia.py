@@ -27,6 +27,12 @@ def launch_kernel(*args: Any, **options: Any) -> NoReturn:
     raise Unsupported(f"numba.cuda.cudadrv.driver.launch_kernel {_WHY}")
 
 
+def test_libraries() -> bool:
+    """Print that no library of NVIDIA's is looked for, where numba prints what it found; True."""
+    print("No library of NVIDIA's is needed; `haulage info` shows the devices and their drivers")
+    return True
+
+
 def nvvm_is_available() -> bool:
     """Whether NVIDIA's compiler NVVM is used, which it is not."""
     return False

@@ -27,8 +27,6 @@ _ELSEWHERE = {
     "numba.cuda.itanium_mangler": "numba.core.itanium_mangler",
     "numba.cuda.lowering": "numba.core.lowering",
     "numba.cuda.misc": "numba.misc",
-    "numba.cuda.np": "numba.np",
-    "numba.cuda.np.ufunc": "haulage.cuda",
     "numba.cuda.serialize": "numba.core.serialize",
     "numba.cuda.typeconv": "numba.core.typeconv",
     "numba.cuda.typing": "numba.core.typing",
@@ -36,7 +34,15 @@ _ELSEWHERE = {
 }
 
 # The same, for what is below them only.
-_BELOW = {"numba.cuda.types": "numba.core.types"}
+_BELOW = {
+    "numba.cuda.np": "numba.np",
+    "numba.cuda.np.ufunc": "numba.np.ufunc",
+    "numba.cuda.types": "numba.core.types",
+}
+
+# What would be Numba's by these tables and is not. Numba's own packages cannot be the parents of
+# Haulage's modules: Python makes a module an attribute of its parent.
+_OURS = {"numba.cuda.np.ufunc", "numba.cuda.np.ufunc.decorators"}
 
 # Numba's own tests, which stay Numba's and then test Haulage.
 TESTS = "numba.cuda.tests"
@@ -49,7 +55,7 @@ def answer(name: str) -> str | None:
         return None
     if name == root:
         return ROOTS[root]
-    stem = name
+    stem = root if name in _OURS else name
     while stem != root:
         if stem in _ELSEWHERE:
             return _ELSEWHERE[stem] + name.removeprefix(stem)
