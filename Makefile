@@ -7,6 +7,12 @@ READY := $(VENV)/.ready
 NUMBAS := 0.66 0.68
 SOURCES := src tests scripts examples benchmarks
 
+define NEW_ENOUGH
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "Haulage needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+    "name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+endef
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-adversary test-compat test-numba test-programs random-kernels check format bench clean
 
@@ -42,6 +48,7 @@ test-numba:  ## The tests with the oldest and the newest Numba that pyproject.to
 	done
 
 test-programs:  ## Public programs written for numba.cuda, installed and run (ARGS='stumpy -v')
+	$(NEW_ENOUGH)
 	$(PYTHON) tests/programs $(ARGS)
 
 check: $(READY)  ## Format, lint, types, and the order of imports
@@ -62,9 +69,7 @@ clean:  ## Remove the environment and everything that tools left behind
 
 # The stamp depends on pyproject.toml: a changed dependency brings the environment up to date.
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Haulage needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
-	    "name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'
 	@touch $@

@@ -21,7 +21,12 @@ def main() -> int:
     for number, program in enumerate(chosen, 1):
         head = f"[{number}/{len(chosen)}] {program.requirement}"
         _say(f"{head}: its environment")
-        environment = environments.prepared(program, asked.folder)
+        try:
+            environment = environments.prepared(program, asked.folder)
+        except environments.InstallError as error:
+            print(f"  {error}")
+            finished[program.name] = outcomes.of_no_installation(program)
+            continue
         _say(f"{head}: {program.what_runs} on Haulage")
         outcome = outcomes.of_haulage(program, environment)
         if asked.simulator and program.simulator:
@@ -64,5 +69,8 @@ def _say(text: str) -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (descriptions.CatalogueError, environments.InstallError) as error:
+    except descriptions.CatalogueError as error:
         sys.exit(f"test-programs: {error}")
+    except KeyboardInterrupt:
+        _say("test-programs: interrupted; what is installed stays for the next run")
+        sys.exit(130)

@@ -89,4 +89,8 @@ def _pip(environment: Environment, *arguments: str) -> None:
 def _call(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise InstallError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        raise InstallError(
+            f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+            "  A program is installed by pip when it is first run, so a package index has to be in "
+            "reach; `pip config list` shows which"
+        )

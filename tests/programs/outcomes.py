@@ -52,6 +52,20 @@ def of_haulage(program: Program, environment: Environment) -> Outcome:
     return outcome
 
 
+def of_no_installation(program: Program) -> Outcome:
+    """What comes of a program that could not be installed."""
+    return {
+        "version": program.version,
+        "passed": 0,
+        "failed": {"its installation": "see above"},
+        "not_applicable": {},
+        "seconds": 0.0,
+        "known_in_vain": [],
+        "printed": "",
+        "installed": False,
+    }
+
+
 def of_simulator(program: Program, environment: Environment) -> Outcome:
     """What comes of the same tests in Numba's own simulator, without Haulage."""
     start = [str(environment.python), "-m", "pytest"]
@@ -81,9 +95,12 @@ def recorded() -> dict[str, Outcome]:
 
 
 def record(finished: Mapping[str, Outcome]) -> None:
-    """Keep these outcomes in place of older ones of the same programs."""
+    """Keep these outcomes in place of older ones of the same programs; not those of programs that
+    could not be installed."""
     kept = recorded() if _RECORD.exists() else {}
     for name, outcome in finished.items():
+        if not outcome.get("installed", True):
+            continue
         fresh = {k: v for k, v in outcome.items() if k not in ("printed", "known_in_vain")}
         if "simulator" in kept.get(name, {}) and "simulator" not in fresh:
             fresh["simulator"] = kept[name]["simulator"]
