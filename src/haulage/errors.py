@@ -119,6 +119,9 @@ class LimitError(LaunchError, DeviceError):
         super().__init__(*args)
         self.msg = f"cuLaunchKernel refuses it: {self}"
 
+    def __str__(self) -> str:
+        return f"{super().__str__()} (CUDA_ERROR_INVALID_VALUE)"
+
 
 class CompileError(HaulageError, TypeError):
     """A kernel could not be compiled; the message names the kernel and the line."""

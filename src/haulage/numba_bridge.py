@@ -28,7 +28,7 @@ from numba.np.ufunc.decorators import GUVectorize, Vectorize
 from haulage.errors import LaunchTypeError
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
-ENUM, NONE, DTYPE, OTHER = "enum", "none", "dtype", "other"
+ENUM, NONE, DTYPE, POINTER, OTHER = "enum", "none", "dtype", "pointer", "other"
 
 
 class UntypedArgument(LaunchTypeError, TypingError):
@@ -84,7 +84,7 @@ def numba_type(key: tuple[Any, ...]) -> Any:
 
     Keys are ("array", dtype, ndim, layout, read-only, aligned), ("record", dtype, read-only,
     aligned), ("scalar", dtype), ("tuple", keys, named-tuple class or None), ("enum", class, key of
-    its values), ("dtype", dtype, whether it is a class) and ("none",).
+    its values), ("dtype", dtype, whether it is a class), ("pointer", dtype) and ("none",).
 
     Raises:
         TypeError: Numba has no type for it.
@@ -103,6 +103,8 @@ def numba_type(key: tuple[Any, ...]) -> Any:
     if key[0] == DTYPE:
         _, dtype, is_class = key
         return (types.NumberClass if is_class else types.DType)(_element(dtype))
+    if key[0] == POINTER:
+        return types.CPointer(_element(key[1]))
     if key[0] == OTHER:
         return key[1]
     if key[0] == ENUM:
@@ -142,6 +144,8 @@ def key_of(kind: Any) -> tuple[Any, ...]:
         return (NONE,)
     if isinstance(kind, (types.DType, types.NumberClass)):
         return (DTYPE, _dtype(kind.dtype), isinstance(kind, types.NumberClass))
+    if isinstance(kind, types.CPointer):
+        return (POINTER, _dtype(kind.dtype))
     if isinstance(kind, types.EnumMember):
         return (ENUM, kind.instance_class, key_of(kind.dtype))
     raise TypeError(f"a kernel cannot take an argument of type {kind}")

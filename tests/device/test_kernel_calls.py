@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numba import float64, typeof, void
+from numba import carray, float64, typeof, types, void
 
 from haulage import cuda, roc
 from haulage.errors import LaunchError, LaunchTypeError
@@ -123,6 +123,22 @@ def test_a_dtype_is_that_of_arrays_and_numbers_of_the_kernel(out, dtype):
     declared[1, 1](out, dtype)
     with pytest.raises(LaunchTypeError, match="No matching definition"):
         declared[1, 1](out, np.int64)
+
+
+def test_a_pointer_is_the_address_of_elements(out):
+    @cuda.jit(void(types.CPointer(float64), types.uint32))
+    def double(pointer, n):
+        i = cuda.grid(1)
+        if i < n:
+            whole = carray(pointer, n)
+            pointer[i] += whole[i]
+
+    out[:] = np.arange(4.0)
+    double[1, 32](out.device_ctypes_pointer.value, 3)
+    assert out.copy_to_host().tolist() == [0, 2, 4, 3]
+    for wrong in (out, 1.5, None):
+        with pytest.raises(LaunchTypeError, match="No matching definition"):
+            double[1, 32](wrong, 3)
 
 
 def test_keyword_only_and_positional_only_parameters(out):

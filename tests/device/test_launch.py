@@ -431,6 +431,24 @@ def test_the_devices_of_arrays_and_streams_must_agree(device):
         two[1, 1](x, y)
 
 
+@pytest.mark.parametrize(
+    "hints",
+    [
+        {"launch_bounds": ()},
+        {"launch_bounds": (64, 2, 4, 8)},
+        {"shared_memory_carveout": -2},
+        {"shared_memory_carveout": 101},
+        {"shared_memory_carveout": "most"},
+    ],
+    ids=str,
+)
+def test_hints_that_no_device_takes_are_refused(hints):
+    with pytest.raises(ValueError, match=r"1 to 3|between -1 and 100|MaxShared"):
+        cuda.jit(**hints)
+    for fine in ("MaxL1", "default", 100, -1):
+        cuda.jit(shared_memory_carveout=fine, launch_bounds=(64, 2, 1))
+
+
 @pytest.mark.parametrize("bounds", [64, (64,), (64, 2), (np.int64(64), 2, 1)])
 def test_no_block_has_more_threads_than_launch_bounds(device, bounds):
     @cuda.jit(launch_bounds=bounds)

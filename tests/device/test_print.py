@@ -4,6 +4,7 @@ import enum
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -72,6 +73,28 @@ def test_literals(way, printed):
 
     kernel[1, 1]()
     assert printed() == ["7 2.5 True x 1j"]
+
+
+class Point(NamedTuple):
+    x: float
+    name: None
+    inner: tuple
+
+
+TUPLES = [
+    *((), (7,), (1, 2, 3), ((1, (2.5, True)), (4,)), (None, 1 + 2j, ())),
+    Point(1.5, None, (np.float32(0.1).item(), 3)),
+]
+
+
+@pytest.mark.parametrize("value", TUPLES, ids=str)
+def test_tuples_look_as_in_python(value, way, printed):
+    @cuda.jit
+    def kernel(value):
+        print("<", value, (2, value), ">", None)
+
+    kernel[1, 1](value)
+    assert printed() == [f"< {value} {(2, value)} > None"]
 
 
 class Color(enum.IntEnum):

@@ -5,9 +5,12 @@ import pickle
 
 import pytest
 from numba import types
+from numba.core.datamodel import models
+from numba.core.typing import templates
 
 from haulage import cuda
-from haulage.cuda import cudadecl, cudaimpl, libdevice, random
+from haulage.cuda import cudadecl, cudaimpl, extending, libdevice, random
+from haulage.cuda.cudadrv import driver
 from haulage.cuda.deviceufunc import GUFuncEngine
 
 
@@ -94,6 +97,13 @@ def test_long_names_are_the_short_ones(module, names):
     loaded = importlib.import_module(f"haulage.cuda.{module}")
     assert {name: getattr(loaded, name) for name in names} == names
     assert all(hasattr(loaded, name) for name in loaded.__all__)
+
+
+def test_names_that_only_the_package_numba_cuda_has():
+    assert cuda.HAS_NUMBA
+    assert extending.core_models is models
+    assert extending.infer is templates.infer
+    assert not driver._have_nvjitlink()
 
 
 def test_a_name_without_a_counterpart_is_an_error_with_a_reason():

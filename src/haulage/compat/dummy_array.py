@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from math import prod
+from operator import index
 from typing import Any, NamedTuple
 
 from haulage.runtime.arrays import layout
@@ -79,7 +80,7 @@ class Array:
         starts = itertools.chain((offset,), itertools.repeat(0))
         return cls(
             [
-                Dim(start, start + size * stride, size, stride)
+                Dim(start, start + size * stride, index(size), index(stride))
                 for start, size, stride in zip(starts, shape, strides, strict=False)
             ],
             itemsize,

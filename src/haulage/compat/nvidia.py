@@ -33,6 +33,11 @@ def test_libraries() -> bool:
     return True
 
 
+def have_nvjitlink() -> bool:
+    """Whether NVIDIA's linker nvJitLink is used, which it is not."""
+    return False
+
+
 def nvvm_is_available() -> bool:
     """Whether NVIDIA's compiler NVVM is used, which it is not."""
     return False

@@ -1,6 +1,7 @@
 """The calls of `print` in kernels, each with a number that compiled code can tell the host.
 
-A call is a tuple of items: a string that stands in the source, or the NumPy dtype of a value.
+A call is a tuple of items, which make a line one after the other: a text, or the NumPy dtype of a
+value.
 Values travel in 8-byte cells: integers as int64 or uint64, floats as float64, complex numbers as
 two of them.
 """

@@ -2,10 +2,25 @@
 
 from haulage.compiler.frontend.extending import __getattr__ as __getattr__
 from haulage.compiler.frontend.extending import (
+    core_models,
+    infer,
+    infer_getattr,
     intrinsic,
+    lower_getattr_generic,
+    lower_setattr_generic,
     overload,
     overload_attribute,
     overload_method,
 )
 
-__all__ = ["intrinsic", "overload", "overload_attribute", "overload_method"]
+__all__ = [
+    "core_models",
+    "infer",
+    "infer_getattr",
+    "intrinsic",
+    "lower_getattr_generic",
+    "lower_setattr_generic",
+    "overload",
+    "overload_attribute",
+    "overload_method",
+]

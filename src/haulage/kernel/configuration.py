@@ -89,6 +89,26 @@ def for_tasks(
     return in_blocks(blocks, threads, stream, shared_bytes) if blocks else None
 
 
+def check_hints(hints: dict[str, Any]) -> None:
+    """Raise a ValueError for values of hints that no device takes."""
+    bounds = hints.get("launch_bounds")
+    if isinstance(bounds, (tuple, list)) and not 1 <= len(bounds) <= 3:
+        raise ValueError(
+            f"Got {len(bounds)} launch bounds: {bounds}; expected 1 to 3: the most threads of a "
+            "block, the fewest blocks of a multiprocessor, the most blocks of a cluster"
+        )
+    carveout = hints.get("shared_memory_carveout")
+    if isinstance(carveout, str) and carveout.lower() not in ("default", "maxl1", "maxshared"):
+        raise ValueError(
+            f"Invalid carveout value: {carveout!r}; expected 'default', 'MaxL1' or 'MaxShared'"
+        )
+    if isinstance(carveout, int) and not -1 <= carveout <= 100:
+        raise ValueError(
+            f"shared_memory_carveout {carveout} must be between -1 and 100, in percent of the "
+            "memory that shared arrays and the L1 cache have together; -1 is the device's choice"
+        )
+
+
 def bound(hints: dict[str, Any]) -> int:
     """The most threads of a block that `launch_bounds` allows; 0 if it says nothing of that.
 

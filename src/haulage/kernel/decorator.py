@@ -6,6 +6,7 @@ from typing import Any
 
 from haulage.kernel import advice
 from haulage.kernel.compilation import options_for
+from haulage.kernel.configuration import check_hints
 from haulage.kernel.device_function import DeviceFunction
 from haulage.kernel.kernel import Kernel
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
@@ -62,6 +63,7 @@ def jit(
             use them. No launch has more threads a block than `launch_bounds`.
 
     Raises:
+        ValueError: `launch_bounds` or `shared_memory_carveout` has a value that no device takes.
         TypeError: an option is unknown, or it is no function that is to be compiled.
         NotImplementedError: `link`, `boundscheck` or `nopython=False`, which change what a kernel
             does, or `argtypes`, `restype` or `bind` of old programs are given.
@@ -70,6 +72,7 @@ def jit(
         NumbaInvalidConfigWarning: options that numba.cuda warns of, in programs that import it.
     """
     hints = {name: options.pop(name) for name in _HINTS if name in options}
+    check_hints(hints)
     for name, why in _REFUSED.items():
         # Off is False, None or an empty sequence.
         wanted = options.pop(name, None)

@@ -119,7 +119,7 @@ class Kernel(AsFunction, Inspection):
                     advice.of_few_blocks(configuration)
             return Launcher(self, configuration)
         except LaunchError as error:
-            raise type(error)(f"kernel {self.__qualname__}: {error}") from None
+            raise type(error)(f"kernel {self.__qualname__}: {error.args[0]}") from None
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         raise LaunchError(

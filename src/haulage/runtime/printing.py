@@ -51,7 +51,7 @@ def flush() -> None:
 
 def _line(items: Items, cells: bytes) -> str:
     values = _values(items, cells)
-    return " ".join(item if isinstance(item, str) else str(next(values)) for item in items)
+    return "".join(item if isinstance(item, str) else str(next(values)) for item in items)
 
 
 def _values(items: Items, cells: bytes) -> Iterator[Any]:

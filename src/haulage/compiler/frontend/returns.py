@@ -1,8 +1,9 @@
 """Type inference, and which arrays a function may return.
 
 Numba lets functions without reference counts return only arrays that they were given. Here a
-function may also return views of these, shared arrays and constants; an array of the thread's own
-(`local.array`) is gone with its function, alone or inside a tuple.
+function may also return views of these, shared arrays, constants and arrays over a pointer's
+memory; an array of the thread's own (`local.array`) is gone with its function, alone or inside a
+tuple.
 """
 
 from typing import Any
@@ -60,6 +61,10 @@ def _has_array(kind: Any) -> bool:
     return isinstance(kind, types.Array)
 
 
+def _has_memory(kind: Any) -> bool:
+    return _has_array(kind) or isinstance(kind, (types.CPointer, types.RawPointer))
+
+
 class _Lasting:
     """Which variables of a function hold arrays that outlive it."""
 
@@ -104,5 +109,6 @@ class _Lasting:
         if isinstance(kind, types.BoundFunction):
             owner = self._definitions[call.func.name]
             return all(isinstance(each, ir.Expr) and self.variable(each.value) for each in owner)
-        arrays = [each for each in call.list_vars()[1:] if _has_array(self._kinds[each.name])]
-        return bool(arrays) and all(map(self.variable, arrays))
+        # As the array that `carray` makes of a pointer's memory.
+        sources = [each for each in call.list_vars()[1:] if _has_memory(self._kinds[each.name])]
+        return bool(sources) and all(map(self.variable, sources))

@@ -28,6 +28,7 @@ from haulage.compat.driver_calls import Driver, driver
 from haulage.compat.driver_module import DriverModule
 from haulage.compat.errors import DeadMemoryError, LinkerError
 from haulage.compat.nvidia import Linker, launch_kernel
+from haulage.compat.nvidia import have_nvjitlink as _have_nvjitlink
 from haulage.compat.raw_memory import (
     device_ctypes_pointer,
     device_extents,
@@ -82,6 +83,7 @@ __all__ = [
     "Stream",
     "USE_NV_BINDING",
     "_PendingDeallocs",
+    "_have_nvjitlink",
     "device_ctypes_pointer",
     "device_extents",
     "device_memory_depends",

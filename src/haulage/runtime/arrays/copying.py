@@ -92,7 +92,9 @@ class DeviceNDArrayBase(Strided):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("a device array cannot be seen by NumPy without a copy")
+            raise ValueError(
+                "`copy=False` is not possible: NumPy cannot see a device array without a copy"
+            )
         host = self.copy_to_host()
         return host if dtype is None else host.astype(dtype, copy=False)
 

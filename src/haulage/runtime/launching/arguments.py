@@ -20,7 +20,7 @@ from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 Key = tuple[Any, ...]
 
 ARRAY, RECORD, SCALAR, TUPLE = "array", "record", "scalar", "tuple"
-ENUM, NONE, DTYPE, OTHER = "enum", "none", "dtype", "other"
+ENUM, NONE, DTYPE, POINTER, OTHER = "enum", "none", "dtype", "pointer", "other"
 
 _BOOL, _INT, _UINT = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
 _FLOAT, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
@@ -141,11 +141,14 @@ def _host_array_key(array: np.ndarray[Any, Any]) -> Key:
 def accepts(declared: Key, given: Key) -> bool:
     """Whether a kernel compiled for `declared` can take an argument whose key is `given`.
 
-    Numbers are converted as in an assignment of the declared type; arrays and records must match in
-    dtype, arrays also in dimensions and layout ('A' takes any).
+    Numbers are converted as in an assignment of the declared type; a pointer is an int; arrays and
+    records must match in dtype, arrays also in dimensions and layout ('A' takes any).
     """
     if declared[0] == SCALAR and given[0] == ENUM and issubclass(given[1], int):
         given = given[2]
+    if declared[0] == POINTER:
+        # An address is an int; nothing tells what is there.
+        return given == (SCALAR, _INT) or given == (SCALAR, _UINT)
     if declared[0] != given[0]:
         return False
     if declared[0] in (ENUM, NONE, DTYPE):
@@ -235,6 +238,9 @@ def _part(key: Key, formats: list[str]) -> Extend:
     if key[0] in (NONE, DTYPE):
         formats.append("P")
         return _none
+    if key[0] == POINTER:
+        formats.append("P")
+        return _integer
     if key[0] == OTHER:
         return _no_value
     if key[0] == ENUM:
