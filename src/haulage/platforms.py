@@ -6,7 +6,6 @@ needed. The order is the order of preference.
 
 import importlib
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -41,9 +40,9 @@ class Platform:
         """The driver, ready for calls."""
         return _imported(self._named(self.backend))()
 
-    def target_maker(self) -> Callable[..., Any]:
-        """The function that makes this platform's `Target` for a number of lanes a warp."""
-        return _imported(self._named(self.target))
+    def new_target(self, warp_size: int) -> Any:
+        """This platform's `Target` for warps of that many lanes."""
+        return _imported(self._named(self.target))(warp_size)
 
     def identity(self) -> tuple[str, ...]:
         """What the code of this platform's targets depends on in the processor it is for; found
@@ -78,6 +77,12 @@ PLATFORMS: dict[str, Platform] = {
         ),
     )
 }
+
+
+def current_target(warp_size: int) -> Any:
+    """The `Target` of the current device, for warps of that many lanes."""
+    return PLATFORMS[device.current_device().kind].new_target(warp_size)
+
 
 for _platform in PLATFORMS.values():
     device.register(

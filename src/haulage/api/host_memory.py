@@ -10,6 +10,7 @@ from haulage.api.arrays import Shape, like, prepare
 from haulage.backends.base import MAPPED
 from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.device import Device, current_device
@@ -185,7 +186,7 @@ def mapped(*arylist: np.ndarray, stream: StreamLike = 0) -> Iterator[Any]:
 def _map(host: np.ndarray, device: Device, stream: StreamLike) -> DeviceNDArray:
     device_ptr = transfer.register(host, device)
     low, high = layout.extent(host.shape, host.strides, host.itemsize)
-    first = transfer.address(host) + low
+    first = address_of(host) + low
     block = memory.adopt(device, device_ptr, first, high - low, lambda: None, MAPPED)
     array = DeviceNDArray(host.shape, host.strides, host.dtype, stream, block)
     array.readonly = not host.flags.writeable

@@ -16,6 +16,7 @@ from haulage.api import (
 from haulage.errors import DeviceNotFound
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device
+from haulage.runtime.handle import number_of
 from haulage.runtime.stream import external_stream
 
 
@@ -102,11 +103,11 @@ class Driver:
         """Gives a stream of `cuStreamCreate` back."""
         device = get_current_device()
         device.activate()
-        device.backend.stream_destroy(_number(stream))
+        device.backend.stream_destroy(number_of(stream))
 
     def cuStreamSynchronize(self, stream: Any) -> None:
         """Waits for the work of a stream."""
-        external_stream(get_current_device(), _number(stream)).synchronize()
+        external_stream(get_current_device(), number_of(stream)).synchronize()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -124,10 +125,6 @@ class Driver:
 def _target(pointer: Any) -> Any:
     # What `ctypes.byref` makes tells its object so; `ctypes.pointer`'s has `contents`.
     return pointer._obj if hasattr(pointer, "_obj") else getattr(pointer, "contents", pointer)
-
-
-def _number(handle: Any) -> int:
-    return int(getattr(handle, "value", handle) or 0)
 
 
 driver = Driver()

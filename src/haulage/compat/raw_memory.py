@@ -14,6 +14,7 @@ import numpy as np
 
 from haulage.api import DeviceNDArray
 from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Span
 from haulage.runtime.stream import StreamLike
 
@@ -107,7 +108,7 @@ def host_memory_extents(obj: Any) -> tuple[int, int]:
     """(start, end): addresses of the host's memory that `obj` takes."""
     array = _host_array(obj)
     low, high = layout.extent(array.shape, array.strides, array.itemsize)
-    start = transfer.address(array)
+    start = address_of(array)
     return start + low, start + high
 
 

@@ -5,11 +5,10 @@ from typing import Any
 
 from haulage.compat.absent import refuse
 from haulage.kernel.vocabulary import CUDA
-from haulage.platforms import PLATFORMS
-from haulage.runtime import device
+from haulage.platforms import current_target
 
 
-def current_target(name: str) -> Any:
+def current_descriptor(name: str) -> Any:
     """A module's `__getattr__` for the name `cuda_target`: an object with the typing and lowering
     contexts for numba.cuda's kernels on the current device.
 
@@ -21,5 +20,4 @@ def current_target(name: str) -> Any:
         refuse("haulage.cuda.descriptor", name, why, sys._getframe(1))
     from haulage.compiler.frontend import descriptor
 
-    maker = PLATFORMS[device.current_device().kind].target_maker()
-    return descriptor(maker(CUDA.warp_size))
+    return descriptor(current_target(CUDA.warp_size))

@@ -6,8 +6,7 @@ from typing import Any
 from haulage.compiler.options import Options
 from haulage.kernel.pickling import PickledFunction
 from haulage.kernel.vocabulary import Vocabulary
-from haulage.platforms import PLATFORMS
-from haulage.runtime import device
+from haulage.platforms import current_target
 
 
 class AsFunction(PickledFunction):
@@ -76,4 +75,4 @@ class AsFunction(PickledFunction):
         return descriptor(self._target())
 
     def _target(self) -> Any:
-        return PLATFORMS[device.current_device().kind].target_maker()(self.vocabulary.warp_size)
+        return current_target(self.vocabulary.warp_size)

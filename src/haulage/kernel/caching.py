@@ -38,7 +38,7 @@ def kept_body(
     platform = PLATFORMS[kind]
 
     def make() -> "Body":
-        target = platform.target_maker()(vocabulary.warp_size)
+        target = platform.new_target(vocabulary.warp_size)
         # What was compiled for another kernel may have read globals that have changed since.
         return body_for(function, keys, target, options, anew=True)
 

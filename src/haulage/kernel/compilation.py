@@ -8,8 +8,7 @@ from haulage import config
 from haulage.compiler.options import Options
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import CUDA, Vocabulary
-from haulage.platforms import PLATFORMS
-from haulage.runtime.device import current_device
+from haulage.platforms import PLATFORMS, current_target
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import normalise_dims
 
@@ -67,7 +66,7 @@ def result_type(
     """
     from haulage.compiler import frontend
 
-    target = PLATFORMS[current_device().kind].target_maker()(vocabulary.warp_size)
+    target = current_target(vocabulary.warp_size)
     return frontend.result_type(function, argument_types, target, name)
 
 
@@ -108,6 +107,6 @@ def compile(
     options = made_with if made_with is not None and fastmath is None else options_for(fastmath)
     keys = keys_of(signature)
     vocabulary = getattr(function, "vocabulary", CUDA)
-    made = PLATFORMS["cpu"].target_maker()(vocabulary.warp_size)
+    made = PLATFORMS["cpu"].new_target(vocabulary.warp_size)
     body = body_for(py_func, keys, made, options)
     return body.code(normalise_dims(block, "blockdim"), config.thread_way())

@@ -296,7 +296,7 @@ class Kernel(AsFunction, Inspection):
             from haulage.kernel.caching import kept_body
 
             return kept_body(self.py_func, keys, kind, self.vocabulary, self.haulage_options)
-        target = PLATFORMS[kind].target_maker()(self.vocabulary.warp_size)
+        target = PLATFORMS[kind].new_target(self.vocabulary.warp_size)
         return body_for(self.py_func, keys, target, self.haulage_options)
 
     def disable_compile(self, val: bool = True) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from haulage.errors import CoherenceError
 from haulage.runtime import memory
 from haulage.runtime.arrays import transfer
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
 from haulage.runtime.memory import Block
@@ -255,7 +256,7 @@ class Coherence:
         stream = copy.writers[-1] if copy.writers else device.default_stream
         _order(stream, copy.writers)
         copy.block.use(stream)
-        self._move(host, stream, transfer.address(host), copy.block.device_ptr)
+        self._move(host, stream, address_of(host), copy.block.device_ptr)
         if stream.handle:
             stream.synchronize()
         copy.writers = ()
@@ -263,7 +264,7 @@ class Coherence:
 
     def _upload(self, host: np.ndarray, copy: _Copy, stream: Stream, why: str) -> None:
         copy.block.use(stream)
-        self._move(host, stream, copy.block.device_ptr, transfer.address(host))
+        self._move(host, stream, copy.block.device_ptr, address_of(host))
         copy.writers = (stream,)
         if stream.handle and not stream.idle():
             self._uploading.append(stream)

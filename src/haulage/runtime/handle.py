@@ -1,5 +1,7 @@
 """Numbers of a driver: addresses and handles."""
 
+from typing import Any
+
 
 class Handle(int):
     """An address or a handle: an int that gives itself as `value` too.
@@ -14,3 +16,8 @@ class Handle(int):
     def value(self) -> int:
         """The number itself."""
         return int(self)
+
+
+def number_of(given: Any) -> int:
+    """An address or a handle that was given as an int or as a ctypes integer; none is 0."""
+    return int(getattr(given, "value", given) or 0)

@@ -8,6 +8,7 @@ import numpy as np
 from haulage.errors import DeviceMismatch, ShapeMismatch
 from haulage.runtime import memory
 from haulage.runtime.arrays import fields, layout, transfer
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Strided
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream, StreamLike
@@ -55,7 +56,7 @@ class DeviceNDArrayBase(Strided):
         transfer.move_host(
             target,
             chosen,
-            transfer.address(target),
+            address_of(target),
             steps,
             self.device_pointer,
             strides,
@@ -157,7 +158,7 @@ class DeviceNDArrayBase(Strided):
             stream,
             self.device_pointer,
             strides,
-            transfer.address(host),
+            address_of(host),
             steps,
             shape,
             self.dtype.itemsize,

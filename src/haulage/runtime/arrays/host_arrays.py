@@ -17,6 +17,7 @@ from haulage.backends.base import (
 )
 from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.strided import Span, given_memory
@@ -157,7 +158,7 @@ class HostVisibleNDArray(np.ndarray):
     def device_pointer(self) -> int:
         """The device's address of the element (0, ..., 0)."""
         block = self.block
-        return block.device_ptr + transfer.address(self) - block.host_ptr if block.nbytes else 0
+        return block.device_ptr + address_of(self) - block.host_ptr if block.nbytes else 0
 
     @property
     def device_ctypes_pointer(self) -> ctypes.c_size_t:

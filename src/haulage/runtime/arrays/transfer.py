@@ -9,6 +9,7 @@ import numpy as np
 from haulage.backends.base import PINNED
 from haulage.runtime import memory
 from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.fields import Parts
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
@@ -259,12 +260,7 @@ def _check_host_array(array: Any) -> None:
         raise TypeError(f"{type(array).__name__} object: expected a NumPy array to pin")
 
 
-def address(array: np.ndarray) -> int:
-    """The address of the element (0, ..., 0) of a host array."""
-    return array.__array_interface__["data"][0]
-
-
 def _bounds(array: np.ndarray) -> tuple[int, int]:
     low, high = layout.extent(array.shape, array.strides, array.itemsize)
-    start = address(array)
+    start = address_of(array)
     return start + low, start + high

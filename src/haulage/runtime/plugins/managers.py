@@ -19,8 +19,9 @@ from haulage.runtime import finalize, memory
 from haulage.runtime.arrays.strided import Span
 from haulage.runtime.device import Device
 from haulage.runtime.exchange import ipc
+from haulage.runtime.handle import number_of
 from haulage.runtime.memory import MemoryInfo
-from haulage.runtime.plugins.pointers import MappedMemory, PinnedMemory, address_of
+from haulage.runtime.plugins.pointers import MappedMemory, PinnedMemory
 
 if TYPE_CHECKING:
     from haulage.runtime.context import Context
@@ -141,7 +142,7 @@ class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
 
     def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Span:
         """Host memory that the driver pins until what this gives goes."""
-        address = address_of(pointer)
+        address = number_of(pointer)
         device = self.context.device
         device.activate()
         device_ptr = device.backend.register(address, size)

@@ -10,7 +10,7 @@ from haulage.backends.base import DEVICE, MANAGED, MAPPED, PINNED
 from haulage.runtime import memory
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.strided import Span
-from haulage.runtime.handle import Handle
+from haulage.runtime.handle import Handle, number_of
 
 if TYPE_CHECKING:
     from haulage.runtime.context import Context
@@ -43,7 +43,7 @@ class MemoryPointer(Span):
         owner: Any = None,
         finalizer: Finalizer | None = None,
     ) -> None:
-        address = address_of(pointer)
+        address = number_of(pointer)
         device = context.device
         host_visible = self._kind != DEVICE or device.properties.host_memory_is_device_memory
         block = memory.adopt(
@@ -98,11 +98,6 @@ class OwnedPointer(Span):
     def __init__(self, memptr: Span, view: Span | None = None) -> None:
         part = memptr if view is None else view
         super().__init__(memptr.block, part.device_pointer, part.size)
-
-
-def address_of(pointer: Any) -> int:
-    """An address that was given as an int or as a ctypes integer; no address is 0."""
-    return int(getattr(pointer, "value", pointer) or 0)
 
 
 def _finish(finalizer: Finalizer | None, owner: Any) -> None:
