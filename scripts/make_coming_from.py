@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from haulage import cuda, roc
+from haulage.compat import not_here
 from haulage.hook.answers import answer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,7 +46,7 @@ def rendered(page: Path) -> str:
 
 
 def surface() -> dict[str, dict[str, Any]]:
-    """The names and modules that programs import, by what they are of; `absent` has reasons."""
+    """The names and modules that programs import, by what they are of."""
     return tomllib.loads((COMPAT / "surface.toml").read_text(encoding="utf-8"))
 
 
@@ -154,16 +155,15 @@ def more(vocabulary: str) -> str:
 
 def absent(vocabulary: str) -> str:
     """The names and modules that are not there, each with the reason."""
-    lists = surface()
     missing = [name for name in sorted(_known(vocabulary)) if not has(vocabulary, name)]
     paths = _modules(vocabulary, there=False)
-    rows = [f"| `{vocabulary}.{name}` | {_reason(lists, name)} |" for name in missing]
+    rows = [f"| `{vocabulary}.{name}` | {_reason(vocabulary, name)} |" for name in missing]
     rows += [
         f"| `{vocabulary}.{row.name}` | {row.haulage} |"
         for row in _of(vocabulary)
         if _is_refused(row)
     ]
-    rows += [f"| module `{path}` | {_reason(lists, path)} |" for path in paths]
+    rows += [f"| module `{path}` | {_reason(vocabulary, path)} |" for path in paths]
     return _rows("name | why, and what to do", rows)
 
 
@@ -172,13 +172,11 @@ def has(vocabulary: str, name: str) -> bool:
     return hasattr(VOCABULARIES[vocabulary], name) or is_there(f"numba.{vocabulary}.{name}")
 
 
-def _reason(lists: dict[str, dict[str, Any]], name: str) -> str:
-    for reason in lists["absent"]["reasons"]:
-        if name in reason["names"]:
-            return str(reason["why"])
-    raise ValueError(
-        f"Haulage has no {name}, and [absent] in tests/compat/surface.toml does not say why"
-    )
+def _reason(vocabulary: str, name: str) -> str:
+    reason = not_here.why(name if "." in name else f"numba.{vocabulary}.{name}")
+    if reason:
+        return reason
+    raise ValueError(f"Haulage has no {name}, and src/haulage/compat/not_here.toml says not why")
 
 
 def modules(vocabulary: str) -> str:

@@ -1,5 +1,6 @@
 """The import hook. Each program runs in a process of its own, as it changes what is imported."""
 
+import importlib.util
 import subprocess
 import sys
 import textwrap
@@ -239,6 +240,32 @@ def test_what_has_no_counterpart_is_named():
     """)
 
 
+def test_errors_say_why_something_of_numbas_is_not_there():
+    run("""
+        import haulage
+        haulage.install()
+        from numba import cuda
+
+        for program, part in {
+            "import numba.cuda.bf16": "'numba.cuda.bf16': Haulage answers",
+            "from numba.cuda.bf16 import bfloat16": "a type that kernels do not have yet",
+            "import numba.cuda.memory_management.nrt": "an inner part of numba-cuda",
+            "import numba.cuda.simulator.kernel": "compiles kernels for the CPU instead",
+            "from numba.cuda import LinkableCode": "'LinkableCode': files of code for NVIDIA",
+            "cuda.PTXSource": "'PTXSource': files of code for NVIDIA",
+            "from numba.cuda.cudadrv import linkable_code": "files of code for NVIDIA",
+        }.items():
+            try:
+                exec(program)
+            except (ImportError, AttributeError) as error:
+                assert part in str(error), error
+                assert isinstance(error, ImportError) is ("import" in program)
+            else:
+                raise AssertionError(program)
+        assert not hasattr(cuda, "LinkableCode")
+    """)
+
+
 def test_numbas_own_tests_stay_numbas_and_test_haulage():
     run("""
         import sys
@@ -359,6 +386,10 @@ REDIRECTOR = """
 """
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("numba_cuda") is not None,
+    reason="numba-cuda is installed: its redirector and this one ask each other without end",
+)
 @pytest.mark.parametrize("before", ["", "import numba", "from numba import cuda"])
 @pytest.mark.parametrize("redirector_first", [True, False])
 def test_beside_a_redirector_of_numba_cuda_to_another_folder(tmp_path, before, redirector_first):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from haulage.compat import not_here
 from haulage.compat.absent import refuse
 
 
@@ -22,8 +23,7 @@ def submodules_of(
         package: the package's `__name__`.
         modules: names of modules that lie elsewhere than in the package, and where.
         names: names of what is in other modules, and the full name of each.
-        why: why the package has nothing else, as for `absent`; without it the error gives no
-            reason.
+        why: why the package has nothing else, as for `absent`, where `not_here` says no more.
 
     Returns:
         A function that gives the submodule, the module or the object of a name, and raises an
@@ -38,8 +38,9 @@ def submodules_of(
         own = modules.get(name, f"{package}.{name}")
         if not name.startswith("__") and importlib.util.find_spec(own) is not None:
             return importlib.import_module(own)
-        if why:
-            refuse(package, name, why, sys._getframe(1))
+        reason = not_here.why(f"{package}.{name}".replace("haulage", "numba", 1)) or why
+        if reason and not name.startswith("__"):
+            refuse(package, name, reason, sys._getframe(1))
         raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
 
     def __dir__() -> list[str]:

@@ -48,9 +48,13 @@ class Finder:
         else:
             return None
         if spec is None:
+            from haulage.compat import not_here
+
+            reason = not_here.why(fullname)
             raise ModuleNotFoundError(
                 f"No module named {fullname!r}: Haulage answers for it since haulage.install(), "
-                f"and has no {own}; haulage.uninstall() gives Numba's own back",
+                f"and has no {own}{reason and f' ({reason})'}; haulage.uninstall() gives Numba's "
+                "own back",
                 name=fullname,
             )
         if own == fullname:
