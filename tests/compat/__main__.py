@@ -61,6 +61,8 @@ def main() -> int:
     os.environ["NUMBA_CACHE_DIR"] = str(Path(folder.name) / "numba")
     import haulage
 
+    # Where `python -m tests.compat` does not look.
+    sys.path.insert(0, str(Path(__file__).parent))
     # Once for all processes.
     haulage.install(children=True)
     import numba
@@ -100,6 +102,9 @@ def main() -> int:
         )
 
     processes.run(modules, wanted, options.j, options.limit, note)
+    if not outcomes:
+        print("no test function has such a name")
+        return 2
     excused, recorded = verdicts.not_applicable(), verdicts.recorded()
     counts = verdicts.count(outcomes, excused)
     print(f"Numba {numba.__version__}, its tests of numba.cuda, on {options.device}\n")

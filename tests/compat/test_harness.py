@@ -148,4 +148,5 @@ def test_a_name_of_no_test_is_an_error():
     done = run("cudapy.test_nothing")
     assert done.returncode == 2
     assert "cudapy.test_nothing" in done.stdout
+    assert run("cudapy.test_lang.TestLang.test_nothing").returncode == 2
     assert run("--record", "cudapy").returncode == 2
