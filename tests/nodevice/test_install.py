@@ -149,6 +149,7 @@ def test_numba_hip_has_the_words_of_cuda():
         assert theirs is hip is haulage.hip and theirs.jit is cuda.jit is haulage.cuda.jit
         assert numba.hip.random is haulage.cuda.random
         assert numba.hip.hipdrv.devicearray is haulage.cuda.cudadrv.devicearray
+        assert hip.float32 is numba.float32 and hip.libdevice is cuda.libdevice
         theirs.pose_as_cuda()
         haulage.uninstall()
     """)

@@ -5,6 +5,7 @@ They are numba.cuda's, and mean what they mean in `haulage.cuda`.
 
 from haulage.cuda import *  # noqa: F403
 from haulage.cuda import __all__ as _of_cuda
+from haulage.cuda import __getattr__ as __getattr__
 from haulage.cuda import cg as cg
 from haulage.cuda import cudadrv as hipdrv  # noqa: F401
 from haulage.cuda import random as random
