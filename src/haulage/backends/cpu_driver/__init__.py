@@ -1,16 +1,26 @@
 """The driver of the CPU device: memory, streams, code and worker threads of this process.
 
-    memory.py     host memory that the device owns or has registered
-    copies.py     contiguous and strided copies, fills
-    processor.py  what the processor is, how much memory it has
-    streams.py    streams, events and the rules of their order
-    threads.py    the Python threads that run what streams hold
-    loader.py     host object files, linked into the process by LLVM
-    linker.py     the same without LLVM, for programs whose code is all found on disk
-    elf.py        what stands in an object file
-    identity.py   which processor code is made for
-    pool.py       the native worker threads that run the blocks of kernels
-    pool_ir.py    their code, as LLVM IR
+    processor.py    what the processor is, how much memory it has
+    figures.py      what the device tells of itself: limits, CUDA's attributes
+    identity.py     which processor code is made for
+    memory.py       host memory that the device owns or has registered
+    addresses.py    whether an address of someone else's is memory of this process
+    copies.py       contiguous and strided copies, fills
+    ipc.py          memory that processes of one user share
+    shared_pages.py the files and mappings of it
+    streams.py      streams, events and the rules of their order
+    tasks.py        what streams are made of
+    conflicts.py    which memory the tasks of streams use
+    threads.py      the Python threads that run what streams hold
+    adversary.py    work run as late and as reordered as the rules allow
+    loader.py       host object files, linked into the process by LLVM
+    linker.py       the same without LLVM, for programs whose code is all found on disk
+    elf.py          what stands in an object file
+    half.py         conversions of halves, for processors that lack them
+    pool.py         the native worker threads that run the blocks of kernels
+    pool_ir.py      their code, as LLVM IR
+    cooperative.py  grids whose blocks wait for one another
+    messages.py     what running kernels tell the host
 
 `backends/cpu.py` is its only user.
 """
