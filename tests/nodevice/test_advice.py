@@ -82,6 +82,9 @@ assert category == "NumbaInvalidConfigWarning" and "is not supported by CUDA" in
 [(category, message)] = told(lambda: cuda.jit(debug=True, lineinfo=True, opt=False))
 assert category == "NumbaInvalidConfigWarning" and "mutually exclusive" in message
 assert not told(lambda: cuda.jit(debug=True, opt=False))
+config.OPT = 0
+assert not told(lambda: cuda.jit(debug=True))
+assert told(lambda: cuda.jit(debug=True, opt=True))
 assert not told(lambda: cuda.jit(lineinfo=True))
 assert not told(cuda.jit)
 """)

@@ -27,7 +27,10 @@ def of_options(hints: dict[str, Any], debug: bool) -> None:
     """Warn of options of `jit` that numba.cuda warns of; to be called by what `jit` calls."""
     if not debug or not is_wanted():
         return
-    if hints.get("opt", True):
+    optimised = hints.get("opt")
+    if optimised is None:
+        optimised = setting("OPT") != 0
+    if optimised:
         _warn(
             "NumbaInvalidConfigWarning",
             "debug=True with opt=True (the default) is not supported by CUDA; programs for "
