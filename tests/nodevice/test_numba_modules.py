@@ -118,6 +118,19 @@ def test_a_name_without_a_counterpart_is_an_error_with_a_reason():
     assert not hasattr(module, "DeviceVectorize")
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("autojit", "cuda.jit"), ("exp", "math"), ("sqrt", "math"), ("test", "haulage run")],
+)
+def test_names_that_programs_try_lead_to_the_right_ones(name, advice):
+    with pytest.raises(AttributeError, match=f"numba.cuda has no '{name}': .*{advice}"):
+        getattr(cuda, name)
+    assert not hasattr(cuda.DeviceNDArray, "to_host")
+    array = cuda.DeviceNDArray.__new__(cuda.DeviceNDArray)
+    with pytest.raises(AttributeError, match=r"to_host.*copy_to_host\(\)"):
+        array.to_host()
+
+
 def test_numbas_simulator_is_a_module_without_names():
     import haulage.cuda.simulator as simulator
 
