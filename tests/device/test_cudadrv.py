@@ -147,6 +147,15 @@ def test_the_driver_answers_through_pointers():
     version = ctypes.c_int()
     driver.driver.cuDriverGetVersion(ctypes.byref(version))
     assert divmod(version.value, 1000) == (driver.get_version()[0], 10 * driver.get_version()[1])
+    driver.driver.cuInit(0)
+    driver.driver.cuCtxSynchronize()
+    driver.driver.ensure_initialized()
+    assert driver.driver.is_initialized
+    assert driver.driver.get_device(0) == cuda.gpus[0]._device
+    with driver.driver.get_active_context() as context:
+        assert context == cuda.current_context()
+    with pytest.raises(driver.CudaSupportError):
+        driver.driver.get_device(10**6)
     with pytest.raises(AttributeError, match="no call 'cuModuleLoad': it is NVIDIA's own"):
         driver.driver.cuModuleLoad()
 

@@ -58,6 +58,13 @@ def test_each_name_of_a_module_is_there_and_another_is_named(module):
         _ = found.no_such_name
 
 
+@pytest.mark.parametrize("module", [*MODULES, "random", "cudadrv", "cudadrv.driver", "libdevice"])
+def test_all_names_of_a_module_are_for_programs(module):
+    given = {}
+    exec(f"from haulage.cuda.{module} import *", given)
+    assert "__getattr__" not in given
+
+
 def test_the_host_s_side_and_the_words_are_those_of_the_vocabulary():
     for module in (api, stubs, device_init):
         for name in module.__all__:

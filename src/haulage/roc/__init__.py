@@ -64,6 +64,7 @@ from haulage.api import (
 )
 from haulage.api import current_context as get_context
 from haulage.api import gpus as agents
+from haulage.compat.submodules import submodules_of
 from haulage.kernel import roc_jit as jit
 from haulage.lang.atomic import atomic
 from haulage.lang.clock import clock, clock64, globaltimer
@@ -85,14 +86,18 @@ from haulage.lang.sync import (
     wavebarrier,
 )
 from haulage.lang.warp import activelanepermute_wavewidth, ds_bpermute, ds_permute
-from haulage.lib.reduce import Reduce
-from haulage.lib.reduce import Reduce as reduce
-from haulage.lib.ufuncs import roc_guvectorize as guvectorize
-from haulage.lib.ufuncs import roc_vectorize as vectorize
-from haulage.roc import cg as cg
-from haulage.roc import hsadrv as hsadrv
-from haulage.roc import random as random
 from haulage.roc.arguments import to_device
+
+# As `typing` has it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from haulage.lib.reduce import Reduce
+    from haulage.lib.reduce import Reduce as reduce
+    from haulage.lib.ufuncs import roc_guvectorize as guvectorize
+    from haulage.lib.ufuncs import roc_vectorize as vectorize
+    from haulage.roc import cg as cg
+    from haulage.roc import hsadrv as hsadrv
+    from haulage.roc import random as random
 
 __all__ = [
     # arrays on the device
@@ -187,3 +192,13 @@ __all__ = [
     "Reduce",
     "reduce",
 ]
+
+# What few programs name is imported when it is named.
+_NAMES = {
+    "Reduce": "haulage.lib.reduce.Reduce",
+    "guvectorize": "haulage.lib.ufuncs.roc_guvectorize",
+    "reduce": "haulage.lib.reduce.Reduce",
+    "vectorize": "haulage.lib.ufuncs.roc_vectorize",
+}
+
+__getattr__, __dir__ = submodules_of(__name__, names=_NAMES)

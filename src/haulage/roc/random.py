@@ -3,7 +3,6 @@
 from haulage.lib.random import (
     TWO_PI_FLOAT32,
     TWO_PI_FLOAT64,
-    __getattr__,
     create_xoroshiro128p_states,
     init_xoroshiro128p_state,
     init_xoroshiro128p_states,
@@ -19,11 +18,13 @@ from haulage.lib.random import (
     xoroshiro128p_uniform_float32,
     xoroshiro128p_uniform_float64,
 )
+from haulage.lib.random import (
+    __getattr__ as __getattr__,
+)
 
 __all__ = [
     "TWO_PI_FLOAT32",
     "TWO_PI_FLOAT64",
-    "__getattr__",
     "create_xoroshiro128p_states",
     "init_xoroshiro128p_state",
     "init_xoroshiro128p_states",

@@ -2,6 +2,8 @@
 
 from haulage.compat.submodules import submodules_of
 
+__all__ = ["devicearray", "devices", "driver", "error", "runtime"]
+
 __getattr__, __dir__ = submodules_of(
     __name__, why="it is a part of NVIDIA's driver that Haulage has no use of"
 )

@@ -19,7 +19,9 @@ from haulage.lib.random.draws import (
     xoroshiro128p_uniform_float64,
 )
 from haulage.lib.random.states import (
-    __getattr__,
+    __getattr__ as __getattr__,
+)
+from haulage.lib.random.states import (
     create_xoroshiro128p_states,
     init_xoroshiro128p_states,
     init_xoroshiro128p_states_cpu,
@@ -29,7 +31,6 @@ from haulage.lib.random.states import (
 __all__ = [
     "TWO_PI_FLOAT32",
     "TWO_PI_FLOAT64",
-    "__getattr__",
     "create_xoroshiro128p_states",
     "init_xoroshiro128p_state",
     "init_xoroshiro128p_states",

@@ -171,7 +171,13 @@ class Plans:
         while len(self._known) >= _MOST:
             self._known.pop(next(iter(self._known)), None)
         self._known[key] = Plan(
-            *(place, bool(on_host), tuple(scalars), tuple(made), arguments, same_is_fine, start)
+            place=place,
+            uses_host=bool(on_host),
+            scalars=tuple(scalars),
+            made=tuple(made),
+            arguments=arguments,
+            same_is_fine=same_is_fine,
+            start=start,
         )
 
     def clear(self) -> None:
