@@ -64,6 +64,7 @@ def as_json(
 ) -> dict[str, object]:
     """The counts by module, and how many are not applicable for which reason."""
     total = verdicts.together(counts.values())
+    reasons = Counter(excused[name] for name in total.not_applicable)
     return {
         "numba": numba,
         "modules": {
@@ -75,5 +76,6 @@ def as_json(
             }
             for module, of in counts.items()
         },
-        "not applicable": Counter(excused[name] for name in total.not_applicable),
+        # In an order that does not depend on which module ended first.
+        "not applicable": dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
     }
