@@ -315,6 +315,19 @@ def as_often_as_each_likes(x):
         x[0, 0] = 1
 
 
+@cuda.jit
+def in_strides_and_once_more(x):
+    for i in range(cuda.threadIdx.x, x.shape[1], THREADS):
+        cuda.syncthreads()
+        x[0, i] += 1
+    cuda.syncthreads()
+
+
+def _once_more(x):
+    x[0] += 1
+    return x
+
+
 def _in_strides(x):
     return x + np.arange(x.shape[1])
 
@@ -336,6 +349,7 @@ def _each_as_it_likes(x):
     ("kernel", "expected"),
     [
         (in_strides, _in_strides),
+        (in_strides_and_once_more, _once_more),
         (in_pairs_in_place, _in_pairs),
         (as_often_as_each_likes, _each_as_it_likes),
     ],

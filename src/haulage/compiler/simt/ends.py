@@ -25,7 +25,7 @@ def missed(function: Function) -> dict[str, int]:
     Those are the ends which can be reached from it and to which threads can come that went round it
     and then did something which others can see. Whether one did is known only as the kernel runs
     (`roll.py`). A barrier with nothing else under its condition and behind it misses threads at all
-    ends but `LEFT`, whatever they did.
+    ends but `LEFT` that went round it, whatever they did.
     """
     return {label: _missed_at(function, label, edges) for label, edges in ways(function).items()}
 

@@ -43,12 +43,14 @@ JUDGE = [
 class Roll:
     """What the roll of a kernel has to know.
 
-    `barriers` gives the bit of each block with a barrier of the block, `kept` has the bits of those
-    that miss a thread only for what it did, `edges` the barriers that each step goes round, and
-    `missing` those that miss threads at each number of an end.
+    `barriers` gives the bit of each block with a barrier of the block, `alone` has the bits of
+    those that miss whoever went round them, and `kept` of all that miss only these or who did
+    something then. `edges` gives the barriers that each step goes round, and `missing` those that
+    miss threads at each number of an end.
     """
 
     barriers: Mapping[str, int]
+    alone: int
     kept: int
     edges: Mapping[rounds.Edge, int]
     missing: tuple[int, ...]
@@ -114,7 +116,10 @@ class Roll:
             f'  %"{stem}.row.at" = getelementptr inbounds i64, ptr {_TABLE}, i32 %"{stem}.number"',
             f'  %"{stem}.row" = load i64, ptr %"{stem}.row.at"',
             f'  %"{stem}.did" = load i64, ptr {_DID}',
-            f'  %"{stem}.counts" = or i64 %"{stem}.did", {always}',
+            f'  %"{stem}.round" = load i64, ptr {_ROUND}',
+            f'  %"{stem}.enough" = and i64 %"{stem}.round", {self.alone}',
+            f'  %"{stem}.kept" = or i64 %"{stem}.did", %"{stem}.enough"',
+            f'  %"{stem}.counts" = or i64 %"{stem}.kept", {always}',
             f'  %"{stem}.by" = and i64 %"{stem}.row", %"{stem}.counts"',
             f'  %"{stem}.missing" = select i1 %"{stem}.ended", i64 %"{stem}.by", i64 0',
             *_add(stem, "%roll", f'%"{stem}.missing"'),
@@ -129,10 +134,8 @@ def of(function: Function, has_ends: bool) -> Roll | None:
         return None
     missed = ends.missed(function)
     barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
-    kept = 0
-    for label, bit in barriers.items():
-        if bit < 1 << MOST and not ends.is_alone(function, label):
-            kept |= bit
+    kept = sum(set(barriers.values()) - {1 << MOST})
+    alone = sum(bit for label, bit in barriers.items() if ends.is_alone(function, label)) & kept
     edges: dict[rounds.Edge, int] = {}
     for label, those in ways.items():
         for edge in those:
@@ -141,7 +144,7 @@ def of(function: Function, has_ends: bool) -> Roll | None:
         sum({barriers[label] for label, those in missed.items() if those >> number & 1})
         for number in range(LEFT + 1)
     )
-    return Roll(barriers, kept, edges, missing)
+    return Roll(barriers, alone, kept, edges, missing)
 
 
 def _add(stem: str, address: str, mask: str) -> list[str]:
