@@ -30,9 +30,8 @@ class DeviceNDArrayBase(Strided):
             raise AttributeError(
                 "device arrays have no 'to_host': Numba removed it; use copy_to_host()", name=name
             )
-        raise AttributeError(
-            f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
-        )
+        # Once more, as a property may have said why: its error is gone here.
+        return object.__getattribute__(self, name)
 
     # ---- copies -----------------------------------------------------------------------------
 
