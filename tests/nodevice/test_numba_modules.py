@@ -131,6 +131,28 @@ def test_names_that_programs_try_lead_to_the_right_ones(name, advice):
         array.to_host()
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("initialize", "initialize_all"), ("simulator.kernel", "FakeCUDAKernel")],
+)
+def test_modules_that_programs_import_and_never_use_can_be_imported(module, name):
+    loaded = importlib.import_module(f"haulage.cuda.{module}")
+    with pytest.raises(AttributeError, match=f"numba.cuda.{module} has no '{name}': .+"):
+        getattr(loaded, name)
+
+
+def test_names_that_editors_find_in_numbas_modules():
+    from ctypes import c_int
+    from functools import lru_cache
+
+    from haulage.cuda.cudadrv import devicearray, nvvm
+    from haulage.cuda.simulator import api
+
+    assert devicearray.lru_cache is lru_cache
+    assert nvvm.nvvm_result is c_int
+    assert api.detect is cuda.detect
+
+
 def test_numbas_simulator_is_a_module_without_names():
     import haulage.cuda.simulator as simulator
 

@@ -1,8 +1,9 @@
-"""The types of ctypes that `numba.cuda.cudadrv.drvapi` names for what CUDA's driver takes."""
+"""The types of ctypes that `numba.cuda.cudadrv` names for CUDA's driver and compiler."""
 
 from ctypes import CFUNCTYPE, c_byte, c_int, c_size_t, c_void_p, py_object
 
 cu_device = c_int
+nvvm_result = c_int
 cu_device_attribute = c_int
 cu_function_attribute = c_int
 cu_jit_option = c_int

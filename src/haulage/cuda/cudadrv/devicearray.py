@@ -1,5 +1,8 @@
 """The classes of arrays, under numba's long name for their module."""
 
+# Programs import it from here: their editors found it in numba's module.
+from functools import lru_cache as lru_cache
+
 from haulage.api import DeviceNDArray, DeviceRecord, IpcArrayHandle, ManagedNDArray, MappedNDArray
 from haulage.compat.device_arrays import (
     array_core,

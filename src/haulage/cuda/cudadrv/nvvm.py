@@ -1,10 +1,11 @@
 """NVIDIA's compiler NVVM, which Haulage does not use, under numba's long name for its module."""
 
 from haulage.compat.absent import absent
+from haulage.compat.ctypes_names import nvvm_result
 from haulage.compat.errors import NvvmError, NvvmSupportError, NvvmWarning
 from haulage.compat.nvidia import nvvm_is_available as is_available
 
-__all__ = ["NvvmError", "NvvmSupportError", "NvvmWarning", "is_available"]
+__all__ = ["NvvmError", "NvvmSupportError", "NvvmWarning", "is_available", "nvvm_result"]
 
 __getattr__ = absent(
     __name__,
