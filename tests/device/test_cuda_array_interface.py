@@ -277,3 +277,6 @@ def test_the_interface_is_exported_on_nvidia_only(device):
     if device.kind != "nvidia":
         with pytest.raises(AttributeError, match=r"NVIDIA.*DLPack"):
             _ = there.__cuda_array_interface__
+        record = cuda.to_device(np.zeros(1, [("a", np.int32)])[0])
+        with pytest.raises(AttributeError, match=r"NVIDIA.*DLPack"):
+            _ = record.__cuda_array_interface__

@@ -360,6 +360,9 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
 
     def __getattr__(self, name: str) -> Any:
         if name in _ATTRIBUTES or name not in fields.names(self.dtype):
+            if hasattr(type(self), name):
+                # A property that said why it has no value: its error is gone here.
+                return object.__getattribute__(self, name)
             raise AttributeError(f"{type(self).__name__} has no attribute or field {name!r}")
         return self[name]
 
