@@ -175,3 +175,15 @@ def test_programs_make_errors_of_the_driver_themselves():
 
     error = pickle.loads(pickle.dumps(CudaAPIError(2, "no room")))
     assert (error.code, error.msg, str(error)) == (2, "no room", "[2] no room")
+
+
+def test_kernels_and_device_functions_are_dispatchers_and_plain_functions_are_not():
+    from haulage.cuda.dispatcher import CUDADispatcher, Dispatcher
+
+    def plain(x):
+        x[0] = 1
+
+    for kind in (CUDADispatcher, Dispatcher):
+        assert isinstance(cuda.jit(plain), kind)
+        assert isinstance(cuda.jit(device=True)(plain), kind)
+        assert not isinstance(plain, kind)

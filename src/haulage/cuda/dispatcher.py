@@ -2,11 +2,12 @@
 
 from haulage.compat.absent import absent
 from haulage.kernel.as_function import AsFunction as CUDADispatcher
+from haulage.kernel.as_function import AsFunction as Dispatcher
 from haulage.kernel.kernel import Launcher as ForAll
 from haulage.kernel.kernel import Launcher as _LaunchConfiguration
 from haulage.kernel.overload import Overload as _Kernel
 
-__all__ = ["CUDADispatcher", "ForAll", "_Kernel", "_LaunchConfiguration"]
+__all__ = ["CUDADispatcher", "Dispatcher", "ForAll", "_Kernel", "_LaunchConfiguration"]
 
 __getattr__ = absent(
     __name__,
