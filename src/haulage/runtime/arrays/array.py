@@ -1,7 +1,7 @@
 """Arrays and records on a device: elements, fields and copies of strided device memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -13,6 +13,27 @@ from haulage.runtime.arrays.strided import Span, Strided, given_memory
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
+
+
+class _Removed:
+    """A method that arrays of older Numbas had: asking for it says what to use.
+
+    A descriptor for each name, not a `__getattr__`: with one, Python does not make the look-ups of
+    other attributes fast, and a launch pays a sixth more.
+    """
+
+    def __init__(self, instead: str) -> None:
+        self.instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, array: object, owner: type) -> NoReturn:
+        raise AttributeError(
+            f"device arrays have no {self.name!r}: Numba removed it; use {self.instead}",
+            name=self.name,
+            obj=array,
+        )
 
 
 class DeviceNDArray(Exchange, DeviceNDArrayBase):
@@ -38,6 +59,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     """
 
     __slots__ = ()
+
+    to_host = _Removed("copy_to_host()")
 
     def __init__(
         self,

@@ -25,14 +25,6 @@ class DeviceNDArrayBase(Strided):
     # How the compiler, which knows no runtime, tells captured arrays and records of the device.
     _haulage_record_ = False
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "to_host":
-            raise AttributeError(
-                "device arrays have no 'to_host': Numba removed it; use copy_to_host()", name=name
-            )
-        # Once more, as a property may have said why: its error is gone here.
-        return object.__getattribute__(self, name)
-
     # ---- copies -----------------------------------------------------------------------------
 
     def copy_to_host(self, ary: Any = None, stream: StreamLike = 0) -> Any:
