@@ -275,7 +275,7 @@ def test_complex_division_by_zero_raises_in_a_debug_kernel():
     def divide(x):
         x[0] = x[0] / x[1]
 
-    with pytest.raises(KernelError, match="ZeroDivisionError: complex division by zero"):
+    with pytest.raises(KernelError, match=r"ZeroDivisionError.*: complex division by zero"):
         divide[1, 1](cuda.to_device(np.zeros(2, np.complex128)))
 
 

@@ -251,7 +251,7 @@ def test_errors_say_why_something_of_numbas_is_not_there():
             "import numba.cuda.bf16": "'numba.cuda.bf16': Haulage answers",
             "from numba.cuda.bf16 import bfloat16": "a type that kernels do not have yet",
             "import numba.cuda.memory_management.nrt": "an inner part of numba-cuda",
-            "import numba.cuda.simulator.kernel": "compiles kernels for the CPU instead",
+            "from numba.cuda.simulator.kernel import FakeCUDAKernel": "for the CPU instead",
             "from numba.cuda import LinkableCode": "'LinkableCode': files of code for NVIDIA",
             "cuda.PTXSource": "'PTXSource': files of code for NVIDIA",
             "from numba.cuda.cudadrv import linkable_code": "files of code for NVIDIA",

@@ -61,7 +61,9 @@ def test_libdevices_prototypes_are_those_of_c():
     expected = types.Tuple([types.float64, types.int32])(types.float64)
     assert create_signature(result, arguments) == expected
     assert {name.removeprefix("__nv_") for name in functions} == {
-        name for name in vars(libdevice) if not name.startswith("_") and name != "words"
+        name
+        for name in vars(libdevice)
+        if name.isidentifier() and not name.startswith("_") and name != "words"
     }
 
 
