@@ -651,6 +651,9 @@ def test_the_array_is_bound_to_the_stream_that_is_given(device):
     assert cuda.from_dlpack(numbers(3), stream=stream).stream == stream
     assert cuda.from_dlpack(cuda.to_device(numbers(3)), stream=stream).stream == stream
     assert cuda.from_dlpack(numbers(3)).stream == 0
+    # A value is waited for in the default stream, unless it was named.
+    assert type(cuda.from_dlpack(numbers(3)).stream) is int
+    assert cuda.from_dlpack(numbers(3), stream=cuda.default_stream()).stream
 
 
 def test_the_device_can_be_named(device):

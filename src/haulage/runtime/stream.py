@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
@@ -245,6 +245,15 @@ def resolve(stream: StreamLike, device: "Device") -> Stream:
     if is_foreign(stream):
         return external_stream(device, _foreign_handle(stream))
     raise TypeError(f"stream {stream!r}: expected a stream made by stream(), 0 or None")
+
+
+def binding(stream: StreamLike, device: "Device") -> Stream | Literal[0]:
+    """What an array is bound to that was made with an argument `stream`: 0 unless one was named.
+
+    The default stream counts as named where the argument is that stream's object.
+    """
+    bound = resolve(stream, device)
+    return bound if bound.handle or isinstance(stream, Stream) else 0
 
 
 def is_foreign(stream: Any) -> bool:

@@ -12,7 +12,7 @@ from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.strided import Span, Strided, given_memory
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
+from haulage.runtime.stream import Stream, StreamLike, binding, device_of
 
 
 class _Removed:
@@ -83,20 +83,19 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         given = given_memory(gpu_data, writeback)
         if given is None:
             place = device or device_of(stream) or current_device()
-            bound = resolve(stream, place)
+            bound = binding(stream, place)
             block = memory.allocate(place, high - low)
             pointer = block.device_ptr - low
         else:
             block, start, room = given
-            bound = resolve(stream, block.device)
+            bound = binding(stream, block.device)
             pointer = start - low
             if high - low > room:
                 raise ValueError(
                     f"an array of shape {sizes} and dtype {kind} takes {high - low} bytes, "
                     f"the memory given has {room}"
                 )
-        bound_to = bound if bound.handle or isinstance(stream, Stream) else 0
-        self._set(block, pointer, sizes, steps, kind, bound_to, False)
+        self._set(block, pointer, sizes, steps, kind, bound, False)
 
     def __len__(self) -> int:
         if not self.shape:

@@ -6,7 +6,7 @@ from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.stream import Stream, StreamLike, device_of, resolve
+from haulage.runtime.stream import StreamLike, binding, device_of
 
 
 def device_array_for(
@@ -36,11 +36,10 @@ def _contiguous(host: np.ndarray, stream: StreamLike, device: Device | None) -> 
     # What nearly all host arrays are, without the general constructor's checks.
     dtype = transfer.check_dtype(host.dtype)
     place = device or device_of(stream) or current_device()
-    bound = resolve(stream, place)
+    bound = binding(stream, place)
     block = memory.allocate(place, host.nbytes)
     array = object.__new__(DeviceNDArray)
     # Without elements any strides will do; numba keeps them.
     strides = layout.c_strides(host.shape, dtype.itemsize) if host.size else host.strides
-    stream_or_0 = bound if bound.handle or isinstance(stream, Stream) else 0
-    array._set(block, block.device_ptr, host.shape, strides, dtype, stream_or_0, False)
+    array._set(block, block.device_ptr, host.shape, strides, dtype, bound, False)
     return array

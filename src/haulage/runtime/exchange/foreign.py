@@ -18,7 +18,7 @@ from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.event import Event
-from haulage.runtime.stream import Stream, StreamLike, resolve
+from haulage.runtime.stream import Stream, StreamLike, binding, resolve
 
 __all__ = [
     "as_argument",
@@ -86,8 +86,8 @@ def from_dlpack(
             "to_device takes what NumPy can convert"
         )
     target = target or current_device()
-    bound = resolve(stream, target)
-    tensor = _tensor(obj, target, bound, copy)
+    tensor = _tensor(obj, target, resolve(stream, target), copy)
+    bound = binding(stream, target)
     if dlpack.reaches(target, tensor.place):
         array = _adopted(tensor, target, bound)
         if copy or (copy is None and not _is_aligned(array)):
@@ -113,7 +113,7 @@ def _own(obj: Any) -> DeviceNDArray | None:
 def _own_from(
     array: DeviceNDArray, target: Device, copy: bool | None, stream: StreamLike
 ) -> DeviceNDArray:
-    bound = resolve(stream, target)
+    bound = binding(stream, target)
     if array.device is not target:
         if copy is False:
             raise BufferError(f"{array!r} cannot be used on {target} without a copy")
@@ -121,7 +121,7 @@ def _own_from(
     if copy:
         return _copied(array, target, bound)
     array.block.use()
-    return array.bind(bound) if bound.handle else array._view(array.shape, array.strides)
+    return array.bind(bound) if bound else array._view(array.shape, array.strides)
 
 
 def _tensor(obj: Any, target: Device, stream: Stream, copy: bool | None) -> dlpack.Tensor:
@@ -200,14 +200,14 @@ def _check_aligned(array: DeviceNDArray) -> None:
         )
 
 
-def _copied(array: DeviceNDArray, device: Device, stream: Stream) -> DeviceNDArray:
+def _copied(array: DeviceNDArray, device: Device, stream: StreamLike) -> DeviceNDArray:
     strides = layout.dense_strides(array.shape, array.strides, array.dtype.itemsize)
     made = DeviceNDArray(array.shape, strides, array.dtype, stream, device=device)
     made.copy_to_device(array, stream)
     return made
 
 
-def _uploaded(host: np.ndarray, device: Device, stream: Stream) -> DeviceNDArray:
+def _uploaded(host: np.ndarray, device: Device, stream: StreamLike) -> DeviceNDArray:
     made = device_array_for(host, stream, device)
     made.copy_to_device(host, stream)
     return made
@@ -281,8 +281,8 @@ def _described(device: Device, desc: Any, owner: Any, sync: bool) -> DeviceNDArr
         raise ValueError(f"the CUDA array interface has address 0 for shape {shape}")
     number = desc.get("stream")
     bound = device.default_stream if number is None else stream_numbered(device, number)
-    binding = bound if bound.handle else 0
-    array = _over(device, pointer, shape, strides, dtype, binding, readonly, owner)
+    bound_to = bound if bound.handle else 0
+    array = _over(device, pointer, shape, strides, dtype, bound_to, readonly, owner)
     _check_aligned(array)
     device.activate()
     device.backend.check_address(array.block.device_ptr, array.block.nbytes)
