@@ -22,6 +22,7 @@ from haulage.compiler.simt.block_function import (
     user_parameters,
 )
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.loop_nest import LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter, value_name
 from haulage.compiler.simt.pieces import Piece, Pieces
@@ -108,15 +109,9 @@ class _Machine:
                 given.append((parameter.type, value))
             else:
                 given.append(("ptr", room))
-        lines += self._open_loops(k)
-        x, y, z = self._thread(k)
-        lines += [
-            f"  %plane.{k} = mul nuw nsw i32 {z}, {self.block[0] * self.block[1]}",
-            f"  %row.{k} = mul nuw nsw i32 {y}, {self.block[0]}",
-            f"  %upper.{k} = add nuw nsw i32 %plane.{k}, %row.{k}",
-            f"  %linear.{k} = add nuw nsw i32 %upper.{k}, {x}",
-            f"  %thread.{k} = zext i32 %linear.{k} to i64",
-        ]
+        nest = self._nest(k)
+        x, y, z = nest.thread()
+        lines += nest.opening()
         private, pointers = private_pointers(self.body, f"%thread.{k}", f".{k}")
         lines += private
         arguments = argument_list(
@@ -142,8 +137,10 @@ class _Machine:
         )
         if not self.pieces.masked:
             lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
-        lines += self._close_loops(piece)
-        lines += self._go_on(piece)
+        if self.body.may_fail:
+            lines.append(f"  %fault.this.{k} = extractvalue {{ i32, i32 }} %both.{k}, 1")
+        lines += nest.closing(self.metadata.thread_loop(nest.innermost_size))
+        lines += self._go_on(piece, nest.last_label)
         return lines
 
     def _stay(self, piece: Piece) -> bool:
@@ -173,64 +170,15 @@ class _Machine:
             f"ptr {value_name(parameter.value, 'room')}, i32 {number}",
         ]
 
-    def _axes(self) -> list[tuple[str, int]]:
-        """The axes to loop over, outermost first; x at least, so that there is a loop."""
-        sizes = dict(zip("xyz", self.block, strict=True))
-        return [(axis, sizes[axis]) for axis in "zyx" if sizes[axis] > 1 or axis == "x"]
+    def _nest(self, k: int) -> LoopNest:
+        axes = looped_axes(self.block)
+        return LoopNest(k, f"state.{k}", self.block, axes, self.body.may_fail)
 
-    def _thread(self, k: int) -> tuple[str, str, str]:
-        looped = {axis for axis, _ in self._axes()}
-        x, y, z = (f"%{axis}.{k}" if axis in looped else "0" for axis in "xyz")
-        return x, y, z
-
-    def _open_loops(self, k: int) -> list[str]:
-        lines: list[str] = []
-        before = f"state.{k}"
-        outer_fault = "0"
-        for axis, _ in self._axes():
-            lines += [
-                f"  br label %loop.{axis}.{k}",
-                f"loop.{axis}.{k}:",
-                f"  %{axis}.{k} = phi i32 [ 0, %{before} ], "
-                f"[ %{axis}.after.{k}, %latch.{axis}.{k} ]",
-            ]
-            if self.body.may_fail:
-                lines.append(
-                    f"  %fault.{axis}.{k} = phi i32 [ {outer_fault}, %{before} ], "
-                    f"[ %fault.now.{k}, %latch.{axis}.{k} ]"
-                )
-                outer_fault = f"%fault.{axis}.{k}"
-            before = f"loop.{axis}.{k}"
-        return lines
-
-    def _close_loops(self, piece: Piece) -> list[str]:
-        k = piece.number
-        lines: list[str] = []
-        if self.body.may_fail:
-            lines += [
-                f"  %fault.this.{k} = extractvalue {{ i32, i32 }} %both.{k}, 1",
-                f"  %fault.now.{k} = call i32 @llvm.umax.i32"
-                f"(i32 %fault.x.{k}, i32 %fault.this.{k})",
-            ]
-        for axis, size in reversed(self._axes()):
-            inner = axis == "x"
-            note = self.metadata.thread_loop(size) if inner else ""
-            lines += [
-                f"  br label %latch.{axis}.{k}",
-                f"latch.{axis}.{k}:",
-                f"  %{axis}.after.{k} = add nuw nsw i32 %{axis}.{k}, 1",
-                f"  %{axis}.more.{k} = icmp ult i32 %{axis}.after.{k}, {size}",
-                f"  br i1 %{axis}.more.{k}, label %loop.{axis}.{k}, label %out.{axis}.{k}{note}",
-                f"out.{axis}.{k}:",
-            ]
-        return lines
-
-    def _follow_leader(self, k: int) -> list[str]:
+    def _follow_leader(self, k: int, before: str) -> list[str]:
         """Find a thread that has not left; the kernel goes on where that one is.
 
         The search goes up only, since nobody comes back.
         """
-        before = f"out.{self._axes()[0][0]}.{k}"
         return [
             f"  %leader.old.{k} = load i32, ptr %leader",
             f"  br label %look.{k}",
@@ -249,7 +197,7 @@ class _Machine:
             f"  store i32 %leader.{k}, ptr %leader",
         ]
 
-    def _go_on(self, piece: Piece) -> list[str]:
+    def _go_on(self, piece: Piece, before: str) -> list[str]:
         k = piece.number
         lines: list[str] = []
         if self.body.may_fail:
@@ -265,7 +213,7 @@ class _Machine:
         if len(states) == 1 and not piece.returns and not self.pieces.masked:
             return [*lines, f"  br label {self._way_to(states[0])}"]
         if self.pieces.masked:
-            lines += self._follow_leader(k)
+            lines += self._follow_leader(k, before)
         ends = piece.returns or self.pieces.masked
         default = "%done" if ends else self._way_to(states.pop())
         cases = " ".join(f"i32 {state}, label {self._way_to(state)}" for state in states)

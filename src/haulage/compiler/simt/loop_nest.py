@@ -1,0 +1,113 @@
+"""Writes the nest of loops over a block's threads in which a piece runs.
+
+Rooms, slots and states are numbered in the order of the loops: neighbours in the innermost loop are
+neighbours in memory. What a program can see of a thread, its indices and its warp, is not changed
+by that order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """The loops around piece `number`: `axes`, outermost first, of a block of `sizes` threads.
+
+    With `faults` the largest fault of all threads is carried through: `%fault.this.K` is a
+    thread's, `%fault.now.K` is the result. Control comes from the block named `before`.
+    """
+
+    number: int
+    before: str
+    sizes: tuple[int, int, int]
+    axes: tuple[str, ...]
+    faults: bool
+
+    @property
+    def innermost(self) -> str:
+        return self.axes[-1]
+
+    @property
+    def innermost_size(self) -> int:
+        return self.sizes[AXES.index(self.innermost)]
+
+    @property
+    def last_label(self) -> str:
+        """The block behind the loops, which `closing` opens."""
+        return f"out.{self.axes[0]}.{self.number}"
+
+    def thread(self) -> tuple[str, str, str]:
+        """The values of threadIdx.x, .y and .z inside."""
+        x, y, z = (f"%{axis}.{self.number}" if axis in self.axes else "0" for axis in AXES)
+        return x, y, z
+
+    def opening(self) -> list[str]:
+        """Lines up to the loops' body; they make `%thread.K`, the thread's number (an i64)."""
+        k = self.number
+        lines: list[str] = []
+        before = self.before
+        outer_fault = "0"
+        for axis in self.axes:
+            lines += [
+                f"  br label %loop.{axis}.{k}",
+                f"loop.{axis}.{k}:",
+                f"  %{axis}.{k} = phi i32 [ 0, %{before} ], "
+                f"[ %{axis}.after.{k}, %latch.{axis}.{k} ]",
+            ]
+            if self.faults:
+                lines.append(
+                    f"  %fault.{axis}.{k} = phi i32 [ {outer_fault}, %{before} ], "
+                    f"[ %fault.now.{k}, %latch.{axis}.{k} ]"
+                )
+                outer_fault = f"%fault.{axis}.{k}"
+            before = f"loop.{axis}.{k}"
+        return lines + self._thread_number()
+
+    def _thread_number(self) -> list[str]:
+        k = self.number
+        lines = []
+        sum_so_far = "0"
+        for axis, weight in zip(self.axes, _weights(self.sizes, self.axes), strict=True):
+            lines += [
+                f"  %{axis}.part.{k} = mul nuw nsw i32 %{axis}.{k}, {weight}",
+                f"  %{axis}.sum.{k} = add nuw nsw i32 {sum_so_far}, %{axis}.part.{k}",
+            ]
+            sum_so_far = f"%{axis}.sum.{k}"
+        return [*lines, f"  %thread.{k} = zext i32 {sum_so_far} to i64"]
+
+    def closing(self, note: str) -> list[str]:
+        """Lines behind the loops' body; `note` is added to the innermost loop's branch."""
+        k = self.number
+        lines: list[str] = []
+        if self.faults:
+            lines.append(
+                f"  %fault.now.{k} = call i32 @llvm.umax.i32"
+                f"(i32 %fault.{self.innermost}.{k}, i32 %fault.this.{k})"
+            )
+        for axis in reversed(self.axes):
+            size = self.sizes[AXES.index(axis)]
+            lines += [
+                f"  br label %latch.{axis}.{k}",
+                f"latch.{axis}.{k}:",
+                f"  %{axis}.after.{k} = add nuw nsw i32 %{axis}.{k}, 1",
+                f"  %{axis}.more.{k} = icmp ult i32 %{axis}.after.{k}, {size}",
+                f"  br i1 %{axis}.more.{k}, label %loop.{axis}.{k}, label %out.{axis}.{k}"
+                f"{note if axis == self.innermost else ''}",
+                f"out.{axis}.{k}:",
+            ]
+        return lines
+
+
+def looped_axes(sizes: tuple[int, int, int], order: Sequence[str] = "zyx") -> tuple[str, ...]:
+    """The axes of `order` (outermost first) that need a loop; the last if none does."""
+    axes = tuple(axis for axis in order if sizes[AXES.index(axis)] > 1)
+    return axes or (order[-1],)
+
+
+def _weights(sizes: tuple[int, int, int], axes: tuple[str, ...]) -> list[int]:
+    """How many threads follow one another in one step of each axis."""
+    counts = [sizes[AXES.index(axis)] for axis in axes]
+    return [prod(counts[position + 1 :]) for position in range(len(counts))]
