@@ -32,16 +32,19 @@ def thread_way() -> str:
     """`HAULAGE_CPU_THREADS`: how the CPU device runs the threads of a block.
 
     `cut` (pieces between barriers, each a loop over the threads), `coroutines` (each thread on its
-    own, for any placement of barriers) or `auto`, the default: cut where that can be done. Both
-    give the same results; the choice is for tests and for looking into a kernel's speed.
+    own, for any placement of barriers), `scalar` (as `auto`, but one thread after the other in
+    each piece: no loop is widened and none turned outside of the loop over the threads) or `auto`,
+    the default: cut where that can be done. All give the same results; the choice is for tests and
+    for looking into a kernel's speed.
 
     Raises:
         ValueError: the variable is set to something else.
     """
     way = os.environ.get("HAULAGE_CPU_THREADS", "").strip() or "auto"
-    if way not in ("auto", "cut", "coroutines"):
+    if way not in ("auto", "cut", "scalar", "coroutines"):
         raise ValueError(
-            f"HAULAGE_CPU_THREADS={way!r}: expected auto, cut or coroutines; unset it for auto"
+            f"HAULAGE_CPU_THREADS={way!r}: expected auto, cut, scalar or coroutines; "
+            "unset it for auto"
         )
     return way
 

@@ -9,6 +9,7 @@ from haulage.errors import BarrierError
 
 pytestmark = pytest.mark.usefixtures("device")
 
+WAYS = ("cut", "scalar", "coroutines")
 THREADS = 64
 
 
@@ -274,7 +275,7 @@ def barriers_of_those_at_work(x, out):
         out[cuda.blockIdx.x] = room[0]
 
 
-@pytest.mark.parametrize("threads", ["auto", "coroutines"])
+@pytest.mark.parametrize("threads", ["auto", "scalar", "coroutines"])
 def test_threads_that_do_nothing_more_are_not_missed(monkeypatch, threads):
     monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
     x = np.random.default_rng(2).random(128)
@@ -355,7 +356,7 @@ def _each_as_it_likes(x):
     ],
     ids=lambda value: getattr(value, "py_func", value).__name__,
 )
-@pytest.mark.parametrize("threads", ["auto", "coroutines"])
+@pytest.mark.parametrize("threads", ["auto", "scalar", "coroutines"])
 def test_threads_that_leave_loops_with_barriers_and_end_are_not_missed(
     monkeypatch, threads, kernel, expected
 ):
@@ -438,7 +439,7 @@ def round_it_in_some_turns(x):
     ],
     ids=lambda value: value.py_func.__name__ if hasattr(value, "py_func") else "",
 )
-@pytest.mark.parametrize("threads", ["auto", "coroutines"])
+@pytest.mark.parametrize("threads", ["auto", "scalar", "coroutines"])
 def test_a_barrier_that_threads_go_round_is_an_error(monkeypatch, threads, kernel, line):
     monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
     kernel[1, 32](cuda.to_device(np.zeros(8)))

@@ -18,7 +18,7 @@ from haulage.errors import CompileError, KernelError
 pytestmark = pytest.mark.usefixtures("way")
 
 # Not all of these kernels can be cut.
-WAYS = ("auto", "coroutines")
+WAYS = ("auto", "scalar", "coroutines")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Kernels of all kinds, each run in both ways of the CPU device; results compared with NumPy."""
+"""Kernels of all kinds, each run in each way of the CPU device; results compared with NumPy."""
 
 import math
 
@@ -7,6 +7,8 @@ import pytest
 
 from haulage import cuda, roc
 from haulage.errors import BarrierError, CompileError, KernelError
+
+WAYS = ("cut", "scalar", "coroutines")
 
 TILE = 16
 FAR = 3

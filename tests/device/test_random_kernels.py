@@ -1,4 +1,4 @@
-"""Random kernels give what plain Python gives, in both ways of the CPU device."""
+"""Random kernels give what plain Python gives, in each way of the CPU device."""
 
 import os
 
@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haulage import cuda
+
+WAYS = ("auto", "scalar", "coroutines")
 
 # `make random-kernels N=1000` tries more of them.
 EXAMPLES = int(os.environ.get("HAULAGE_RANDOM_KERNELS", "15"))
@@ -33,7 +35,7 @@ def check(lines, threads, blocks, seed):
     expected_out, expected_totals = random_kernels.interpret(lines, threads, blocks, x)
     # Optimised, a loop that all threads make together can look like one that they do not, so
     # that "cut" alone would refuse some of these programs.
-    for way in ("auto", "coroutines"):
+    for way in WAYS:
         os.environ["HAULAGE_CPU_THREADS"] = way
         try:
             out = cuda.to_device(np.full((threads * blocks, 5), -1.0))
@@ -81,7 +83,7 @@ def test_random_kernels_with_barriers_of_wavefronts_agree_with_python(
 def test_random_kernels_with_words_of_warps_agree_with_python(device, lines, threads, blocks, seed):
     x = np.random.default_rng(seed).integers(0, 50, threads * blocks)
     expected = random_warps.interpret(lines, threads, blocks, x)
-    for way in ("auto", "coroutines"):
+    for way in WAYS:
         os.environ["HAULAGE_CPU_THREADS"] = way
         try:
             out = cuda.to_device(np.full((threads * blocks, 3), -1))
@@ -106,7 +108,7 @@ def test_random_kernels_of_all_number_types_agree_to_the_last_bit(
     xs, totals = random_types.inputs(threads, blocks, seed)
     expected_totals = [total.copy() for total in totals]
     expected = random_types.interpret(lines, threads, blocks, xs, expected_totals)
-    for way in ("auto", "coroutines"):
+    for way in WAYS:
         os.environ["HAULAGE_CPU_THREADS"] = way
         try:
             outs = [cuda.device_array(threads * blocks, code) for code in random_types.TYPES]

@@ -64,6 +64,13 @@ def test_threads_become_lanes_and_wraparound_of_the_index_folds():
     assert re.search(r"fmul (contract )?<\d+ x float>", code.llvm)
 
 
+def test_the_scalar_way_widens_nothing(monkeypatch):
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", "scalar")
+    code = haulage.compile(scale, "void(float32[::1], float32)", block=256)
+    assert code.metadata["way"] == "scalar"
+    assert not re.search(r"<\d+ x float>", code.llvm)
+
+
 def test_a_kernel_without_barriers_is_one_piece_without_slots():
     code = haulage.compile(scale, "void(float32[::1], float32)")
     assert code.metadata["pieces"] == 1

@@ -15,7 +15,7 @@ from haulage.compiler.code import Code
 from haulage.compiler.frontend import Lowered, Options, lower
 from haulage.compiler.simt import entry
 from haulage.compiler.simt.body import NotInlined
-from haulage.compiler.simt.transform import CannotCut, transform
+from haulage.compiler.simt.transform import SCALAR, CannotCut, transform
 from haulage.errors import CompileError
 from haulage.targets.base import Target
 
@@ -77,7 +77,7 @@ class Body:
                     "shared array; give it the array as an argument, or write a loop"
                 ) from error
             module = llvm.parse(blocks.llvm)
-            llvm.optimise(module, self.target, 3, widen=True)
+            llvm.optimise(module, self.target, 3, widen=way != SCALAR)
             text = str(module)
             constant_bytes = llvm.constant_bytes(module, self.target)
             code = llvm.object_code(text, self.target)

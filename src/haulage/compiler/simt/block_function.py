@@ -147,10 +147,12 @@ class Metadata:
     """Notes for LLVM's loop vectoriser, numbered after those that the module has.
 
     The threads of a block may run in any order between two barriers, so no iteration of a thread
-    loop depends on another: their accesses are one group that the loop declares parallel.
+    loop depends on another: their accesses are one group that the loop declares parallel, unless
+    `parallel` is false.
     """
 
-    def __init__(self, module_text: str) -> None:
+    def __init__(self, module_text: str, *, parallel: bool = True) -> None:
+        self._is_parallel = parallel
         used = [int(number) for number in re.findall(r"^!(\d+) = ", module_text, re.MULTILINE)]
         self._first = max(used, default=-1) + 1
         self._lines: list[str] = []
@@ -165,7 +167,7 @@ class Metadata:
 
     def access(self) -> str:
         """The note of a call whose accesses belong to the thread loop around it."""
-        return f", !llvm.access.group !{self._group}"
+        return f", !llvm.access.group !{self._group}" if self._is_parallel else ""
 
     def thread_loop(self, trips: int) -> str:
         """The note of a loop over `trips` threads."""

@@ -20,8 +20,8 @@ from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED
 from haulage.targets.cpu_lanes import WARP_ROOM
 
-AUTO, CUT, COROUTINES = "auto", "cut", "coroutines"
-WAYS = (AUTO, CUT, COROUTINES)
+AUTO, CUT, SCALAR, COROUTINES = "auto", "cut", "scalar", "coroutines"
+WAYS = (AUTO, CUT, SCALAR, COROUTINES)
 
 
 class CannotCut(Exception):
@@ -55,7 +55,8 @@ def transform(
 ) -> Transformed:
     """Make the module for one block size (x, y, z) from the cleaned-up text of a kernel's module.
 
-    `cooperative` kernels are made as `grids.py` says; others may have no barrier of the grid.
+    `cooperative` kernels are made as `grids.py` says; others may have no barrier of the grid. The
+    scalar way is meant to be optimised without widening.
 
     Raises:
         CannotCut: `way` is "cut" and that cannot be done.
@@ -69,18 +70,20 @@ def transform(
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0
-    if way == COROUTINES or (way == AUTO and divergent):
+    if way == COROUTINES or divergent:
         taken = COROUTINES
         parts = [coroutines.write(kernel, block, cooperative)]
     else:
-        taken = CUT
-        cut_function = cuts.cut(kernel.function, cuts.uniform_loops(kernel.function, present))
+        # The scalar way is what the others are measured by: it is cut where it has to be, only.
+        taken = SCALAR if way == SCALAR else CUT
+        loops = [] if way == SCALAR else cuts.uniform_loops(kernel.function, present)
+        cut_function = cuts.cut(kernel.function, loops)
         rooms = private | {room.name for room in kernel.shared}
         divided = pieces.divide(cut_function, present, rooms)
         count = len(divided.pieces)
-        metadata = Metadata(kernel.around)
-        loops = thread_loops.write(kernel, divided, block, metadata, cooperative)
-        parts = [loops, metadata.text()]
+        metadata = Metadata(kernel.around, parallel=way != SCALAR)
+        written = thread_loops.write(kernel, divided, block, metadata, cooperative)
+        parts = [written, metadata.text()]
     if taken == COROUTINES or cooperative:
         parts.insert(0, suspending.DECLARATIONS)
     if taken == COROUTINES or cooperative or heap_bytes(kernel, prod(block)):
