@@ -18,7 +18,7 @@ alive until the stream has passed it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -258,6 +258,27 @@ class Backend(ABC):
         """
 
     # ---- may ----------------------------------------------------------------------------------
+
+    def prepare_launch(
+        self,
+        device: int,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+    ) -> tuple[bytes, Callable[[int, bytes], None]]:
+        """May. `launch` on `device` for a kernel that will be started like this again and again.
+
+        Returns:
+            A header, of a multiple of 16 bytes, and a function of a stream and of the header with
+            the packed argument block behind it.
+        """
+
+        def start(stream: int, args: bytes) -> None:
+            self.activate(device)
+            self.launch(function, grid, block, shared_bytes, stream, args)
+
+        return b"", start
 
     def stream_priorities(self) -> tuple[int, int]:
         """May. (least, greatest) priority that `stream_create` takes. Default: (0, 0), none."""

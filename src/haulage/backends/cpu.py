@@ -200,9 +200,21 @@ class CPUBackend(Backend):
     ) -> None:
         """Share a grid's blocks out over the worker threads."""
         launch = _launch_header(*grid, *block, shared_bytes, 0) + args
-        self._streams.submit(stream, _run, function, launch)
+        self._streams.launch(_run, function, stream, launch)
 
     # ---- may ----------------------------------------------------------------------------------
+
+    def prepare_launch(
+        self,
+        device: int,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+    ) -> tuple[bytes, Callable[[int, bytes], None]]:
+        """The header is what `launch` puts before the arguments."""
+        start = functools.partial(self._streams.launch, _run, function)
+        return _launch_header(*grid, *block, shared_bytes, 0), start
 
     def stream_callback(self, stream: int, callback: object) -> None:
         """Call `callback()` on a thread of the stream."""

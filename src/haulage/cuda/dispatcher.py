@@ -3,8 +3,8 @@
 from haulage.compat.absent import absent
 from haulage.kernel.as_function import AsFunction as CUDADispatcher
 from haulage.kernel.as_function import AsFunction as Dispatcher
-from haulage.kernel.kernel import Launcher as ForAll
-from haulage.kernel.kernel import Launcher as _LaunchConfiguration
+from haulage.kernel.launcher import Launcher as ForAll
+from haulage.kernel.launcher import Launcher as _LaunchConfiguration
 from haulage.kernel.overload import Overload as _Kernel
 
 __all__ = ["CUDADispatcher", "Dispatcher", "ForAll", "_Kernel", "_LaunchConfiguration"]

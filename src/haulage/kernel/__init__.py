@@ -3,7 +3,8 @@
 from haulage.kernel.compilation import compile, result_type
 from haulage.kernel.decorator import cuda_jit, jit, roc_jit
 from haulage.kernel.device_function import DeviceFunction, declare_device
-from haulage.kernel.kernel import Kernel, Launcher
+from haulage.kernel.kernel import Kernel
+from haulage.kernel.launcher import Launcher
 from haulage.kernel.overload import Overload
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
 

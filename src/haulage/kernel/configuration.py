@@ -29,13 +29,7 @@ def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) 
         stream = 0
     elif not (stream is None or is_foreign(stream)):
         raise LaunchError(f"stream {stream!r}: expected a stream made by stream(), or 0")
-    try:
-        sizes = _sizes(griddim, blockdim)
-    except LaunchError:
-        raise
-    except TypeError:
-        # Lists cannot be remembered.
-        sizes = _sizes.__wrapped__(griddim, blockdim)
+    sizes = (_sizes if is_plain((griddim, blockdim)) else _sizes.__wrapped__)(griddim, blockdim)
     return Configuration(*sizes, stream, int(sharedmem))
 
 
@@ -44,7 +38,22 @@ def _is_zero(stream: Any) -> bool:
     return isinstance(stream, (int, np.integer)) and not isinstance(stream, bool) and stream == 0
 
 
-@lru_cache(maxsize=256, typed=True)
+def is_plain(configuration: Any) -> bool:
+    """Whether it is a grid and a block, each an int or a tuple of ints, so that what is known of it
+    can be looked up; others can be equal to it, as 1.0 and True are to 1."""
+    if type(configuration) is not tuple or len(configuration) != 2:
+        return False
+    for sizes in configuration:
+        if type(sizes) is tuple:
+            for size in sizes:
+                if type(size) is not int:
+                    return False
+        elif type(sizes) is not int:
+            return False
+    return True
+
+
+@lru_cache(maxsize=256)
 def _sizes(grid: Any, block: Any) -> tuple[Dims, Dims]:
     return normalise_dims(grid, "griddim"), normalise_dims(block, "blockdim")
 

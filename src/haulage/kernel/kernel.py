@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from haulage import config
 from haulage.compiler.options import Options
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
 from haulage.kernel import advice
@@ -19,9 +20,11 @@ from haulage.kernel.configuration import (
     for_tasks,
     in_blocks,
     in_work_items,
+    is_plain,
 )
 from haulage.kernel.extensions import prepared
 from haulage.kernel.inspection import Inspection
+from haulage.kernel.launcher import Known, Launcher, Repeated
 from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
 from haulage.kernel.prepared import PreparedLaunch, start
@@ -29,7 +32,7 @@ from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import ROC, VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
-from haulage.runtime.launching import arguments
+from haulage.runtime.launching import arguments, parts
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import (
     OTHERS,
@@ -42,6 +45,10 @@ from haulage.runtime.stream import Stream, resolve
 
 if TYPE_CHECKING:
     from haulage.kernel.caching import CacheStats
+
+
+# Configurations that a kernel keeps.
+_MANY = 256
 
 
 class Kernel(AsFunction, Inspection):
@@ -65,7 +72,9 @@ class Kernel(AsFunction, Inspection):
         self._waits = options.debug
         self.extensions: list[Any] = []
         self._overloads: dict[tuple[str, tuple[Key, ...]], Overload] = {}
-        self._chosen: dict[tuple[str, tuple[Key, ...]], Overload] = {}
+        # Another dictionary is put in its place when what it holds is no more to be used.
+        self.chosen: dict[tuple[str, tuple[Key, ...]], Overload] = {}
+        self._configured: dict[tuple[Any, Any], tuple[Configuration, Known]] = {}
         self._specializations: dict[tuple[str, tuple[Key, ...]], Kernel] = {}
         self._lock = threading.RLock()
         self._parameters = Parameters(py_func)
@@ -80,12 +89,20 @@ class Kernel(AsFunction, Inspection):
 
     def __getitem__(self, configuration: Any) -> "Launcher":
         """`kernel[grid, block]`, `kernel[grid, block, stream]` or with dynamic shared bytes too."""
+        plain = is_plain(configuration)
+        if plain and (ready := self._configured.get(configuration)) is not None:
+            return Launcher(self, *ready)
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
             raise LaunchError(
                 f"kernel {self.__qualname__}[{configuration!r}]: expected "
                 "[grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes]"
             )
-        return self._launcher(in_blocks, *configuration)
+        launcher = self._launcher(in_blocks, *configuration)
+        if plain:
+            if len(self._configured) >= _MANY:
+                self._configured = {}
+            self._configured[configuration] = launcher.configuration, launcher.known
+        return launcher
 
     def configure(self, *args: Any, **kwargs: Any) -> "Launcher":
         """As `kernel[...]`; for roc (global size, local size, stream), sizes in work-items."""
@@ -186,6 +203,46 @@ class Kernel(AsFunction, Inspection):
         """
         return PreparedLaunch(self._overload_for(place, args), place, configuration, self._waits)
 
+    def repeated(
+        self, configuration: Configuration, kinds: tuple[Any, ...], args: tuple[Any, ...]
+    ) -> Repeated | None:
+        """What makes launches like one that was made, with other arguments of the same `kinds`
+        (see `runtime.launching.parts`).
+
+        None where more is to be done in each of them, so that `launch` has to.
+        """
+        stream = configuration.stream
+        if self._waits or len(args) != self._plain_count:
+            return None
+        if not (isinstance(stream, Stream) or stream == 0 or stream is None):
+            return None
+        place, others = device_of_arguments(args, self.__qualname__)
+        anywhere = place is None and not isinstance(stream, Stream)
+        if place is None:
+            place = stream.device if isinstance(stream, Stream) else device.current_device()
+        if others and (not in_place(place) or any(map(is_unaligned, args))):
+            return None
+        chosen, way = self.chosen, config.thread_way()
+        overload = self._overload_for(place, args)
+        loaded = overload.load(place, configuration.block)
+        if loaded.captured or loaded.cooperative:
+            return None
+        header, start = loaded.prepare(configuration)
+        pack = parts.block_packer(len(header), kinds, overload.keys)
+        if pack is None:
+            return None
+        stream = resolve(stream, place)
+        return Repeated(
+            chosen,
+            way,
+            place if anywhere else None,
+            header,
+            pack,
+            start,
+            stream.handle,
+            stream if others else None,
+        )
+
     def launch_extended(
         self, configuration: Configuration, args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
@@ -199,7 +256,7 @@ class Kernel(AsFunction, Inspection):
     def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> Overload:
         keys = self._keys(args)
         # `recompile` puts another dictionary in its place, in which nothing old is then put.
-        known = self._chosen
+        known = self.chosen
         chosen = known.get((place.kind, keys))
         if chosen is None:
             fitting = best(self._declared, keys, unsafe=self._only_declared)
@@ -289,7 +346,7 @@ class Kernel(AsFunction, Inspection):
             for overload in made.values():
                 overload.body.check()
             self._overloads = made
-            self._chosen = {}
+            self.chosen = {}
 
     def _body(self, kind: str, keys: tuple[Key, ...]) -> Any:
         if self.cache:
@@ -306,7 +363,7 @@ class Kernel(AsFunction, Inspection):
             compiled = [keys for of, keys in self._overloads if of == kind]
             self._declared += [keys for keys in compiled if keys not in self._declared]
             self._only_declared = val
-            self._chosen = {}
+            self.chosen = {}
 
     def _state(self) -> tuple[Any, ...]:
         own = (self.haulage_options, self.hints, (), self.cache)
@@ -408,50 +465,3 @@ class Kernel(AsFunction, Inspection):
 
     def __repr__(self) -> str:
         return f"<{self.vocabulary.name} kernel {self.__qualname__}>"
-
-
-class Launcher:
-    """A kernel with a launch configuration; calling it launches the kernel."""
-
-    __slots__ = ("configuration", "kernel")
-
-    def __init__(self, kernel: Kernel, configuration: Configuration | None) -> None:
-        self.kernel = kernel
-        self.configuration = configuration
-
-    def __call__(self, *args: Any, **named: Any) -> None:
-        # There is nothing to run in `forall(0)`.
-        if self.configuration is None:
-            return
-        if self.kernel.extensions:
-            self.kernel.launch_extended(self.configuration, args, named)
-        else:
-            self.kernel.launch(self.configuration, args, named)
-
-    @property
-    def griddim(self) -> Any:
-        """(x, y, z) blocks; None for a launch of no tasks."""
-        return self.configuration and self.configuration.grid
-
-    @property
-    def blockdim(self) -> Any:
-        """(x, y, z) threads of a block; None for a launch of no tasks."""
-        return self.configuration and self.configuration.block
-
-    @property
-    def stream(self) -> Any:
-        """The stream, 0 for the default stream of the arguments' device."""
-        return self.configuration and self.configuration.stream
-
-    @property
-    def sharedmem(self) -> Any:
-        """Bytes of dynamic shared memory of a block; None for a launch of no tasks."""
-        return self.configuration and self.configuration.shared_bytes
-
-    def __reduce__(self) -> Any:
-        # Streams are of their process.
-        kept = self.configuration and self.configuration._replace(stream=0)
-        return Launcher, (self.kernel, kept)
-
-    def __repr__(self) -> str:
-        return f"<{self.kernel!r} with {self.configuration}>"

@@ -59,7 +59,7 @@ class Overload:
         self.packer = Packer(keys)
         self.loaded: dict[tuple[device.Device, tuple[int, int, int], str], Loaded] = {}
         self._lock = threading.Lock()
-        self._keys = keys
+        self.keys = keys
         self._vocabulary = vocabulary
 
     def load(self, place: device.Device, block: Dims) -> Loaded:
@@ -79,7 +79,7 @@ class Overload:
         """The Numba types of the arguments."""
         from haulage import numba_bridge
 
-        return tuple(numba_bridge.numba_type(key) for key in self._keys)
+        return tuple(numba_bridge.numba_type(key) for key in self.keys)
 
     @property
     def signature(self) -> Any:

@@ -73,6 +73,22 @@ def every_thread_knows_its_place(backend: Backend, programs: Programs) -> None:
 
 
 @check
+def a_prepared_launch_does_what_a_launch_does(backend: Backend, programs: Programs) -> None:
+    """In the default stream and in another, again and again, with other arguments each time."""
+    with room_of(backend, programs) as room:
+        function, stream = room.function("where"), room.stream()
+        grid, block = (2, 3, 1), (4, 2, 1)
+        header, start = backend.prepare_launch(0, function, grid, block, 0)
+        assert len(header) % 16 == 0
+        for used in (0, stream, 0):
+            expected, got = (room.put(np.zeros((48, 12), np.uint32)) for _ in range(2))
+            backend.launch(function, grid, block, 0, used, struct.pack("@P", expected))
+            start(used, header + struct.pack("@P", got))
+            like = np.zeros((48, 12), np.uint32)
+            same(room.get(got, like), room.get(expected, like), f"in stream {used}")
+
+
+@check
 def arguments_of_every_type_arrive(backend: Backend, programs: Programs) -> None:
     """Integers and floats of all widths, at their ends, each at its natural alignment."""
     rows = (

@@ -1,7 +1,7 @@
 """Arrays and records on a device: elements, fields and copies of strided device memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from haulage.runtime.arrays.strided import Span, Strided, given_memory
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream, StreamLike, binding, device_of
+
+if TYPE_CHECKING:
+    from haulage.runtime.launching.parts import Part
 
 
 class _Removed:
@@ -58,7 +61,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     Its attributes and views are those of `Strided`.
     """
 
-    __slots__ = ()
+    # What it is in launches: of `runtime.launching.parts`, which sets it.
+    __slots__ = ("_launch_part",)
+
+    _launch_part: "Part"
 
     to_host = _Removed("copy_to_host()")
 

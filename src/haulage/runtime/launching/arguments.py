@@ -8,6 +8,7 @@ import enum
 import re
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -227,13 +228,13 @@ def _reinterpreted(letter: str, value: Any) -> Any:
 
 def _part(key: Key, formats: list[str]) -> Extend:
     if key[0] == ARRAY:
-        formats.append(f"PPqqP{2 * key[2]}q")
+        formats.append(_array_format(key[2]))
         return _array_part(key[1].itemsize)
     if key[0] == RECORD:
         formats.append("P")
         return _record_part
     if key[0] == SCALAR:
-        formats.append(_scalar_format(key[1]))
+        formats.append(scalar_format(key[1]))
         return _SCALARS[key[1].kind]
     if key[0] in (NONE, DTYPE):
         formats.append("P")
@@ -254,10 +255,36 @@ def _part(key: Key, formats: list[str]) -> Extend:
     return extend
 
 
-def _scalar_format(dtype: np.dtype[Any]) -> str:
+def scalar_format(dtype: np.dtype[Any]) -> str:
+    """What `struct` calls a number of that dtype."""
     if dtype.kind in "Mm":
         return "q"
     return _FORMATS[f"{dtype.kind}{dtype.itemsize}"]
+
+
+def _array_format(axes: int) -> str:
+    return f"PPqqP{2 * axes}q"
+
+
+def array_format(key: Key) -> str:
+    """What `struct` calls the bytes of `pack_array`, aligned as they have to be."""
+    return f"0P{struct.calcsize(_array_format(key[2]))}s"
+
+
+@lru_cache
+def _packer_of_arrays(axes: int) -> Callable[..., bytes]:
+    return struct.Struct(_array_format(axes)).pack
+
+
+def pack_array(array: DeviceNDArray | np.ndarray[Any, Any]) -> bytes:
+    """What an array of the device or of NumPy is in an argument block."""
+    if isinstance(array, np.ndarray):
+        pointer, itemsize = address_of(array), array.itemsize
+    else:
+        pointer, itemsize = array.device_pointer, array.dtype.itemsize
+    shape = array.shape
+    pack = _packer_of_arrays(len(shape))
+    return pack(0, 0, array.size, itemsize, pointer, *shape, *array.strides)
 
 
 def _array_part(itemsize: int) -> Extend:

@@ -1,5 +1,6 @@
 """Compiled code on a device, and starting it there."""
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -130,10 +131,10 @@ class Loaded:
         self.module = device.backend.load(code.code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
         backend = device.backend
-        self._cooperative: bool = code.metadata["cooperative"]
+        self.cooperative: bool = code.metadata["cooperative"]
         # Whether there is something to check of a launch without dynamic shared memory.
-        self._has_needs = self._cooperative or code.metadata["uses_dynamic_shared"]
-        self._launch = backend.launch_cooperative if self._cooperative else backend.launch
+        self._has_needs = self.cooperative or code.metadata["uses_dynamic_shared"]
+        self._launch = backend.launch_cooperative if self.cooperative else backend.launch
         debug = code.metadata["debug"]
 
         def describe(number: int) -> Exception:
@@ -158,7 +159,7 @@ class Loaded:
         self.device.activate()
         if configuration.shared_bytes or self._has_needs:
             self._check_shared(configuration.shared_bytes)
-            if self._cooperative:
+            if self.cooperative:
                 self._check_grid(configuration)
         self._launch(
             self.function,
@@ -167,6 +168,19 @@ class Loaded:
             configuration.shared_bytes,
             stream.handle,
             arguments,
+        )
+
+    def prepare(self, configuration: Configuration) -> tuple[bytes, Callable[[int, bytes], None]]:
+        """What begins each launch of `configuration`, and starts it: see `Backend.prepare_launch`.
+
+        Such a launch was made by `start` before. It is of no kernel with a barrier of its grid.
+        """
+        return self.device.backend.prepare_launch(
+            self.device.id,
+            self.function,
+            configuration.grid,
+            configuration.block,
+            configuration.shared_bytes,
         )
 
     def _check_shared(self, dynamic: int) -> None:

@@ -1,0 +1,155 @@
+"""Kernels with a launch configuration, and what makes their launches short when repeated."""
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from haulage import config
+from haulage.runtime import adversary, device
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.launching.arguments import pack_array
+from haulage.runtime.launching.launch import Configuration
+from haulage.runtime.launching.parts import GREATEST_INT, NUMBERS, host_kind, part_of
+from haulage.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from haulage.kernel.kernel import Kernel
+
+
+class Repeated(NamedTuple):
+    """A launch that was made and may be made again with other arguments of the same kinds.
+
+    It holds as long as `chosen` is that dictionary of the kernel, `way` the way that is chosen by
+    the environment and `place`, None for launches that do not depend on it, the current device.
+    `pack(header, *arguments)` makes the bytes that `start(handle of the stream, bytes)` takes.
+    `waits` is the stream where host arrays are among the arguments, which are used in place.
+    """
+
+    chosen: dict[Any, Any]
+    way: str
+    place: device.Device | None
+    header: bytes
+    pack: Callable[..., bytes]
+    start: Callable[[int, bytes], None]
+    handle: int
+    waits: Stream | None
+
+
+# By the kinds of arguments; None: a launch with them cannot be repeated in short.
+Known = dict[tuple[Any, ...], Repeated | None]
+_UNKNOWN: Any = object()
+
+
+class Launcher:
+    """A kernel with a launch configuration; calling it launches the kernel.
+
+    `known` is what was found out by launches with the same configuration.
+    """
+
+    __slots__ = ("configuration", "kernel", "known")
+
+    def __init__(
+        self, kernel: "Kernel", configuration: Configuration | None, known: Known | None = None
+    ) -> None:
+        self.kernel = kernel
+        self.configuration: Any = configuration
+        self.known: Known = {} if known is None else known
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        if named:
+            self._launch(args, named)
+            return
+        kinds: list[Any] = []
+        packed: list[Any] = []
+        for value in args:
+            kind = type(value)
+            if kind is DeviceNDArray:
+                try:
+                    part = value._launch_part
+                except AttributeError:
+                    part = part_of(value)
+                if part.shape is not value.shape or part.strides is not value.strides:
+                    part = part_of(value)
+                if value.block.closed:
+                    break
+                kinds.append(part.kind)
+                packed.append(part.data)
+            elif kind in NUMBERS and (kind is not int or -GREATEST_INT <= value <= GREATEST_INT):
+                kinds.append(kind)
+                packed.append(value)
+            elif kind is np.ndarray:
+                kinds.append(host_kind(value))
+                packed.append(pack_array(value))
+            else:
+                break
+        else:
+            self._repeat(tuple(kinds), packed, args)
+            return
+        self._launch(args, named)
+
+    def _repeat(self, kinds: tuple[Any, ...], packed: list[Any], args: tuple[Any, ...]) -> None:
+        kernel = self.kernel
+        known = self.known.get(kinds, _UNKNOWN)
+        if known is None or kernel.extensions:
+            self._launch(args, {})
+        elif (
+            known is not _UNKNOWN
+            and known.chosen is kernel.chosen
+            and known.way == config.thread_way()
+            and (known.place is None or known.place is device.current_device())
+            and (known.waits is None or adversary.seed is None)
+        ):
+            try:
+                launch = known.pack(known.header, *packed)
+            except (struct.error, OverflowError):
+                self._launch(args, {})  # which converts the numbers, or says which does not fit
+                return
+            if known.handle:
+                for value in args:
+                    if type(value) is DeviceNDArray:
+                        value.block.use(self.configuration.stream)
+            known.start(known.handle, launch)
+            if known.waits is not None:
+                known.waits.synchronize()
+        elif self.configuration is not None:
+            self._launch(args, {})
+            self.known[kinds] = kernel.repeated(self.configuration, kinds, args)
+
+    def _launch(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        # There is nothing to run in `forall(0)`.
+        if self.configuration is None:
+            return
+        if self.kernel.extensions:
+            self.kernel.launch_extended(self.configuration, args, named)
+        else:
+            self.kernel.launch(self.configuration, args, named)
+
+    @property
+    def griddim(self) -> Any:
+        """(x, y, z) blocks; None for a launch of no tasks."""
+        return self.configuration and self.configuration.grid
+
+    @property
+    def blockdim(self) -> Any:
+        """(x, y, z) threads of a block; None for a launch of no tasks."""
+        return self.configuration and self.configuration.block
+
+    @property
+    def stream(self) -> Any:
+        """The stream, 0 for the default stream of the arguments' device."""
+        return self.configuration and self.configuration.stream
+
+    @property
+    def sharedmem(self) -> Any:
+        """Bytes of dynamic shared memory of a block; None for a launch of no tasks."""
+        return self.configuration and self.configuration.shared_bytes
+
+    def __reduce__(self) -> Any:
+        # Streams are of their process.
+        kept = self.configuration and self.configuration._replace(stream=0)
+        return Launcher, (self.kernel, kept)
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel!r} with {self.configuration}>"
