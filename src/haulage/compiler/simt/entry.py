@@ -1,7 +1,7 @@
 """Writes the function that the CPU device calls: it runs a range of blocks of one launch.
 
 `i64 haulage_entry(ptr launch, i64 first, i64 last)` runs blocks [first, last) in the order of their
-linear numbers (x fastest) and gives the largest of their faults, 0 for none. `launch` points to the
+numbers and gives the largest of their faults, 0 for none. `launch` points to the
 grid's and the block's sizes (three 32-bit numbers each), the bytes of dynamic shared memory, and
 from byte 32 on to the kernel's arguments, packed as C would.
 """
@@ -86,18 +86,18 @@ def load_arguments(body: Body) -> list[str]:
         ]
     return [
         *lines,
-        "  %row.wide = zext i32 %gridDim.x to i64",
-        "  %column.wide = zext i32 %gridDim.y to i64",
+        *(f"  %wide.{axis} = zext i32 %gridDim.{axis} to i64" for axis in "xyz"),
     ]
 
 
-def block_indices() -> list[str]:
-    """Lines that make the block's indices of its linear number."""
+def block_indices(order: str = "zyx") -> list[str]:
+    """Lines that make the block's indices of its number; `order` names the axes, fastest last."""
+    slow, middle, fast = tuple(order)
     return [
-        "  %blockIdx.x.wide = urem i64 %block, %row.wide",
-        "  %rows = udiv i64 %block, %row.wide",
-        "  %blockIdx.y.wide = urem i64 %rows, %column.wide",
-        "  %blockIdx.z.wide = udiv i64 %rows, %column.wide",
+        f"  %blockIdx.{fast}.wide = urem i64 %block, %wide.{fast}",
+        f"  %rows = udiv i64 %block, %wide.{fast}",
+        f"  %blockIdx.{middle}.wide = urem i64 %rows, %wide.{middle}",
+        f"  %blockIdx.{slow}.wide = udiv i64 %rows, %wide.{middle}",
         *(f"  %blockIdx.{axis} = trunc i64 %blockIdx.{axis}.wide to i32" for axis in "xyz"),
     ]
 
@@ -116,8 +116,12 @@ def block_arguments(body: Body, last: str) -> str:
     )
 
 
-def write(body: Body, threads: int) -> str:
-    """LLVM text of the entry for blocks of `threads` threads."""
+def write(body: Body, threads: int, order: str) -> str:
+    """LLVM text of the entry for blocks of `threads` threads.
+
+    The blocks of a launch are numbered along the axes as `order` names them, fastest last, so that
+    blocks that follow one another read neighbouring memory if the threads do.
+    """
     lines = [
         *begin(),
         f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
@@ -132,7 +136,7 @@ def write(body: Body, threads: int) -> str:
         "blocks:",
         "  %block = phi i64 [ %first, %start ], [ %block.after, %blocks ]",
         "  %fault = phi i32 [ 0, %start ], [ %fault.now, %blocks ]",
-        *block_indices(),
+        *block_indices(order),
         f"  %this = call i32 @haulage.block({block_arguments(body, '%private.room')})",
         "  %fault.now = call i32 @llvm.umax.i32(i32 %fault, i32 %this)",
         "  %block.after = add nuw nsw i64 %block, 1",

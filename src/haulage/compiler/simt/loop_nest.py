@@ -5,7 +5,6 @@ neighbours in memory. What a program can see of a thread, its indices and its wa
 by that order.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -101,7 +100,7 @@ class LoopNest:
         return lines
 
 
-def looped_axes(sizes: tuple[int, int, int], order: Sequence[str] = "zyx") -> tuple[str, ...]:
+def looped_axes(sizes: tuple[int, int, int], order: str) -> tuple[str, ...]:
     """The axes of `order` (outermost first) that need a loop; the last if none does."""
     axes = tuple(axis for axis in order if sizes[AXES.index(axis)] > 1)
     return axes or (order[-1],)

@@ -32,13 +32,15 @@ def write(
     body: Body,
     pieces: Pieces,
     block: tuple[int, int, int],
+    order: str,
     metadata: Metadata,
     cooperative: bool,
 ) -> str:
-    """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z); `cooperative` if
-    it may be suspended, as `grids.py` says."""
+    """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z), with the loops
+    over its axes in an order (outermost first); `cooperative` if it may be suspended, as `grids.py`
+    says."""
     functions = PieceFunctions(body, pieces)
-    machine = _Machine(body, pieces, functions, block, metadata, cooperative)
+    machine = _Machine(body, pieces, functions, block, order, metadata, cooperative)
     return "\n\n".join([*map(functions.text, pieces.pieces), machine.block_function()])
 
 
@@ -48,6 +50,7 @@ class _Machine:
     pieces: Pieces
     functions: PieceFunctions
     block: tuple[int, int, int]
+    order: str
     metadata: Metadata
     cooperative: bool
 
@@ -171,7 +174,7 @@ class _Machine:
         ]
 
     def _nest(self, k: int) -> LoopNest:
-        axes = looped_axes(self.block)
+        axes = looped_axes(self.block, self.order)
         return LoopNest(k, f"state.{k}", self.block, axes, self.body.may_fail)
 
     def _follow_leader(self, k: int, before: str) -> list[str]:

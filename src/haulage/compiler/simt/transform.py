@@ -15,6 +15,7 @@ from haulage.compiler.simt import (
     thread_loops,
     uniformity,
 )
+from haulage.compiler.simt.axis_order import axis_order
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED
@@ -70,6 +71,7 @@ def transform(
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0
+    order = axis_order(kernel.function, block)
     if way == COROUTINES or divergent:
         taken = COROUTINES
         parts = [coroutines.write(kernel, block, cooperative)]
@@ -82,7 +84,7 @@ def transform(
         divided = pieces.divide(cut_function, present, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around, parallel=way != SCALAR)
-        written = thread_loops.write(kernel, divided, block, metadata, cooperative)
+        written = thread_loops.write(kernel, divided, block, order, metadata, cooperative)
         parts = [written, metadata.text()]
     if taken == COROUTINES or cooperative:
         parts.insert(0, suspending.DECLARATIONS)
@@ -90,7 +92,7 @@ def transform(
         parts.insert(0, suspending.HEAP_DECLARATIONS)
     if any(room.name == f"%{WARP_ROOM}" for room in kernel.shared):
         parts.insert(0, ROOM_DECLARATION)
-    start = grids.write_entry(kernel) if cooperative else entry.write(kernel, prod(block))
+    start = grids.write_entry(kernel) if cooperative else entry.write(kernel, prod(block), order)
     module = "\n\n".join([kernel.around, start, *parts])
     return Transformed(
         _without_repeated_declarations(module),
