@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adversary test-compat test-numba test-programs random-kernels check format bench clean
+.PHONY: help demo test test-adversary test-compat test-numba test-programs random-kernels check format bench bench-peers clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,11 +61,14 @@ format: $(READY)  ## Rewrite the sources in the format that `make check` wants
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-bench: $(READY)  ## The first benchmarks, NumPy alongside (ARGS=... goes to the suite)
+bench: $(READY)  ## Kernels by turns with other runtimes (ARGS='scan --peers njit,numpy --rounds 7')
 	$(BIN)/python -m benchmarks $(ARGS)
 
+bench-peers: $(READY)  ## Install the other runtimes that `make bench` compares with, below .peers
+	$(BIN)/python -m benchmarks peers --make
+
 clean:  ## Remove the environment and everything that tools left behind
-	rm -rf $(VENV) $(VENV)-numba-* .programs haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-numba-* .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The stamp depends on pyproject.toml: a changed dependency brings the environment up to date.
 $(READY): pyproject.toml

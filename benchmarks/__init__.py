@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m benchmarks`, or `make bench`. No time makes them pass or fail."""
+"""Benchmarks against other runtimes: `python -m benchmarks --help`, or `make bench`."""

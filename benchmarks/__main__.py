@@ -1,86 +1,156 @@
-"""Run the cases by turns with NumPy and print medians: `python -m benchmarks --help`."""
+"""Haulage's kernels by turns with other runtimes: `python -m benchmarks --help`."""
 
 import argparse
 import os
-import statistics
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-import numpy as np
+from rich.console import Console
 
-import haulage
-from benchmarks.cases import CASES, Case
+from benchmarks import environments, outcomes, tables, turns
+from benchmarks.contestants import Contestant, Unable, close
+from benchmarks.peers import HAULAGE, PEERS, Peer
+from haulage.cli.bench import chosen_names
+from haulage.cli.bench.problems import PROBLEMS
+from haulage.cli.refusal import Refusal
 
-_LINE = "{:<22} {:>12} {:>12} {:>9}  {}"
-
-
-def measure(case: Case, rounds: int) -> tuple[list[float], list[float]]:
-    """Milliseconds a call, of Haulage's and of NumPy's (empty where there is none); by turns, so
-    that a machine that slows down does so for both. The first call of each is not counted."""
-    ours: list[float] = []
-    numpys: list[float] = []
-    for turn in range(rounds + 1):
-        mine = _milliseconds(case.ours) / case.calls
-        theirs = _milliseconds(case.numpys) / case.calls if case.numpys else None
-        if turn > 0:
-            ours.append(mine)
-            if theirs is not None:
-                numpys.append(theirs)
-    return ours, numpys
-
-
-def _milliseconds(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    call()
-    return (time.perf_counter() - began) * 1e3
-
-
-def checked(case: Case) -> tuple[bool, str]:
-    """Whether the last result is right, and in words."""
-    if case.error is None:
-        return True, "no result to check"
-    error = case.error()
-    right = error <= case.tolerance
-    return right, f"{'ok' if right else 'WRONG'}: {error:.1e} <= {case.tolerance:.0e}"
+_EXAMPLES = """\
+examples:
+  python -m benchmarks scan --peers njit,numpy --rounds 7     one case, quickly
+  python -m benchmarks scan transpose --peers none            Haulage alone
+  python -m benchmarks peers --make                           install the other runtimes
+  python -m benchmarks --into run.json                        everything, kept
+"""
 
 
 def main() -> int:
-    """Print the table; returns 1 if a result is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--device", help="cpu, nvidia, amd, or one with a number (default: best)")
-    parser.add_argument("--rounds", type=int, default=15, help="calls of each (default: 15)")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-    chosen = parser.parse_args()
+    """Returns 0; 1 if a result of Haulage's is wrong; 2 if what was asked cannot be done."""
+    if sys.argv[1:2] == ["peers"]:
+        return _peers(sys.argv[2:])
+    try:
+        return _run(_parser().parse_args())
+    except Refusal as no:
+        print(f"benchmarks: {no}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Haulage's kernels by turns with other runtimes, each in a process of its "
+        "own; medians, and an interval for each ratio (theirs over ours: above 1 Haulage is "
+        "faster). A bar is a peer that runs the same algorithm with the same synchronisation; a "
+        "limit solves the problem another way. Every result is compared with NumPy's.",
+        epilog=_EXAMPLES + f"\ncases: {', '.join(PROBLEMS)}\npeers: {', '.join(PEERS)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("names", nargs="*", metavar="CASE", help="cases, or parts of their names (default: all)")
+    add("--only", default="", metavar="CASES", help="the same, with commas")
+    add("--peers", default="all", metavar="P,P", help="peers by name; all (the default) or none")
+    add("--rounds", type=int, default=15, metavar="N", help="rounds (default: 15)")
+    add("--slow", type=float, default=20.0, metavar="S", help="seconds that one runtime's turns "
+        "in a case may take; a slower one sits some rounds out (default: 20)")  # fmt: skip
+    add("--small", action="store_true", help="tiny sizes: to see whether everything works")
+    add("--device", metavar="D", help="Haulage's device (default: HAULAGE_DEVICE, else the best)")
+    add("--into", type=Path, metavar="FILE", help="add what is measured to a file of JSON")
+    add("--json", action="store_true", help="print JSON instead of a table")
+    return parser
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    words = [*chosen.names, *filter(None, chosen.only.split(","))]
+    names = chosen_names(words, list(PROBLEMS))
+    if chosen.rounds < 1:
+        raise Refusal(f"--rounds: expected a number above 0, not {chosen.rounds}")
     if chosen.device:
-        haulage.use(chosen.device)
-    device = haulage.cuda.get_current_device()
-    print(f"{device}: {device.name}; numpy {np.__version__}; medians of {chosen.rounds} rounds")
-    if hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.5:
-        # BLAS threads that spin for a core taken by others are slower by a factor of ten.
-        print(f"note: other work was running (load {os.getloadavg()[0]:.1f}); do not compare")
-    print(_LINE.format("case", "ms", "NumPy's ms", "ratio", "checked"))
-    all_right = True
-    for make in CASES:
-        case = make()
-        if chosen.only not in case.name:
-            continue
-        ours, numpys = measure(case, chosen.rounds)
-        right, verdict = checked(case)
-        all_right &= right
-        mine = statistics.median(ours)
-        theirs = statistics.median(numpys) if numpys else None
-        print(
-            _LINE.format(
-                case.name,
-                f"{mine:.4f}",
-                "-" if theirs is None else f"{theirs:.4f}",
-                "-" if theirs is None else f"{mine / theirs:.2f}",
-                verdict,
-            ),
-            flush=True,
+        os.environ["HAULAGE_DEVICE"] = chosen.device
+    wanted = _wanted(chosen.peers, chosen.small)
+    measured = outcomes.empty()
+    contestants: dict[str, Contestant] = {}
+    try:
+        for peer in (HAULAGE, *wanted):
+            try:
+                contestants[peer.name] = contestant = Contestant(peer)
+                measured["peers"][peer.name] = {"about": contestant.ask("about")}
+            except Unable as no:
+                if peer is HAULAGE:
+                    raise Refusal(f"Haulage cannot run: {no}") from no
+                stopped = contestants.pop(peer.name, None)
+                if stopped is not None:
+                    stopped.close()
+                measured["peers"][peer.name] = {"skipped": str(no)}
+        with _progress() as say:
+            for name in names:
+                outcome = turns.case(
+                    PROBLEMS[name], contestants, chosen.rounds, chosen.small, chosen.slow, say
+                )
+                outcomes.add_case(measured, name, outcome)
+    finally:
+        close(contestants.values())
+    if chosen.json:
+        import json
+
+        print(json.dumps(measured, indent=1))
+    else:
+        tables.print_run(measured)
+    if chosen.into:
+        _add(measured, chosen.into)
+    return 1 if tables.any_wrong(measured) else 0
+
+
+def _add(measured: outcomes.Run, path: Path) -> None:
+    """Put what was measured into a file that may hold other cases and other peers."""
+    kept = outcomes.read(path) if path.exists() else outcomes.empty()
+    outcomes.merge(kept, measured)
+    outcomes.write(kept, path)
+    print(f"kept in {path}")
+
+
+def _wanted(words: str, small: bool) -> list[Peer]:
+    if words == "none":
+        return []
+    if words == "all":
+        # The simulator takes hours for what others do in milliseconds.
+        return [peer for peer in PEERS.values() if small or not peer.small]
+    names = words.split(",")
+    for name in names:
+        if name not in PEERS:
+            raise Refusal(f"--peers: {name} is none; known are {', '.join(PEERS)}, all and none")
+        if PEERS[name].small and not small:
+            raise Refusal(f"--peers: {name} can do tiny sizes only: add --small")
+    return [PEERS[name] for name in names]
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    if sys.stderr.isatty():
+        with Console(stderr=True).status("") as status:
+            yield status.update
+    else:
+        yield lambda text: None
+
+
+def _peers(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks peers")
+    parser.add_argument("names", nargs="*", metavar="ENVIRONMENT", help="default: all of them")
+    parser.add_argument("--make", action="store_true", help="install them, each below .peers")
+    chosen = parser.parse_args(arguments)
+    for name in chosen.names or environments.PACKAGES:
+        if name not in environments.PACKAGES:
+            known = ", ".join(environments.PACKAGES)
+            print(f"benchmarks: no environment {name}; known are {known}", file=sys.stderr)
+            return 2
+        if chosen.make:
+            print(f"{name}: installing {', '.join(environments.PACKAGES[name])}", flush=True)
+            environments.make(name)
+        reason = next(
+            environments.missing(peer) for peer in PEERS.values() if peer.environment == name
         )
-    return 0 if all_right else 1
+        print(f"{name}: {reason or 'ready'}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     import argparse
 
     from haulage import __version__
-    from haulage.cli import cache, demo, info, run
+    from haulage.cli import bench, cache, demo, info, run
 
     top = argparse.ArgumentParser(
         prog="haulage",
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"haulage {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (info, demo, run, cache):
+    for command in (info, demo, run, bench, cache):
         command.add_to(commands)
     return top
 

@@ -1,0 +1,74 @@
+"""The environments of the peers, below `.peers`: `python -m benchmarks peers --make`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.peers import Peer
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / ".peers"
+
+# OpenCL's loader is part of pyopencl; what it is to load stands in a file that names a library.
+PACKAGES: dict[str, list[str]] = {
+    "intel": ["pyopencl", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy>=2.1"],
+    "pocl": ["pyopencl", "pocl-binary-distribution", "numpy>=2.1"],
+    "taichi": ["taichi", "numpy>=2.1"],
+    "warp": ["warp-lang", "numpy>=2.1"],
+}
+
+
+def python(peer: Peer) -> Path:
+    """The Python that a peer runs in."""
+    return HOME / peer.environment / "bin" / "python" if peer.environment else Path(sys.executable)
+
+
+def missing(peer: Peer) -> str | None:
+    """Why a peer cannot run here, as far as can be told without starting it; None if it can."""
+    if peer.environment is None or (HOME / peer.environment / "ready").exists():
+        return None
+    failed = HOME / peer.environment / "failed"
+    if failed.exists():
+        return failed.read_text(encoding="utf-8").strip()
+    return "not installed: python -m benchmarks peers --make"
+
+
+def make(name: str) -> str | None:
+    """Make an environment anew; returns why it could not be made, or None.
+
+    The reason is kept beside it, so that later runs name it.
+    """
+    home = HOME / name
+    shutil.rmtree(home, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    command = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    done = subprocess.run([*command, *PACKAGES[name]], capture_output=True, text=True)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reason = f"pip could not install it: {(lines or done.stderr.splitlines()[-1:])[-1]}"
+        (home / "failed").write_text(reason, encoding="utf-8")
+        return reason
+    if name == "intel":
+        (home / "intel.icd").write_text(f"{home / 'lib' / 'libintelocl.so'}\n", encoding="utf-8")
+    (home / "ready").touch()
+    return None
+
+
+def variables(peer: Peer) -> dict[str, str]:
+    """The environment variables of a peer's process: those of this one, and its own."""
+    ours = dict(os.environ)
+    ours["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    ours.update(peer.variables)
+    if peer.environment == "intel":
+        home = HOME / "intel"
+        before = ours.get("LD_LIBRARY_PATH")
+        ours["LD_LIBRARY_PATH"] = os.pathsep.join(
+            [str(home / "lib"), *([before] if before else [])]
+        )
+        ours["OCL_ICD_VENDORS"] = str(home / "intel.icd")
+    if peer.environment == "pocl":
+        # Else a kernel that was compiled in an earlier run would be taken from disk.
+        ours["POCL_KERNEL_CACHE"] = "0"
+    return ours

@@ -1,0 +1,116 @@
+"""What a run found: JSON on disk, and the comparisons that follow from it."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import PEERS
+from haulage.cli.bench import statistics
+from haulage.cli.bench.problems import PROBLEMS
+from haulage.cli.bench.statistics import Estimate
+
+Run = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Haulage and one peer in one case. `ratio` is theirs over ours: above 1 Haulage is faster.
+
+    `limit` tells why this is no bar, None if it is one.
+    """
+
+    case: str
+    peer: str
+    ours: Estimate
+    theirs: Estimate
+    ratio: Estimate
+    rounds: int
+    limit: str | None
+    wrong: bool
+
+
+def pairs(run: Run) -> list[Pair]:
+    """Every comparison of a run, in the order of the cases and the peers."""
+    found = []
+    for case in PROBLEMS:
+        for peer, entry in run["cases"].get(case, {}).get("peers", {}).items():
+            ours, theirs = entry["ours"], entry["theirs"]
+            found.append(
+                Pair(
+                    case,
+                    peer,
+                    statistics.median(ours),
+                    statistics.median(theirs),
+                    statistics.ratio(theirs, ours),
+                    len(theirs),
+                    PEERS[peer].limit(case),
+                    entry["error"] > PROBLEMS[case].allowed,
+                )
+            )
+    return found
+
+
+def add_case(run: Run, case: str, outcome: Mapping[str, Any]) -> None:
+    """Put the outcome of a case into a run; pairs that it had before are replaced."""
+    entry = run["cases"].setdefault(case, {"peers": {}, "skipped": {}})
+    times = outcome["times"]
+    entry["skipped"].update(outcome["skipped"])
+    if "haulage" not in times:
+        return
+    entry["skipped"].pop("haulage", None)
+    entry.update(size=outcome["size"], ours=times["haulage"], error=outcome["errors"]["haulage"])
+    for name, theirs in times.items():
+        if name == "haulage":
+            continue
+        both = [
+            (a, b)
+            for a, b in zip(times["haulage"], theirs, strict=True)
+            if a is not None and b is not None
+        ]
+        entry["skipped"].pop(name, None)
+        entry["peers"][name] = {
+            "ours": [a for a, _ in both],
+            "theirs": [b for _, b in both],
+            "error": outcome["errors"][name],
+        }
+
+
+def merge(kept: Run, measured: Run) -> None:
+    """Put what was measured into a run that is kept, pair by pair; the newer replaces the older."""
+    for part in ("machine", "compile", "start"):
+        kept[part].update(measured[part])
+    for name, entry in measured["peers"].items():
+        if "about" in entry or name not in kept["peers"]:
+            kept["peers"][name] = entry
+    for case, entry in measured["cases"].items():
+        before = kept["cases"].setdefault(case, {"peers": {}, "skipped": {}})
+        peers = {**before["peers"], **entry["peers"]}
+        skipped = {**before["skipped"], **entry["skipped"]}
+        gone = {name: why for name, why in skipped.items() if name not in peers}
+        kept["cases"][case] = {**before, **entry, "peers": peers, "skipped": gone}
+    kept["cases"] = {case: kept["cases"][case] for case in PROBLEMS if case in kept["cases"]}
+
+
+def empty() -> Run:
+    """A run in which nothing was measured yet."""
+    return {"machine": {}, "peers": {}, "cases": {}, "compile": {}, "start": {}}
+
+
+def read(path: Path) -> Run:
+    """A run from its file."""
+    run: Run = json.loads(path.read_text(encoding="utf-8"))
+    return run
+
+
+def write(run: Run, path: Path) -> None:
+    """A run into a file: one line a list of times, so that it stays short."""
+    text = json.dumps(run, indent=1)
+    path.write_text(_joined(text) + "\n", encoding="utf-8")
+
+
+def _joined(text: str) -> str:
+    """Lists of numbers on one line each."""
+    return re.sub(r"\[\s+([-\d.e+,\s]|null)+\]", lambda found: " ".join(found[0].split()), text)

@@ -1,0 +1,72 @@
+"""A run as a table on a terminal, or as plain lines."""
+
+import sys
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.outcomes import Run, pairs
+from benchmarks.peers import PEERS
+from haulage.cli.bench import statistics
+from haulage.cli.bench.problems import PROBLEMS
+
+HEADS = ("case", "peer", "Haulage ms", "its ms", "ratio", "interval", "rounds", "kind", "results")
+_LINE = "{:<18} {:<10} {:>10} {:>10} {:>7} {:>15} {:>6} {:<6} {}"
+
+
+def rows(run: Run) -> Iterator[tuple[str, ...]]:
+    """A row of text for each pair, and for each case that no peer took part in."""
+    found = pairs(run)
+    for case, entry in run["cases"].items():
+        ours = "wrong" if _wrong(run, case) else "ok"
+        mine = [pair for pair in found if pair.case == case]
+        if not mine and "ours" in entry:
+            value = statistics.median(entry["ours"]).value
+            yield case, "", f"{value:.4g}", "", "", "", str(len(entry["ours"])), "", ours
+        for pair in mine:
+            yield (
+                case,
+                pair.peer,
+                f"{pair.ours.value:.4g}",
+                f"{pair.theirs.value:.4g}",
+                f"{pair.ratio.value:.2f}",
+                f"{pair.ratio.low:.2f} .. {pair.ratio.high:.2f}",
+                str(pair.rounds),
+                "limit" if pair.limit else "bar",
+                f"{ours}, {'WRONG' if pair.wrong else 'ok'}",
+            )
+
+
+def print_run(run: Run) -> None:
+    """Print what was measured, and what could not be."""
+    if sys.stdout.isatty():
+        table = Table(*HEADS)
+        for row in rows(run):
+            table.add_row(*row, style="red" if "wrong" in row[-1].lower() else None)
+        Console().print(table)
+    else:
+        print(_LINE.format(*HEADS))
+        for row in rows(run):
+            print(_LINE.format(*row).rstrip())
+    for name, entry in run["peers"].items():
+        if "skipped" in entry:
+            print(f"skipped: {name}: {entry['skipped']}")
+    for case, entry in run["cases"].items():
+        for name, reason in entry["skipped"].items():
+            print(f"skipped: {name} in {case}: {reason}")
+
+
+def any_wrong(run: Run) -> bool:
+    """Whether a result of Haulage's was wrong, or it could not do a case."""
+    return any(_wrong(run, case) for case in run["cases"])
+
+
+def _wrong(run: Run, case: str) -> bool:
+    entry = run["cases"][case]
+    return "error" not in entry or entry["error"] > PROBLEMS[case].allowed
+
+
+def title(peer: str) -> str:
+    """The name of a peer as people write it."""
+    return PEERS[peer].title

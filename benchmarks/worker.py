@@ -1,0 +1,97 @@
+"""One runtime in a process of its own, which is told over a pipe what to do: `turns.py` tells it.
+
+It holds the data of one case and answers each line of JSON with one. Started as
+`python -m benchmarks.worker MODULE`, in the environment of the peer.
+"""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from haulage.cli.bench import statistics
+from haulage.cli.bench.problems import PROBLEMS
+
+
+class Worker:
+    """The module of one peer, and the case that it holds."""
+
+    def __init__(self, module):
+        self.module = importlib.import_module(module)
+        self.run = self.result = None
+
+    def about(self):
+        """What the peer says of itself."""
+        return self.module.about()
+
+    def cases(self):
+        """The names of the cases that the peer has."""
+        return list(self.module.setups())
+
+    def setup(self, case, small):
+        """Make the data of a case and run it once: milliseconds, with what was compiled for it."""
+        self.run = self.result = None
+        problem = PROBLEMS[case]
+        inputs = problem.inputs(problem.small if small else problem.size)
+        return self._first(self.module, case, inputs)
+
+    def anew(self, case):
+        """Forget what was compiled, then run a small case: milliseconds of that."""
+        problem = PROBLEMS[case]
+        inputs = problem.inputs(problem.small)
+        folder = getattr(self.module, "__path__", None)
+        for name in [name for name in sys.modules if folder and name.startswith(_inside(self))]:
+            if not name.endswith(".made"):
+                importlib.reload(sys.modules[name])
+        self.module = importlib.reload(self.module)
+        return self._first(self.module, case, inputs)
+
+    def _first(self, module, case, inputs):
+        made = module.setups()[case]
+        began = perf_counter()
+        self.run, self.result = made(inputs)
+        self.run()
+        return (perf_counter() - began) * 1e3
+
+    def turn(self, seconds):
+        """Milliseconds of a call."""
+        return statistics.turn(self.run, seconds)
+
+    def save(self, path):
+        """Write the result to a file."""
+        np.save(Path(path), np.ascontiguousarray(self.result()))
+
+    def drop(self):
+        """Let go of the data."""
+        self.run = self.result = None
+
+
+def _inside(worker):
+    return worker.module.__name__ + "."
+
+
+def main(module):
+    """Answer until the pipe is closed."""
+    # What a library prints must not come between the answers.
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        worker = None
+        for line in sys.stdin:
+            question = json.loads(line)
+            try:
+                if worker is None:
+                    worker = Worker(module)
+                answer = {"answer": getattr(worker, question.pop("do"))(**question)}
+            except Exception as error:
+                traceback.print_exc()
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

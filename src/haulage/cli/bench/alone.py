@@ -1,0 +1,113 @@
+"""Time the kernels of this process, without peers; one table or one JSON object."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import haulage.platforms  # noqa: F401  (it makes the devices known)
+from haulage.cli.bench import statistics
+from haulage.cli.bench.problems import PROBLEMS, Problem
+from haulage.runtime.device import current_device, find, use
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Milliseconds of one problem, and how far its result is from NumPy's."""
+
+    name: str
+    title: str
+    ms: float
+    low: float
+    high: float
+    rounds: int
+    error: float
+    allowed: float
+    gigabytes_per_second: float | None
+    gigaflops: float | None
+
+    @property
+    def right(self) -> bool:
+        return self.error <= self.allowed
+
+
+def run(names: Sequence[str], chosen: argparse.Namespace) -> int:
+    """Time what is named and print it; returns 1 if a result is wrong. Raises DeviceNotFound."""
+    device = current_device() if chosen.device is None else find(chosen.device, "--device")
+    outcomes = []
+    with use(device):
+        heading = f"{device}, {device.name}; medians of {chosen.rounds} rounds"
+        if sys.stderr.isatty():
+            with Progress(console=Console(stderr=True), transient=True) as bar:
+                task = bar.add_task("", total=len(names))
+                for name in names:
+                    bar.update(task, description=name)
+                    outcomes.append(timed(PROBLEMS[name], chosen.rounds, chosen.small))
+                    bar.advance(task)
+        else:
+            outcomes = [timed(PROBLEMS[name], chosen.rounds, chosen.small) for name in names]
+    if chosen.json:
+        shown = [asdict(outcome) | {"right": outcome.right} for outcome in outcomes]
+        print(json.dumps({"device": str(device), "name": device.name, "timed": shown}, indent=1))
+    elif sys.stdout.isatty():
+        _print_table(heading, outcomes)
+    else:
+        print(heading)
+        for outcome in outcomes:
+            print(_LINE.format(*_cells(outcome)))
+    return 0 if all(outcome.right for outcome in outcomes) else 1
+
+
+def timed(problem: Problem, rounds: int, small: bool) -> Timed:
+    """Work `problem` out on the device in force, in `rounds` turns, and check the result."""
+    from haulage.cli.bench.kernels import setups
+
+    size = problem.small if small else problem.size
+    inputs = problem.inputs(size)
+    run, result = setups()[problem.name](inputs)
+    run()
+    times = [statistics.turn(run) for _ in range(rounds)]
+    error = problem.error(result(), problem.expected(inputs))
+    ms = statistics.median(times)
+    return Timed(
+        problem.name,
+        problem.title,
+        ms.value,
+        ms.low,
+        ms.high,
+        rounds,
+        error,
+        problem.allowed,
+        problem.nbytes(size) / ms.value / 1e6 if problem.nbytes else None,
+        problem.flops(size) / ms.value / 1e6 if problem.flops else None,
+    )
+
+
+_HEADS = ("name", "ms", "interval", "GB/s", "GFLOP/s", "result")
+_LINE = "{:<18} {:>9}  {:<19} {:>6} {:>7}  {}"
+
+
+def _cells(outcome: Timed) -> tuple[str, ...]:
+    rate, work = outcome.gigabytes_per_second, outcome.gigaflops
+    return (
+        outcome.name,
+        f"{outcome.ms:.4g}",
+        f"{outcome.low:.4g} .. {outcome.high:.4g}",
+        "" if rate is None else f"{rate:.1f}",
+        "" if work is None else f"{work:.1f}",
+        f"{'ok' if outcome.right else 'WRONG'}: {outcome.error:.1e} <= {outcome.allowed:.0e}",
+    )
+
+
+def _print_table(heading: str, outcomes: Sequence[Timed]) -> None:
+    table = Table(title=heading, title_justify="left")
+    for head in _HEADS:
+        table.add_column(head, justify="left" if head in ("name", "result") else "right")
+    for outcome in outcomes:
+        table.add_row(*_cells(outcome), style=None if outcome.right else "red")
+    Console().print(table)
