@@ -77,16 +77,35 @@ def test_launches_from_many_threads_and_streams(backend, kernels):
     assert all((c.counts == rounds).all() for mine in all_counters for c in mine)
 
 
+@pytest.mark.parametrize("blocks", [2, 8, 9, 63, 5000])
+def test_a_kernel_that_takes_longer_than_before_runs_each_block_once(backend, kernels, blocks):
+    """What one thread begins alone, as it was short the last times, others then take part in."""
+    for turns in (0, 0, 100_000_000 // blocks, 0, 0, 2_000_000 // blocks, 0):
+        counters = Counters(blocks, turns=turns)
+        time.sleep(0.002)  # so that workers sleep
+        for _ in range(3):
+            launch(backend, kernels["spin"], (blocks, 1, 1), counters)
+        assert (counters.counts == 3).all()
+
+
+def test_an_idle_pool_takes_no_processor_time(backend, kernels):
+    launch(backend, kernels["spin"], (1000, 1, 1), Counters(1000, turns=10_000))
+    before = time.process_time()
+    time.sleep(0.4)
+    assert time.process_time() - before < 0.2
+
+
 @pytest.mark.parametrize("blocks", [8, 5000])
 def test_a_fault_is_kept_and_all_blocks_run(backend, kernels, blocks):
-    counters = Counters(blocks)
-    launch(backend, kernels["fault"], (blocks, 1, 1), counters)
-    launch(backend, kernels["count"], (blocks, 1, 1), counters)
-    with pytest.raises(KernelStopped) as stopped:
+    for _ in range(3):
+        counters = Counters(blocks)
+        launch(backend, kernels["fault"], (blocks, 1, 1), counters)
+        launch(backend, kernels["count"], (blocks, 1, 1), counters)
+        with pytest.raises(KernelStopped) as stopped:
+            backend.synchronize()
+        assert (stopped.value.function, stopped.value.code) == (kernels["fault"], 99)
+        assert (counters.counts == 2).all()
         backend.synchronize()
-    assert (stopped.value.function, stopped.value.code) == (kernels["fault"], 99)
-    assert (counters.counts == 2).all()
-    backend.synchronize()
 
 
 def test_a_long_launch_outlives_its_time_budget(backend, kernels):

@@ -19,6 +19,7 @@
     half.py         conversions of halves, for processors that lack them
     pool.py         the native worker threads that run the blocks of kernels
     pool_ir.py      their code, as LLVM IR
+    pool_run_ir.py  the part of it that the launching thread calls
     cooperative.py  grids whose blocks wait for one another
     messages.py     what running kernels tell the host
 
