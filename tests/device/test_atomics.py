@@ -248,6 +248,76 @@ def test_atomics_work_on_shared_and_local_and_dynamic_memory(way, kind):
     assert (out.copy_to_host() == (32 * 33 // 2) * 100 + 32).all()
 
 
+def _all_words(words):
+    """A kernel that applies each of `words` twice to elements of a shared array."""
+    lines = [
+        "def kernel(start, values, old, end, tickets):",
+        f"    room = cuda.shared.array(({len(words)}, 32), start.dtype)",
+        "    counter = cuda.shared.array(1, np.int32)",
+        "    t = cuda.threadIdx.x",
+        f"    for k in range({len(words)}):",
+        "        room[k, t] = start[t]",
+        "    if t == 0:",
+        "        counter[0] = 0",
+        "    cuda.syncthreads()",
+        "    tickets[t] = cuda.atomic.add(counter, 0, 1)",
+    ]
+    for k, word in enumerate(words):
+        call = f"cuda.atomic.{word}(room, ({k}, 31 - t), values[t])"
+        lines += [f"    old[{k}, t] = {call}", f"    {call}"]
+    lines += [
+        "    cuda.syncthreads()",
+        f"    for k in range({len(words)}):",
+        "        end[k, t] = room[k, t]",
+    ]
+    names = {"cuda": cuda, "np": np}
+    exec("\n".join(lines), names)
+    return cuda.jit(names["kernel"])
+
+
+@pytest.mark.parametrize("kind", INTS + FLOATS)
+def test_each_word_works_in_shared_memory(way, kind):
+    words = [word for word, (kinds, _) in WORDS.items() if kind in kinds]
+    start, values = of_kind(kind, 5, 32), of_kind(kind, 6, 32)
+    old, end = (cuda.device_array((len(words), 32), kind) for _ in range(2))
+    tickets = cuda.device_array(32, "i4")
+    _all_words(words)[1, 32](cuda.to_device(start), cuda.to_device(values), old, end, tickets)
+    for k, word in enumerate(words):
+        both = [
+            in_order(word, first, [value, value])
+            for first, value in zip(start[::-1], values, strict=True)
+        ]
+        np.testing.assert_array_equal(old.copy_to_host()[k], start[::-1], word)
+        np.testing.assert_array_equal(end.copy_to_host()[k], [now for now, _ in both][::-1], word)
+    assert sorted(tickets.copy_to_host()) == list(range(32))
+
+
+@pytest.mark.parametrize("kind", ["i2", "f4", "f8"])
+def test_cas_works_in_shared_memory(way, kind):
+    element = np.dtype(kind).type
+
+    @cuda.jit
+    def swap(found, end):
+        room = cuda.shared.array(4, element)
+        t = cuda.threadIdx.x
+        if t < 4:
+            room[t] = t
+        cuda.syncthreads()
+        # One of eight threads finds what it looks for.
+        found[t] = cuda.atomic.cas(room, t % 4, t % 4, 100 + t)
+        cuda.syncthreads()
+        end[t] = room[t % 4]
+
+    found, end = cuda.device_array(32, kind), cuda.device_array(32, kind)
+    swap[1, 32](found, end)
+    for place in range(4):
+        seen = list(found.copy_to_host()[place::4])
+        last = end.copy_to_host()[place]
+        assert seen.count(place) == 1
+        assert seen.count(last) == 7
+        assert last == 100 + place + 4 * seen.index(place)
+
+
 @pytest.mark.parametrize("make", ["mapped_array", "managed_array", "pinned_array"])
 def test_atomics_work_on_memory_that_the_host_sees(way, make):
     @cuda.jit

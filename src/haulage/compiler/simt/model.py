@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-_NAME = re.compile(r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)')
+# What matches the name of a local value.
+NAME = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
+
+_NAME = re.compile(NAME)
 
 _STAYING = ("load atomic", "load volatile", "store atomic", "store volatile")
 
@@ -38,8 +41,11 @@ class Instruction:
 
     @property
     def stays(self) -> bool:
-        """Whether it is a load or store that has to be made as often as the program says."""
-        return self.opcode in ("load", "store") and any(kind in self.text for kind in _STAYING)
+        """Whether it is an access of memory that has to be made as often as the program says, one
+        thread after the other, and that can give each of them another value."""
+        return self.opcode in ("atomicrmw", "cmpxchg") or (
+            self.opcode in ("load", "store") and any(kind in self.text for kind in _STAYING)
+        )
 
     def renamed(self, names: dict[str, str]) -> str:
         """The text with local values replaced as `names` says."""
@@ -50,8 +56,8 @@ class Instruction:
 class Cut:
     """Where a piece ends: control goes on in `target` once every thread has come so far.
 
-    `reason` is "barrier", "grid" (a barrier of the grid) or "loop"; `place` the barrier's fault
-    number.
+    `reason` is "barrier", "grid" (a barrier of the grid), "loop" or "apart" (around accesses that
+    stay); `place` the barrier's fault number.
     """
 
     target: str
@@ -170,6 +176,12 @@ def _renamed(item: Instruction, names: dict[str, str]) -> Instruction:
         operands=tuple(names.get(name, name) for name in item.operands),
         incoming=tuple((names.get(value, value), label) for value, label in item.incoming),
     )
+
+
+def value_name(name: str, suffix: str) -> str:
+    """The name of something that belongs to the value `name`."""
+    # LLVM itself makes names with a dot; one value may have its `x.in` already.
+    return '%"' + name[1:].strip('"') + f'/{suffix}"'
 
 
 def phi_text(phi: Instruction, sources: tuple[tuple[str, str], ...]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from haulage.compiler.simt.block_function import parameter_list
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.ends import fault_lines, return_code
-from haulage.compiler.simt.model import Block, Cut, phi_text
+from haulage.compiler.simt.model import Block, Cut, phi_text, value_name
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 
 DONE = -1
@@ -287,9 +287,3 @@ class _InMemory:
             return []
         self._loaded.add(name)
         return [f"  {name} = load {self._types[value]}, ptr {value_name(value, 'mem')}"]
-
-
-def value_name(name: str, suffix: str) -> str:
-    """The name of something that belongs to the value `name`."""
-    # LLVM itself makes names with a dot; one value may have its `x.in` already.
-    return '%"' + name[1:].strip('"') + f'/{suffix}"'

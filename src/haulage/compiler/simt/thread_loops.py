@@ -23,8 +23,8 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.loop_nest import LoopNest, looped_axes
-from haulage.compiler.simt.model import Cut
-from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter, value_name
+from haulage.compiler.simt.model import Cut, value_name
+from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
 from haulage.compiler.simt.pieces import Piece, Pieces
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from math import prod
 
 from haulage.compiler.simt import (
+    apart,
+    atomics,
     body,
     coroutines,
     cuts,
@@ -65,6 +67,8 @@ def transform(
     """
     kernel = body.read(text, target)
     private = frozenset(room.name for room in kernel.private)
+    rooms = private | {room.name for room in kernel.shared}
+    atomics.in_rooms(kernel.function, rooms | {f"%{DYNAMIC_SHARED}"})
     arms = leaving.leaving_arms(kernel.function)
     present = uniformity.analyse(kernel.function, private, arms)
     divergent = cuts.divergent_barriers(kernel.function, private, arms, present)
@@ -78,9 +82,12 @@ def transform(
     else:
         # The scalar way is what the others are measured by: it is cut where it has to be, only.
         taken = SCALAR if way == SCALAR else CUT
-        loops = [] if way == SCALAR else cuts.uniform_loops(kernel.function, present)
-        cut_function = cuts.cut(kernel.function, loops)
-        rooms = private | {room.name for room in kernel.shared}
+        loops: list[str] = []
+        around: dict[str, tuple[int, int]] = {}
+        if way != SCALAR:
+            loops = cuts.uniform_loops(kernel.function, present)
+            around = apart.around_atomics(kernel.function, present)
+        cut_function = cuts.cut(kernel.function, loops, around)
         divided = pieces.divide(cut_function, present, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around, parallel=way != SCALAR)

@@ -15,9 +15,6 @@ from haulage.compiler.simt.model import Function, Instruction
 
 THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
 
-# Results that differ from thread to thread whatever the operands are.
-_VARYING_OPCODES = frozenset(("atomicrmw", "cmpxchg"))
-
 
 @dataclass(frozen=True)
 class Uniformity:
@@ -95,8 +92,6 @@ def _spread(function: Function, varying: set[str]) -> bool:
 
 
 def _varies(item: Instruction, varying: set[str]) -> bool:
-    if item.opcode in _VARYING_OPCODES:
-        return True
     if item.opcode == "call" and not (item.callee or "").startswith("llvm."):
         # What an unknown function gives may differ from call to call.
         return True

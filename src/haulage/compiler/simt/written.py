@@ -25,7 +25,7 @@ _COPYING_CALLS = ("llvm.memset", "llvm.memcpy", "llvm.memmove")
 
 def unsettled_loads(function: Function) -> set[str]:
     """Names of the loads whose memory may be written between the barriers around them."""
-    roots = _Roots(function)
+    roots = Roots(function)
     segments = _Segments(function)
     loads: dict[str, list[Instruction]] = {}
     writes: dict[str, set[str]] = {}
@@ -45,7 +45,7 @@ def unsettled_loads(function: Function) -> set[str]:
     return unsettled
 
 
-class _Roots:
+class Roots:
     """Where the addresses of a function come from."""
 
     def __init__(self, function: Function) -> None:
