@@ -1,10 +1,12 @@
 """Atomic words on every type, in every kind of memory; results compared with plain Python."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from haulage import cuda, roc
-from haulage.errors import CompileError
+from haulage.errors import CompileError, KernelError
 
 INTS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 UNSIGNED = ["u1", "u2", "u4", "u8"]
@@ -127,6 +129,108 @@ def test_exchanges_hand_each_value_on_once(way, kind):
     hand_on[3, 32](array, cuda.to_device(values), seen)
     everything = np.append(seen.copy_to_host(), array.copy_to_host())
     assert sorted(everything) == list(range(97))
+
+
+# ---- arrays that are only added to --------------------------------------------------------------
+
+
+@cuda.jit
+def count_and_look(x, h, seen):
+    i = cuda.grid(1)
+    cuda.atomic.add(h, i, 1)
+    seen[i] = x[i]
+
+
+def test_threads_see_what_they_added_through_another_name_of_the_array(way):
+    x, seen = cuda.to_device(np.arange(64)), cuda.device_array(64, np.int64)
+    count_and_look[2, 32](x, x, seen)
+    assert seen.copy_to_host().tolist() == list(range(1, 65))
+    # The other array may overlap it from either side, and backwards.
+    whole = cuda.to_device(np.arange(128))
+    count_and_look[2, 32](whole[96:32:-1], whole[33:], seen)
+    back = np.arange(96, 32, -1)
+    # Threads in between may have counted already, so what is seen is that or one more.
+    assert set((seen.copy_to_host() - back).tolist()) <= {0, 1}
+    assert whole.copy_to_host().tolist() == [i + (33 <= i < 97) for i in range(128)]
+
+
+def test_host_threads_and_streams_add_to_one_array_at_once(way):
+    @cuda.jit
+    def bins(x, h, total):
+        i = cuda.grid(1)
+        cuda.atomic.add(h, x[i] % 10, 1)
+        cuda.atomic.sub(total, 0, x[i])
+
+    x = np.random.default_rng(5).integers(0, 100, 4096)
+    h, total, d_x = (
+        cuda.to_device(np.zeros(10, int)),
+        cuda.to_device(np.zeros(1)),
+        cuda.to_device(x),
+    )
+    bins[1, 64](d_x, h, total)
+
+    def launch(_):
+        stream = cuda.stream()
+        for _ in range(5):
+            bins[64, 64, stream](d_x, h, total)
+        stream.synchronize()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(launch, range(4)))
+    expected = 20 * np.bincount(x % 10, minlength=10) + np.bincount(x[:64] % 10, minlength=10)
+    assert h.copy_to_host().tolist() == expected.tolist()
+    assert total.copy_to_host()[0] == -20 * x.sum() - x[:64].sum()
+
+
+def test_what_was_added_before_a_fault_is_there(way):
+    @cuda.jit
+    def stops(h):
+        i = cuda.grid(1)
+        cuda.atomic.add(h, i % 4, 1)
+        if i == 70:
+            raise ValueError
+        cuda.atomic.add(h, i % 4, 1)
+
+    h = cuda.to_device(np.zeros(4, "i4"))
+    stops[4, 32](h)
+    with pytest.raises(KernelError):
+        cuda.synchronize()
+    assert h.copy_to_host().tolist() == [64, 64, 63, 64]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2047, 2048, 2049, 5000])
+def test_arrays_of_any_size_are_added_to(way, size):
+    @cuda.jit
+    def spread(h):
+        i = cuda.grid(1)
+        if h.size > 0:
+            cuda.atomic.add(h, i % h.size, 0.5)
+
+    h = cuda.to_device(np.full(size, -0.0))
+    spread[64, 128](h)
+    there = h.copy_to_host()
+    assert there.tolist() == [(8192 // size + (i < 8192 % size)) / 2 for i in range(size)]
+
+
+@pytest.mark.parametrize("kind", INTS)
+def test_bits_and_extremes_are_merged(way, kind):
+    @cuda.jit
+    def extremes(x, low, high, some, all_of):
+        i = cuda.grid(1)
+        cuda.atomic.min(low, i % 3, x[i])
+        cuda.atomic.max(high, i % 3, x[i])
+        cuda.atomic.or_(some, i % 3, x[i])
+        cuda.atomic.and_(all_of, i % 3, x[i])
+
+    x = of_kind(kind, 9, 510)
+    x[::3] |= 16
+    start = of_kind(kind, 10, 12)[4:7]
+    outs = [cuda.to_device(start) for _ in range(4)]
+    extremes[6, 85](cuda.to_device(x), *outs)
+    words = (np.minimum, np.maximum, np.bitwise_or, np.bitwise_and)
+    for out, word in zip(outs, words, strict=True):
+        expected = [word.reduce(x[k::3], initial=start[k]) for k in range(3)]
+        assert out.copy_to_host().tolist() == expected
 
 
 # ---- compare and swap ---------------------------------------------------------------------------

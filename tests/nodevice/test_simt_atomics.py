@@ -4,6 +4,7 @@ import math
 import re
 
 import numpy as np
+import pytest
 from llvm_models import model_of
 
 import haulage
@@ -82,3 +83,74 @@ entry:
 }
 """)
     assert apart.around_atomics(function, uniformity.analyse(function, frozenset())) == {}
+
+
+# ---- arrays that are only added to --------------------------------------------------------------
+
+
+def bins(x, h):
+    i = cuda.grid(1)
+    if i < x.size:
+        cuda.atomic.add(h, x[i], 1)
+
+
+def bins_and_tickets(x, h):
+    i = cuda.grid(1)
+    cuda.atomic.add(h, x[i], 1)
+    x[i] = cuda.atomic.add(x, 0, 1)
+
+
+def bins_behind_a_fence(x, h):
+    cuda.atomic.add(h, x[cuda.grid(1)], 1)
+    cuda.threadfence()
+
+
+def bins_behind_a_pause(x, h):
+    cuda.atomic.add(h, x[cuda.grid(1)], 1)
+    cuda.nanosleep(10)
+
+
+def bins_that_are_read(x, h):
+    i = cuda.grid(1)
+    cuda.atomic.add(h, x[i], 1)
+    x[i] = h[0]
+
+
+def bins_of_two_kinds(x, h):
+    i = cuda.grid(1)
+    cuda.atomic.add(h, x[i], 1)
+    cuda.atomic.max(h, 0, x[i])
+
+
+def bins_as_they_were(x, h):
+    i = cuda.grid(1)
+    x[i] = cuda.atomic.add(h, x[i], 1)
+
+
+@pytest.mark.parametrize("kind", ["1d, C", "1d, A"])
+@pytest.mark.parametrize(
+    ("kernel", "is_copied"),
+    [
+        (bins, True),
+        (bins_and_tickets, False),
+        (bins_behind_a_fence, False),
+        (bins_behind_a_pause, False),
+        (bins_that_are_read, False),
+        (bins_of_two_kinds, False),
+        (bins_as_they_were, False),
+    ],
+)
+def test_chunks_of_blocks_add_to_a_copy_where_nobody_can_tell(kernel, is_copied, kind):
+    layout = "::1" if kind == "1d, C" else ":"
+    code = haulage.compile(kernel, f"void(int32[::1], int32[{layout}])", block=64)
+    # A view may have any strides, which its elements' addresses are worked out from.
+    assert ("%total.0.copy" in code.llvm) == (is_copied and layout == "::1")
+
+
+def total_of_all(x, out):
+    cuda.atomic.add(out, 0, x[cuda.grid(1)])
+
+
+def test_a_sum_of_all_threads_is_widened():
+    code = haulage.compile(total_of_all, "void(float32[::1], float32[::1])", block=256)
+    assert re.search(r"fadd reassoc <\d+ x float>", code.llvm)

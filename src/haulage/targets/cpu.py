@@ -26,6 +26,8 @@ WAVE_BARRIER = "haulage.wavebarrier"
 GRID_BARRIER = "haulage.gridbarrier"
 # Gives the offset of a room in dynamic shared memory; see `compiler/dynamic_rooms.py`.
 TAKE = "haulage.take"
+# The C library's function that lets other threads of the system go first.
+PAUSE = "sched_yield"
 # Threads of a wavefront: AMD's number, as the word that waits for one is numba.roc's.
 WAVE_SIZE = 64
 
@@ -161,9 +163,7 @@ class CPUTarget(Target):
         # Sleeping would hold up the threads of the block that share this core, one by one.
         from llvmlite import ir
 
-        builder.call(
-            declare(builder.module, "sched_yield", ir.FunctionType(ir.IntType(32), [])), []
-        )
+        builder.call(declare(builder.module, PAUSE, ir.FunctionType(ir.IntType(32), [])), [])
 
 
 def _wait(builder: Any, name: str, place: int) -> None:

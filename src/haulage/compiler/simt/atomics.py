@@ -14,7 +14,7 @@ from haulage.compiler.simt.model import NAME, Function, Instruction, value_name
 from haulage.compiler.simt.written import Roots
 
 _ORDER = r'(?:syncscope\("[^"]*"\) )?(?:monotonic|acquire|release|acq_rel|seq_cst)'
-_READ_MODIFY_WRITE = re.compile(
+READ_MODIFY_WRITE = re.compile(
     rf"= atomicrmw (?:volatile )?(?P<operation>\w+) ptr (?P<place>{NAME}), "
     rf"(?P<type>\w+) (?P<value>.+?) {_ORDER}, (?P<align>align \d+)"
 )
@@ -111,6 +111,6 @@ def _compare_and_swap(pair: str, found: re.Match[str]) -> list[str]:
 
 
 _WRITTEN = {
-    "atomicrmw": (_READ_MODIFY_WRITE, _read_modify_write),
+    "atomicrmw": (READ_MODIFY_WRITE, _read_modify_write),
     "cmpxchg": (_COMPARE, _compare_and_swap),
 }

@@ -7,6 +7,7 @@ from byte 32 on to the kernel's arguments, packed as C would.
 """
 
 import re
+from collections.abc import Sequence
 
 from haulage.compiler.simt.block_function import (
     argument_list,
@@ -15,6 +16,8 @@ from haulage.compiler.simt.block_function import (
     user_parameters,
 )
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.totals import Total
+from haulage.compiler.simt.totals_entry import close_totals, open_totals
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
 ENTRY = "haulage_entry"
@@ -57,6 +60,8 @@ def begin() -> list[str]:
         "declare i32 @llvm.umax.i32(i32, i32)",
         "declare i32 @llvm.smax.i32(i32, i32)",
         "declare i32 @llvm.smin.i32(i32, i32)",
+        "declare i64 @llvm.smax.i64(i64, i64)",
+        "declare i64 @llvm.smin.i64(i64, i64)",
         f"define i64 @{ENTRY}(ptr noalias readonly %launch, i64 %first, i64 %last) {{",
         "start:",
     ]
@@ -73,9 +78,10 @@ def begin() -> list[str]:
     return lines
 
 
-def load_arguments(body: Body) -> list[str]:
-    """Lines that read the user's arguments, and what `block_indices` needs."""
-    user = user_parameters(body, attributes=False)
+def load_arguments(body: Body, made: Sequence[str] = ()) -> list[str]:
+    """Lines that read the user's arguments but those named `made`, and what `block_indices`
+    needs."""
+    user = [each for each in user_parameters(body, attributes=False) if each[1] not in made]
     offsets, _ = argument_offsets(tuple(kind for kind, _ in user))
     lines = []
     for (kind, name), offset in zip(user, offsets, strict=True):
@@ -116,16 +122,18 @@ def block_arguments(body: Body, last: str) -> str:
     )
 
 
-def write(body: Body, threads: int, order: str) -> str:
-    """LLVM text of the entry for blocks of `threads` threads.
+def write(body: Body, threads: int, order: str, totals: Sequence[Total] = ()) -> str:
+    """LLVM text of the entry for blocks of `threads` threads, with copies of `totals`.
 
     The blocks of a launch are numbered along the axes as `order` names them, fastest last, so that
     blocks that follow one another read neighbouring memory if the threads do.
     """
+    copies, before = open_totals(totals, threads, "start")
     lines = [
         *begin(),
         f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
-        *load_arguments(body),
+        *load_arguments(body, [total.room for total in totals]),
+        *copies,
     ]
     room = heap_bytes(body, threads)
     if private_align(body) > _HEAP_ALIGN:
@@ -134,8 +142,8 @@ def write(body: Body, threads: int, order: str) -> str:
         *_private_room(body, room),
         "  br label %blocks",
         "blocks:",
-        "  %block = phi i64 [ %first, %start ], [ %block.after, %blocks ]",
-        "  %fault = phi i32 [ 0, %start ], [ %fault.now, %blocks ]",
+        f"  %block = phi i64 [ %first, %{before} ], [ %block.after, %blocks ]",
+        f"  %fault = phi i32 [ 0, %{before} ], [ %fault.now, %blocks ]",
         *block_indices(order),
         f"  %this = call i32 @haulage.block({block_arguments(body, '%private.room')})",
         "  %fault.now = call i32 @llvm.umax.i32(i32 %fault, i32 %this)",
@@ -143,6 +151,7 @@ def write(body: Body, threads: int, order: str) -> str:
         "  %more = icmp ult i64 %block.after, %last",
         "  br i1 %more, label %blocks, label %end",
         "end:",
+        *close_totals(totals, "end"),
         *_private_room_end(body, room),
         "  %result = zext i32 %fault.now to i64",
         "  ret i64 %result",

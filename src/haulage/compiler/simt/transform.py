@@ -15,6 +15,7 @@ from haulage.compiler.simt import (
     pieces,
     suspending,
     thread_loops,
+    totals,
     uniformity,
 )
 from haulage.compiler.simt.axis_order import axis_order
@@ -68,7 +69,12 @@ def transform(
     kernel = body.read(text, target)
     private = frozenset(room.name for room in kernel.private)
     rooms = private | {room.name for room in kernel.shared}
-    atomics.in_rooms(kernel.function, rooms | {f"%{DYNAMIC_SHARED}"})
+    of_block = rooms | {f"%{DYNAMIC_SHARED}"}
+    atomics.in_rooms(kernel.function, of_block)
+    added: tuple[totals.Total, ...] = ()
+    if way != SCALAR and not cooperative:
+        added = totals.find(kernel.function, of_block)
+    adding = totals.mark(kernel.function, added)
     arms = leaving.leaving_arms(kernel.function)
     present = uniformity.analyse(kernel.function, private, arms)
     divergent = cuts.divergent_barriers(kernel.function, private, arms, present)
@@ -99,8 +105,11 @@ def transform(
         parts.insert(0, suspending.HEAP_DECLARATIONS)
     if any(room.name == f"%{WARP_ROOM}" for room in kernel.shared):
         parts.insert(0, ROOM_DECLARATION)
-    start = grids.write_entry(kernel) if cooperative else entry.write(kernel, prod(block), order)
-    module = "\n\n".join([kernel.around, start, *parts])
+    if cooperative:
+        start = grids.write_entry(kernel)
+    else:
+        start = entry.write(kernel, prod(block), order, added)
+    module = "\n\n".join([kernel.around, start, adding, *parts])
     return Transformed(
         _without_repeated_declarations(module),
         taken,

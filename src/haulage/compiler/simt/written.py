@@ -38,7 +38,7 @@ def unsettled_loads(function: Function) -> set[str]:
             continue
         written = set().union(*(writes[other] for other in segments.together(segment)))
         for load in found:
-            read = roots.of(load.operands[0]) if load.operands else {ANYWHERE}
+            read = roots.read_by(load)
             if written and (written & read or ANYWHERE in written | read):
                 assert load.result is not None
                 unsettled.add(load.result)
@@ -77,6 +77,14 @@ class Roots:
                 found.add(ANYWHERE)
         self._known[name] = found
         return found
+
+    def read_by(self, item: Instruction) -> set[str]:
+        """The roots of the memory that an instruction reads, if that is all it does to memory."""
+        if item.opcode == "load":
+            return self.of(item.operands[0]) if item.operands else {ANYWHERE}
+        if (item.callee or "").startswith(("llvm.memcpy", "llvm.memmove")):
+            return set().union(*map(self.of, item.operands)) if item.operands else {ANYWHERE}
+        return set()
 
     def written_by(self, item: Instruction) -> set[str]:
         """The roots of the memory that an instruction may write."""
