@@ -81,7 +81,7 @@ def transform(
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0
-    order = axis_order(kernel.function, block)
+    order = "zyx" if way == SCALAR else axis_order(kernel.function, block)
     if way == COROUTINES or divergent:
         taken = COROUTINES
         parts = [coroutines.write(kernel, block, cooperative)]
