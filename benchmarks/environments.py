@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import debian
 from benchmarks.peers import Peer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,7 +15,7 @@ HOME = ROOT / ".peers"
 # OpenCL's loader is part of pyopencl; what it is to load stands in a file that names a library.
 PACKAGES: dict[str, list[str]] = {
     "intel": ["pyopencl", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy>=2.1"],
-    "pocl": ["pyopencl", "pocl-binary-distribution", "numpy>=2.1"],
+    "pocl": ["pyopencl", "numpy>=2.1"],
     "taichi": ["taichi", "numpy>=2.1"],
     "warp": ["warp-lang", "numpy>=2.1"],
 }
@@ -47,9 +48,11 @@ def make(name: str) -> str | None:
     done = subprocess.run([*command, *PACKAGES[name]], capture_output=True, text=True)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        reason = f"pip could not install it: {(lines or done.stderr.splitlines()[-1:])[-1]}"
-        (home / "failed").write_text(reason, encoding="utf-8")
-        return reason
+        return _failed(home, f"pip: {(lines or done.stderr.splitlines())[-1]}")
+    if name == "pocl":
+        reason = debian.unpack(home / "root")
+        if reason is not None:
+            return _failed(home, reason)
     if name == "intel":
         (home / "intel.icd").write_text(f"{home / 'lib' / 'libintelocl.so'}\n", encoding="utf-8")
     (home / "ready").touch()
@@ -63,12 +66,13 @@ def variables(peer: Peer) -> dict[str, str]:
     ours.update(peer.variables)
     if peer.environment == "intel":
         home = HOME / "intel"
-        before = ours.get("LD_LIBRARY_PATH")
-        ours["LD_LIBRARY_PATH"] = os.pathsep.join(
-            [str(home / "lib"), *([before] if before else [])]
-        )
+        ours["LD_LIBRARY_PATH"] = str(home / "lib")
         ours["OCL_ICD_VENDORS"] = str(home / "intel.icd")
     if peer.environment == "pocl":
-        # Else a kernel that was compiled in an earlier run would be taken from disk.
-        ours["POCL_KERNEL_CACHE"] = "0"
+        ours.update(debian.variables(HOME / "pocl" / "root"))
     return ours
+
+
+def _failed(home: Path, reason: str) -> str:
+    (home / "failed").write_text(reason, encoding="utf-8")
+    return reason
