@@ -1,6 +1,7 @@
 """Haulage's kernels by turns with other runtimes: `python -m benchmarks --help`."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -9,12 +10,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import environments, outcomes, tables, turns
+from benchmarks import compiling, environments, machine, outcomes, tables, turns
 from benchmarks.contestants import Contestant, Unable, close
-from benchmarks.peers import HAULAGE, PEERS, Peer
+from benchmarks.peers import HAULAGE, MACHINE, PEERS, Peer
 from haulage.cli.bench import chosen_names
 from haulage.cli.bench.problems import PROBLEMS
 from haulage.cli.refusal import Refusal
+
+# What `lib/` compiles is kept there, and copies compile nothing.
+COMPILED = [name for name in PROBLEMS if not name.startswith(("copy", "reduce-float", "random"))]
 
 _EXAMPLES = """\
 examples:
@@ -53,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=15, metavar="N", help="rounds (default: 15)")
     add("--slow", type=float, default=20.0, metavar="S", help="seconds that one runtime's turns "
         "in a case may take; a slower one sits some rounds out (default: 20)")  # fmt: skip
+    add("--what", choices=("run", "compile", "start"), default="run", help="time compiled kernels "
+        "(the default), compiling them, or fresh processes up to their first result")  # fmt: skip
     add("--small", action="store_true", help="tiny sizes: to see whether everything works")
     add("--device", metavar="D", help="Haulage's device (default: HAULAGE_DEVICE, else the best)")
     add("--into", type=Path, metavar="FILE", help="add what is measured to a file of JSON")
@@ -67,38 +73,65 @@ def _run(chosen: argparse.Namespace) -> int:
         raise Refusal(f"--rounds: expected a number above 0, not {chosen.rounds}")
     if chosen.device:
         os.environ["HAULAGE_DEVICE"] = chosen.device
-    wanted = _wanted(chosen.peers, chosen.small)
     measured = outcomes.empty()
-    contestants: dict[str, Contestant] = {}
-    try:
-        for peer in (HAULAGE, *wanted):
-            try:
-                contestants[peer.name] = contestant = Contestant(peer)
-                measured["peers"][peer.name] = {"about": contestant.ask("about")}
-            except Unable as no:
-                if peer is HAULAGE:
-                    raise Refusal(f"Haulage cannot run: {no}") from no
-                stopped = contestants.pop(peer.name, None)
-                if stopped is not None:
-                    stopped.close()
-                measured["peers"][peer.name] = {"skipped": str(no)}
-        with _progress() as say:
-            for name in names:
-                outcome = turns.case(
-                    PROBLEMS[name], contestants, chosen.rounds, chosen.small, chosen.slow, say
-                )
-                outcomes.add_case(measured, name, outcome)
-    finally:
-        close(contestants.values())
+    measured["machine"] = machine.facts()
+    with _progress() as say:
+        if chosen.what == "start":
+            cached = [PEERS["njit"]] if chosen.peers != "none" else []
+            names = [name for name in names if name in COMPILED]
+            measured["start"] = compiling.starts(names, cached, chosen.rounds, say)
+        else:
+            _with_contestants(chosen, names, measured, say)
     if chosen.json:
-        import json
-
         print(json.dumps(measured, indent=1))
     else:
         tables.print_run(measured)
     if chosen.into:
         _add(measured, chosen.into)
     return 1 if tables.any_wrong(measured) else 0
+
+
+def _with_contestants(
+    chosen: argparse.Namespace,
+    names: list[str],
+    measured: outcomes.Run,
+    say: Callable[[str], None],
+) -> None:
+    """Measure with one process for each runtime, all of them alive for the whole run."""
+    contestants: dict[str, Contestant] = {}
+    try:
+        for peer in (HAULAGE, *_wanted(chosen.peers, chosen.small)):
+            say(f"starting {peer.name}")
+            _start(peer, contestants, measured)
+        if chosen.what == "compile":
+            names = [name for name in names if name in COMPILED]
+            measured["compile"] = compiling.times(names, contestants, chosen.rounds, say)
+            return
+        if not chosen.small:
+            say("the machine's limits")
+            contestant = Contestant(MACHINE)
+            measured["machine"]["limits"] = contestant.ask("limits")
+            contestant.close()
+        for name in names:
+            outcome = turns.case(
+                PROBLEMS[name], contestants, chosen.rounds, chosen.small, chosen.slow, say
+            )
+            outcomes.add_case(measured, name, outcome)
+    finally:
+        close(contestants.values())
+
+
+def _start(peer: Peer, contestants: dict[str, Contestant], measured: outcomes.Run) -> None:
+    try:
+        contestants[peer.name] = contestant = Contestant(peer)
+        measured["peers"][peer.name] = {"about": contestant.ask("about")}
+    except Unable as no:
+        stopped = contestants.pop(peer.name, None)
+        if stopped is not None:
+            stopped.close()
+        if peer is HAULAGE:
+            raise Refusal(f"Haulage cannot run: {no}") from no
+        measured["peers"][peer.name] = {"skipped": str(no)}
 
 
 def _add(measured: outcomes.Run, path: Path) -> None:

@@ -40,15 +40,33 @@ def rows(run: Run) -> Iterator[tuple[str, ...]]:
 
 def print_run(run: Run) -> None:
     """Print what was measured, and what could not be."""
-    if sys.stdout.isatty():
+    if run["cases"] and sys.stdout.isatty():
         table = Table(*HEADS)
         for row in rows(run):
             table.add_row(*row, style="red" if "wrong" in row[-1].lower() else None)
         Console().print(table)
-    else:
+    elif run["cases"]:
         print(_LINE.format(*HEADS))
         for row in rows(run):
             print(_LINE.format(*row).rstrip())
+    for case, entry in run["compile"].items():
+        told = "  ".join(f"{n} {statistics.median(ms).value:.0f}" for n, ms in entry.items() if ms)
+        print(f"{case:<18} compiled, ms: {told}")
+    for case, entry in run["start"].items():
+        for name, kept in entry.items():
+            cold, cached, importing = (
+                statistics.median(kept[part]).value for part in ("cold", "cached", "import")
+            )
+            print(
+                f"{case:<18} {name:<10} first result in a fresh process, ms: {cold:.0f} compiled, "
+                f"{cached:.0f} from disk, of which import {importing:.0f}"
+            )
+    limits = run["machine"].get("limits")
+    if limits:
+        print(
+            "limits of the machine: {gigaflops} GFLOP/s, triad {triad} GB/s, "
+            "copy {copy} GB/s".format(**limits)
+        )
     for name, entry in run["peers"].items():
         if "skipped" in entry:
             print(f"skipped: {name}: {entry['skipped']}")

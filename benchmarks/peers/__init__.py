@@ -15,7 +15,8 @@ class Peer:
 
     `module` has the functions `setups()` and `about()`; it runs in the environment `environment`
     (None: the Python that runs the benchmarks), with `variables` set. `limits` tells of the cases
-    that are no bar why not; `*` stands for all of them. `small`: tiny sizes only.
+    that are no bar why not; `*` stands for all of them. `small`: tiny sizes only. `compiles_anew`: it can forget
+    a kernel that it has compiled, and compile it again.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Peer:
     variables: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     small: bool = False
+    compiles_anew: bool = True
 
     def limit(self, case: str) -> str | None:
         """Why a comparison with this peer is no bar; None if it is one."""
@@ -39,6 +41,7 @@ _ALONE = ("saxpy", "stencil", "matmul-naive", "histogram-global", "black-scholes
 _LIBRARY = (*_SHARED, *_ALONE, "reduce-float32", "reduce-float64", "random-draw")
 
 HAULAGE = Peer("haulage", "Haulage", "haulage.cli.bench.kernels")
+MACHINE = Peer("machine", "the machine's limits", "benchmarks.limits")
 PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
@@ -70,13 +73,21 @@ PEERS: dict[str, Peer] = {
         Peer("intel", "Intel OpenCL", "benchmarks.peers.opencl", "intel"),
         Peer("pocl", "PoCL", "benchmarks.peers.opencl", "pocl"),
         Peer("taichi", "Taichi", "benchmarks.peers.with_taichi", "taichi", limits=_NO_SHARED),
-        Peer("warp", "Warp", "benchmarks.peers.with_warp", "warp", limits=_NO_SHARED),
+        Peer(
+            "warp",
+            "Warp",
+            "benchmarks.peers.with_warp",
+            "warp",
+            limits=_NO_SHARED,
+            compiles_anew=False,
+        ),
         Peer(
             "simulator",
             "Numba's simulator",
             "benchmarks.peers.simulator",
             variables={"NUMBA_ENABLE_CUDASIM": "1"},
             small=True,
+            compiles_anew=False,
         ),
     )
 }

@@ -6,13 +6,13 @@ import numba
 import numpy as np
 from numba import float32, int32, njit, prange
 
+from haulage.cli.bench import caching
 from haulage.cli.bench.formulas import ITERATIONS, RATE, SOFTENING, VOLATILITY
-from haulage.cli.bench.kernels import made
 
 RATE32, VOLATILITY32 = np.float32(RATE), np.float32(VOLATILITY)
 ROOT_HALF, EPSILON = np.float32(math.sqrt(0.5)), np.float32(SOFTENING)
 # What CUDA's compiler may do, no more: a * b + c rounded once.
-parallel = njit(parallel=True, fastmath={"contract"}, error_model="numpy", cache=made.CACHE)
+parallel = njit(parallel=True, fastmath={"contract"}, error_model="numpy", cache=caching.CACHE)
 
 
 def about():
