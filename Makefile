@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adversary test-compat test-numba test-programs random-kernels check format bench bench-peers clean
+.PHONY: help demo test test-adversary test-compat test-numba test-programs random-kernels check format bench bench-peers bench-page clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench: $(READY)  ## Kernels by turns with other runtimes (ARGS='scan --peers nji
 
 bench-peers: $(READY)  ## Install the other runtimes that `make bench` compares with, below .peers
 	$(BIN)/python -m benchmarks peers --make
+
+bench-page: $(READY)  ## docs/performance.md and its picture, from benchmarks/results.json
+	$(BIN)/python -m benchmarks page
 
 clean:  ## Remove the environment and everything that tools left behind
 	rm -rf $(VENV) $(VENV)-numba-* .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

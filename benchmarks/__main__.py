@@ -26,6 +26,8 @@ examples:
   python -m benchmarks scan transpose --peers none            Haulage alone
   python -m benchmarks peers --make                           install the other runtimes
   python -m benchmarks --into run.json                        everything, kept
+  python -m benchmarks scan --what compile --rounds 5         how long compiling takes
+  python -m benchmarks page                                   docs/performance.md drawn anew
 """
 
 
@@ -33,6 +35,8 @@ def main() -> int:
     """Returns 0; 1 if a result of Haulage's is wrong; 2 if what was asked cannot be done."""
     if sys.argv[1:2] == ["peers"]:
         return _peers(sys.argv[2:])
+    if sys.argv[1:2] == ["page"]:
+        return _page(sys.argv[2:])
     try:
         return _run(_parser().parse_args())
     except Refusal as no:
@@ -57,8 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=15, metavar="N", help="rounds (default: 15)")
     add("--slow", type=float, default=20.0, metavar="S", help="seconds that one runtime's turns "
         "in a case may take; a slower one sits some rounds out (default: 20)")  # fmt: skip
-    add("--what", choices=("run", "compile", "start"), default="run", help="time compiled kernels "
-        "(the default), compiling them, or fresh processes up to their first result")  # fmt: skip
+    add("--what", choices=("run", "compile", "start", "limits"), default="run", help="time "
+        "compiled kernels (the default), compiling them, fresh processes up to their first result, "
+        "or only the machine's limits, which a run of all cases measures too")  # fmt: skip
     add("--small", action="store_true", help="tiny sizes: to see whether everything works")
     add("--device", metavar="D", help="Haulage's device (default: HAULAGE_DEVICE, else the best)")
     add("--into", type=Path, metavar="FILE", help="add what is measured to a file of JSON")
@@ -71,17 +76,23 @@ def _run(chosen: argparse.Namespace) -> int:
     names = chosen_names(words, list(PROBLEMS))
     if chosen.rounds < 1:
         raise Refusal(f"--rounds: expected a number above 0, not {chosen.rounds}")
+    if chosen.into and chosen.small:
+        raise Refusal("--into keeps times of whole sizes: leave --small out")
     if chosen.device:
         os.environ["HAULAGE_DEVICE"] = chosen.device
+    wanted = _wanted(chosen.peers, chosen.small)
     measured = outcomes.empty()
     measured["machine"] = machine.facts()
     with _progress() as say:
+        if chosen.what == "limits" or (chosen.what == "run" and not words and not chosen.small):
+            say("the machine's limits")
+            measured["machine"]["limits"] = _limits()
         if chosen.what == "start":
-            cached = [PEERS["njit"]] if chosen.peers != "none" else []
+            cached = [peer for peer in wanted if peer.name == "njit"]
             names = [name for name in names if name in COMPILED]
             measured["start"] = compiling.starts(names, cached, chosen.rounds, say)
-        else:
-            _with_contestants(chosen, names, measured, say)
+        elif chosen.what != "limits":
+            _with_contestants(chosen, [HAULAGE, *wanted], names, measured, say)
     if chosen.json:
         print(json.dumps(measured, indent=1))
     else:
@@ -93,6 +104,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def _with_contestants(
     chosen: argparse.Namespace,
+    peers: list[Peer],
     names: list[str],
     measured: outcomes.Run,
     say: Callable[[str], None],
@@ -100,18 +112,24 @@ def _with_contestants(
     """Measure with one process for each runtime, all of them alive for the whole run."""
     contestants: dict[str, Contestant] = {}
     try:
-        for peer in (HAULAGE, *_wanted(chosen.peers, chosen.small)):
-            say(f"starting {peer.name}")
-            _start(peer, contestants, measured)
+        say("the runtimes start")
+        for peer in peers:
+            try:
+                contestants[peer.name] = Contestant(peer)
+            except Unable as no:
+                measured["peers"][peer.name] = {"skipped": str(no)}
+        for name, contestant in list(contestants.items()):
+            try:
+                measured["peers"][name] = {"about": contestant.ask("about")}
+            except Unable as no:
+                if contestant.peer is HAULAGE:
+                    raise Refusal(f"Haulage cannot run: {no}") from no
+                measured["peers"][name] = {"skipped": str(no)}
+                contestants.pop(name).close()
         if chosen.what == "compile":
             names = [name for name in names if name in COMPILED]
             measured["compile"] = compiling.times(names, contestants, chosen.rounds, say)
             return
-        if not chosen.small:
-            say("the machine's limits")
-            contestant = Contestant(MACHINE)
-            measured["machine"]["limits"] = contestant.ask("limits")
-            contestant.close()
         for name in names:
             outcome = turns.case(
                 PROBLEMS[name], contestants, chosen.rounds, chosen.small, chosen.slow, say
@@ -121,17 +139,13 @@ def _with_contestants(
         close(contestants.values())
 
 
-def _start(peer: Peer, contestants: dict[str, Contestant], measured: outcomes.Run) -> None:
+def _limits() -> dict[str, float]:
+    contestant = Contestant(MACHINE)
     try:
-        contestants[peer.name] = contestant = Contestant(peer)
-        measured["peers"][peer.name] = {"about": contestant.ask("about")}
-    except Unable as no:
-        stopped = contestants.pop(peer.name, None)
-        if stopped is not None:
-            stopped.close()
-        if peer is HAULAGE:
-            raise Refusal(f"Haulage cannot run: {no}") from no
-        measured["peers"][peer.name] = {"skipped": str(no)}
+        limits: dict[str, float] = contestant.ask("limits")
+    finally:
+        contestant.close()
+    return limits
 
 
 def _add(measured: outcomes.Run, path: Path) -> None:
@@ -164,6 +178,19 @@ def _progress() -> Iterator[Callable[[str], None]]:
             yield status.update
     else:
         yield lambda text: None
+
+
+def _page(arguments: list[str]) -> int:
+    argparse.ArgumentParser(
+        prog="python -m benchmarks page",
+        description="Write docs/performance.md and its picture anew, from benchmarks/results.json "
+        "and benchmarks/remarks.json. The picture needs Matplotlib.",
+    ).parse_args(arguments)
+    from benchmarks import page
+
+    for path in page.draw():
+        print(f"written: {path}")
+    return 0
 
 
 def _peers(arguments: list[str]) -> int:

@@ -15,8 +15,8 @@ class Peer:
 
     `module` has the functions `setups()` and `about()`; it runs in the environment `environment`
     (None: the Python that runs the benchmarks), with `variables` set. `limits` tells of the cases
-    that are no bar why not; `*` stands for all of them. `small`: tiny sizes only. `compiles_anew`: it can forget
-    a kernel that it has compiled, and compile it again.
+    that are no bar why not; `*` stands for all of them. `small`: tiny sizes only.
+    `compiles_anew`: it can forget a kernel that it has compiled, and compile it again.
     """
 
     name: str
