@@ -15,6 +15,7 @@ from haulage.compiler.simt.block_function import (
     private_align,
     user_parameters,
 )
+from haulage.compiler.simt.block_rows import rows
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.totals import Total
 from haulage.compiler.simt.totals_entry import close_totals, open_totals
@@ -58,6 +59,7 @@ def begin() -> list[str]:
     """The entry's first lines, which read the sizes of the grid and of dynamic shared memory."""
     lines = [
         "declare i32 @llvm.umax.i32(i32, i32)",
+        "declare i64 @llvm.umin.i64(i64, i64)",
         "declare i32 @llvm.smax.i32(i32, i32)",
         "declare i32 @llvm.smin.i32(i32, i32)",
         "declare i64 @llvm.smax.i64(i64, i64)",
@@ -79,7 +81,7 @@ def begin() -> list[str]:
 
 
 def load_arguments(body: Body, made: Sequence[str] = ()) -> list[str]:
-    """Lines that read the user's arguments but those named `made`, and what `block_indices`
+    """Lines that read the user's arguments but those named `made`, and what `block_rows`
     needs."""
     user = [each for each in user_parameters(body, attributes=False) if each[1] not in made]
     offsets, _ = argument_offsets(tuple(kind for kind, _ in user))
@@ -93,18 +95,6 @@ def load_arguments(body: Body, made: Sequence[str] = ()) -> list[str]:
     return [
         *lines,
         *(f"  %wide.{axis} = zext i32 %gridDim.{axis} to i64" for axis in "xyz"),
-    ]
-
-
-def block_indices(order: str = "zyx") -> list[str]:
-    """Lines that make the block's indices of its number; `order` names the axes, fastest last."""
-    slow, middle, fast = tuple(order)
-    return [
-        f"  %blockIdx.{fast}.wide = urem i64 %block, %wide.{fast}",
-        f"  %rows = udiv i64 %block, %wide.{fast}",
-        f"  %blockIdx.{middle}.wide = urem i64 %rows, %wide.{middle}",
-        f"  %blockIdx.{slow}.wide = udiv i64 %rows, %wide.{middle}",
-        *(f"  %blockIdx.{axis} = trunc i64 %blockIdx.{axis}.wide to i32" for axis in "xyz"),
     ]
 
 
@@ -128,7 +118,7 @@ def write(body: Body, threads: int, order: str, totals: Sequence[Total] = ()) ->
     The blocks of a launch are numbered along the axes as `order` names them, fastest last, so that
     blocks that follow one another read neighbouring memory if the threads do.
     """
-    copies, before = open_totals(totals, threads, "start")
+    copies, label = open_totals(totals, threads, "start")
     lines = [
         *begin(),
         f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
@@ -138,18 +128,13 @@ def write(body: Body, threads: int, order: str, totals: Sequence[Total] = ()) ->
     room = heap_bytes(body, threads)
     if private_align(body) > _HEAP_ALIGN:
         lines.insert(0, "declare ptr @llvm.ptrmask.p0.i64(ptr, i64)")
+    before, behind = rows(order, label)
     lines += [
         *_private_room(body, room),
-        "  br label %blocks",
-        "blocks:",
-        f"  %block = phi i64 [ %first, %{before} ], [ %block.after, %blocks ]",
-        f"  %fault = phi i32 [ 0, %{before} ], [ %fault.now, %blocks ]",
-        *block_indices(order),
+        *before,
         f"  %this = call i32 @haulage.block({block_arguments(body, '%private.room')})",
         "  %fault.now = call i32 @llvm.umax.i32(i32 %fault, i32 %this)",
-        "  %block.after = add nuw nsw i64 %block, 1",
-        "  %more = icmp ult i64 %block.after, %last",
-        "  br i1 %more, label %blocks, label %end",
+        *behind,
         "end:",
         *close_totals(totals, "end"),
         *_private_room_end(body, room),

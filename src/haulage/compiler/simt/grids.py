@@ -26,6 +26,7 @@ from haulage.compiler.simt.block_function import (
     room_bytes,
     user_parameters,
 )
+from haulage.compiler.simt.block_rows import block_indices
 from haulage.compiler.simt.body import Body
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
@@ -105,7 +106,7 @@ def write_entry(body: Body) -> str:
         "blocks:",
         "  %block = phi i64 [ %first, %start ], [ %block.after, %next ]",
         "  %fault = phi i32 [ 0, %start ], [ %fault.now, %next ]",
-        *entry.block_indices(),
+        *block_indices(),
         "  %handle.at = getelementptr inbounds ptr, ptr %handles, i64 %block",
         "  %outcome.at = getelementptr inbounds i32, ptr %outcomes, i64 %block",
         "  %dynamic.offset = mul i64 %block, %dynamic.stride",
