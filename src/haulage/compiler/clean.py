@@ -9,6 +9,7 @@ import re
 
 from haulage.compiler import dynamic_rooms, ends, llvm
 from haulage.compiler.helpers import with_helpers
+from haulage.compiler.mathematics.definitions import calls
 from haulage.compiler.simt.body import KERNEL
 from haulage.targets.base import REGISTER_RANGES, Target
 from haulage.targets.cpu import BARRIER
@@ -34,7 +35,7 @@ def clean(text: str, entry: str, target: Target) -> str:
         module.get_function(entry).name = KERNEL
         llvm.optimise(module, target, 2, widen=False)
         llvm.run_passes(module, target, "lower_switch", "instruction_namer")
-        return str(module)
+        return calls(str(module))
 
 
 def _with_math(text: str, target: Target) -> str:

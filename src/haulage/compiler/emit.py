@@ -13,6 +13,8 @@ from haulage.compiler import llvm
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.frontend import Lowered, Options, lower
+from haulage.compiler.mathematics import far
+from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import entry
 from haulage.compiler.simt.body import NotInlined
 from haulage.compiler.simt.transform import SCALAR, CannotCut, transform
@@ -76,8 +78,7 @@ class Body:
                     f"kernel {self.name}: a function that calls itself can have no barrier and no "
                     "shared array; give it the array as an argument, or write a loop"
                 ) from error
-            module = llvm.parse(blocks.llvm)
-            llvm.optimise(module, self.target, 3, widen=way != SCALAR)
+            module = _optimised(blocks.llvm, self.target, widen=way != SCALAR)
             text = str(module)
             constant_bytes = llvm.constant_bytes(module, self.target)
             code = llvm.object_code(text, self.target)
@@ -121,3 +122,16 @@ class Body:
             f"kernel {self.name} cannot be cut at its barriers: perhaps not all threads of a block "
             f"reach those in line {lines}; leave the choice of the way to Haulage"
         )
+
+
+def _optimised(text: str, target: Target, *, widen: bool) -> Any:
+    """The module of a text, with the mathematics that it calls, at LLVM's level 3."""
+    module = llvm.parse(with_definitions(text, target))
+    llvm.optimise(module, target, 3, widen=widen)
+    settled = far.settled(str(module))
+    if settled is not None:
+        module = llvm.parse(settled)
+        llvm.run_passes(
+            module, target, "always_inliner", "simplify_cfg", "global_dead_code_eliminate"
+        )
+    return module

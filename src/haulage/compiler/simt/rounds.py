@@ -7,6 +7,7 @@ comes to that barrier after all, it did without having waited.
 
 import re
 
+from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
 
@@ -52,7 +53,7 @@ def is_seen(function: Function, item: Instruction) -> bool:
         return True
     callee = item.callee or ""
     return item.opcode == "call" and (
-        not callee.startswith("llvm.") or callee.startswith("llvm.mem")
+        not callee.startswith(("llvm.", PREFIX)) or callee.startswith("llvm.mem")
     )
 
 

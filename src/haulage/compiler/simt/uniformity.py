@@ -9,6 +9,7 @@ may be written between the same two barriers (`written.py`).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt import graph, written
 from haulage.compiler.simt.leaving import Arm
 from haulage.compiler.simt.model import Function, Instruction
@@ -92,7 +93,7 @@ def _spread(function: Function, varying: set[str]) -> bool:
 
 
 def _varies(item: Instruction, varying: set[str]) -> bool:
-    if item.opcode == "call" and not (item.callee or "").startswith("llvm."):
+    if item.opcode == "call" and not (item.callee or "").startswith(("llvm.", PREFIX)):
         # What an unknown function gives may differ from call to call.
         return True
     if item.stays:

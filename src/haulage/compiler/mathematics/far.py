@@ -1,0 +1,98 @@
+"""What trigonometric functions do with arguments beyond `trigonometry.FAR`: they ask the C library.
+
+That is a branch which hardly any thread takes. LLVM widens it by calling, instead of a function of
+one number, one of a vector and a mask, which it is told of (the vector function ABI): this looks
+whether any lane is set before it does anything.
+"""
+
+from collections.abc import Iterable
+
+# The vectors that there are functions for; LLVM chooses how many lanes it needs.
+WIDTHS = (2, 4, 8, 16, 32, 64)
+
+
+def name(function: str, kind: str) -> str:
+    """What a branch calls: a function of one number."""
+    return f"haulage.far.{function}.{'f32' if kind == 'float' else 'f64'}"
+
+
+def variants(function: str, kind: str) -> str:
+    """The attribute of a call that tells of the vector functions."""
+    own = name(function, kind)
+    listed = ",".join(f"_ZGV_LLVM_M{n}v_{own}({own}.{n})" for n in WIDTHS)
+    return f'"vector-function-abi-variant"="{listed}"'
+
+
+def definitions(wanted: Iterable[tuple[str, str]]) -> str:
+    """LLVM text of all these functions for some (function, type)."""
+    parts = []
+    kept = []
+    for function, kind in wanted:
+        own = name(function, kind)
+        library = function if kind == "double" else f"{function}f"
+        parts.append(_SCALAR.format(own=own, library=library, kind=kind))
+        for n in WIDTHS:
+            vector, mask = f"<{n} x {kind}>", f"<{n} x i1>"
+            parts.append(
+                _VECTOR.format(own=own, library=library, kind=kind, n=n, vector=vector, mask=mask)
+            )
+            kept.append(f"ptr @{own}.{n}")
+    parts += [_ANY.format(n=n) for n in WIDTHS]
+    # LLVM may not drop what nothing calls yet.
+    parts.append(f'{_KEPT}[{len(kept)} x ptr] [{", ".join(kept)}], section "llvm.metadata"')
+    return "\n".join(parts)
+
+
+def settled(text: str) -> str | None:
+    """A widened module's text in which vector functions that nothing calls need not stay; None if
+    it has none of them."""
+    lines = text.splitlines()
+    kept = [line for line in lines if not line.startswith(_KEPT)]
+    return "\n".join(kept) if len(kept) < len(lines) else None
+
+
+_KEPT = "@llvm.compiler.used = appending global "
+
+_ANY = "declare i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1>)"
+
+_SCALAR = """
+declare {kind} @{library}({kind}) nounwind willreturn memory(none)
+define internal {kind} @{own}({kind} %x) noinline cold nounwind willreturn memory(none) {{
+  %result = call {kind} @{library}({kind} %x)
+  ret {kind} %result
+}}"""
+
+_VECTOR = """
+define internal {vector} @{own}.{n}({vector} %x, {mask} %lanes) alwaysinline nounwind willreturn
+    memory(none) {{
+entry:
+  %any = call i1 @llvm.vector.reduce.or.v{n}i1({mask} %lanes)
+  br i1 %any, label %some, label %none, !prof !{{!"branch_weights", i32 1, i32 2000}}
+some:
+  %given = call {vector} @{own}.{n}.lanes({vector} %x, {mask} %lanes)
+  ret {vector} %given
+none:
+  ret {vector} %x
+}}
+define internal {vector} @{own}.{n}.lanes({vector} %x, {mask} %lanes) noinline cold nounwind
+    willreturn memory(none) {{
+entry:
+  br label %lane
+lane:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %after ]
+  %all = phi {vector} [ %x, %entry ], [ %now, %after ]
+  %on = extractelement {mask} %lanes, i32 %i
+  br i1 %on, label %work, label %after
+work:
+  %one = extractelement {vector} %x, i32 %i
+  %made = call {kind} @{library}({kind} %one)
+  %changed = insertelement {vector} %all, {kind} %made, i32 %i
+  br label %after
+after:
+  %now = phi {vector} [ %all, %lane ], [ %changed, %work ]
+  %i.next = add nuw nsw i32 %i, 1
+  %more = icmp ult i32 %i.next, {n}
+  br i1 %more, label %lane, label %end
+end:
+  ret {vector} %now
+}}"""

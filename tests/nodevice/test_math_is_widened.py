@@ -1,0 +1,48 @@
+"""The code of mathematics in kernels: vectors, and no call for each number."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import haulage
+from haulage import cuda
+from haulage.compiler.mathematics import definitions
+
+
+def code_of(name, kind):
+    of_two = name in ("atan2", "hypot", "pow")
+    module = "np" if name in ("cbrt", "exp2", "log2") else "math"
+    known = {"cuda": cuda, "math": math, "np": np}
+    exec(
+        "def kernel(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n"
+        f"        y[i] = {module}.{name}({'x[i], y[i]' if of_two else 'x[i]'})\n",
+        known,
+    )
+    return haulage.compile(known["kernel"], f"void({kind}[::1], {kind}[::1])", block=64)
+
+
+def functions_of(text):
+    """{name: body} of the functions that a module's text defines."""
+    return dict(re.findall(r"(?ms)^define [^@]*@([\w.]+)\(.*?\{(.*?)^\}", text))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("name", sorted(set(definitions.FUNCTIONS) - {"exp10"}))
+def test_functions_are_widened_and_call_nothing_for_each_thread(name, kind):
+    code = code_of(name, kind)
+    scalar = "float" if kind == "float32" else "double"
+    functions = functions_of(code.stages["llvm"])
+    body = functions.pop("haulage.block")
+    assert re.search(rf"(load |call )<\d+ x {scalar}>[^\n]*(load|ptr)", body)
+    assert not re.search(rf"= load {scalar},", body)
+    called = set(re.findall(r"call [^@\n]*@([\w.]+)\(", body))
+    lanes = rf"haulage\.far\.{name}\.f\d\d\.\d+\.lanes"
+    allowed = rf"llvm\..*|{lanes}" if name in ("sin", "cos", "tan") else r"llvm\..*"
+    assert [each for each in called if not re.fullmatch(allowed, each)] == []
+
+
+def test_the_vector_functions_for_large_arguments_that_nobody_calls_are_dropped():
+    functions = functions_of(code_of("sin", "float32").stages["llvm"])
+    assert len([name for name in functions if name.endswith(".lanes")]) <= 2
