@@ -147,7 +147,7 @@ def _result(lane, group):
 
 # A statement is a list of lines with `{m}` for the mask, a branch or a loop a tuple.
 names = st.sampled_from("abc")
-values = st.sampled_from(("a", "b", "c", "t", "lane", "7", "x[i]"))
+values = st.sampled_from(("a", "b", "c", "t", "w", "lane", "7", "32", "x[i]"))
 comparisons = st.builds(
     lambda left, sign, right: f"{left} {sign} {right}",
     values,
@@ -256,7 +256,7 @@ def _branches(inner):
 
 
 def _loops(inner):
-    counts = st.sampled_from(("3", "a % 4", "lane % 3", "x[i] % 5"))
+    counts = st.sampled_from(("3", "a % 4", "lane % 3", "t // 32", "x[i] % 5"))
     return st.tuples(st.just("loop"), counts, st.lists(inner, min_size=1, max_size=3))
 
 

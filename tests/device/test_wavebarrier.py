@@ -112,14 +112,34 @@ def test_a_part_for_one_wavefront_between_barriers_of_the_group(device, way):
     np.testing.assert_allclose(out.copy_to_host(), expected, rtol=1e-12)
 
 
-def test_what_only_some_wavefronts_reach_cannot_be_cut(device, monkeypatch):
+def test_what_whole_wavefronts_reach_is_cut(device):
     if device.kind != "cpu":
         pytest.skip("only the CPU device has ways of running threads")
-    line = first_wave_between_barriers.py_func.__code__.co_firstlineno + 9
+    code = haulage.compile(
+        first_wave_between_barriers, "void(float64[::1], float64[::1])", block=256
+    )
+    assert code.metadata["way"] == "cut"
+
+
+@roc.jit
+def half_of_a_wavefront(x):
+    t = roc.get_local_id(0)
+    if t < 32:
+        x[t] = t
+        roc.wavebarrier()
+        x[t] += x[31 - t]
+        roc.wavebarrier()
+    roc.barrier()
+
+
+def test_what_only_some_lanes_of_a_wavefront_reach_cannot_be_cut(device, monkeypatch):
+    if device.kind != "cpu":
+        pytest.skip("only the CPU device has ways of running threads")
+    line = half_of_a_wavefront.py_func.__code__.co_firstlineno + 5
     monkeypatch.setenv("HAULAGE_CPU_THREADS", "cut")
-    x = roc.to_device(np.zeros(256))
-    with pytest.raises(CompileError, match=rf"first_wave_between_barriers.*\b{line}\b"):
-        first_wave_between_barriers[1, 256](x, x)
+    x = roc.to_device(np.zeros(64))
+    with pytest.raises(CompileError, match=rf"half_of_a_wavefront.*\b{line}\b"):
+        half_of_a_wavefront[1, 64](x)
 
 
 @roc.jit

@@ -55,8 +55,8 @@ class _Lanes:
     def of_bits(self, bits: Any, kind: Any) -> Any:
         return self.builder.bitcast(bits, self.context.get_value_type(kind))
 
-    def shuffle(self, mask: Any, value: Any, lane: Any) -> Any:
-        return self.target.shuffle(self.builder, mask, value, lane, self.place)
+    def shuffle(self, mask: Any, value: Any, kind: str, number: Any) -> Any:
+        return self.target.shuffle(self.builder, mask, value, kind, number, self.place)
 
     def match(self, mask: Any, value: Any, wanted: Any) -> tuple[Any, Any]:
         found: tuple[Any, Any] = self.target.match(self.builder, mask, value, wanted, self.place)
@@ -107,21 +107,15 @@ def syncwarp(tools: Any, mask: Any = None) -> Any:
     return tools.signature(tools.types.none, *given), generate
 
 
-def _shuffle(
-    tools: Any, name: str, mask: Any, value: Any, number: Any, source: Callable[..., Any]
-) -> Any:
-    """A shuffle; `source(builder, lane, number)` gives (lane to read, whether it is in the warp).
-    Both are 32-bit, the latter None where it always is."""
+def _shuffle(tools: Any, name: str, which: str, mask: Any, value: Any, number: Any) -> Any:
+    """A shuffle; `which` is one of the target's `SHUFFLES`."""
     kind = _kind(tools, name, "value", value)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = _Lanes(tools, context, builder, name, masks=True)
         own = lanes.bits(args[1], sig.args[1], kind)
-        lane = lanes.target.lane(builder)
-        chosen, inside = source(builder, lane, lanes.number(args[2], sig.args[2]))
-        if inside is not None:
-            chosen = builder.select(inside, chosen, lane)
-        result = lanes.shuffle(lanes.mask(args[0], sig.args[0]), own, chosen)
+        chosen = lanes.number(args[2], sig.args[2])
+        result = lanes.shuffle(lanes.mask(args[0], sig.args[0]), own, which, chosen)
         return lanes.of_bits(result, kind)
 
     return kind(mask, value, number), generate
@@ -136,9 +130,7 @@ def shfl_sync(tools: Any, mask: Any, value: Any, src_lane: Any) -> Any:
     the low five bits count, as in hardware. What a lane gives that is not there is undefined.
     """
     _check_int(tools, "shfl_sync", mask=mask, src_lane=src_lane)
-    return _shuffle(
-        tools, "shfl_sync", mask, value, src_lane, lambda builder, lane, number: (number, None)
-    )
+    return _shuffle(tools, "shfl_sync", "lane", mask, value, src_lane)
 
 
 @word("shfl_up_sync")
@@ -146,11 +138,7 @@ def shfl_up_sync(tools: Any, mask: Any, value: Any, delta: Any) -> Any:
     """`shfl_up_sync(mask, value, delta)`: the `value` of the lane `delta` below this one; its own
     in the first `delta` lanes."""
     _check_int(tools, "shfl_up_sync", mask=mask, delta=delta)
-
-    def below(builder: Any, lane: Any, number: Any) -> tuple[Any, Any]:
-        return builder.sub(lane, number), builder.icmp_unsigned(">=", lane, number)
-
-    return _shuffle(tools, "shfl_up_sync", mask, value, delta, below)
+    return _shuffle(tools, "shfl_up_sync", "up", mask, value, delta)
 
 
 @word("shfl_down_sync")
@@ -158,12 +146,7 @@ def shfl_down_sync(tools: Any, mask: Any, value: Any, delta: Any) -> Any:
     """`shfl_down_sync(mask, value, delta)`: the `value` of the lane `delta` above this one; its own
     in the last `delta` lanes."""
     _check_int(tools, "shfl_down_sync", mask=mask, delta=delta)
-
-    def above(builder: Any, lane: Any, number: Any) -> tuple[Any, Any]:
-        chosen = builder.add(lane, number)
-        return chosen, builder.icmp_unsigned("<", chosen, tools.I32(_LANES))
-
-    return _shuffle(tools, "shfl_down_sync", mask, value, delta, above)
+    return _shuffle(tools, "shfl_down_sync", "down", mask, value, delta)
 
 
 @word("shfl_xor_sync")
@@ -171,11 +154,7 @@ def shfl_xor_sync(tools: Any, mask: Any, value: Any, lane_mask: Any) -> Any:
     """`shfl_xor_sync(mask, value, lane_mask)`: the `value` of the lane whose number is this one's
     `^ lane_mask`."""
     _check_int(tools, "shfl_xor_sync", mask=mask, lane_mask=lane_mask)
-
-    def crossed(builder: Any, lane: Any, number: Any) -> tuple[Any, Any]:
-        return builder.xor(lane, number), None
-
-    return _shuffle(tools, "shfl_xor_sync", mask, value, lane_mask, crossed)
+    return _shuffle(tools, "shfl_xor_sync", "xor", mask, value, lane_mask)
 
 
 def _vote(name: str, says: str, result: str, judge: Callable[..., Any]) -> Word:
@@ -329,7 +308,7 @@ def ds_permute(tools: Any, dest_lane: Any, src: Any) -> Any:
         last = builder.sub(zeros.type(lanes.target.warp_size - 1), zeros)
         none = builder.icmp_unsigned("==", givers, givers.type(0))
         giver = builder.select(none, tools.I32(0), _narrow(tools, builder, last))
-        result = lanes.shuffle(here, lanes.bits(args[1], sig.args[1], kind), giver)
+        result = lanes.shuffle(here, lanes.bits(args[1], sig.args[1], kind), "lane", giver)
         return lanes.of_bits(builder.select(none, result.type(0), result), kind)
 
     return kind(dest_lane, src), generate
@@ -353,7 +332,7 @@ def ds_bpermute(tools: Any, src_lane: Any, src: Any) -> Any:
         lanes = _Lanes(tools, context, builder, "ds_bpermute", masks=False)
         source = lanes.number(args[0], sig.args[0])
         here = lanes.here()
-        result = lanes.shuffle(here, lanes.bits(args[1], sig.args[1], kind), source)
+        result = lanes.shuffle(here, lanes.bits(args[1], sig.args[1], kind), "lane", source)
         result = builder.select(lanes.is_in(source, here), result, result.type(0))
         return lanes.of_bits(result, kind)
 
@@ -383,7 +362,7 @@ def activelanepermute_wavewidth(
         source = lanes.number(args[1], sig.args[1])
         own, instead = (lanes.bits(args[n], sig.args[n], kind) for n in (0, 2))
         here = lanes.here()
-        result = lanes.shuffle(here, own, source)
+        result = lanes.shuffle(here, own, "lane", source)
         truth = context.cast(builder, args[3], sig.args[3], tools.types.boolean)
         used = builder.or_(truth, builder.not_(lanes.is_in(source, here)))
         return lanes.of_bits(builder.select(used, instead, result), kind)

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# Which lane a shuffle reads; see `Target.shuffle`.
+SHUFFLES = ("lane", "up", "down", "xor")
+
 # What the index words read, in the order in which targets that pass them as arguments do so.
 INDEX_REGISTERS = tuple(
     f"{group}.{axis}"
@@ -96,9 +99,15 @@ class Target(ABC):
         """A barrier of the lanes in `mask`, which is not None."""
 
     @abstractmethod
-    def shuffle(self, builder: Any, mask: Any, value: Any, lane: Any, place: int) -> Any:
-        """What the lane numbered `lane` (below `warp_size`) has as `value`, 32 or 64 bits wide;
-        anything if that is not there. `mask` is not None."""
+    def shuffle(
+        self, builder: Any, mask: Any, value: Any, kind: str, number: Any, place: int
+    ) -> Any:
+        """What another lane has as `value`, 32 or 64 bits wide; anything if that is not there.
+        `mask` is not None.
+
+        `kind` is one of `SHUFFLES`: the lane `number` (below `warp_size`), the one that is `number`
+        `up` (below this one) or `down` (above), or the one whose number is this one's `xor` it. A
+        lane for which there is none in the warp gets its own."""
 
     @abstractmethod
     def match(

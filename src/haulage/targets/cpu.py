@@ -115,8 +115,10 @@ class CPUTarget(Target):
     def warp_barrier(self, builder: Any, mask: Any, place: int) -> None:
         cpu_lanes.wait(self, builder, mask, place)
 
-    def shuffle(self, builder: Any, mask: Any, value: Any, lane: Any, place: int) -> Any:
-        return cpu_lanes.shuffle(self, builder, mask, value, lane, place)
+    def shuffle(
+        self, builder: Any, mask: Any, value: Any, kind: str, number: Any, place: int
+    ) -> Any:
+        return cpu_lanes.shuffle(self, builder, mask, value, kind, number, place)
 
     def match(
         self, builder: Any, mask: Any, value: Any, wanted: Any, place: int

@@ -5,10 +5,12 @@ import re
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
-from haulage.targets.cpu_lanes import WARP_BARRIER
+from haulage.targets.cpu_lanes import EXCHANGES, WARP_BARRIER
 
-# Those that threads of one wavefront wait at for one another.
-WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER))
+# Those that threads of one wavefront wait at for one another, exchanges of their values too.
+WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER)) | EXCHANGES
+# Those that no thread of the block passes before the others came there, or have ended.
+BLOCK_WIDE = frozenset((BARRIER, GRID_BARRIER))
 # Those that do not wait for threads that have ended.
 PATIENT_BARRIERS = WAVE_BARRIERS | {GRID_BARRIER}
 BARRIERS = PATIENT_BARRIERS | {BARRIER}

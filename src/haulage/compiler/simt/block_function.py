@@ -178,6 +178,17 @@ class Metadata:
         self._add(f"distinct !{{!{number}, {listed}}}")
         return f", !llvm.loop !{number}"
 
+    def lane_loop(self, lanes: int) -> str:
+        """The note of a loop over the lanes of a warp. Widened it has few turns left, which are to
+        be unrolled, so that what lanes keep from loop to loop can stay in registers."""
+        if not self._is_parallel:
+            return self.thread_loop(lanes)
+        done = self._add('!{!"llvm.loop.isvectorized", i32 1}')
+        then = self._add(f'!{{!"llvm.loop.vectorize.followup_vectorized", !{done}}}')
+        listed = ", ".join(f"!{note}" for note in (self._parallel, self._no_unroll, then))
+        self._add(f"distinct !{{!{then + 1}, {listed}}}")
+        return f", !llvm.loop !{then + 1}"
+
     def text(self) -> str:
         """The definitions of all notes."""
         return "\n".join(self._lines)

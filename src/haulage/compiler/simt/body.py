@@ -14,7 +14,7 @@ from haulage.compiler.simt.model import Function, Instruction
 from haulage.targets.base import Target
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
 from haulage.targets.cpu_ir import SHARED_ADDRESS, SHARED_PREFIX
-from haulage.targets.cpu_lanes import WARP_BARRIER
+from haulage.targets.cpu_lanes import EXCHANGES, WARP_BARRIER
 
 KERNEL = "haulage.kernel"
 
@@ -67,7 +67,7 @@ def read(text: str, target: Target) -> Body:
     for block in function.blocks.values():
         block.body = [_plain_call(item) for item in block.body if not _is_dropped(item)]
     around = _without_definition(text)
-    waiting = f"{BARRIER}|{GRID_BARRIER}|{WAVE_BARRIER}|{WARP_BARRIER}"
+    waiting = "|".join((BARRIER, GRID_BARRIER, WAVE_BARRIER, WARP_BARRIER, *sorted(EXCHANGES)))
     if re.search(rf"(?m)^ .*(@({waiting})\(|@{SHARED_PREFIX})", around):
         raise NotInlined
     found = ends.all_ends(function)

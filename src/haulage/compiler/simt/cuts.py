@@ -10,25 +10,36 @@ from haulage.compiler.simt.barriers import (
     BARRIERS,
     barriers,
     block_barriers,
-    patient_barriers,
+    grid_barriers,
     place_of,
+    wave_barriers,
 )
 from haulage.compiler.simt.leaving import Arm
 from haulage.compiler.simt.model import Cut, Function
 from haulage.compiler.simt.uniformity import Uniformity
-from haulage.targets.cpu import GRID_BARRIER
+from haulage.targets.cpu import BARRIER, GRID_BARRIER
+
+# Why control is cut at a barrier, if not for the sake of a warp.
+_REASONS = {BARRIER: "barrier", GRID_BARRIER: "grid"}
 
 
 def divergent_barriers(
-    function: Function, private: frozenset[str], arms: Mapping[str, Arm], present: Uniformity
+    function: Function,
+    private: frozenset[str],
+    arms: Mapping[str, Arm],
+    present: Uniformity,
+    of_warp: Uniformity | None = None,
 ) -> list[int]:
     """Fault numbers of the barriers that, as far as can be seen, not all threads may reach.
 
     A barrier of a wavefront or of the grid counts only those that are still there: `present` is
-    what `uniformity.analyse` finds without those that leave by `arms`. One of the block counts
-    those too that came to an end which it misses threads at.
+    what `uniformity.analyse` finds without those that leave by `arms`, and `of_warp` the same for
+    the threads of a warp, if these differ. One of the block counts those too that came to an end
+    which it misses threads at.
     """
-    found = [place for label, _, place in patient_barriers(function) if label in present.divergent]
+    found = [place for label, _, place in grid_barriers(function) if label in present.divergent]
+    parted = (of_warp or present).divergent
+    found += [place for label, _, place in wave_barriers(function) if label in parted]
     known: dict[int, Uniformity] = {}
     missed = ends.missed(function)
     for label, _, place in block_barriers(function):
@@ -78,7 +89,7 @@ def cut(
             if item.callee in BARRIERS:
                 label = f"%after.barrier.{next(numbers)}"
                 del block.body[index]
-                reason = "grid" if item.callee == GRID_BARRIER else "barrier"
+                reason = _REASONS.get(item.callee or "", "warp")
                 result.split(block.label, index, label, Cut(label, reason, place_of(item)))
                 waiting.append(label)
                 break

@@ -56,7 +56,7 @@ class Instruction:
 class Cut:
     """Where a piece ends: control goes on in `target` once every thread has come so far.
 
-    `reason` is "barrier", "grid" (a barrier of the grid), "loop" or "apart" (around accesses that
+    `reason` is "barrier" (of the block), "grid", "warp", "loop" or "apart" (around accesses that
     stay); `place` the barrier's fault number.
     """
 

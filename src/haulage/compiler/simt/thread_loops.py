@@ -14,16 +14,15 @@ from math import prod
 from haulage.compiler.simt import grids
 from haulage.compiler.simt.block_function import (
     Metadata,
-    argument_list,
     open_block,
     private_pointers,
     private_rooms,
     shared_rooms,
-    user_parameters,
 )
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.loop_nest import LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut, value_name
+from haulage.compiler.simt.piece_call import piece_call, stays
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
 from haulage.compiler.simt.pieces import Piece, Pieces
 
@@ -117,27 +116,9 @@ class _Machine:
         lines += nest.opening()
         private, pointers = private_pointers(self.body, f"%thread.{k}", f".{k}")
         lines += private
-        arguments = argument_list(
-            [
-                ("ptr", "%ret"),
-                *(("i32", value) for value in (x, y, z)),
-                *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
-                *(("i32", str(size)) for size in self.block),
-                *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
-                ("ptr", "%dynamicShared"),
-                ("i64", "%dynamicSharedBytes"),
-                *user_parameters(self.body, attributes=False),
-                *(("ptr", room.name) for room in self.body.shared),
-                *(("ptr", pointer) for pointer in pointers),
-                ("i64", f"%thread.{k}"),
-                *given,
-                *([("ptr", "%states")] if self.pieces.masked else []),
-            ]
-        )
-        lines.append(
-            f"  %both.{k} = call {{ i32, i32 }} @haulage.piece.{k}({arguments})"
-            f"{'' if self._stay(piece) else self.metadata.access()}"
-        )
+        given += [("ptr", "%states")] if self.pieces.masked else []
+        note = "" if stays(self.pieces.function, piece) else self.metadata.access()
+        lines.append(piece_call(self.body, self.block, k, (x, y, z), pointers, given, note))
         if not self.pieces.masked:
             lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
         if self.body.may_fail:
@@ -145,11 +126,6 @@ class _Machine:
         lines += nest.closing(self.metadata.thread_loop(nest.innermost_size))
         lines += self._go_on(piece, nest.last_label)
         return lines
-
-    def _stay(self, piece: Piece) -> bool:
-        """Whether the piece has accesses that LLVM must not widen, which the note would let it."""
-        blocks = (self.pieces.function.blocks[label] for label in piece.labels)
-        return any(item.stays for block in blocks for item in block.instructions())
 
     @cached_property
     def _grid_barriers(self) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """From a kernel's body to a module that runs blocks of one size; chooses the way to run them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from haulage.compiler.simt import (
@@ -10,6 +10,7 @@ from haulage.compiler.simt import (
     coroutines,
     cuts,
     entry,
+    exchanges,
     grids,
     leaving,
     pieces,
@@ -17,7 +18,10 @@ from haulage.compiler.simt import (
     thread_loops,
     totals,
     uniformity,
+    warp_loops,
+    warps,
 )
+from haulage.compiler.simt.alone import expanded
 from haulage.compiler.simt.axis_order import axis_order
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.targets.base import Target
@@ -77,27 +81,41 @@ def transform(
     adding = totals.mark(kernel.function, added)
     arms = leaving.leaving_arms(kernel.function)
     present = uniformity.analyse(kernel.function, private, arms)
-    divergent = cuts.divergent_barriers(kernel.function, private, arms, present)
+    lanes = warps.warps_of(kernel.function, block, target.warp_size)
+    of_warp = present
+    if lanes is not None:
+        of_warp = uniformity.analyse(kernel.function, private, arms, lanes)
+    divergent = cuts.divergent_barriers(kernel.function, private, arms, present, of_warp)
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0
     order = "zyx" if way == SCALAR else axis_order(kernel.function, block)
     if way == COROUTINES or divergent:
         taken = COROUTINES
+        alone = expanded(text, target)
+        if alone != text:
+            return transform(alone, target, block, COROUTINES, cooperative)
         parts = [coroutines.write(kernel, block, cooperative)]
     else:
         # The scalar way is what the others are measured by: it is cut where it has to be, only.
         taken = SCALAR if way == SCALAR else CUT
+        split = kernel.function.copy()
+        exchanged = exchanges.split(split, of_warp)
         loops: list[str] = []
         around: dict[str, tuple[int, int]] = {}
         if way != SCALAR:
-            loops = cuts.uniform_loops(kernel.function, present)
-            around = apart.around_atomics(kernel.function, present)
-        cut_function = cuts.cut(kernel.function, loops, around)
-        divided = pieces.divide(cut_function, present, rooms)
+            loops = cuts.uniform_loops(kernel.function, of_warp)
+            around = apart.around_atomics(split, of_warp)
+        given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
+        exchanging = replace(kernel, shared=(*kernel.shared, *given))
+        rooms |= {room.name for room in given}
+        divided = pieces.divide(cuts.cut(split, loops, around), of_warp, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around, parallel=way != SCALAR)
-        written = thread_loops.write(kernel, divided, block, order, metadata, cooperative)
+        if lanes is None:
+            written = thread_loops.write(kernel, divided, block, order, metadata, cooperative)
+        else:
+            written = warp_loops.write(exchanging, divided, lanes, exchanged, metadata, cooperative)
         parts = [written, metadata.text()]
     if taken == COROUTINES or cooperative:
         parts.insert(0, suspending.DECLARATIONS)

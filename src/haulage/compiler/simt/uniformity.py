@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt import graph, written
+from haulage.compiler.simt import graph, warps, written
+from haulage.compiler.simt.barriers import BARRIERS, BLOCK_WIDE
 from haulage.compiler.simt.leaving import Arm
 from haulage.compiler.simt.model import Function, Instruction
+from haulage.compiler.simt.warps import Warps
 
 THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
 
@@ -28,9 +30,13 @@ class Uniformity:
 
 
 def analyse(
-    function: Function, private: frozenset[str], arms: Mapping[str, Arm] | None = None
+    function: Function,
+    private: frozenset[str],
+    arms: Mapping[str, Arm] | None = None,
+    within: Warps | None = None,
 ) -> Uniformity:
-    """Find the varying values and divergent blocks of a function.
+    """Find the varying values and divergent blocks of a function, of a block's threads or of those
+    of a warp (`within`).
 
     `private` are the names of the memory that each thread has of its own. With `arms` this is about
     the threads that are still there: those that leave for good by them (`leaving.py`) part nobody.
@@ -39,12 +45,16 @@ def analyse(
     masks = False
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
-    varying = {*THREAD_INDEX, *private, *written.unsettled_loads(function)}
+    # Between barriers of warps one warp runs after another.
+    settled_by = BARRIERS if within else BLOCK_WIDE
+    index = within.thread_index() if within else THREAD_INDEX
+    common = within.common(function) if within else frozenset()
+    varying = {*index, *private, *written.unsettled_loads(function, settled_by)}
     divergent: set[str] = set()
     handled: set[str] = set()
     changed = True
     while changed:
-        changed = _spread(function, varying)
+        changed = _spread(function, varying, common, within is not None)
         for label, block in function.blocks.items():
             if label in handled or not _branches_on(block.terminator, varying):
                 continue
@@ -78,7 +88,7 @@ def _branches_on(terminator: object, varying: set[str]) -> bool:
     )
 
 
-def _spread(function: Function, varying: set[str]) -> bool:
+def _spread(function: Function, varying: set[str], common: frozenset[str], lanes: bool) -> bool:
     """Add what is made from varying values, until nothing more is found; whether any was."""
     found_any = False
     found = True
@@ -86,7 +96,9 @@ def _spread(function: Function, varying: set[str]) -> bool:
         found = False
         for block in function.blocks.values():
             for item in block.instructions():
-                if item.result and item.result not in varying and _varies(item, varying):
+                if not item.result or item.result in varying or item.result in common:
+                    continue
+                if _varies(item, varying) and not (lanes and warps.answers_alike(item, varying)):
                     varying.add(item.result)
                     found = found_any = True
     return found_any

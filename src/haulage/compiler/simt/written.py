@@ -23,10 +23,10 @@ _WRITING = frozenset(("store", "atomicrmw", "cmpxchg"))
 _COPYING_CALLS = ("llvm.memset", "llvm.memcpy", "llvm.memmove")
 
 
-def unsettled_loads(function: Function) -> set[str]:
-    """Names of the loads whose memory may be written between the barriers around them."""
+def unsettled_loads(function: Function, kinds: frozenset[str] = BARRIERS) -> set[str]:
+    """Names of loads whose memory may be written between the barriers of `kinds` around them."""
     roots = Roots(function)
-    segments = _Segments(function)
+    segments = _Segments(function, kinds)
     loads: dict[str, list[Instruction]] = {}
     writes: dict[str, set[str]] = {}
     for segment, items in segments.items.items():
@@ -111,10 +111,10 @@ class Roots:
 class _Segments:
     """The parts of a function's blocks between barriers, and which run between the same two."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, kinds: frozenset[str]) -> None:
         self.items: dict[str, list[Instruction]] = {}
         places: dict[str, list[int]] = {}
-        for label, index, _ in barriers(function):
+        for label, index, _ in barriers(function, kinds):
             places.setdefault(label, []).append(index)
         first: dict[str, str] = {}
         last: dict[str, str] = {}

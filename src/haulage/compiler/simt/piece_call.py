@@ -1,0 +1,47 @@
+"""Writes the call of a piece's function for one thread."""
+
+from collections.abc import Sequence
+
+from haulage.compiler.simt.block_function import Typed, argument_list, user_parameters
+from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.model import Function
+from haulage.compiler.simt.pieces import Piece
+
+
+def piece_call(
+    body: Body,
+    block: tuple[int, int, int],
+    number: int,
+    index: tuple[str, str, str],
+    pointers: Sequence[str],
+    given: Sequence[Typed],
+    note: str,
+) -> str:
+    """The line that calls piece `number`, which makes `%both.NUMBER`.
+
+    `index` is the thread's (x, y, z), `pointers` its own rooms, `given` what it gets of the slots
+    and, if it is masked, of the states; its number in these is `%thread.NUMBER`.
+    """
+    arguments = argument_list(
+        [
+            ("ptr", "%ret"),
+            *(("i32", value) for value in index),
+            *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
+            *(("i32", str(size)) for size in block),
+            *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
+            ("ptr", "%dynamicShared"),
+            ("i64", "%dynamicSharedBytes"),
+            *user_parameters(body, attributes=False),
+            *(("ptr", room.name) for room in body.shared),
+            *(("ptr", pointer) for pointer in pointers),
+            ("i64", f"%thread.{number}"),
+            *given,
+        ]
+    )
+    return f"  %both.{number} = call {{ i32, i32 }} @haulage.piece.{number}({arguments}){note}"
+
+
+def stays(function: Function, piece: Piece) -> bool:
+    """Whether the piece has accesses that LLVM must not widen, which a note would let it."""
+    blocks = (function.blocks[label] for label in piece.labels)
+    return any(item.stays for block in blocks for item in block.instructions())

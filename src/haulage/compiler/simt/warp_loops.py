@@ -1,0 +1,421 @@
+"""Writes a cut body whose warps exchange values, or wait for their lanes, as a block function.
+
+One warp after another runs as far as the next barrier of the block. In between it is a machine like
+that of `thread_loops.py`, for the lanes of one warp: so each warp goes its own way, and what lives
+between two of its own cuts is small enough for registers. Behind a barrier of the block each warp
+goes on where it came to; `%resume` keeps that, one state for each warp. What lives over such a
+barrier has a slot for each warp or thread of the block, other slots are used by each warp anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from haulage.compiler.simt import exchange_code, grids
+from haulage.compiler.simt.block_function import (
+    Metadata,
+    open_block,
+    private_pointers,
+    private_rooms,
+    shared_rooms,
+)
+from haulage.compiler.simt.body import Body, Room
+from haulage.compiler.simt.exchanges import Exchange
+from haulage.compiler.simt.model import Cut, value_name
+from haulage.compiler.simt.piece_call import piece_call, stays
+from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
+from haulage.compiler.simt.pieces import Piece, Pieces, Slot
+from haulage.compiler.simt.warps import Warps
+
+
+def exchange_rooms(exchanges: Mapping[str, Exchange], warps: Warps) -> tuple[Room, ...]:
+    """The rooms that the pieces exchange values through, which every piece is given."""
+    found = exchange_code.rooms(exchanges.values(), warps.size)
+    return tuple(Room(name, nbytes, 64) for name, nbytes in sorted(found.items()))
+
+
+def write(
+    body: Body,
+    pieces: Pieces,
+    warps: Warps,
+    exchanges: Mapping[str, Exchange],
+    metadata: Metadata,
+    cooperative: bool,
+) -> str:
+    """LLVM text of `@haulage.block` and its pieces; `exchanges` by the labels of the pieces behind
+    them, `cooperative` as in `thread_loops.py`. The rooms of exchanges are among `body.shared`."""
+    functions = PieceFunctions(body, pieces)
+    machine = _Machine(body, pieces, functions, warps, exchanges, metadata, cooperative)
+    return "\n\n".join(
+        [
+            *exchange_code.functions(exchanges.values()),
+            *map(functions.text, pieces.pieces),
+            machine.block_function(),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class _Machine:
+    body: Body
+    pieces: Pieces
+    functions: PieceFunctions
+    warps: Warps
+    exchanges: Mapping[str, Exchange]
+    metadata: Metadata
+    cooperative: bool
+
+    def block_function(self) -> str:
+        threads = self.warps.threads
+        opening = open_block(self.body)
+        if self.cooperative:
+            opening = grids.open_block(self.body, threads)
+        lines = [
+            *opening,
+            "  %ret = alloca ptr",
+            "  %stop = alloca i32",
+            *(["  %fault = alloca i32", "  store i32 0, ptr %fault"] if self.body.may_fail else []),
+            *shared_rooms(self.body, threads),
+            *private_rooms(self.body, threads),
+            *(self._slot_room(slot) for slot in self.pieces.slots.values()),
+        ]
+        if self.pieces.masked:
+            lines += [
+                f"  %states.room = alloca [{self._lanes} x i32], align 64",
+                f"  %leaders = alloca [{self.warps.count} x i32], align 64",
+                f"  store [{self.warps.count} x i32] zeroinitializer, ptr %leaders",
+            ]
+        if self._stops:
+            lines += [
+                f"  %resume = alloca [{self.warps.count} x i32], align 64",
+                f"  store [{self.warps.count} x i32] zeroinitializer, ptr %resume",
+            ]
+        lines += self._next_warp()
+        for piece in self.pieces.pieces:
+            lines += self._state(piece)
+        lines += self._warp_stopped()
+        lines.append("done:")
+        result = "0"
+        if self.body.may_fail:
+            lines.append("  %result = load i32, ptr %fault")
+            result = "%result"
+        if self.cooperative:
+            lines += grids.close_block(self.body, threads, result)
+        else:
+            lines += [f"  ret i32 {result}", "}"]
+        return "\n".join(lines)
+
+    @property
+    def _lanes(self) -> int:
+        """Lanes of all warps, those of the last one that are no threads too."""
+        return self.warps.count * self.warps.size
+
+    @property
+    def _partial(self) -> bool:
+        return self.warps.threads % self.warps.size != 0
+
+    @cached_property
+    def _stops(self) -> dict[int, Cut]:
+        """The pieces behind barriers of the block or the grid, where warps wait for each other."""
+        ends = [block.terminator for block in self.pieces.function.blocks.values()]
+        return {
+            self.functions.numbers[end.target]: end
+            for end in ends
+            if isinstance(end, Cut) and end.reason in ("barrier", "grid")
+        }
+
+    @cached_property
+    def _lasting(self) -> frozenset[str]:
+        """The slots that live over a barrier of the block."""
+        return frozenset(
+            name for end in self._stops.values() for name in self.pieces.live[end.target]
+        )
+
+    def _slot_count(self, slot: Slot, lasting: bool) -> int:
+        each = slot.varying or self.pieces.masked
+        if lasting:
+            return self._lanes if each else self.warps.count
+        return self.warps.size if each else 1
+
+    def _slot_room(self, slot: Slot) -> str:
+        count = self._slot_count(slot, slot.value in self._lasting)
+        return f"  {value_name(slot.value, 'all')} = alloca [{count} x {slot.type}], align 64"
+
+    def _next_warp(self) -> list[str]:
+        """Lines that begin a round over the warps, and let one go on where it stopped."""
+        size, block = self.warps.size, self.warps.block
+        lines = [
+            "  br label %round",
+            "round:",
+            "  br label %warp",
+            "warp:",
+            "  %w = phi i32 [ 0, %round ], [ %w.after, %warp.stopped ]",
+            f"  %w.furthest = phi i32 [ {DONE}, %round ], [ %w.furthest.now, %warp.stopped ]",
+            f"  %w.first = mul nuw nsw i32 %w, {size}",
+            "  %w.first.wide = zext i32 %w.first to i64",
+        ]
+        if self.warps.follow_x and block[1:] != (1, 1):
+            across = block[0] // size
+            lines += [
+                f"  %w.column = urem i32 %w, {across}",
+                f"  %w.row = udiv i32 %w, {across}",
+                f"  %w.x = mul nuw nsw i32 %w.column, {size}",
+                f"  %w.y = urem i32 %w.row, {block[1]}",
+                f"  %w.z = udiv i32 %w.row, {block[1]}",
+            ]
+        if self._partial:
+            lines += [
+                f"  %w.rest = sub nuw nsw i32 {self.warps.threads}, %w.first",
+                f"  %w.threads = call i32 @llvm.smin.i32(i32 %w.rest, i32 {size})",
+                f"  %w.is.whole = icmp eq i32 %w.threads, {size}",
+                "  %w.threads.wide = zext i32 %w.threads to i64",
+                "  %w.above = shl i64 -1, %w.threads.wide",
+                "  %w.below = xor i64 %w.above, -1",
+                "  %w.there.wide = select i1 %w.is.whole, i64 -1, i64 %w.below",
+                f"  %w.there = {'freeze' if size == 64 else 'trunc'} i64 %w.there.wide"
+                f"{'' if size == 64 else f' to i{size}'}",
+            ]
+        for slot in self.pieces.slots.values():
+            whole, own = (value_name(slot.value, part) for part in ("all", "room"))
+            offset = "0"
+            if slot.value in self._lasting:
+                each = slot.varying or self.pieces.masked
+                offset = "%w.first" if each else "%w"
+            lines.append(f"  {own} = getelementptr inbounds {slot.type}, ptr {whole}, i32 {offset}")
+        if self.pieces.masked:
+            lines += [
+                "  %states = getelementptr inbounds i32, ptr %states.room, i32 %w.first",
+                "  %leader = getelementptr inbounds i32, ptr %leaders, i32 %w",
+            ]
+        if not self._stops:
+            return [*lines, "  br label %state.0"]
+        cases = " ".join(f"i32 {state}, label %state.{state}" for state in (0, *self._stops))
+        return [
+            *lines,
+            "  %resume.at = getelementptr inbounds i32, ptr %resume, i32 %w",
+            "  %resume.now = load i32, ptr %resume.at",
+            f"  store i32 {DONE}, ptr %stop",
+            f"  switch i32 %resume.now, label %warp.stopped [ {cases} ]",
+        ]
+
+    def _warp_stopped(self) -> list[str]:
+        """Lines that go on with the next warp, or from the last to the next round."""
+        lines = ["warp.stopped:"]
+        if self._stops:
+            lines += [
+                "  %w.stop = load i32, ptr %stop",
+                "  store i32 %w.stop, ptr %resume.at",
+                "  %w.furthest.now = call i32 @llvm.smax.i32(i32 %w.furthest, i32 %w.stop)",
+            ]
+        else:
+            lines.append("  %w.furthest.now = add i32 %w.furthest, 0")
+        lines += [
+            "  %w.after = add nuw nsw i32 %w, 1",
+            f"  %w.more = icmp ult i32 %w.after, {self.warps.count}",
+            "  br i1 %w.more, label %warp, label %round.over",
+            "round.over:",
+        ]
+        if not self._stops:
+            return [*lines, "  br label %done"]
+        grid = [(state, end) for state, end in self._stops.items() if end.reason == "grid"]
+        cases = " ".join(
+            [
+                f"i32 {DONE}, label %done",
+                *(f"i32 {state}, label %grid.{state}" for state, _ in grid),
+            ]
+        )
+        lines.append(f"  switch i32 %w.furthest.now, label %round.on [ {cases} ]")
+        for state, end in grid:
+            stem = f"grid.{state}"
+            lines += [f"{stem}:", *grids.wait(f"{stem}.wait", str(end.place), f"{stem}.on")]
+            lines += [f"{stem}.on:", "  br label %round.on"]
+        return [*lines, "round.on:", "  br label %round"]
+
+    def _state(self, piece: Piece) -> list[str]:
+        k = piece.number
+        lines = [f"state.{k}:"]
+        exchange = self.exchanges.get(piece.entry)
+        before = f"state.{k}"
+        if exchange is not None:
+            there = self._there(k, lines) if exchange.kind == "match" else "-1"
+            stem = f"exchange.{k}"
+            lines += [f"  br label %{stem}", f"{stem}:"]
+            leader = self._leader(k, lines)
+            lines += exchange_code.answer(exchange, stem, leader, there)
+            before = f"state.{k}.answered"
+            lines += [f"  br label %{before}", f"{before}:"]
+        given = []
+        for parameter in self.functions.slot_parameters(piece):
+            room = value_name(parameter.value, "room")
+            if parameter.role == "in":
+                value = value_name(parameter.value, f"in.{k}")
+                if self.pieces.masked:
+                    room = value_name(parameter.value, f"leader.{k}")
+                    lines += self._of_leader(parameter, room)
+                lines.append(f"  {value} = load {parameter.type}, ptr {room}")
+                given.append((parameter.type, value))
+            else:
+                given.append(("ptr", room))
+        lines += self._open_loop(k, before)
+        index = self._index(k, lines)
+        lines += [
+            f"  %thread.{k} = zext i32 %lane.{k} to i64",
+            f"  %in.block.{k} = add nuw nsw i64 %w.first.wide, %thread.{k}",
+        ]
+        private, pointers = private_pointers(self.body, f"%in.block.{k}", f".{k}")
+        lines += private
+        given += [("ptr", "%states")] if self.pieces.masked else []
+        widened = not stays(self.pieces.function, piece)
+        note = self.metadata.access() if widened else ""
+        lines.append(piece_call(self.body, self.warps.block, k, index, pointers, given, note))
+        if not self.pieces.masked:
+            lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
+        lines += self._close_loop(k)
+        lines += self._go_on(piece)
+        return lines
+
+    def _leader(self, k: int, lines: list[str]) -> str:
+        """The number of a lane that is there, an i64."""
+        if not self.pieces.masked:
+            return "0"
+        lines += [
+            f"  %asks.{k}.lane = load i32, ptr %leader",
+            f"  %asks.{k} = zext i32 %asks.{k}.lane to i64",
+        ]
+        return f"%asks.{k}"
+
+    def _there(self, k: int, lines: list[str]) -> str:
+        """The mask of the lanes that came to piece `k`."""
+        size = self.warps.size
+        there = "%w.there" if self._partial else "-1"
+        if not self.pieces.masked:
+            return there
+        vector = f"<{size} x i32>"
+        states = ", ".join([f"i32 {k}"] * size)
+        lines += [
+            f"  %there.{k}.loaded = load {vector}, ptr %states, align 64",
+            f"  %there.{k}.states = freeze {vector} %there.{k}.loaded",
+            f"  %there.{k}.each = icmp eq {vector} %there.{k}.states, <{states}>",
+            f"  %there.{k}.mask = bitcast <{size} x i1> %there.{k}.each to i{size}",
+            f"  %there.{k} = and i{size} %there.{k}.mask, {there}",
+        ]
+        return f"%there.{k}"
+
+    def _of_leader(self, parameter: SlotParameter, address: str) -> list[str]:
+        """Lines that find the leader's element of a slot."""
+        number = value_name(parameter.value, "number" + address[1:].strip('"').rsplit(".", 1)[1])
+        return [
+            f"  {number} = load i32, ptr %leader",
+            f"  {address} = getelementptr inbounds {parameter.type}, "
+            f"ptr {value_name(parameter.value, 'room')}, i32 {number}",
+        ]
+
+    def _open_loop(self, k: int, before: str) -> list[str]:
+        lines = [
+            f"  br label %lanes.{k}",
+            f"lanes.{k}:",
+            f"  %lane.{k} = phi i32 [ 0, %{before} ], [ %lane.after.{k}, %lanes.on.{k} ]",
+        ]
+        if self.body.may_fail:
+            lines.append(
+                f"  %fault.lane.{k} = phi i32 [ 0, %{before} ], [ %fault.now.{k}, %lanes.on.{k} ]"
+            )
+        return lines
+
+    def _index(self, k: int, lines: list[str]) -> tuple[str, str, str]:
+        """The thread's x, y and z."""
+        block = self.warps.block
+        x, y, z = (f"%{axis}.{k}" for axis in "xyz")
+        if self.warps.follow_x:
+            alone = block[1:] == (1, 1)
+            first = "%w.first" if alone else "%w.x"
+            lines.append(f"  {x} = add nuw nsw i32 {first}, %lane.{k}")
+            return (x, "0", "0") if alone else (x, "%w.y", "%w.z")
+        lines += [
+            f"  %linear.{k} = add nuw nsw i32 %w.first, %lane.{k}",
+            f"  {x} = urem i32 %linear.{k}, {block[0]}",
+            f"  %rows.{k} = udiv i32 %linear.{k}, {block[0]}",
+            f"  {y} = urem i32 %rows.{k}, {block[1]}",
+            f"  {z} = udiv i32 %rows.{k}, {block[1]}",
+        ]
+        return x, y, z
+
+    def _close_loop(self, k: int) -> list[str]:
+        lines: list[str] = []
+        if self.body.may_fail:
+            lines += [
+                f"  %fault.this.{k} = extractvalue {{ i32, i32 }} %both.{k}, 1",
+                f"  %fault.now.{k} = call i32 @llvm.umax.i32"
+                f"(i32 %fault.lane.{k}, i32 %fault.this.{k})",
+            ]
+        size = self.warps.size
+        last = "%w.threads" if self._partial else str(size)
+        return [
+            *lines,
+            f"  br label %lanes.on.{k}",
+            f"lanes.on.{k}:",
+            f"  %lane.after.{k} = add nuw nsw i32 %lane.{k}, 1",
+            f"  %lane.more.{k} = icmp ult i32 %lane.after.{k}, {last}",
+            f"  br i1 %lane.more.{k}, label %lanes.{k}, label %lanes.over.{k}"
+            f"{self.metadata.lane_loop(size)}",
+            f"lanes.over.{k}:",
+        ]
+
+    def _follow_leader(self, k: int) -> list[str]:
+        """Find a lane that has not left; the warp goes on where that one is.
+
+        The search goes up only, since nobody comes back.
+        """
+        last = "%w.threads" if self._partial else str(self.warps.size)
+        return [
+            f"  %leader.old.{k} = load i32, ptr %leader",
+            f"  br label %look.{k}",
+            f"look.{k}:",
+            f"  %leader.{k} = phi i32 [ %leader.old.{k}, %lanes.over.{k} ], "
+            f"[ %leader.after.{k}, %look.on.{k} ]",
+            f"  %leader.at.{k} = getelementptr inbounds i32, ptr %states, i32 %leader.{k}",
+            f"  %next.{k} = load i32, ptr %leader.at.{k}",
+            f"  %left.{k} = icmp eq i32 %next.{k}, {DONE}",
+            f"  br i1 %left.{k}, label %look.on.{k}, label %looked.{k}",
+            f"look.on.{k}:",
+            f"  %leader.after.{k} = add nuw nsw i32 %leader.{k}, 1",
+            f"  %leader.more.{k} = icmp ult i32 %leader.after.{k}, {last}",
+            f"  br i1 %leader.more.{k}, label %look.{k}, label %ended.{k}",
+            f"looked.{k}:",
+            f"  store i32 %leader.{k}, ptr %leader",
+        ]
+
+    def _go_on(self, piece: Piece) -> list[str]:
+        k = piece.number
+        lines: list[str] = []
+        if self.body.may_fail:
+            lines += [
+                f"  %fault.old.{k} = load i32, ptr %fault",
+                f"  %fault.new.{k} = call i32 @llvm.umax.i32"
+                f"(i32 %fault.old.{k}, i32 %fault.now.{k})",
+                f"  store i32 %fault.new.{k}, ptr %fault",
+            ]
+        states = [self.functions.numbers[label] for label in piece.exits]
+        ends = not states or piece.returns or self.pieces.masked
+        if self.pieces.masked and states:
+            lines += self._follow_leader(k)
+        if states and ends:
+            cases = " ".join(f"i32 {state}, label {self._way(k, state)}" for state in states)
+            lines.append(f"  switch i32 %next.{k}, label %ended.{k} [ {cases} ]")
+        elif len(states) > 1:
+            cases = " ".join(f"i32 {state}, label {self._way(k, state)}" for state in states[1:])
+            lines.append(f"  switch i32 %next.{k}, label {self._way(k, states[0])} [ {cases} ]")
+        else:
+            lines.append(f"  br label {self._way(k, states[0]) if states else f'%ended.{k}'}")
+        for state in states:
+            if state in self._stops:
+                lines += self._stop(f"stop.{k}.{state}", state)
+        return [*lines, *(self._stop(f"ended.{k}", DONE) if ends else [])]
+
+    def _way(self, k: int, state: int) -> str:
+        """The label by which piece `k` goes on to a state."""
+        return f"%stop.{k}.{state}" if state in self._stops else f"%state.{state}"
+
+    def _stop(self, label: str, state: int) -> list[str]:
+        kept = [f"  store i32 {state}, ptr %stop"] if self._stops else []
+        return [f"{label}:", *kept, "  br label %warp.stopped"]
