@@ -15,7 +15,8 @@ from haulage.compiler.simt.strides import Stride, StrideAnalysis, size_of
 
 # Of the nests with a given innermost axis the one in which the next axes follow as they do in
 # arrays that are indexed by the axes in turn.
-_NESTS = {"x": "zyx", "y": "zxy", "z": "xyz"}
+DEFAULT_ORDER = "zyx"
+_NESTS = {"x": DEFAULT_ORDER, "y": "zxy", "z": "xyz"}
 
 # Lanes of a vector of 32-bit numbers, and how much more often a loop is run than what is around it.
 _LANES = 16

@@ -65,7 +65,13 @@ def read(text: str, target: Target) -> Body:
     shared = _take_shared(function, module, target)
     private = _take_private(function, target)
     for block in function.blocks.values():
-        block.body = [_plain_call(item) for item in block.body if not _is_dropped(item)]
+        # What a kernel returns, which is nothing, is written by each thread.
+        nothing = function.parameters[0].name
+        block.body = [
+            _plain_call(item)
+            for item in block.body
+            if not _is_dropped(item) and not (item.opcode == "store" and nothing in item.operands)
+        ]
     around = _without_definition(text)
     waiting = "|".join((BARRIER, GRID_BARRIER, WAVE_BARRIER, WARP_BARRIER, *sorted(EXCHANGES)))
     if re.search(rf"(?m)^ .*(@({waiting})\(|@{SHARED_PREFIX})", around):

@@ -5,6 +5,7 @@ neighbours in memory. What a program can see of a thread, its indices and its wa
 by that order.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -15,6 +16,8 @@ AXES = "xyz"
 class LoopNest:
     """The loops around piece `number`: `axes`, outermost first, of a block of `sizes` threads.
 
+    `ranges` has for each axis the first index and the one behind the last; none may be empty.
+
     With `faults` the largest fault of all threads is carried through: `%fault.this.K` is a
     thread's, `%fault.now.K` is the result. Control comes from the block named `before`.
     """
@@ -23,6 +26,7 @@ class LoopNest:
     before: str
     sizes: tuple[int, int, int]
     axes: tuple[str, ...]
+    ranges: Mapping[str, tuple[str, str]]
     faults: bool
 
     @property
@@ -53,7 +57,7 @@ class LoopNest:
             lines += [
                 f"  br label %loop.{axis}.{k}",
                 f"loop.{axis}.{k}:",
-                f"  %{axis}.{k} = phi i32 [ 0, %{before} ], "
+                f"  %{axis}.{k} = phi i32 [ {self.ranges[axis][0]}, %{before} ], "
                 f"[ %{axis}.after.{k}, %latch.{axis}.{k} ]",
             ]
             if self.faults:
@@ -63,19 +67,20 @@ class LoopNest:
                 )
                 outer_fault = f"%fault.{axis}.{k}"
             before = f"loop.{axis}.{k}"
-        return lines + self._thread_number()
+        return lines + self.thread_number(self.thread(), str(k))
 
-    def _thread_number(self) -> list[str]:
-        k = self.number
+    def thread_number(self, thread: tuple[str, str, str], suffix: str) -> list[str]:
+        """Lines that make `%thread.SUFFIX` of the indices of a thread."""
         lines = []
         sum_so_far = "0"
         for axis, weight in zip(self.axes, _weights(self.sizes, self.axes), strict=True):
+            index = thread[AXES.index(axis)]
             lines += [
-                f"  %{axis}.part.{k} = mul nuw nsw i32 %{axis}.{k}, {weight}",
-                f"  %{axis}.sum.{k} = add nuw nsw i32 {sum_so_far}, %{axis}.part.{k}",
+                f"  %{axis}.part.{suffix} = mul nuw nsw i32 {index}, {weight}",
+                f"  %{axis}.sum.{suffix} = add nuw nsw i32 {sum_so_far}, %{axis}.part.{suffix}",
             ]
-            sum_so_far = f"%{axis}.sum.{k}"
-        return [*lines, f"  %thread.{k} = zext i32 {sum_so_far} to i64"]
+            sum_so_far = f"%{axis}.sum.{suffix}"
+        return [*lines, f"  %thread.{suffix} = zext i32 {sum_so_far} to i64"]
 
     def closing(self, note: str) -> list[str]:
         """Lines behind the loops' body; `note` is added to the innermost loop's branch."""
@@ -87,12 +92,12 @@ class LoopNest:
                 f"(i32 %fault.{self.innermost}.{k}, i32 %fault.this.{k})"
             )
         for axis in reversed(self.axes):
-            size = self.sizes[AXES.index(axis)]
+            end = self.ranges[axis][1]
             lines += [
                 f"  br label %latch.{axis}.{k}",
                 f"latch.{axis}.{k}:",
                 f"  %{axis}.after.{k} = add nuw nsw i32 %{axis}.{k}, 1",
-                f"  %{axis}.more.{k} = icmp ult i32 %{axis}.after.{k}, {size}",
+                f"  %{axis}.more.{k} = icmp ult i32 %{axis}.after.{k}, {end}",
                 f"  br i1 %{axis}.more.{k}, label %loop.{axis}.{k}, label %out.{axis}.{k}"
                 f"{note if axis == self.innermost else ''}",
                 f"out.{axis}.{k}:",

@@ -16,12 +16,14 @@ def piece_call(
     pointers: Sequence[str],
     given: Sequence[Typed],
     note: str,
+    suffix: str | None = None,
 ) -> str:
-    """The line that calls piece `number`, which makes `%both.NUMBER`.
+    """The line that calls piece `number`, which makes `%both.SUFFIX`, or `%both.NUMBER`.
 
     `index` is the thread's (x, y, z), `pointers` its own rooms, `given` what it gets of the slots
-    and, if it is masked, of the states; its number in these is `%thread.NUMBER`.
+    and, if it is masked, of the states; its number in these is `%thread.SUFFIX`.
     """
+    suffix = str(number) if suffix is None else suffix
     arguments = argument_list(
         [
             ("ptr", "%ret"),
@@ -34,11 +36,11 @@ def piece_call(
             *user_parameters(body, attributes=False),
             *(("ptr", room.name) for room in body.shared),
             *(("ptr", pointer) for pointer in pointers),
-            ("i64", f"%thread.{number}"),
+            ("i64", f"%thread.{suffix}"),
             *given,
         ]
     )
-    return f"  %both.{number} = call {{ i32, i32 }} @haulage.piece.{number}({arguments}){note}"
+    return f"  %both.{suffix} = call {{ i32, i32 }} @haulage.piece.{number}({arguments}){note}"
 
 
 def stays(function: Function, piece: Piece) -> bool:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt.block_function import parameter_list
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.ends import fault_lines, return_code
+from haulage.compiler.simt.guards import Guard
 from haulage.compiler.simt.model import Block, Cut, phi_text, value_name
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 
@@ -32,26 +34,22 @@ class SlotParameter:
 class PieceFunctions:
     """Writes the functions of all pieces of one body."""
 
-    def __init__(self, body: Body, pieces: Pieces) -> None:
+    def __init__(self, body: Body, pieces: Pieces, clipping: Clipping) -> None:
         self.body = body
         self.pieces = pieces
+        self.clipping = clipping
         self.numbers = {piece.entry: piece.number for piece in pieces.pieces}
         self._definitions = pieces.function.definitions()
-        self._made_in = {
-            piece.number: {
-                item.result
-                for label in piece.labels
-                for item in pieces.function.blocks[label].instructions()
-                if item.result
-            }
-            for piece in pieces.pieces
-        }
+        self._made_in = {piece.number: pieces.made_in(piece) for piece in pieces.pieces}
 
     def _stored(self, piece: Piece) -> list[Slot]:
         """The slots that the piece may write: live behind one of its cuts and made in it."""
-        live = {name for label in piece.exits for name in self.pieces.live[label]}
-        made = self._made_in[piece.number]
-        return [slot for name, slot in self.pieces.slots.items() if name in live and name in made]
+        return self.pieces.stored(self._made_in[piece.number], piece.exits)
+
+    def guards(self, piece: Piece) -> tuple[Guard, ...]:
+        """The conditions that the piece is told the outcome of, as its last parameters."""
+        own = self.clipping.of_pieces[piece.number]
+        return own if piece.number else self.clipping.of_kernel + own
 
     def slot_parameters(self, piece: Piece) -> list[SlotParameter]:
         """What the piece is given of the slots."""
@@ -75,6 +73,7 @@ class PieceFunctions:
                 for given in self.slot_parameters(piece)
             ),
             *([("ptr noalias", "%states")] if self.pieces.masked else []),
+            *(("i1", value_name(guard.condition, "guard")) for guard in self.guards(piece)),
         ]
         made = self._made_in[piece.number]
         arriving = {*piece.loaded, *piece.recomputed}
@@ -89,6 +88,11 @@ class PieceFunctions:
         ]
         lines += self._mask(piece)
         names = self._arrivals(piece, lines)
+        names |= {
+            guard.condition: value_name(guard.condition, "guard")
+            for guard in self.guards(piece)
+            if guard.condition not in in_memory
+        }
         lines += [
             f"  store {kind} {names.pop(name)}, ptr {value_name(name, 'mem')}"
             for name, kind in in_memory.items()

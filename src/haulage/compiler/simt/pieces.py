@@ -5,6 +5,7 @@ passing a cut. What is used behind a cut but made before it lives in a slot: one
 all threads have the same value, one per thread otherwise; or it is worked out again (`recompute`).
 """
 
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt import graph, liveness
@@ -50,6 +51,16 @@ class Pieces:
     slots: dict[str, Slot]
     live: dict[str, frozenset[str]]
     masked: bool
+
+    def made_in(self, piece: Piece) -> set[str]:
+        """The results of a piece's instructions."""
+        blocks = (self.function.blocks[label] for label in piece.labels)
+        return {item.result for block in blocks for item in block.instructions() if item.result}
+
+    def stored(self, made: Set[str], exits: Iterable[str]) -> list[Slot]:
+        """The slots of values in `made` that are needed behind one of the cuts `exits`."""
+        live = {name for label in exits for name in self.live[label]}
+        return [slot for name, slot in self.slots.items() if name in live and name in made]
 
 
 def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) -> Pieces:

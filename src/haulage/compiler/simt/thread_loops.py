@@ -7,7 +7,7 @@ for good, their state is -1; one of the others, the leader, says where they are 
 have in common.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -20,7 +20,9 @@ from haulage.compiler.simt.block_function import (
     shared_rooms,
 )
 from haulage.compiler.simt.body import Body
-from haulage.compiler.simt.loop_nest import LoopNest, looped_axes
+from haulage.compiler.simt.bounds import BoundsWriter, Ranges, whole
+from haulage.compiler.simt.clipping import Clipping
+from haulage.compiler.simt.loop_nest import AXES, LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut, value_name
 from haulage.compiler.simt.piece_call import piece_call, stays
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
@@ -30,6 +32,7 @@ from haulage.compiler.simt.pieces import Piece, Pieces
 def write(
     body: Body,
     pieces: Pieces,
+    clipping: Clipping,
     block: tuple[int, int, int],
     order: str,
     metadata: Metadata,
@@ -38,8 +41,8 @@ def write(
     """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z), with the loops
     over its axes in an order (outermost first); `cooperative` if it may be suspended, as `grids.py`
     says."""
-    functions = PieceFunctions(body, pieces)
-    machine = _Machine(body, pieces, functions, block, order, metadata, cooperative)
+    functions = PieceFunctions(body, pieces, clipping)
+    machine = _Machine(body, pieces, clipping, functions, block, order, metadata, cooperative)
     return "\n\n".join([*map(functions.text, pieces.pieces), machine.block_function()])
 
 
@@ -47,6 +50,7 @@ def write(
 class _Machine:
     body: Body
     pieces: Pieces
+    clipping: Clipping
     functions: PieceFunctions
     block: tuple[int, int, int]
     order: str
@@ -78,7 +82,7 @@ class _Machine:
                 "  %leader = alloca i32",
                 "  store i32 0, ptr %leader",
             ]
-        lines.append("  br label %state.0")
+        lines += self._start()
         for piece in self.pieces.pieces:
             lines += self._state(piece)
         lines.append("done:")
@@ -111,20 +115,112 @@ class _Machine:
                 given.append((parameter.type, value))
             else:
                 given.append(("ptr", room))
-        nest = self._nest(k)
-        x, y, z = nest.thread()
+        own = self.clipping.of_pieces[k]
+        everyone, _ = self._everyone
+        nest = LoopNest(
+            k,
+            f"some.{k}" if own else f"state.{k}",
+            self.block,
+            looped_axes(self.block, self.order),
+            everyone,
+            self.body.may_fail,
+        )
+        if own:
+            loaded = {
+                given.value: value_name(given.value, f"in.{k}")
+                for given in self.functions.slot_parameters(piece)
+                if given.role == "in"
+            }
+            writer = BoundsWriter(self.clipping.items, self._sizes, loaded, str(k))
+            nest = replace(nest, ranges=writer.ranges(own, everyone, self.block))
+            anybody = writer.not_empty(nest.ranges, everyone)
+            lines += [
+                *writer.lines,
+                f"  br i1 {anybody}, label %some.{k}, label %nobody.{k}",
+                f"some.{k}:",
+            ]
         lines += nest.opening()
-        private, pointers = private_pointers(self.body, f"%thread.{k}", f".{k}")
-        lines += private
-        given += [("ptr", "%states")] if self.pieces.masked else []
         note = "" if stays(self.pieces.function, piece) else self.metadata.access()
-        lines.append(piece_call(self.body, self.block, k, (x, y, z), pointers, given, note))
-        if not self.pieces.masked:
-            lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
-        if self.body.may_fail:
-            lines.append(f"  %fault.this.{k} = extractvalue {{ i32, i32 }} %both.{k}, 1")
+        lines += self._call(piece, nest.thread(), str(k), given, passing=True, note=note)
         lines += nest.closing(self.metadata.thread_loop(nest.innermost_size))
-        lines += self._go_on(piece, nest.last_label)
+        if not own:
+            return lines + self._go_on(piece, nest.last_label, str(k))
+        # If nobody passes, what all have in common is still to be worked out.
+        first = tuple(everyone[axis][0] for axis in AXES)
+        lines += [
+            f"  br label %after.{k}",
+            f"nobody.{k}:",
+            *nest.thread_number((first[0], first[1], first[2]), f"none.{k}"),
+            *self._call(
+                piece, (first[0], first[1], first[2]), f"none.{k}", given, passing=False, note=""
+            ),
+            f"  br label %after.{k}",
+            f"after.{k}:",
+            f"  %next.all.{k} = phi i32 [ %next.{k}, %{nest.last_label} ], "
+            f"[ %next.none.{k}, %nobody.{k} ]",
+        ]
+        if self.body.may_fail:
+            lines.append(
+                f"  %fault.now.all.{k} = phi i32 [ %fault.now.{k}, %{nest.last_label} ], "
+                f"[ %fault.this.none.{k}, %nobody.{k} ]"
+            )
+        return lines + self._go_on(piece, f"after.{k}", f"all.{k}")
+
+    @property
+    def _sizes(self) -> dict[str, str]:
+        sizes = zip(AXES, self.block, strict=True)
+        return {f"%blockDim.{axis}": str(size) for axis, size in sizes}
+
+    @cached_property
+    def _everyone(self) -> tuple[Ranges, list[str]]:
+        """The ranges of the threads that pass the kernel's guards, and the lines that make them."""
+        start = whole(self.block)
+        writer = BoundsWriter(self.clipping.items, self._sizes, {}, "kernel")
+        ranges = writer.ranges(self.clipping.of_kernel, start, self.block)
+        anybody = writer.not_empty(ranges, start)
+        return ranges, [*writer.lines, f"  br i1 {anybody}, label %state.0, label %done"]
+
+    def _start(self) -> list[str]:
+        """Lines from the block function's rooms to its first state."""
+        if not self.clipping.of_kernel:
+            return ["  br label %state.0"]
+        _, lines = self._everyone
+        if not self.pieces.masked:
+            return lines
+        # Who does not pass the kernel's guards has left.
+        nbytes = 4 * self.threads
+        cleared = f"call void @llvm.memset.p0.i64(ptr %states, i8 {DONE}, i64 {nbytes}, i1 false)"
+        return [f"  {cleared}", *lines]
+
+    def _call(
+        self,
+        piece: Piece,
+        thread: tuple[str, str, str],
+        suffix: str,
+        given: list[tuple[str, str]],
+        *,
+        passing: bool,
+        note: str,
+    ) -> list[str]:
+        """Lines that run a piece for one thread, whose number is `%thread.SUFFIX`. If it is not
+        `passing` the piece's own guards, it is told so."""
+        own = self.clipping.of_pieces[piece.number]
+        private, pointers = private_pointers(self.body, f"%thread.{suffix}", f".{suffix}")
+        told = [
+            ("i1", str(guard.outcome == (passing or guard not in own)).lower())
+            for guard in self.functions.guards(piece)
+        ]
+        states = [("ptr", "%states")] if self.pieces.masked else []
+        arguments = [*given, *states, *told]
+        number = piece.number
+        lines = [
+            *private,
+            piece_call(self.body, self.block, number, thread, pointers, arguments, note, suffix),
+        ]
+        if not self.pieces.masked:
+            lines.append(f"  %next.{suffix} = extractvalue {{ i32, i32 }} %both.{suffix}, 0")
+        if self.body.may_fail:
+            lines.append(f"  %fault.this.{suffix} = extractvalue {{ i32, i32 }} %both.{suffix}, 1")
         return lines
 
     @cached_property
@@ -149,10 +245,6 @@ class _Machine:
             f"ptr {value_name(parameter.value, 'room')}, i32 {number}",
         ]
 
-    def _nest(self, k: int) -> LoopNest:
-        axes = looped_axes(self.block, self.order)
-        return LoopNest(k, f"state.{k}", self.block, axes, self.body.may_fail)
-
     def _follow_leader(self, k: int, before: str) -> list[str]:
         """Find a thread that has not left; the kernel goes on where that one is.
 
@@ -176,14 +268,16 @@ class _Machine:
             f"  store i32 %leader.{k}, ptr %leader",
         ]
 
-    def _go_on(self, piece: Piece, before: str) -> list[str]:
+    def _go_on(self, piece: Piece, before: str, suffix: str) -> list[str]:
+        """Lines that go to the next state, from the block `before`; what the piece's threads came
+        to has names that end in `suffix`."""
         k = piece.number
         lines: list[str] = []
         if self.body.may_fail:
             lines += [
                 f"  %fault.old.{k} = load i32, ptr %fault",
                 f"  %fault.new.{k} = call i32 @llvm.umax.i32"
-                f"(i32 %fault.old.{k}, i32 %fault.now.{k})",
+                f"(i32 %fault.old.{k}, i32 %fault.now.{suffix})",
                 f"  store i32 %fault.new.{k}, ptr %fault",
             ]
         states = [self.functions.numbers[label] for label in piece.exits]
@@ -196,4 +290,4 @@ class _Machine:
         ends = piece.returns or self.pieces.masked
         default = "%done" if ends else self._way_to(states.pop())
         cases = " ".join(f"i32 {state}, label {self._way_to(state)}" for state in states)
-        return [*lines, f"  switch i32 %next.{k}, label {default} [ {cases} ]"]
+        return [*lines, f"  switch i32 %next.{suffix}, label {default} [ {cases} ]"]

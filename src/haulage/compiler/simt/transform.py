@@ -7,11 +7,13 @@ from haulage.compiler.simt import (
     apart,
     atomics,
     body,
+    clipping,
     coroutines,
     cuts,
     entry,
     exchanges,
     grids,
+    guards,
     leaving,
     pieces,
     suspending,
@@ -22,8 +24,9 @@ from haulage.compiler.simt import (
     warps,
 )
 from haulage.compiler.simt.alone import expanded
-from haulage.compiler.simt.axis_order import axis_order
+from haulage.compiler.simt.axis_order import DEFAULT_ORDER, axis_order
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
+from haulage.compiler.simt.nonnegative import nonnegative
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED
 from haulage.targets.cpu_lanes import WARP_ROOM
@@ -89,7 +92,7 @@ def transform(
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0
-    order = "zyx" if way == SCALAR else axis_order(kernel.function, block)
+    order = DEFAULT_ORDER if way == SCALAR else axis_order(kernel.function, block)
     if way == COROUTINES or divergent:
         taken = COROUTINES
         alone = expanded(text, target)
@@ -109,11 +112,23 @@ def transform(
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         exchanging = replace(kernel, shared=(*kernel.shared, *given))
         rooms |= {room.name for room in given}
-        divided = pieces.divide(cuts.cut(split, loops, around), of_warp, rooms)
+        cut_function = cuts.cut(split, loops, around)
+        clips = way != SCALAR and lanes is None
+        known = nonnegative(cut_function) if clips else frozenset()
+        first = guards.Guards()
+        if clips:
+            first = clipping.kernel_guards(cut_function, of_warp.varying, known)
+            of_warp = replace(of_warp, leaving=of_warp.leaving - first.labels)
+        divided = pieces.divide(cut_function, of_warp, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around, parallel=way != SCALAR)
+        clipped = clipping.none(divided)
+        if clips:
+            clipped = clipping.clip(divided, of_warp.varying, known, first.guards)
         if lanes is None:
-            written = thread_loops.write(kernel, divided, block, order, metadata, cooperative)
+            written = thread_loops.write(
+                kernel, divided, clipped, block, order, metadata, cooperative
+            )
         else:
             written = warp_loops.write(exchanging, divided, lanes, exchanged, metadata, cooperative)
         parts = [written, metadata.text()]
@@ -121,8 +136,7 @@ def transform(
         parts.insert(0, suspending.DECLARATIONS)
     if taken == COROUTINES or cooperative or heap_bytes(kernel, prod(block)):
         parts.insert(0, suspending.HEAP_DECLARATIONS)
-    if any(room.name == f"%{WARP_ROOM}" for room in kernel.shared):
-        parts.insert(0, ROOM_DECLARATION)
+    parts.insert(0, ROOM_DECLARATION)
     if cooperative:
         start = grids.write_entry(kernel)
     else:

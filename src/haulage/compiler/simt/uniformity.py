@@ -22,11 +22,17 @@ THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
 @dataclass(frozen=True)
 class Uniformity:
     """`varying`: names of values that can differ; `divergent`: labels that only some threads of a
-    block may be at, at one time; `masks`: whether threads that have left were not counted."""
+    block may be at, at one time; `leaving`: those whose branch threads leave by
+    that were not counted."""
 
     varying: frozenset[str]
     divergent: frozenset[str]
-    masks: bool = False
+    leaving: frozenset[str] = frozenset()
+
+    @property
+    def masks(self) -> bool:
+        """Whether a state has to be kept for each thread: some may have left."""
+        return bool(self.leaving)
 
 
 def analyse(
@@ -42,7 +48,7 @@ def analyse(
     the threads that are still there: those that leave for good by them (`leaving.py`) part nobody.
     """
     arms = arms or {}
-    masks = False
+    leaving: set[str] = set()
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
     # Between barriers of warps one warp runs after another.
@@ -61,7 +67,7 @@ def analyse(
             handled.add(label)
             changed = True
             if label in arms:
-                masks = True
+                leaving.add(label)
                 divergent |= arms[label].labels
                 for place in arms[label].labels:
                     varying |= {phi.result for phi in function.blocks[place].phis if phi.result}
@@ -77,7 +83,7 @@ def analyse(
                 for place in influenced:
                     block_values = function.blocks[place].instructions()
                     varying |= {item.result for item in block_values if item.result}
-    return Uniformity(frozenset(varying), frozenset(divergent), masks)
+    return Uniformity(frozenset(varying), frozenset(divergent), frozenset(leaving))
 
 
 def _branches_on(terminator: object, varying: set[str]) -> bool:

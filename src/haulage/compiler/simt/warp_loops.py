@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from haulage.compiler.simt import exchange_code, grids
+from haulage.compiler.simt import clipping, exchange_code, grids
 from haulage.compiler.simt.block_function import (
     Metadata,
     open_block,
@@ -44,7 +44,7 @@ def write(
 ) -> str:
     """LLVM text of `@haulage.block` and its pieces; `exchanges` by the labels of the pieces behind
     them, `cooperative` as in `thread_loops.py`. The rooms of exchanges are among `body.shared`."""
-    functions = PieceFunctions(body, pieces)
+    functions = PieceFunctions(body, pieces, clipping.none(pieces))
     machine = _Machine(body, pieces, functions, warps, exchanges, metadata, cooperative)
     return "\n\n".join(
         [

@@ -1,0 +1,65 @@
+"""Which threads each piece is run for: those that pass the kernel's guards and the piece's own.
+
+The kernel's guards stand at its start, and who does not pass them has ended: no piece is run for
+those threads, and no state has to be kept for them. Who does not pass a piece's own guards has
+nothing to do in that piece.
+"""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from haulage.compiler.simt import guards
+from haulage.compiler.simt.guards import Guard, Guards
+from haulage.compiler.simt.linear import LinearForms
+from haulage.compiler.simt.model import Block, Cut, Function, Instruction
+from haulage.compiler.simt.pieces import Piece, Pieces
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """The guards of the kernel, of each piece besides, and the instructions by result."""
+
+    of_kernel: tuple[Guard, ...]
+    of_pieces: tuple[tuple[Guard, ...], ...]
+    items: Mapping[str, Instruction]
+
+
+def none(pieces: Pieces) -> Clipping:
+    """Every piece is run for all threads."""
+    return Clipping((), ((),) * len(pieces.pieces), {})
+
+
+def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:
+    """The guards at the kernel's start whose threads end there if they do not pass."""
+    items = {name: item for name, (_, item) in function.definitions().items()}
+    forms = LinearForms(items, varying, {each.name for each in function.parameters}, known)
+    return guards.find(function, function.entry, forms, guards.returns_idly)
+
+
+def clip(
+    pieces: Pieces, varying: Set[str], known: frozenset[str], of_kernel: tuple[Guard, ...]
+) -> Clipping:
+    """The guards of all pieces. `known` are the values that are not negative."""
+    items = {name: item for name, (_, item) in pieces.function.definitions().items()}
+    parameters = {each.name for each in pieces.function.parameters}
+    given = {guard.condition for guard in of_kernel}
+    found = []
+    for piece in pieces.pieces:
+        made = pieces.made_in(piece)
+        loaded = {name for name in piece.loaded if name not in varying and name not in made}
+        forms = LinearForms(items, varying, parameters | loaded, known)
+        own = () if pieces.masked else _guards(pieces, piece, forms, made)
+        if not piece.number:
+            own = tuple(guard for guard in own if guard.condition not in given)
+        found.append(own)
+    return Clipping(of_kernel, tuple(found), items)
+
+
+def _guards(pieces: Pieces, piece: Piece, forms: LinearForms, made: Set[str]) -> tuple[Guard, ...]:
+    def ends_idly(block: Block) -> bool:
+        if not isinstance(block.terminator, Cut):
+            return guards.returns_idly(block)
+        kept = pieces.stored(made, [block.terminator.target])
+        return not any(slot.varying for slot in kept)
+
+    return guards.find(pieces.function, piece.entry, forms, ends_idly).guards
