@@ -29,17 +29,18 @@ def device_choice() -> str | None:
     return _device() or None
 
 
-def worker_threads() -> int:
-    """`HAULAGE_NUM_THREADS`: worker threads of the CPU device; all usable cores by default.
+def worker_threads() -> int | None:
+    """`HAULAGE_NUM_THREADS`: threads of the CPU device; None, the default, for all usable cores.
+
+    It is asked for when the first kernel runs, and in a process that was forked when its first one
+    does.
 
     Raises:
         ValueError: the variable is set to something that is not a positive whole number.
     """
     text = os.environ.get("HAULAGE_NUM_THREADS", "").strip()
     if not text:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return None
     if not text.isdigit() or int(text) < 1:
         raise ValueError(
             f"HAULAGE_NUM_THREADS={text!r}: expected a positive whole number of threads; "

@@ -1,5 +1,6 @@
 """Launches like an earlier one, which are short: they do what the first one does, or refuse it."""
 
+import os
 import threading
 
 import numpy as np
@@ -243,3 +244,45 @@ def test_threads_that_launch_at_one_time_do_not_mix(store):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_callbacks_launch_kernels_in_the_midst_of_others(store):
+    def launch(*_):
+        store[1, 1, other](nested, 2.0)
+        other.synchronize()
+
+    stream, other = cuda.stream(), cuda.stream()
+    outer, nested = cuda.to_device(np.zeros(1)), cuda.to_device(np.zeros(1))
+    for _ in range(20):
+        store[1, 1, stream](outer, 1.0)
+        stream.add_callback(launch)
+        store[1, 1, stream](outer, 3.0)
+    stream.synchronize()
+    assert (outer.copy_to_host()[0], nested.copy_to_host()[0]) == (3, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("blocks", [1, 64, 4096])
+def test_launches_go_on_in_a_forked_child(store, blocks):
+    launcher, stream = store[blocks, 32], cuda.stream()
+    out = cuda.to_device(np.zeros(32))
+    for _ in range(3):
+        launcher(out, 1.0)
+    gate = threading.Event()
+    stream.add_callback(lambda *_: gate.wait(10))
+    store[blocks, 32, stream](out, 5.0)
+    child = os.fork()
+    if child == 0:
+        right = False
+        try:
+            for value in range(10):
+                launcher(out, float(value))
+                store[blocks, 32](out, float(value))
+                right = out.copy_to_host().tolist() == [value] * 32
+        finally:
+            os._exit(0 if right else 1)
+    gate.set()
+    assert os.waitpid(child, 0)[1] == 0
+    stream.synchronize()
+    assert out.copy_to_host().tolist() == [5] * 32

@@ -1,5 +1,7 @@
 """What the CPU device tells of the processor, where the system says more, less or nothing."""
 
+import pytest
+
 from haulage.backends.cpu_driver import processor
 
 
@@ -42,3 +44,27 @@ def test_the_uuid_depends_on_the_machine_and_does_not_tell_it(tmp_path, monkeypa
     assert processor.uuid() != first
     told.unlink()
     assert processor.uuid().startswith("CPU-")
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000"}, 8),
+        ({"cpu.max": "150000 100000"}, 2),
+        ({"cpu.max": "1600000 100000"}, 8),
+        ({"cpu.max": "5000 100000"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+    ],
+)
+def test_a_container_has_as_many_cores_as_it_is_given_time(tmp_path, monkeypatch, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    monkeypatch.setattr(processor, "CGROUP", tmp_path)
+    monkeypatch.setattr(processor.os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.delenv("HAULAGE_NUM_THREADS", raising=False)
+    assert (processor.cores(), processor.threads()) == (cores, cores)
+    monkeypatch.setenv("HAULAGE_NUM_THREADS", "5")
+    assert processor.threads() == 5

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from haulage import __version__, config
+from haulage.backends.cpu_driver import processor
 from haulage.errors import DeviceNotFound
 from haulage.platforms import PLATFORMS, Platform
 from haulage.runtime.device import current_device, devices_of, why_current
@@ -104,7 +105,7 @@ def _versions() -> list[Fact]:
 
 
 def _settings() -> list[Fact]:
-    threads = config.worker_threads()
+    threads = processor.threads()
     return [
         Fact("worker threads", f"{threads} (HAULAGE_NUM_THREADS; every usable core by default)"),
         Fact("adversarial mode", _adversary()),

@@ -3,7 +3,6 @@
 import functools
 import os
 
-from haulage import config
 from haulage.backends.base import Properties
 from haulage.backends.cpu_driver import processor
 
@@ -14,7 +13,7 @@ MAX_THREADS, MAX_SHARED = 1024, 227 << 10
 @functools.cache
 def properties() -> Properties:
     """Of this computer's processor, as `Backend.properties` gives them."""
-    threads = config.worker_threads()
+    threads = processor.threads()
     return Properties(
         name=processor.name(),
         compute_capability=(9, 0),

@@ -13,8 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from haulage import config
-from haulage.backends.cpu_driver import loader
+from haulage.backends.cpu_driver import loader, processor
 from haulage.backends.cpu_driver.pool_ir import pool_ir
 from haulage.errors import DeviceError
 
@@ -74,7 +73,7 @@ class Pool:
 
     def _start(self) -> None:
         with self._lock:
-            threads = config.worker_threads()
+            threads = processor.threads()
             if self._code is None:
                 names = ["run", "resume", "cancel", "start", "prepare"]
                 text = pool_ir(platform.machine(), platform.system())

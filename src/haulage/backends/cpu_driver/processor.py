@@ -1,9 +1,12 @@
 """What the processor is and how much memory it has, asked of the operating system."""
 
+import math
 import os
 import platform
 import uuid as uuids
 from pathlib import Path
+
+from haulage import config
 
 CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
@@ -76,6 +79,34 @@ def _told(what: str) -> str | None:
 def architecture() -> str:
     """The instruction set as the system names it, for example `x86_64` or `aarch64`."""
     return platform.machine() or "unknown"
+
+
+def threads() -> int:
+    """Threads that kernels run on: `HAULAGE_NUM_THREADS`, or one for each core that is usable."""
+    return config.worker_threads() or cores()
+
+
+def cores() -> int:
+    """Cores that this process may use, the time that its container is given included."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    return math.ceil(min(allowed, _container_cores()))
+
+
+def _container_cores() -> float:
+    """How many cores' time the control group has; infinite without a limit."""
+    both, quota, period = (
+        CGROUP / name for name in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+    )
+    if both.exists():
+        words = both.read_text().split()
+    elif quota.exists() and period.exists():
+        words = [quota.read_text().strip(), period.read_text().strip()]
+    else:
+        return math.inf
+    return math.inf if words[0] in ("max", "-1") else int(words[0]) / int(words[1])
 
 
 def memory() -> tuple[int, int]:
