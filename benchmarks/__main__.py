@@ -42,6 +42,9 @@ def main() -> int:
     except Refusal as no:
         print(f"benchmarks: {no}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("benchmarks: interrupted", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,8 +100,7 @@ def _run(chosen: argparse.Namespace) -> int:
         print(json.dumps(measured, indent=1))
     else:
         tables.print_run(measured)
-    if chosen.into:
-        _add(measured, chosen.into)
+    _keep(measured, chosen.into)
     return 1 if tables.any_wrong(measured) else 0
 
 
@@ -135,6 +137,8 @@ def _with_contestants(
                 PROBLEMS[name], contestants, chosen.rounds, chosen.small, chosen.slow, say
             )
             outcomes.add_case(measured, name, outcome)
+            # An interrupted run keeps what it has.
+            _keep(measured, chosen.into)
     finally:
         close(contestants.values())
 
@@ -148,12 +152,12 @@ def _limits() -> dict[str, float]:
     return limits
 
 
-def _add(measured: outcomes.Run, path: Path) -> None:
+def _keep(measured: outcomes.Run, path: Path | None) -> None:
     """Put what was measured into a file that may hold other cases and other peers."""
-    kept = outcomes.read(path) if path.exists() else outcomes.empty()
-    outcomes.merge(kept, measured)
-    outcomes.write(kept, path)
-    print(f"kept in {path}")
+    if path is not None:
+        kept = outcomes.read(path) if path.exists() else outcomes.empty()
+        outcomes.merge(kept, measured)
+        outcomes.write(kept, path)
 
 
 def _wanted(words: str, small: bool) -> list[Peer]:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,14 @@ class Contestant:
         reason = environments.missing(peer)
         if reason is not None:
             raise Unable(reason)
+        self._begin()
+
+    def _begin(self) -> None:
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (it lives as long as the process)
         self.process = subprocess.Popen(
-            [environments.python(peer), "-m", "benchmarks.worker", peer.module],
+            [environments.python(self.peer), "-m", "benchmarks.worker", self.peer.module],
             cwd=environments.ROOT,
-            env=environments.variables(peer),
+            env=environments.variables(self.peer),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -56,6 +60,12 @@ class Contestant:
             raise Unable(" ".join(answer["error"].split())[:300])
         return answer["answer"]
 
+    def revive(self) -> None:
+        """Start the process anew if it has died."""
+        if self.process.poll() is not None:
+            self.close()
+            self._begin()
+
     def result(self) -> np.ndarray:
         """The result of the case that was run last."""
         with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +77,9 @@ class Contestant:
         """End the process."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.close()
+        # What a dead process was still to be told cannot be flushed.
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:

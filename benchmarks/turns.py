@@ -34,6 +34,7 @@ def case(
     every: dict[str, int] = {}
     for name, contestant in contestants.items():
         say(f"{problem.name}: {name} compiles")
+        contestant.revive()
         try:
             if problem.name not in contestant.ask("cases"):
                 continue

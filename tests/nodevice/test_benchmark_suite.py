@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import __main__ as command  # noqa: E402
 from benchmarks import environments, outcomes, page, tables  # noqa: E402
+from benchmarks.contestants import Contestant, Unable  # noqa: E402
 from benchmarks.peers import HAULAGE, PEERS  # noqa: E402
 
 from haulage.cli.bench.problems import PROBLEMS  # noqa: E402
@@ -149,6 +150,21 @@ def test_a_peer_that_is_not_installed_is_named_and_skipped(
     assert told["peers"]["intel"] == {"skipped": "not installed: python -m benchmarks peers --make"}
     assert told["peers"]["numpy"]["about"].startswith("NumPy")
     assert list(told["cases"]) == ["launch-0"]
+
+
+def test_a_peer_that_dies_is_told_and_started_again_for_the_next_case() -> None:
+    contestant = Contestant(PEERS["numpy"])
+    try:
+        contestant.process.kill()
+        contestant.process.wait()
+        with pytest.raises(Unable, match="its process ended"):
+            contestant.ask("about")
+        contestant.revive()
+        assert contestant.ask("about").startswith("NumPy")
+        with pytest.raises(Unable, match="KeyError"):
+            contestant.ask("setup", case="sort", small=True)
+    finally:
+        contestant.close()
 
 
 @pytest.mark.parametrize(
