@@ -79,8 +79,6 @@ def _run(chosen: argparse.Namespace) -> int:
     names = chosen_names(words, list(PROBLEMS))
     if chosen.rounds < 1:
         raise Refusal(f"--rounds: expected a number above 0, not {chosen.rounds}")
-    if chosen.into and chosen.small:
-        raise Refusal("--into keeps times of whole sizes: leave --small out")
     if chosen.device:
         os.environ["HAULAGE_DEVICE"] = chosen.device
     wanted = _wanted(chosen.peers, chosen.small)
@@ -136,7 +134,7 @@ def _with_contestants(
             outcome = turns.case(
                 PROBLEMS[name], contestants, chosen.rounds, chosen.small, chosen.slow, say
             )
-            outcomes.add_case(measured, name, outcome)
+            outcomes.add_case(measured, name, outcome, "small" if chosen.small else "cases")
             # An interrupted run keeps what it has.
             _keep(measured, chosen.into)
     finally:

@@ -32,11 +32,11 @@ class Pair:
     wrong: bool
 
 
-def pairs(run: Run) -> list[Pair]:
-    """Every comparison of a run, in the order of the cases and the peers."""
+def pairs(run: Run, part: str = "cases") -> list[Pair]:
+    """Every comparison of a run, in the order of the cases; `part` is "cases" or "small"."""
     found = []
     for case in PROBLEMS:
-        for peer, entry in run["cases"].get(case, {}).get("peers", {}).items():
+        for peer, entry in run[part].get(case, {}).get("peers", {}).items():
             ours, theirs = entry["ours"], entry["theirs"]
             found.append(
                 Pair(
@@ -53,9 +53,9 @@ def pairs(run: Run) -> list[Pair]:
     return found
 
 
-def add_case(run: Run, case: str, outcome: Mapping[str, Any]) -> None:
+def add_case(run: Run, case: str, outcome: Mapping[str, Any], part: str = "cases") -> None:
     """Put the outcome of a case into a run; pairs that it had before are replaced."""
-    entry = run["cases"].setdefault(case, {"peers": {}, "skipped": {}})
+    entry = run[part].setdefault(case, {"peers": {}, "skipped": {}})
     times = outcome["times"]
     entry["skipped"].update(outcome["skipped"])
     if "haulage" not in times:
@@ -85,18 +85,20 @@ def merge(kept: Run, measured: Run) -> None:
     for name, entry in measured["peers"].items():
         if "about" in entry or name not in kept["peers"]:
             kept["peers"][name] = entry
-    for case, entry in measured["cases"].items():
-        before = kept["cases"].setdefault(case, {"peers": {}, "skipped": {}})
-        peers = {**before["peers"], **entry["peers"]}
-        skipped = {**before["skipped"], **entry["skipped"]}
-        gone = {name: why for name, why in skipped.items() if name not in peers}
-        kept["cases"][case] = {**before, **entry, "peers": peers, "skipped": gone}
-    kept["cases"] = {case: kept["cases"][case] for case in PROBLEMS if case in kept["cases"]}
+    for part in ("cases", "small"):
+        cases = kept[part]
+        for case, entry in measured[part].items():
+            before = cases.get(case, {"peers": {}, "skipped": {}})
+            peers = {**before["peers"], **entry["peers"]}
+            skipped = {**before["skipped"], **entry["skipped"]}
+            gone = {name: why for name, why in skipped.items() if name not in peers}
+            cases[case] = {**before, **entry, "peers": peers, "skipped": gone}
+        kept[part] = {case: cases[case] for case in PROBLEMS if case in cases}
 
 
 def empty() -> Run:
     """A run in which nothing was measured yet."""
-    return {"machine": {}, "peers": {}, "cases": {}, "compile": {}, "start": {}}
+    return {"machine": {}, "peers": {}, "cases": {}, "small": {}, "compile": {}, "start": {}}
 
 
 def read(path: Path) -> Run:

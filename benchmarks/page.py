@@ -65,6 +65,7 @@ def text(run: Run, remarks: Mapping[str, str]) -> str:
         *_behind(found, remarks),
         *_launches(run, found),
         *_copies(run, found),
+        *_small(run),
         *_compiling(run),
         *_starts(run),
         *_peers(run),
@@ -219,6 +220,18 @@ def _copies(run: Run, found: list[Pair]) -> Iterator[str]:
         rows.append((PROBLEMS[name].title, f"**{short(ours)}**", *cells))
     yield "## Copies, sums and random numbers, ms\n"
     yield _table(("", "Haulage", *(PEERS[peer].title for peer in peers)), rows)
+
+
+def _small(run: Run) -> Iterator[str]:
+    found = [pair for pair in pairs(run, "small") if PEERS[pair.peer].small]
+    if not found:
+        return
+    rows = [
+        (pair.case, str(run["small"][pair.case]["size"]), short(pair.ours.value), _time(pair))
+        for pair in found
+    ]
+    yield "## Numba's simulator, at tiny sizes, ms\n"
+    yield _table(("kernel", "size", "Haulage", "Numba's simulator"), rows)
 
 
 def _compiling(run: Run) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """A run as a table on a terminal, or as plain lines."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.outcomes import Run, pairs
-from benchmarks.peers import PEERS
 from haulage.cli.bench import statistics
 from haulage.cli.bench.problems import PROBLEMS
 
@@ -17,9 +17,14 @@ _LINE = "{:<18} {:<10} {:>10} {:>10} {:>7} {:>15} {:>6} {:<6} {}"
 
 def rows(run: Run) -> Iterator[tuple[str, ...]]:
     """A row of text for each pair, and for each case that no peer took part in."""
-    found = pairs(run)
-    for case, entry in run["cases"].items():
-        ours = "wrong" if _wrong(run, case) else "ok"
+    for part in ("cases", "small"):
+        yield from _rows(run, part)
+
+
+def _rows(run: Run, part: str) -> Iterator[tuple[str, ...]]:
+    found = pairs(run, part)
+    for case, entry in run[part].items():
+        ours = "wrong" if _wrong(entry, case) else "ok"
         mine = [pair for pair in found if pair.case == case]
         if not mine and "ours" in entry:
             value = statistics.median(entry["ours"]).value
@@ -40,12 +45,12 @@ def rows(run: Run) -> Iterator[tuple[str, ...]]:
 
 def print_run(run: Run) -> None:
     """Print what was measured, and what could not be."""
-    if run["cases"] and sys.stdout.isatty():
+    if (run["cases"] or run["small"]) and sys.stdout.isatty():
         table = Table(*HEADS)
         for row in rows(run):
             table.add_row(*row, style="red" if "wrong" in row[-1].lower() else None)
         Console().print(table)
-    elif run["cases"]:
+    elif run["cases"] or run["small"]:
         print(_LINE.format(*HEADS))
         for row in rows(run):
             print(_LINE.format(*row).rstrip())
@@ -70,21 +75,16 @@ def print_run(run: Run) -> None:
     for name, entry in run["peers"].items():
         if "skipped" in entry:
             print(f"skipped: {name}: {entry['skipped']}")
-    for case, entry in run["cases"].items():
+    for case, entry in (*run["cases"].items(), *run["small"].items()):
         for name, reason in entry["skipped"].items():
             print(f"skipped: {name} in {case}: {reason}")
 
 
 def any_wrong(run: Run) -> bool:
     """Whether a result of Haulage's was wrong, or it could not do a case."""
-    return any(_wrong(run, case) for case in run["cases"])
+    both = (*run["cases"].items(), *run["small"].items())
+    return any(_wrong(entry, case) for case, entry in both)
 
 
-def _wrong(run: Run, case: str) -> bool:
-    entry = run["cases"][case]
+def _wrong(entry: Mapping[str, Any], case: str) -> bool:
     return "error" not in entry or entry["error"] > PROBLEMS[case].allowed
-
-
-def title(peer: str) -> str:
-    """The name of a peer as people write it."""
-    return PEERS[peer].title

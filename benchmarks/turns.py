@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.contestants import Contestant, Unable
 from haulage.cli.bench import statistics
-from haulage.cli.bench.problems import PROBLEMS, Problem
+from haulage.cli.bench.problems import Problem
 
 # A runtime may spin for a while after its work, on the cores that the next one needs.
 PAUSE = 0.003
@@ -62,8 +62,3 @@ def case(
     for name in every:
         contestants[name].ask("drop")
     return {"size": size, "times": times, "errors": errors, "skipped": skipped}
-
-
-def wrong(outcome: Mapping[str, Any], name: str) -> bool:
-    """Whether a runtime's result of a case was wrong."""
-    return bool(outcome["errors"][name] > PROBLEMS[outcome["case"]].allowed)

@@ -68,6 +68,8 @@ PEERS: dict[str, Peer] = {
             "numpy",
             "NumPy",
             "benchmarks.peers.with_numpy",
+            # Else its library's threads keep awake on the cores that the next one needs.
+            variables={"OPENBLAS_THREAD_TIMEOUT": "16"},
             limits=dict.fromkeys(_LIBRARY, "a library's call, or several over whole arrays"),
         ),
         Peer("intel", "Intel OpenCL", "benchmarks.peers.opencl", "intel"),

@@ -46,6 +46,9 @@ def _run() -> outcomes.Run:
         "launch-3",
         {"size": 1, "times": launch, "errors": dict.fromkeys(launch, 0.0), "skipped": {}},
     )
+    small = {"haulage": [0.1], "simulator": [1000.0]}
+    outcome = {"size": 70, "times": small, "errors": dict.fromkeys(small, 0.0), "skipped": {}}
+    outcomes.add_case(run, "stencil", outcome, "small")
     run["compile"] = {"saxpy": {"haulage": [50.0], "njit": [500.0]}}
     part = {"cold": [900.0], "cached": [300.0], "import": [200.0]}
     run["start"] = {"saxpy": {"haulage": part, "njit": part}}
@@ -112,6 +115,7 @@ def test_the_page_says_where_haulage_is_behind_and_why() -> None:
     assert "a general remark" in text
     assert "skipped: not installed" in text
     assert "(1 wrong)" in text
+    assert "| stencil | 70 | 0.1 | 1000 |" in text
     assert "| 4.00" in text.replace("*", "")
 
 
@@ -149,7 +153,8 @@ def test_a_peer_that_is_not_installed_is_named_and_skipped(
     told = json.loads(capsys.readouterr().out)
     assert told["peers"]["intel"] == {"skipped": "not installed: python -m benchmarks peers --make"}
     assert told["peers"]["numpy"]["about"].startswith("NumPy")
-    assert list(told["cases"]) == ["launch-0"]
+    assert list(told["small"]) == ["launch-0"]
+    assert not told["cases"]
 
 
 def test_a_peer_that_dies_is_told_and_started_again_for_the_next_case() -> None:
@@ -173,7 +178,6 @@ def test_a_peer_that_dies_is_told_and_started_again_for_the_next_case() -> None:
         (["sort"], "nothing is named sort"),
         (["--peers", "cupy"], "cupy is none"),
         (["--peers", "simulator"], "add --small"),
-        (["--small", "--into", "x.json"], "leave --small out"),
         (["--rounds", "0"], "above 0"),
     ],
 )
