@@ -1,7 +1,7 @@
 """Models of small LLVM functions for the tests of the CPU transformation's passes."""
 
 from haulage.compiler import llvm
-from haulage.compiler.simt import model
+from haulage.compiler.simt import reading
 from haulage.compiler.simt.model import Function
 from haulage.targets.cpu import host
 
@@ -12,6 +12,5 @@ def model_of(text: str) -> Function:
     """The model of the one function that `text` defines."""
     module = llvm.parse(text)
     llvm.run_passes(module, host(), "instruction_namer")
-    module = llvm.parse(str(module))
     (function,) = (item for item in module.functions if not item.is_declaration)
-    return model.read(function, str(function))
+    return reading.read(str(module), function.name)

@@ -54,11 +54,16 @@ def _with_math(text: str, target: Target) -> str:
     return re.sub(r"(?m)^declare [^@\n]*@([\w.]+)\(.*\n", once, text)
 
 
+_REGISTER = re.compile(rf"\bi32 %({'|'.join(map(re.escape, REGISTER_RANGES))})\b")
+
+
 def _with_ranges(text: str) -> str:
-    for name, (low, high) in REGISTER_RANGES.items():
-        text = re.sub(
-            rf"(?m)^(define .*)\bi32 (%{re.escape(name)}\b)",
-            rf"\1i32 range(i32 {low}, {high}) \2",
-            text,
-        )
-    return text
+    def limited(line: re.Match[str]) -> str:
+        return _REGISTER.sub(_with_range, line[0])
+
+    return re.sub(r"(?m)^define .*", limited, text)
+
+
+def _with_range(found: re.Match[str]) -> str:
+    low, high = REGISTER_RANGES[found[1]]
+    return f"i32 range(i32 {low}, {high}) %{found[1]}"

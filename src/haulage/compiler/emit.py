@@ -81,7 +81,7 @@ class Body:
             module = _optimised(blocks.llvm, self.target, widen=way != SCALAR)
             text = str(module)
             constant_bytes = llvm.constant_bytes(module, self.target)
-            code = llvm.object_code(text, self.target)
+            code = llvm.object_code(module, self.target)
         offsets, nbytes = entry.argument_offsets(self.lowered.arguments)
         stages = {
             "lowered": self.lowered.llvm,

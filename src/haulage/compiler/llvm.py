@@ -64,9 +64,9 @@ def constant_bytes(module: Any, target: Target) -> int:
     return sum(data.get_abi_size(each.global_value_type) for each in constants)
 
 
-def object_code(text: str, target: Target) -> bytes:
-    """Relocatable object code of a module's text."""
-    code: bytes = machine(target).emit_object(parse(text))
+def object_code(module: Any, target: Target) -> bytes:
+    """Relocatable object code of a parsed module, which the code generator changes."""
+    code: bytes = machine(target).emit_object(module)
     return code
 
 

@@ -6,6 +6,7 @@ import re
 import threading
 import types as python_types
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from llvmlite import ir
@@ -46,9 +47,10 @@ class Lowered:
 
     `llvm`: text of the module with the kernel and all it calls, not optimised. `entry`: the
     kernel's name there. `arguments`: LLVM types of the user's arguments, flattened. `faults`: how
-    its threads can stop, by number. `types`: Numba's report of the types it inferred; `typemap`:
-    they themselves, by the variable's name. `prints`: what it prints, by number. `cooperative`:
-    whether it names its grid as a group, whose blocks then all have to be there at one time.
+    its threads can stop, by number. `annotation`: what Numba tells of the types it inferred, and
+    `types` its report; `typemap`: they themselves, by the variable's name. `prints`: what it
+    prints, by number. `cooperative`: whether it names its grid as a group, whose blocks then all
+    have to be there at one time.
     `dynamic_shared`: whether it names its launch's dynamic shared memory. `captured`: the arrays of
     the device that are globals or closure variables of it; the code has their addresses.
     """
@@ -58,12 +60,20 @@ class Lowered:
     arguments: tuple[str, ...]
     signature: str
     faults: dict[int, Fault]
-    types: str
-    typemap: dict[str, Any]
+    annotation: Any
     prints: dict[int, Items]
     cooperative: bool
     dynamic_shared: bool
     captured: tuple[Any, ...]
+
+    @cached_property
+    def types(self) -> str:
+        with _LOCK:
+            return str(self.annotation)
+
+    @property
+    def typemap(self) -> dict[str, Any]:
+        return dict(self.annotation.typemap)
 
 
 def lower(
@@ -114,8 +124,7 @@ def lower(
             ),
             signature=f"({_listed(argument_types)})",
             faults=TABLE.select(faults),
-            types=str(result.type_annotation),
-            typemap=dict(result.type_annotation.typemap),
+            annotation=result.type_annotation,
             prints=PRINTS.select(prints),
             cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
             dynamic_shared=dynamic_shared,

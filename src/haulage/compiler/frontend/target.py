@@ -1,6 +1,7 @@
 """Our targets as Numba sees them: one SIMT class, one small class per target below it."""
 
 import operator
+import threading
 from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -282,12 +283,18 @@ def descriptor(target: Target) -> Any:
     return device_class(target).targetdescr
 
 
-@cache
-def device_class(target: Target) -> Any:
-    """The `DeviceFunction` class of one target.
+# Numba's registries take a class once only, also when two threads ask at one time.
+_CLASSES_LOCK = threading.Lock()
 
-    Numba's registries take a class once only, so each target gets its own, made on demand.
-    """
+
+def device_class(target: Target) -> Any:
+    """The `DeviceFunction` class of one target; made when it is first asked for."""
+    with _CLASSES_LOCK:
+        return _device_class(target)
+
+
+@cache
+def _device_class(target: Target) -> Any:
     numba_name = f"{words.SIMT}_{target.kind}_{target.architecture}_{target.warp_size}"
     numba_class = type(numba_name, (SIMT,), {})
     target_registry[numba_name] = numba_class

@@ -6,10 +6,9 @@ Shared arrays become parameters of the functions that are made from the body, an
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from haulage.compiler import llvm
-from haulage.compiler.simt import ends, model
+from haulage.compiler.simt import ends, model, reading
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.targets.base import Target
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
@@ -19,6 +18,11 @@ from haulage.targets.cpu_lanes import EXCHANGES, WARP_BARRIER
 KERNEL = "haulage.kernel"
 
 _DROPPED = ("llvm.lifetime.", "llvm.experimental.noalias.scope.decl", "llvm.donothing")
+_SHARED = re.compile(
+    rf"(?m)^@(?P<name>{re.escape(SHARED_PREFIX)}\d+) = [^\n\[]*\[(?P<bytes>\d+) x i8\][^\n]*"
+    r", align (?P<align>\d+)"
+)
+_BYTES = re.compile(r"\[(\d+) x i8\]")
 _ALLOCA = re.compile(r"= alloca (?P<type>.+?)(?:, align (?P<align>\d+))?$")
 
 
@@ -58,11 +62,8 @@ def read(text: str, target: Target) -> Body:
     Raises:
         NotInlined: a barrier or a shared array is in another function.
     """
-    module = llvm.parse(text)
-    reference = module.get_function(KERNEL)
-    function_text = str(reference)
-    function = model.read(reference, function_text)
-    shared = _take_shared(function, module, target)
+    function = reading.read(text, KERNEL)
+    shared = _take_shared(function, text)
     private = _take_private(function, target)
     for block in function.blocks.values():
         # What a kernel returns, which is nothing, is written by each thread.
@@ -93,7 +94,7 @@ def _plain_call(item: Instruction) -> Instruction:
     return model.replace(item, text=re.sub(r"\b(must|no)?tail call ", "call ", item.text))
 
 
-def _take_shared(function: Function, module: Any, target: Target) -> tuple[Room, ...]:
+def _take_shared(function: Function, text: str) -> tuple[Room, ...]:
     """Replace the addresses of shared arrays by parameters named like the arrays."""
     names: dict[str, str] = {}
     used: dict[str, None] = {}
@@ -107,17 +108,11 @@ def _take_shared(function: Function, module: Any, target: Target) -> tuple[Room,
                 used[found[1]] = None
         block.body = [item for item in block.body if item.callee != SHARED_ADDRESS]
     function.rename(names)
-    sizes = {room.name: room for room in module.global_variables}
-    data = llvm.machine(target).target_data
+    sizes = {found["name"]: found for found in _SHARED.finditer(text)}
     return tuple(
-        Room(f"%{name}", data.get_abi_size(sizes[name].global_value_type), _alignment(sizes[name]))
+        Room(f"%{name}", int(sizes[name]["bytes"]), max(64, int(sizes[name]["align"])))
         for name in used
     )
-
-
-def _alignment(room: Any) -> int:
-    found = re.search(r", align (\d+)", str(room))
-    return max(64, int(found[1]) if found else 1)
 
 
 def _take_private(function: Function, target: Target) -> tuple[Room, ...]:
@@ -135,6 +130,8 @@ def _take_private(function: Function, target: Target) -> tuple[Room, ...]:
 
 
 def _size_of(type_text: str, target: Target) -> int:
+    if found := _BYTES.fullmatch(type_text):
+        return int(found[1])
     probe = llvm.parse(f"@probe = external global {type_text}").get_global_variable("probe")
     size: int = llvm.machine(target).target_data.get_abi_size(probe.global_value_type)
     return size

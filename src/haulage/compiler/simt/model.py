@@ -1,14 +1,13 @@
 """A small model of an LLVM function: blocks, instructions, and which value uses which.
 
-Instructions keep LLVM's text, from which they are written again; what the analyses need (opcode,
-result, operands, phi sources) is read through llvmlite, not from the text. Names of values and
-labels carry their `%`.
+Instructions keep LLVM's text, from which they are written again, beside what the analyses need
+(opcode, result, operands, phi sources). Names of values and labels carry their `%`. `reading.py`
+makes models.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 # What matches the name of a local value.
 NAME = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
@@ -188,109 +187,3 @@ def phi_text(phi: Instruction, sources: tuple[tuple[str, str], ...]) -> str:
     """A phi with other (value, label) sources."""
     listed = ", ".join(f"[ {value}, {label} ]" for value, label in sources)
     return f"{phi.result} = phi {phi.type} {listed}"
-
-
-def read(function: Any, text: str) -> Function:
-    """The model of an llvmlite function whose every value and block is named.
-
-    `text` is the function's own text (`str(function)`), whose lines match its instructions.
-    """
-    lines = [line.strip() for line in text.splitlines()]
-    body = iter(
-        line
-        for line in lines[
-            lines.index(_define_line(lines)) + 1 : len(lines) - 1 - lines[::-1].index("}")
-        ]
-        if line and not line.startswith(";") and not _is_label(line)
-    )
-    parameters = tuple(
-        Parameter(_with_attributes(argument), _name(argument)) for argument in function.arguments
-    )
-    blocks: dict[str, Block] = {}
-    for block_ref in function.blocks:
-        block = Block("%" + _quoted(block_ref.name))
-        for instruction_ref in block_ref.instructions:
-            line = next(body)
-            instruction = _read_instruction(instruction_ref, line)
-            if instruction.is_phi:
-                block.phis.append(instruction)
-            elif instruction.targets or instruction.opcode in ("ret", "unreachable"):
-                block.terminator = instruction
-            else:
-                block.body.append(instruction)
-        blocks[block.label] = block
-    return Function(parameters, blocks)
-
-
-def _define_line(lines: list[str]) -> str:
-    return next(line for line in lines if line.startswith("define "))
-
-
-def _is_label(line: str) -> bool:
-    return re.match(r'(?:"[^"]*"|[-a-zA-Z$._0-9]+):', line) is not None
-
-
-def _quoted(name: str) -> str:
-    """A name as LLVM prints it."""
-    if re.fullmatch(r"[-a-zA-Z._][-a-zA-Z._0-9]*", name):
-        return name
-    printable = (
-        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
-        for byte in name.encode()
-    )
-    return f'"{"".join(printable)}"'
-
-
-def _name(value: Any) -> str:
-    return "%" + _quoted(value.name)
-
-
-def _with_attributes(argument: Any) -> str:
-    attributes = " ".join(item.decode() for item in argument.attributes)
-    return f"{argument.type} {attributes}".strip()
-
-
-def _read_instruction(ref: Any, line: str) -> Instruction:
-    opcode = ref.opcode
-    operands = list(ref.operands)
-    kinds = [operand.value_kind.name for operand in operands]
-    locals_ = tuple(
-        _name(operand)
-        for operand, kind in zip(operands, kinds, strict=True)
-        if kind in ("argument", "instruction")
-    )
-    targets = tuple(
-        _name(operand)
-        for operand, kind in zip(operands, kinds, strict=True)
-        if kind == "basic_block"
-    )
-    callee = None
-    if opcode == "call" and kinds[-1] == "function":
-        callee = operands[-1].name
-    incoming: tuple[tuple[str, str], ...] = ()
-    if opcode == "phi":
-        incoming = _phi_sources(line)
-        targets = ()
-    elif opcode == "br" and len(targets) == 2:
-        # llvmlite lists the false label first, as LLVM stores it.
-        targets = tuple(_NAME.findall(line.split(",", 1)[1]))[:2]
-    # Debug locations and other notes of the text stay; comments do not.
-    text = re.sub(r"\s+; .*$", "", line)
-    result = _name(ref) if str(ref.type) != "void" and ref.name else None
-    return Instruction(text, opcode, str(ref.type), result, locals_, callee, incoming, targets)
-
-
-def _phi_sources(line: str) -> tuple[tuple[str, str], ...]:
-    """(value, label) pairs of a phi's line; a value may itself hold brackets."""
-    pairs = []
-    rest = line
-    while (start := rest.find("[ ")) >= 0:
-        depth, end = 0, start
-        for end in range(start, len(rest)):
-            depth += {"[": 1, "]": -1}.get(rest[end], 0)
-            if depth == 0:
-                break
-        value, label = rest[start + 2 : end].rsplit(",", 1)
-        pairs.append((value.strip(), label.strip()))
-        rest = rest[end + 1 :]
-    return tuple(pairs)
