@@ -4,8 +4,9 @@ import pytest
 from llvm_models import BARRIER, model_of
 
 from haulage.compiler.ends import LEFT, code_of, forget
-from haulage.compiler.simt import cuts, liveness, pieces, uniformity, written
+from haulage.compiler.simt import cuts, pieces, uniformity, written
 from haulage.compiler.simt.leaving import Arm, leaving_arms
+from haulage.compiler.simt.liveness import Liveness
 from haulage.compiler.simt.model import Cut
 from haulage.compiler.simt.recompute import Recompute
 
@@ -357,9 +358,8 @@ def test_a_loop_is_cut_behind_the_phis_of_its_header():
 
 def test_live_values_are_those_used_later():
     function = cuts.cut(model_of(ACROSS), [])
-    live = liveness.live_in(function)
     _, behind = function.blocks
-    assert live[behind] == {"%v", "%address", "%index"}
+    assert Liveness(function).live_in([behind]) == {behind: {"%v", "%address", "%index"}}
 
 
 def test_addresses_are_worked_out_again_and_loads_are_stored():

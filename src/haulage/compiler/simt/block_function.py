@@ -54,11 +54,15 @@ def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
     return [(parameter.type.split(" ", 1)[0], parameter.name) for parameter in parameters]
 
 
+def block_parameters(body: Body) -> list[Typed]:
+    """The parameters of a block function that runs to its end at once."""
+    return [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr noalias", "%private.room")]
+
+
 def open_block(body: Body) -> list[str]:
     """The first lines of a block function that runs to its end at once."""
-    parameters = [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr noalias", "%private.room")]
     return [
-        f"define internal i32 @haulage.block({parameter_list(parameters)}) noinline {{",
+        f"define internal i32 @haulage.block({parameter_list(block_parameters(body))}) noinline {{",
         "block.start:",
     ]
 

@@ -27,7 +27,26 @@ def missed(function: Function) -> dict[str, int]:
     (`roll.py`). A barrier with nothing else under its condition and behind it misses threads at all
     ends but `LEFT` that went round it, whatever they did.
     """
-    return {label: _missed_at(function, label, edges) for label, edges in ways(function).items()}
+    places = ways(function)
+    if not places:
+        return {}
+    definitions = function.definitions()
+    predecessors = function.predecessors()
+    seen_in = {
+        label
+        for label, block in function.blocks.items()
+        if any(rounds.is_seen(function, item) for item in block.body)
+    }
+    all_but_left = ALL & ~(1 << LEFT)
+    found: dict[str, int] = {}
+    for label, edges in places.items():
+        reached = ends_in(function, _reachable(function, [label]), label, definitions)
+        if is_alone(function, label) or reached & UNKNOWN:
+            found[label] = all_but_left
+        else:
+            seen = _seen_behind(function, label, edges, seen_in, definitions, predecessors)
+            found[label] = reached & seen & all_but_left | FAULT
+    return found
 
 
 def ways(function: Function) -> dict[str, set[rounds.Edge]]:
@@ -81,21 +100,16 @@ def _is_leaving(code: str) -> bool:
     return not code.startswith("%") and number_of(int(code)) in (LEFT, None)
 
 
-def _missed_at(function: Function, label: str, edges: set[rounds.Edge]) -> int:
-    all_but_left = ALL & ~(1 << LEFT)
-    if is_alone(function, label):
-        return all_but_left
-    reached = ends_in(function, _reachable(function, [label]), label)
-    if reached & UNKNOWN:
-        return all_but_left
-    return reached & _seen_behind(function, label, edges) & all_but_left | FAULT
-
-
-def ends_in(function: Function, region: Iterable[str], start: str) -> int:
+def ends_in(
+    function: Function,
+    region: Iterable[str],
+    start: str,
+    definitions: dict[str, tuple[str, Instruction]],
+) -> int:
     """The ends that threads come to which are at the block `start` and pass blocks of `region` only
-    (with those where they come from, for the codes that they bring)."""
+    (with those where they come from, for the codes that they bring); `definitions` are the
+    function's."""
     passed = set(region)
-    definitions = function.definitions()
     found = 0
     for label in passed:
         code = return_code(function.blocks[label])
@@ -106,7 +120,7 @@ def ends_in(function: Function, region: Iterable[str], start: str) -> int:
 
 def all_ends(function: Function) -> int:
     """The ends of a function."""
-    return ends_in(function, function.blocks, function.entry)
+    return ends_in(function, function.blocks, function.entry, function.definitions())
 
 
 def return_code(block: Block) -> str | None:
@@ -166,17 +180,17 @@ def is_alone(function: Function, label: str) -> bool:
     return len(done) == 1
 
 
-def _seen_behind(function: Function, barrier: str, edges: set[rounds.Edge]) -> int:
+def _seen_behind(
+    function: Function,
+    barrier: str,
+    edges: set[rounds.Edge],
+    seen_in: set[str],
+    definitions: dict[str, tuple[str, Instruction]],
+    predecessors: dict[str, list[str]],
+) -> int:
     """The ends that threads come to which took one of `edges` and then, without coming to the block
-    `barrier`, did something that others can see."""
-    predecessors = function.predecessors()
-    definitions = function.definitions()
+    `barrier`, were in one of the blocks `seen_in`, where something is done that others can see."""
     every = set(function.blocks)
-    seen_in = {
-        label
-        for label, block in function.blocks.items()
-        if any(rounds.is_seen(function, item) for item in block.body)
-    }
     found = 0
     # Backwards: a block, the value in it that will be the code, whether something is seen behind.
     waiting = [

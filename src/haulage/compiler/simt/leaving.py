@@ -36,6 +36,7 @@ def leaving_arms(function: Function) -> dict[str, Arm]:
     obstacles = headers | {label for label, _, _ in barriers(function)}
     worth = headers | {label for label, _, _ in patient_barriers(function)}
     missed = ends.missed(function)
+    definitions = function.definitions()
     found: dict[str, Arm] = {}
     for label, targets in successors.items():
         if len(targets) != 2 or targets[0] == targets[1]:
@@ -46,7 +47,7 @@ def leaving_arms(function: Function) -> dict[str, Arm]:
             if label in last or last & obstacles:
                 continue
             others = graph.reachable_until(successors, [staying], stop) - last
-            reached = ends.ends_in(function, last | {label}, label)
+            reached = ends.ends_in(function, last | {label}, label, definitions)
             released = {place for place, those in missed.items() if not those & reached}
             if others & (worth | released):
                 found[label] = Arm(frozenset(last), reached)

@@ -8,7 +8,8 @@ all threads have the same value, one per thread otherwise; or it is worked out a
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from haulage.compiler.simt import graph, liveness
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.liveness import Liveness
 from haulage.compiler.simt.model import Block, Cut, Function, Instruction
 from haulage.compiler.simt.recompute import Recompute
 from haulage.compiler.simt.uniformity import Uniformity
@@ -82,8 +83,12 @@ def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) ->
         name: Slot(name, definitions[name][1].type, name in uniformity.varying)
         for name in sorted({name for entry in entries[1:] for name in live[entry]})
     }
+    inside = {
+        label: () if isinstance(block.terminator, Cut) else block.successors
+        for label, block in function.blocks.items()
+    }
     pieces = [
-        _piece(function, number, entry, live, recompute, again.get(entry, set()))
+        _piece(function, number, entry, live, recompute, again.get(entry, set()), inside)
         for number, entry in enumerate(entries)
     ]
     kept = {entry: frozenset(live[entry]) for entry in entries[1:]}
@@ -104,11 +109,12 @@ def _settle(
     on until nothing changes.
     """
     again: dict[str, set[str]] = {entry: set() for entry in entries}
+    liveness = Liveness(function)
     while True:
         changes = {
             entry: (values | rooms, recompute.leaves(values)) for entry, values in again.items()
         }
-        live = liveness.live_in(function, changes)
+        live = liveness.live_in(entries, changes)
         found = False
         for entry in entries:
             wanted = {
@@ -127,11 +133,8 @@ def _piece(
     live: dict[str, set[str]],
     recompute: Recompute,
     again: set[str],
+    inside: graph.Successors,
 ) -> Piece:
-    inside = {
-        label: () if isinstance(block.terminator, Cut) else block.successors
-        for label, block in function.blocks.items()
-    }
     labels = graph.reverse_postorder(inside, entry)
     blocks = [function.blocks[label] for label in labels]
     exits = list(

@@ -37,6 +37,7 @@ class Recompute:
         self._items: dict[str, Instruction] = {}
         self._position: dict[str, int] = {}
         self._possible: set[str] = set()
+        self._can: dict[str, bool] = {}
         successors = {label: block.successors for label, block in function.blocks.items()}
         # Outside phis, which do not qualify, a value's operands come before it in this order.
         for label in graph.reverse_postorder(successors, function.entry):
@@ -55,7 +56,11 @@ class Recompute:
         """Whether the varying value `name` is better worked out again than stored."""
         if name not in self._possible:
             return False
-        return self._items[name].type == "ptr" or len(self.steps({name})) <= _MOST_STEPS
+        known = self._can.get(name)
+        if known is None:
+            known = self._items[name].type == "ptr" or len(self.steps({name})) <= _MOST_STEPS
+            self._can[name] = known
+        return known
 
     def steps(self, names: Set[str]) -> list[Instruction]:
         """The instructions that make `names` again from leaves, each after those it needs."""

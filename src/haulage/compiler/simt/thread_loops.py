@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from haulage.compiler.simt import grids
+from haulage.compiler.simt import grids, outlined
 from haulage.compiler.simt.block_function import (
     Metadata,
+    block_parameters,
     open_block,
     private_pointers,
     private_rooms,
@@ -83,8 +84,15 @@ class _Machine:
                 "  store i32 0, ptr %leader",
             ]
         lines += self._start()
+        apart = outlined.is_worth_it(self.pieces)
+        known = outlined.values(block_parameters(self.body), lines) if apart else {}
+        functions: list[str] = []
         for piece in self.pieces.pieces:
-            lines += self._state(piece)
+            state = self._state(piece)
+            if apart:
+                function, state = outlined.outline(state, known)
+                functions.append(function)
+            lines += [*self._grid_wait(piece), *state]
         lines.append("done:")
         result = "0"
         if self.body.may_fail:
@@ -94,15 +102,19 @@ class _Machine:
             lines += grids.close_block(self.body, self.threads, result)
         else:
             lines += [f"  ret i32 {result}", "}"]
-        return "\n".join(lines)
+        return "\n\n".join([*functions, "\n".join(lines)])
+
+    def _grid_wait(self, piece: Piece) -> list[str]:
+        """What is done before a piece behind a barrier of the grid."""
+        k = piece.number
+        place = self._grid_barriers.get(piece.entry)
+        if place is None:
+            return []
+        return [f"grid.{k}:", *grids.wait(f"grid.{k}.wait", str(place), f"state.{k}")]
 
     def _state(self, piece: Piece) -> list[str]:
         k = piece.number
-        lines = []
-        place = self._grid_barriers.get(piece.entry)
-        if place is not None:
-            lines += [f"grid.{k}:", *grids.wait(f"grid.{k}.wait", str(place), f"state.{k}")]
-        lines.append(f"state.{k}:")
+        lines = [f"state.{k}:"]
         given = []
         for parameter in self.functions.slot_parameters(piece):
             room = value_name(parameter.value, "room")
