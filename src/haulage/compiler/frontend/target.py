@@ -25,6 +25,7 @@ from haulage.compiler.frontend import (
     half,
     operators,
     printing,
+    ranges,
     records,
     timedeltas,
     words,
@@ -168,6 +169,11 @@ class SIMTContext(BaseContext):
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
         self.install_registry(extending.lowering_registry)
+
+    def refresh(self) -> None:
+        super().refresh()
+        # Numba's builtins come last of all, and what comes last holds.
+        self.install_registry(ranges.registry)
 
     def subtarget(self, **options: Any) -> Any:
         made = super().subtarget(**options)
