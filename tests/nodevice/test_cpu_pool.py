@@ -88,6 +88,19 @@ def test_a_kernel_that_takes_longer_than_before_runs_each_block_once(backend, ke
         assert (counters.counts == 3).all()
 
 
+@pytest.mark.parametrize("shift", [-12_000_000, -5, 0, 5, 12_000_000])
+def test_large_copies_are_whole_wherever_their_ends_are(backend, kernels, shift):
+    """Also of memory over itself, which no two threads can share."""
+    launch(backend, kernels["count"], (64, 1, 1), Counters(64))
+    nbytes, source = (10 << 20) + 7, 13_000_003
+    memory = np.random.default_rng(1).integers(0, 256, 40_000_000, np.uint8)
+    expected, start = memory.copy(), memory.__array_interface__["data"][0]
+    expected[source + shift : source + shift + nbytes] = memory[source : source + nbytes]
+    backend.copy(start + source + shift, start + source, nbytes, 0)
+    backend.synchronize()
+    assert (memory == expected).all()
+
+
 def test_an_idle_pool_takes_no_processor_time(backend, kernels):
     launch(backend, kernels["spin"], (1000, 1, 1), Counters(1000, turns=10_000))
     before = time.process_time()

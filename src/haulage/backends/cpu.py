@@ -24,7 +24,7 @@ from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
 from haulage.backends.cpu_driver.loader import Loader
 from haulage.backends.cpu_driver.memory import Memory, check_sharing
-from haulage.backends.cpu_driver.pool import Pool
+from haulage.backends.cpu_driver.pool import POOL
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.threads import Threads
 from haulage.errors import DeviceError
@@ -309,17 +309,14 @@ def _call(callback: Callable[[], object]) -> None:
     callback()
 
 
-_pool = Pool()
-
-
 def _run(function: int, launch: bytes) -> None:
-    fault = _pool.run(function, launch)
+    fault = POOL.run(function, launch)
     if fault:
         raise KernelStopped(function, fault)
 
 
 def _run_cooperative(function: int, launch: bytes) -> None:
-    cooperative.run(_pool, function, launch)
+    cooperative.run(POOL, function, launch)
 
 
 # ---- the process: its fork and its end --------------------------------------------------------
@@ -342,14 +339,14 @@ def _watch_process() -> None:
 
 
 def _close() -> None:
-    _pool.close()
+    POOL.close()
     for backend in list(_backends):
         backend._streams.close()
 
 
 def _renew() -> None:
     loader.release()
-    _pool.renew()
+    POOL.renew()
     messages.renew()
     for backend in list(_backends):
         backend._memory.renew()

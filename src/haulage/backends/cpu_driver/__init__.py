@@ -5,7 +5,7 @@
     identity.py     which processor code is made for
     memory.py       host memory that the device owns or has registered
     addresses.py    whether an address of someone else's is memory of this process
-    copies.py       contiguous and strided copies, fills
+    copies.py       contiguous and strided copies, fills; large ones by all workers
     ipc.py          memory that processes of one user share
     shared_pages.py the files and mappings of it
     streams.py      streams, events and the rules of their order

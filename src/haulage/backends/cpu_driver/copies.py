@@ -5,12 +5,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from haulage.backends.cpu_driver.pool import POOL
+
+# One thread does not fill the memory's bus; for less than these bytes it is not worth a second.
+SHARED_FROM = 8 << 20
+
 _WORDS = {1: "|u1", 2: "=u2", 4: "=u4", 8: "=u8", 16: "=c16"}
 
 
 def copy(dst: int, src: int, nbytes: int) -> None:
     """Copy `nbytes` from address `src` to address `dst`; the ranges may overlap."""
-    ctypes.memmove(dst, src, nbytes)
+    apart = abs(dst - src) >= nbytes
+    if nbytes < SHARED_FROM or not apart or not POOL.copy(dst, src, nbytes):
+        ctypes.memmove(dst, src, nbytes)
 
 
 def copy_nd(
@@ -29,7 +36,7 @@ def copy_nd(
         nbytes = itemsize
         for extent in shape:
             nbytes *= extent
-        ctypes.memmove(dst, src, nbytes)
+        copy(dst, src, nbytes)
         return
     np.copyto(
         _view(dst, dst_strides, shape, itemsize), _view(src, src_strides, shape, itemsize), "no"

@@ -9,16 +9,21 @@ import contextlib
 import ctypes
 import platform
 import signal
+import struct
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 from haulage.backends.cpu_driver import loader, processor
-from haulage.backends.cpu_driver.pool_ir import pool_ir
+from haulage.backends.cpu_driver.pool_ir import COPY_BYTES, pool_ir
 from haulage.errors import DeviceError
 
 # A launch is cut into this many chunks, or into this many a thread if that is more.
 CHUNKS, CHUNKS_PER_THREAD = 32, 4
+
+
+# A launch of the code's `copy`: the grid, and from byte 32 on what is copied.
+_COPY = struct.Struct("=3I20xQQQ")
 
 
 class _Slot(ctypes.Structure):
@@ -37,6 +42,7 @@ class Pool:
         self._workers = 0
         self.closing = False
         self._run: Any = self._run_first
+        self._copy = 0
 
     def run(self, entry: int, launch: bytes) -> int:
         """Run all blocks of a grid; returns 0 or the first fault.
@@ -55,6 +61,15 @@ class Pool:
                 self._cancel(slot)
         return fault
 
+    def copy(self, dst: int, src: int, nbytes: int) -> bool:
+        """Copy bytes that do not overlap on all threads; False, and nothing is done, if they do not
+        run yet, as no kernel has, or no more."""
+        if not self._copy or self.closing:
+            return False
+        blocks = -(-nbytes // COPY_BYTES)
+        self.run(self._copy, _COPY.pack(blocks, 1, 1, dst, src, nbytes))
+        return True
+
     def close(self) -> None:
         """At exit: grids that are running stop at the next chance."""
         self.closing = True
@@ -65,6 +80,7 @@ class Pool:
         self._prepared = False
         self._workers = 0
         self._run = self._run_first
+        self._copy = 0
 
     def _run_first(self, entry: int, launch: bytes, slot: _Slot) -> int:
         self._start()
@@ -75,7 +91,7 @@ class Pool:
         with self._lock:
             threads = processor.threads()
             if self._code is None:
-                names = ["run", "resume", "cancel", "start", "prepare"]
+                names = ["run", "resume", "cancel", "start", "prepare", "copy"]
                 text = pool_ir(platform.machine(), platform.system())
                 self._code = loader.link_ir("pool", names, text)
             address = self._code.__getitem__
@@ -97,6 +113,7 @@ class Pool:
                 )
             grid = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, slot)
             self._run = grid(address("run"))
+            self._copy = address("copy") if threads > 1 else 0
 
 
 @contextlib.contextmanager
@@ -110,3 +127,7 @@ def _signals_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# That of this process.
+POOL = Pool()
