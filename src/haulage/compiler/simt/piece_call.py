@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from haulage.compiler.simt.block_function import Typed, argument_list, user_parameters
 from haulage.compiler.simt.body import Body
-from haulage.compiler.simt.model import Function
-from haulage.compiler.simt.pieces import Piece
 
 
 def piece_call(
@@ -41,9 +39,3 @@ def piece_call(
         ]
     )
     return f"  %both.{suffix} = call {{ i32, i32 }} @haulage.piece.{number}({arguments}){note}"
-
-
-def stays(function: Function, piece: Piece) -> bool:
-    """Whether the piece has accesses that LLVM must not widen, which a note would let it."""
-    blocks = (function.blocks[label] for label in piece.labels)
-    return any(item.stays for block in blocks for item in block.instructions())

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt import graph
+from haulage.compiler.simt.interleaving import Interleaving
 from haulage.compiler.simt.liveness import Liveness
 from haulage.compiler.simt.model import Block, Cut, Function, Instruction
 from haulage.compiler.simt.recompute import Recompute
@@ -29,7 +30,9 @@ class Piece:
     """One piece: its entry, its blocks (entry first), and what it finds when it starts.
 
     `loaded` come from slots; `recomputed` are worked out again first, by the instructions `steps`;
-    `exits` are the labels behind the cuts that it ends in; `returns` whether it can end the thread.
+    `exits` are the labels behind the cuts that it ends in; `returns` whether it can end the thread;
+    `is_parallel` whether LLVM may be told that no thread's accesses depend on another's, after
+    which it asks no more what depends on what.
     """
 
     number: int
@@ -40,6 +43,7 @@ class Piece:
     steps: tuple[Instruction, ...]
     exits: tuple[str, ...]
     returns: bool
+    is_parallel: bool
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,11 @@ def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) ->
         label: () if isinstance(block.terminator, Cut) else block.successors
         for label, block in function.blocks.items()
     }
+    interleaving = Interleaving(function, rooms, uniformity.varying)
     pieces = [
-        _piece(function, number, entry, live, recompute, again.get(entry, set()), inside)
+        _piece(
+            function, number, entry, live, recompute, again.get(entry, set()), inside, interleaving
+        )
         for number, entry in enumerate(entries)
     ]
     kept = {entry: frozenset(live[entry]) for entry in entries[1:]}
@@ -134,6 +141,7 @@ def _piece(
     recompute: Recompute,
     again: set[str],
     inside: graph.Successors,
+    interleaving: Interleaving,
 ) -> Piece:
     labels = graph.reverse_postorder(inside, entry)
     blocks = [function.blocks[label] for label in labels]
@@ -150,6 +158,8 @@ def _piece(
         tuple(recompute.steps(again)),
         tuple(exits),
         any(_returns(block) for block in blocks),
+        not any(item.stays for block in blocks for item in block.instructions())
+        and not interleaving.changes_order(labels),
     )
 
 

@@ -25,7 +25,7 @@ from haulage.compiler.simt.bounds import BoundsWriter, Ranges, whole
 from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.loop_nest import AXES, LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut, value_name
-from haulage.compiler.simt.piece_call import piece_call, stays
+from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
 from haulage.compiler.simt.pieces import Piece, Pieces
 
@@ -152,7 +152,7 @@ class _Machine:
                 f"some.{k}:",
             ]
         lines += nest.opening()
-        note = "" if stays(self.pieces.function, piece) else self.metadata.access()
+        note = self.metadata.access() if piece.is_parallel else ""
         lines += self._call(piece, nest.thread(), str(k), given, passing=True, note=note)
         lines += nest.closing(self.metadata.thread_loop(nest.innermost_size))
         if not own:

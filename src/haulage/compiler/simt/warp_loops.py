@@ -22,7 +22,7 @@ from haulage.compiler.simt.block_function import (
 from haulage.compiler.simt.body import Body, Room
 from haulage.compiler.simt.exchanges import Exchange
 from haulage.compiler.simt.model import Cut, value_name
-from haulage.compiler.simt.piece_call import piece_call, stays
+from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 from haulage.compiler.simt.warps import Warps
@@ -265,8 +265,7 @@ class _Machine:
         private, pointers = private_pointers(self.body, f"%in.block.{k}", f".{k}")
         lines += private
         given += [("ptr", "%states")] if self.pieces.masked else []
-        widened = not stays(self.pieces.function, piece)
-        note = self.metadata.access() if widened else ""
+        note = self.metadata.access() if piece.is_parallel else ""
         lines.append(piece_call(self.body, self.warps.block, k, index, pointers, given, note))
         if not self.pieces.masked:
             lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
