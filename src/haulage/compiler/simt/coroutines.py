@@ -49,18 +49,20 @@ def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     return "\n\n".join(
         [
             *([kept.table()] if kept else []),
-            _thread_function(body, kept),
+            _thread_function(body, prod(block), kept),
             *([waves.FUNCTION] if wave_barriers(body.function) else []),
             _block_function(body, block, cooperative, kept is not None),
         ]
     )
 
 
-def _thread_function(body: Body, kept: roll.Roll | None) -> str:
+def _thread_function(body: Body, threads: int, kept: roll.Roll | None) -> str:
     parameters = [
         *((parameter.type, parameter.name) for parameter in body.function.parameters),
         *(("ptr", room.name) for room in body.shared),
         *(("ptr", room.name) for room in body.private),
+        ("ptr", "%frames"),
+        ("i64", "%frame.number"),
         ("ptr", "%state"),
         *([("ptr", "%mask")] if wave_barriers(body.function) else []),
         *([("ptr", "%roll")] if kept else []),
@@ -68,7 +70,7 @@ def _thread_function(body: Body, kept: roll.Roll | None) -> str:
     lines = [
         f"define internal ptr @haulage.thread({parameter_list(parameters)}) presplitcoroutine {{",
         "coroutine.start:",
-        *suspending.begin(aligned=False),
+        *suspending.begin_one_of(threads),
         *(kept.begin() if kept else []),
         f"  br label {body.function.entry}",
     ]
@@ -83,7 +85,7 @@ def _thread_function(body: Body, kept: roll.Roll | None) -> str:
             sources = tuple((value, last_label[source]) for value, source in phi.incoming)
             lines.append("  " + phi_text(phi, sources))
         lines += texts[label]
-    lines += suspending.end()
+    lines += suspending.end(owned=False)
     return "\n".join(lines)
 
 
@@ -155,6 +157,7 @@ def _block_function(
             "  %ret = alloca ptr",
             f"  %handles = alloca [{threads} x ptr], align 64",
             f"  %states = alloca [{threads} x i32], align 64",
+            "  %frames = alloca ptr",
             *([f"  %masks = alloca [{threads} x {waves.WAIT}], align 64"] if wavewise else []),
             *(roll.OPEN if rolled else []),
             *shared_rooms(body, threads),
@@ -168,7 +171,7 @@ def _block_function(
             "next:",
             f"  br label %{_all_ran(wavewise)}",
             *_finish(wavewise, gridwise),
-            *_destroy(threads, gridwise),
+            *_free(gridwise),
             *(
                 grids.close_block(body, threads, result)
                 if cooperative
@@ -198,6 +201,8 @@ def _start(body: Body, block: tuple[int, int, int], wavewise: bool, rolled: bool
             *user_parameters(body, attributes=False),
             *(("ptr", room.name) for room in body.shared),
             *(("ptr", pointer) for pointer in pointers),
+            ("ptr", "%frames"),
+            ("i64", "%thread"),
             ("ptr", "%state.start"),
             *([("ptr", "%mask.start")] if wavewise else []),
             *([("ptr", "%roll")] if rolled else []),
@@ -282,30 +287,22 @@ def _finish(wavewise: bool, gridwise: bool) -> list[str]:
         "  %fault = sub i32 0, %failed.now",
         *bare,
         f"  %result = select i1 %any.failed, i32 %fault, i32 {missed}",
-        "  br label %destroy",
+        "  br label %free",
     ]
 
 
-def _destroy(threads: int, gridwise: bool) -> list[str]:
-    """Lines that give all coroutines back."""
-    begun = "[ 0, %finish ], [ 0, %grid.gone ]" if gridwise else "[ 0, %finish ]"
+def _free(gridwise: bool) -> list[str]:
+    """Lines that free the frames of all coroutines, which own nothing else."""
     outcome = [
-        "  %drop = phi i1 [ false, %finish ], [ true, %grid.gone ], [ %drop, %destroy ]",
-        "  %outcome.now = phi i32 [ %result, %finish ], [ 0, %grid.gone ], "
-        "[ %outcome.now, %destroy ]",
+        "  %drop = phi i1 [ false, %finish ], [ true, %grid.gone ]",
+        "  %outcome.now = phi i32 [ %result, %finish ], [ 0, %grid.gone ]",
     ]
     leave = ["  br i1 %drop, label %coroutine.cleanup, label %grid.end", "grid.end:"]
     return [
-        "destroy:",
-        f"  %d = phi i64 {begun}, [ %d.after, %destroy ]",
+        "free:",
         *(outcome if gridwise else []),
-        "  %ended.at = getelementptr inbounds ptr, ptr %handles, i64 %d",
-        "  %ended.handle = load ptr, ptr %ended.at",
-        "  call void @llvm.coro.destroy(ptr %ended.handle)",
-        "  %d.after = add nuw nsw i64 %d, 1",
-        f"  %d.more = icmp ult i64 %d.after, {threads}",
-        "  br i1 %d.more, label %destroy, label %done",
-        "done:",
+        "  %frames.left = load ptr, ptr %frames",
+        "  call void @free(ptr %frames.left)",
         *(leave if gridwise else []),
     ]
 
@@ -363,6 +360,6 @@ def _grid_barrier() -> list[str]:
         "grid.on:",
         "  br label %round",
         "grid.gone:",
-        "  br label %destroy",
+        "  br label %free",
         "block.only:",
     ]

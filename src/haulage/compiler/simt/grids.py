@@ -51,7 +51,7 @@ def open_block(body: Body, threads: int) -> list[str]:
         f"define internal ptr @haulage.block({parameter_list(parameters)}) noinline "
         "presplitcoroutine {",
         "block.start:",
-        *suspending.begin(aligned=True),
+        *suspending.begin(),
     ]
     nbytes = heap_bytes(body, threads)
     if nbytes:

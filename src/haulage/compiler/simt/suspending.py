@@ -22,22 +22,48 @@ declare void @free(ptr)
 """
 
 
-def begin(*, aligned: bool) -> list[str]:
-    """Lines that make the frame; `aligned` if its variables may need more than the C library's
-    usual alignment."""
-    room = ["  %coroutine.room = call ptr @malloc(i64 %coroutine.size)"]
-    if aligned:
-        room = [
-            "  %coroutine.align = call i64 @llvm.coro.align.i64()",
-            *up_to_multiple("%coroutine.size", "%coroutine.align", "%coroutine.bytes"),
-            "  %coroutine.room = call ptr @aligned_alloc(i64 %coroutine.align, "
-            "i64 %coroutine.bytes)",
-        ]
+_ID = "  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)"
+_SIZE = "  %coroutine.size = call i64 @llvm.coro.size.i64()"
+_BEGIN = "  %coroutine = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.room)"
+
+# What the C library's allocator aligns to.
+_HEAP_ALIGN = "16"
+
+
+def begin() -> list[str]:
+    """Lines that make the frame of a coroutine that frees it itself, with any alignment."""
     return [
-        "  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
-        "  %coroutine.size = call i64 @llvm.coro.size.i64()",
-        *room,
-        "  %coroutine = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.room)",
+        _ID,
+        _SIZE,
+        "  %coroutine.align = call i64 @llvm.coro.align.i64()",
+        *up_to_multiple("%coroutine.size", "%coroutine.align", "%coroutine.bytes"),
+        "  %coroutine.room = call ptr @aligned_alloc(i64 %coroutine.align, i64 %coroutine.bytes)",
+        _BEGIN,
+    ]
+
+
+def begin_one_of(count: int) -> list[str]:
+    """Lines that make the frame of one of `count` coroutines, whose number is `%frame.number`.
+
+    Their frames are one room, since only here it is known how large they are: number 0 makes it and
+    leaves its address at `%frames`, whose owner frees it.
+    """
+    return [
+        _ID,
+        _SIZE,
+        *up_to_multiple("%coroutine.size", _HEAP_ALIGN, "%coroutine.stride"),
+        "  %frame.is.first = icmp eq i64 %frame.number, 0",
+        "  br i1 %frame.is.first, label %frames.make, label %frames.made",
+        "frames.make:",
+        f"  %frames.bytes = mul i64 %coroutine.stride, {count}",
+        "  %frames.new = call ptr @malloc(i64 %frames.bytes)",
+        "  store ptr %frames.new, ptr %frames",
+        "  br label %frames.made",
+        "frames.made:",
+        "  %frames.all = load ptr, ptr %frames",
+        "  %frame.offset = mul i64 %coroutine.stride, %frame.number",
+        "  %coroutine.room = getelementptr inbounds i8, ptr %frames.all, i64 %frame.offset",
+        _BEGIN,
     ]
 
 
@@ -63,9 +89,13 @@ def suspend(stem: str, woken: str, dropped: str = "coroutine.cleanup") -> list[s
     ]
 
 
-def end(*clean: str) -> list[str]:
+def end(*clean: str, owned: bool = True) -> list[str]:
     """The function's last lines: `coroutine.final`, where it has ended, and `coroutine.cleanup`,
-    which the lines `clean` are a part of, where its frame is given back."""
+    which the lines `clean` are a part of, where its frame is given back if it is `owned`."""
+    free = [
+        "  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine)",
+        "  call void @free(ptr %coroutine.freed)",
+    ]
     return [
         "coroutine.final:",
         "  %coroutine.ended = call i8 @llvm.coro.suspend(token none, i1 true)",
@@ -77,8 +107,7 @@ def end(*clean: str) -> list[str]:
         "  unreachable",
         "coroutine.cleanup:",
         *clean,
-        "  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine)",
-        "  call void @free(ptr %coroutine.freed)",
+        *(free if owned else []),
         "  br label %coroutine.suspended",
         "coroutine.suspended:",
         "  call void @llvm.coro.end(ptr %coroutine, i1 false, token none)",
