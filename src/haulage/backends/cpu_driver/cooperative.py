@@ -4,16 +4,16 @@ A block that waits is suspended code (see `compiler/simt/grids.py`, which has th
 layout of a launch). So there may be any number of blocks for each worker thread.
 """
 
+import ctypes
 import struct
 from math import prod
 
 import numpy as np
 
 from haulage.backends.base import KernelStopped
+from haulage.backends.cpu_driver.grid_modes import BEGIN, DROP, MODE_AT, RESUME, WAITS
 from haulage.backends.cpu_driver.pool import Pool
 
-_BEGIN, _RESUME, _DROP = 0, 1, 2
-_WAITS = 1 << 30
 _ALIGN = 64
 
 # All blocks of a grid are there at one time: so many threads, and this part of the memory.
@@ -46,23 +46,28 @@ def run(pool: Pool, function: int, launch: bytes) -> None:
     offset = len(header) + _MODE.size + len(args)
     room = args + _ROOM.pack(handles.ctypes.data, outcomes.ctypes.data, first)
 
-    def phase(mode: int) -> int:
-        return pool.run(function, header + _MODE.pack(offset | mode) + room)
+    buffer = ctypes.create_string_buffer(header + _MODE.pack(offset) + room)
 
-    mode = _BEGIN
+    def phases(mode: int) -> int:
+        _MODE.pack_into(buffer, MODE_AT, offset | mode)
+        return pool.run_phases(function, buffer, outcomes.ctypes.data, blocks)
+
+    mode = BEGIN
     try:
         while True:
-            fault = phase(mode)
+            fault = phases(mode)
             if pool.closing:
                 return
             if fault:
                 raise KernelStopped(function, fault)
-            waiting = outcomes >= _WAITS
+            waiting = outcomes >= WAITS
             if not waiting.any():
                 return
             if not waiting.all():
-                raise KernelStopped(function, int(outcomes.max()) - _WAITS)
-            mode = _RESUME
+                raise KernelStopped(function, int(outcomes.max()) - WAITS)
+            mode = RESUME
     finally:
         if handles.any():
-            phase(_DROP)
+            # What is dropped does not wait.
+            outcomes[:] = 0
+            phases(DROP)

@@ -43,6 +43,7 @@ class Pool:
         self.closing = False
         self._run: Any = self._run_first
         self._copy = 0
+        self._phases: Any = None
 
     def run(self, entry: int, launch: bytes) -> int:
         """Run all blocks of a grid; returns 0 or the first fault.
@@ -70,6 +71,24 @@ class Pool:
         self.run(self._copy, _COPY.pack(blocks, 1, 1, dst, src, nbytes))
         return True
 
+    def run_phases(self, entry: int, launch: Any, outcomes: int, blocks: int) -> int:
+        """Run a grid whose `blocks` wait for one another until not all wait, or for a while.
+
+        `entry` is as for `run`, `launch` a ctypes buffer and `outcomes` an address, both as
+        `compiler/simt/grids.py` says. Returns 0 or the first fault.
+        """
+        if self._phases is None:
+            self._start()
+        slot = _Slot()
+        try:
+            fault: int = self._phases(entry, launch, slot, outcomes, blocks)
+            while slot.job and not self.closing:
+                fault = self._resume(slot)
+        finally:
+            if slot.job:
+                self._cancel(slot)
+        return fault
+
     def close(self) -> None:
         """At exit: grids that are running stop at the next chance."""
         self.closing = True
@@ -81,6 +100,7 @@ class Pool:
         self._workers = 0
         self._run = self._run_first
         self._copy = 0
+        self._phases = None
 
     def _run_first(self, entry: int, launch: bytes, slot: _Slot) -> int:
         self._start()
@@ -91,7 +111,7 @@ class Pool:
         with self._lock:
             threads = processor.threads()
             if self._code is None:
-                names = ["run", "resume", "cancel", "start", "prepare", "copy"]
+                names = ["run", "phases", "resume", "cancel", "start", "prepare", "copy"]
                 text = pool_ir(platform.machine(), platform.system())
                 self._code = loader.link_ir("pool", names, text)
             address = self._code.__getitem__
@@ -114,6 +134,15 @@ class Pool:
             grid = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, slot)
             self._run = grid(address("run"))
             self._copy = address("copy") if threads > 1 else 0
+            waiting = ctypes.CFUNCTYPE(
+                ctypes.c_int64,
+                ctypes.c_void_p,
+                ctypes.c_void_p,
+                slot,
+                ctypes.c_void_p,
+                ctypes.c_int64,
+            )
+            self._phases = waiting(address("phases"))
 
 
 @contextlib.contextmanager

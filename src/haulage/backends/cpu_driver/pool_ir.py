@@ -9,11 +9,12 @@ job is in the list, so once the job is out of the list and `users` is 0, nobody 
     void prepare(target chunks)    once a process, and in a child after a fork
     i64  copy(launch, first, last) an entry that copies
 
-and what the launching thread calls, of `pool_run_ir`. `entry(launch, first, last)` runs the blocks
-[first, last) and returns 0 or a fault; `launch` begins with the grid's three extents (u32).
+and what the launching thread calls, of `pool_run_ir` and `pool_phases_ir`.
+`entry(launch, first, last)` runs the blocks [first, last) and returns 0 or a fault; `launch` begins
+with the grid's three extents (u32).
 """
 
-from haulage.backends.cpu_driver import pool_run_ir
+from haulage.backends.cpu_driver import pool_phases_ir, pool_run_ir
 
 # How often an idle worker looks for a new job before it sleeps: about 50 microseconds.
 SPINS = 1500
@@ -37,7 +38,7 @@ _PAUSE["amd64"], _PAUSE["arm64"] = _PAUSE["x86_64"], _PAUSE["aarch64"]
 def pool_ir(machine: str, system: str) -> str:
     """The pool's module for a machine and system as `platform` names them."""
     declaration, pause = _PAUSE.get(machine.lower(), ("", ""))
-    return (_TEXT + pool_run_ir.TEXT).format(
+    return (_TEXT + pool_run_ir.TEXT + pool_phases_ir.TEXT).format(
         pause_declaration=declaration,
         pause=pause,
         room=_PTHREAD_ROOM,
@@ -46,6 +47,7 @@ def pool_ir(machine: str, system: str) -> str:
         copied=COPY_BYTES,
         monotonic=6 if system == "Darwin" else 1,  # CLOCK_MONOTONIC
         **pool_run_ir.FIGURES,
+        **pool_phases_ir.FIGURES,
     )
 
 
