@@ -181,3 +181,55 @@ def test_a_kernel_left_at_its_start_keeps_no_states():
     signature = "void(float32[::1], float32[::1])"
     text = haulage.compile(powers, signature, block=256).stages["blocks"]
     assert "%states" not in text
+
+
+def sums_before(x, out, totals):
+    room = cuda.shared.array(128, np.int64)
+    t = cuda.threadIdx.x
+    first = cuda.blockIdx.x * 128
+    room[2 * t] = x[first + 2 * t]
+    room[2 * t + 1] = x[first + 2 * t + 1]
+    offset = 1
+    d = 64
+    while d > 0:
+        cuda.syncthreads()
+        if t < d:
+            room[offset * (2 * t + 2) - 1] += room[offset * (2 * t + 1) - 1]
+        offset *= 2
+        d //= 2
+    if t == 0:
+        totals[cuda.blockIdx.x] = room[127]
+        room[127] = 0
+    d = 1
+    while d < 128:
+        offset //= 2
+        cuda.syncthreads()
+        if t < d:
+            low = offset * (2 * t + 1) - 1
+            high = offset * (2 * t + 2) - 1
+            kept = room[low]
+            room[low] = room[high]
+            room[high] += kept
+        d *= 2
+    cuda.syncthreads()
+    out[first + 2 * t] = room[2 * t]
+    out[first + 2 * t + 1] = room[2 * t + 1]
+
+
+def test_guards_between_barriers_with_common_work_behind_them(way):
+    x = np.random.default_rng(0).integers(0, 100, 384)
+    out, totals = np.zeros_like(x), np.zeros(3, np.int64)
+    cuda.jit(sums_before)[3, 64](x, out, totals)
+    rows = x.reshape(3, 128)
+    np.testing.assert_array_equal(out.reshape(3, 128), rows.cumsum(axis=1) - rows)
+    np.testing.assert_array_equal(totals, rows.sum(axis=1))
+
+
+def test_each_guarded_step_of_a_scan_is_a_loop_with_its_bounds():
+    signature = "void(int64[::1], int64[::1], int64[::1])"
+    text = haulage.compile(sums_before, signature, block=64).stages["blocks"]
+    bounded = {
+        line.split(".")[-1].split(" ")[0] for line in text.splitlines() if "%bound.1." in line
+    }
+    # Two steps, and what thread 0 does behind the first of them.
+    assert len(bounded & {str(number) for number in range(20)}) == 3

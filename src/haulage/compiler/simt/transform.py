@@ -15,6 +15,7 @@ from haulage.compiler.simt import (
     grids,
     guards,
     leaving,
+    meetings,
     pieces,
     suspending,
     thread_loops,
@@ -104,16 +105,18 @@ def transform(
         taken = SCALAR if way == SCALAR else CUT
         split = kernel.function.copy()
         exchanged = exchanges.split(split, of_warp)
+        clips = way != SCALAR and lanes is None
         loops: list[str] = []
         around: dict[str, tuple[int, int]] = {}
         if way != SCALAR:
             loops = cuts.uniform_loops(kernel.function, of_warp)
             around = apart.around_atomics(split, of_warp)
+        if clips and not of_warp.masks:
+            loops += meetings.behind_guards(kernel.function, of_warp)
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         exchanging = replace(kernel, shared=(*kernel.shared, *given))
         rooms |= {room.name for room in given}
         cut_function = cuts.cut(split, loops, around)
-        clips = way != SCALAR and lanes is None
         known = nonnegative(cut_function) if clips else frozenset()
         first = guards.Guards()
         if clips:
