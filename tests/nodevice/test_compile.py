@@ -2,6 +2,7 @@
 
 import re
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -69,6 +70,23 @@ def test_the_scalar_way_widens_nothing(monkeypatch):
     code = haulage.compile(scale, "void(float32[::1], float32)", block=256)
     assert code.metadata["way"] == "scalar"
     assert not re.search(r"<\d+ x float>", code.llvm)
+
+
+def test_llvm_reads_no_stage_twice(monkeypatch):
+    """It reads the front end's text, the same with limits of indices, and that of blocks."""
+    parsed = []
+    parse = llvm.parse_assembly
+
+    def noted(text, *arguments):
+        # Numba asks for the sizes of types with modules of nothing else.
+        if "define " in text:
+            parsed.append(text)
+        return parse(text, *arguments)
+
+    monkeypatch.setattr(llvm, "parse_assembly", noted)
+    code = haulage.compile(tiles, "void(float32[::1])", block=64)
+    assert len(parsed) == 3
+    assert parsed[-1] == code.stages["blocks"]
 
 
 def test_a_kernel_without_barriers_is_one_piece_without_slots():
