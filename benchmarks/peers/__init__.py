@@ -38,6 +38,7 @@ _SHARED = (*_TILED, "reduce-tree", "reduce-warp", "scan", "histogram-shared")
 _NO_SHARED = dict.fromkeys(_SHARED, "plain loops, no shared memory and no barriers")
 _PHASES = "the loops over a block's threads written by hand"
 _ALONE = ("saxpy", "stencil", "matmul-naive", "histogram-global", "black-scholes", "mandelbrot")
+_LAUNCHES = ("launch-0", "launch-1", "launch-3", "launch-8")
 _LIBRARY = (*_SHARED, *_ALONE, "reduce-float32", "reduce-float64", "random-draw")
 
 HAULAGE = Peer("haulage", "Haulage", "haulage.cli.bench.kernels")
@@ -55,6 +56,7 @@ PEERS: dict[str, Peer] = {
                 "reduce-tree": _PHASES,
                 "reduce-warp": _PHASES,
                 "scan": _PHASES,
+                **dict.fromkeys(_LAUNCHES, "a plain call: nothing is launched, nor waited for"),
                 "histogram-global": "counts for each thread: njit has no atomic words",
             },
         ),
