@@ -70,6 +70,16 @@ def thread_way() -> str:
     return way
 
 
+def processor_level() -> str | None:
+    """`HAULAGE_CPU`: the level of x86-64 (`x86-64`, `x86-64-v2`, `-v3`, `-v4`) whose instructions
+    kernels on the CPU may use; None, the default, for all that the processor has.
+
+    With it a program has the same results on all machines of that level or a higher one. Whether
+    this is such a level, and one that the processor has, is seen when a kernel is compiled.
+    """
+    return os.environ.get("HAULAGE_CPU", "").strip() or None
+
+
 def adversary_seed() -> int | None:
     """`HAULAGE_ADVERSARY`: the seed of the adversarial mode; None, the default, for without.
 

@@ -345,7 +345,15 @@ def test_another_processor_counts(monkeypatch, tmp_path):
     assert told(one) != told(one + one.replace("avx2", ""))
     # Where the system does not tell what a processor can, LLVM is asked.
     assert told("processor : 0\nmodel name : A\n") == ()
-    assert len(identity.identity.__wrapped__()) == 3
+    assert len(identity._processor.__wrapped__()) == 3
+
+
+def test_the_level_of_processors_that_was_chosen_counts(monkeypatch):
+    found = []
+    for level in ("", "x86-64-v2", "x86-64-v3"):
+        monkeypatch.setenv("HAULAGE_CPU", level)
+        found.append(identity.identity())
+    assert len(set(found)) == 3
 
 
 def test_versions_are_those_of_the_packages():

@@ -8,6 +8,7 @@ loop is widened or unrolled, or the cuts would have nothing simple left to work 
 import re
 
 from haulage.compiler import dynamic_rooms, ends, llvm
+from haulage.compiler.contraction import contract
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.mathematics.definitions import calls
 from haulage.compiler.simt.body import KERNEL
@@ -35,7 +36,7 @@ def clean(text: str, entry: str, target: Target) -> str:
         module.get_function(entry).name = KERNEL
         llvm.optimise(module, target, 2, widen=False)
         llvm.run_passes(module, target, "lower_switch", "instruction_namer")
-        return calls(str(module))
+        return calls(contract(str(module), target))
 
 
 def _with_math(text: str, target: Target) -> str:

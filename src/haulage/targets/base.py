@@ -55,6 +55,11 @@ class Target(ABC):
 
     @property
     @abstractmethod
+    def has_fused(self) -> bool:
+        """Whether the processor rounds a product and a sum once; it then is fast to do so."""
+
+    @property
+    @abstractmethod
     def math_names(self) -> Mapping[str, str]:
         """What lowered code calls functions of mathematics by (`sqrtf`, and Numba's own names) ->
         the names that this target has them by; others stay as they are."""

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from haulage.targets import cpu_clock, cpu_lanes, cpu_messages, cpu_registers
+from haulage import config
+from haulage.errors import Unsupported
+from haulage.targets import cpu_clock, cpu_lanes, cpu_levels, cpu_messages, cpu_registers
 from haulage.targets.base import INDEX_REGISTERS, Target
 from haulage.targets.cpu_ir import SHARED_PREFIX, declare, shared_room
 
@@ -61,6 +63,11 @@ _FIRST_HIDDEN = 1
 @dataclass(frozen=True)
 class CPUTarget(Target):
     """The host's processor."""
+
+    @property
+    def has_fused(self) -> bool:
+        arm = self.triple.startswith(("aarch64", "arm64"))
+        return arm or "+fma" in self.features.split(",")
 
     @property
     def math_names(self) -> Mapping[str, str]:
@@ -178,21 +185,54 @@ def _wait(builder: Any, name: str, place: int) -> None:
     builder.call(function, [ir.Constant(i32, place)])
 
 
-@cache
 def host(warp_size: int = 32) -> CPUTarget:
-    """The target of this process's own processor, for kernels with `warp_size` lanes a warp."""
+    """The target of this process's own processor, for kernels with `warp_size` lanes a warp; with
+    `HAULAGE_CPU`, of a level of x86-64.
+
+    Raises:
+        ValueError: `HAULAGE_CPU` is no such level.
+        Unsupported: the processor is not of that level.
+    """
+    return _host(warp_size, config.processor_level())
+
+
+@cache
+def _host(warp_size: int, level: str | None) -> CPUTarget:
     import llvmlite.binding as llvm
 
+    triple = llvm.get_default_triple()
+    cpu, features = llvm.get_host_cpu_name(), _features()
+    if level is not None:
+        _check_level(level, triple)
+        cpu, features = level, cpu_levels.features(level)
     machine = target_machine("generic", "")
     return CPUTarget(
         kind="cpu",
         architecture="host",
-        triple=llvm.get_default_triple(),
-        cpu=llvm.get_host_cpu_name(),
-        features=_features(),
+        triple=triple,
+        cpu=cpu,
+        features=features,
         data_layout=str(machine.target_data),
         warp_size=warp_size,
     )
+
+
+def _check_level(level: str, triple: str) -> None:
+    import llvmlite.binding as llvm
+
+    if level not in cpu_levels.LEVELS:
+        raise ValueError(
+            f"HAULAGE_CPU={level!r}: expected one of {', '.join(cpu_levels.LEVELS)}; unset it to "
+            "use all that the processor has"
+        )
+    lacking = cpu_levels.missing(level, llvm.get_host_cpu_features())
+    if not triple.startswith("x86_64"):
+        lacking = ["x86-64"]
+    if lacking:
+        raise Unsupported(
+            f"HAULAGE_CPU={level}: this processor has no {', '.join(lacking)}; choose a lower "
+            "level, or unset it to use all that the processor has"
+        )
 
 
 def _features() -> str:

@@ -2,13 +2,18 @@
 
 from functools import cache
 
+from haulage import config
 from haulage.backends.cpu_driver import processor
 
 
-@cache
 def identity() -> tuple[str, ...]:
     """Everything of the processor that decides the code for it: what the system tells, where it
-    tells the instruction sets, else what LLVM finds."""
+    tells the instruction sets, else what LLVM finds; and the level that the user chose."""
+    return (config.processor_level() or "", *_processor())
+
+
+@cache
+def _processor() -> tuple[str, ...]:
     told = processor.instruction_sets()
     if told:
         return told

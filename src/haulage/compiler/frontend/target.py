@@ -301,7 +301,8 @@ def device_class(target: Target) -> Any:
 
 @cache
 def _device_class(target: Target) -> Any:
-    numba_name = f"{words.SIMT}_{target.kind}_{target.architecture}_{target.warp_size}"
+    kind = f"{target.kind}_{target.architecture}_{target.cpu}"
+    numba_name = f"{words.SIMT}_{kind}_{target.warp_size}"
     numba_class = type(numba_name, (SIMT,), {})
     target_registry[numba_name] = numba_class
     function_class: Any = type(

@@ -133,7 +133,7 @@ def with_definitions(text: str, target: Target) -> str:
     for full in found:
         name, suffix = full[len(PREFIX) :].rsplit(".", 1)
         kind = "float" if suffix == "f32" else "double"
-        body, needs = _definition(name, kind, has_fused(target))
+        body, needs = _definition(name, kind, target.has_fused)
         bodies.append(body)
         declared.update(dict.fromkeys(needs))
     beyond = [
@@ -147,11 +147,6 @@ def with_definitions(text: str, target: Target) -> str:
     known = {each[0].split("@", 1)[1].split("(", 1)[0] for each in _DECLARED.finditer(kept)}
     new = [line for line in declared if line.split("@", 1)[1].split("(", 1)[0] not in known]
     return "\n".join([kept, *new, *bodies, ""])
-
-
-def has_fused(target: Target) -> bool:
-    """Whether the target rounds a product and a sum once."""
-    return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))
 
 
 @cache
