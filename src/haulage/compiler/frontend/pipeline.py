@@ -1,8 +1,9 @@
 """Numba's compilation passes for kernels: from bytecode to LLVM IR, no machine code."""
 
+import operator
 from typing import Any
 
-from numba.core import compiler, typing, untyped_passes
+from numba.core import compiler, types, typing, untyped_passes
 from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
@@ -17,6 +18,7 @@ from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
 from haulage.compiler.frontend.bytecode import TranslateByteCode
 from haulage.compiler.frontend.constants import FoldConstants
+from haulage.compiler.frontend.powers import is_product, product
 from haulage.compiler.frontend.refusals import RefuseAllocation, RefuseStatements
 from haulage.compiler.frontend.returns import TypeInference
 
@@ -30,6 +32,23 @@ class _PlacedLower(Lower):
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         self.builder.end = getattr(inst, "haulage_end", 0)
         super().lower_inst(inst)
+
+    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+        exponent = self.typeof(expr.rhs.name)
+        if op not in (operator.pow, operator.ipow) or not isinstance(
+            exponent, types.IntegerLiteral
+        ):
+            return super().lower_binop(resty, expr, op)
+        # Numba's way with constant exponents is never taken; each such power would be a loop.
+        signature = self.fndesc.calltypes[expr]
+        kind = self.typeof(expr.lhs.name)
+        if not is_product(self.context, signature, exponent.literal_value):
+            return super().lower_binop(resty, expr, op)
+        value = self.context.cast(
+            self.builder, self.loadvar(expr.lhs.name), kind, signature.return_type
+        )
+        power = product(self.builder, value, exponent.literal_value)
+        return self.context.cast(self.builder, power, signature.return_type, resty)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
