@@ -18,11 +18,16 @@ LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 def split(w: Writer, x: Value) -> tuple[Value, Value]:
     """(m, e as a float) of a positive double."""
     tiny = x < 2.0**-1022
-    bits = tiny.choose(x * 2.0**54, x).bits()
+    m, e = split_normal(w, tiny.choose(x * 2.0**54, x))
+    return m, tiny.choose(e - 54.0, e)
+
+
+def split_normal(w: Writer, x: Value) -> tuple[Value, Value]:
+    """The same of one that is not subnormal; of 0, anything."""
+    bits = x.bits()
     exponent = (bits - _ROOT_HALF_BITS + (1100 << 52)) >> 52
     mantissa = (bits - ((exponent - 1100) << 52)).as_float()
-    offset = tiny.choose(SHIFT + 1100 + 54, w.value("double", SHIFT + 1100))
-    return mantissa, (exponent + SHIFT_BITS).as_float() - offset
+    return mantissa, (exponent + SHIFT_BITS).as_float() - (SHIFT + 1100)
 
 
 def special(x: Value, result: Value) -> Value:

@@ -3,9 +3,18 @@
 import math
 
 from haulage.compiler.mathematics import coefficients
-from haulage.compiler.mathematics.exponentials import clamped, exp_of_sum
+from haulage.compiler.mathematics.exponentials import (
+    LOG2_E,
+    LOG_2,
+    LOG_2_REST,
+    LOG_2_SHORT,
+    clamped,
+    exp_of_sum,
+    power_of_2,
+    whole,
+)
 from haulage.compiler.mathematics.ir import Value, Writer
-from haulage.compiler.mathematics.logarithms import LOG_2_HIGH, LOG_2_LOW, log_of_sum, split
+from haulage.compiler.mathematics.logarithms import LOG_2_HIGH, LOG_2_LOW, split, split_normal
 
 
 def _long_log(w: Writer, x: Value) -> tuple[Value, Value]:
@@ -38,7 +47,8 @@ def _long_log(w: Writer, x: Value) -> tuple[Value, Value]:
 
 def _is_whole(w: Writer, size: Value) -> Value:
     """Whether a number that is not below zero is whole."""
-    return ((size + 2.0**52) - 2.0**52).is_(size) | (size > 2.0**52)
+    limit = 2.0**52 if size.kind == "double" else 2.0**23
+    return ((size + limit) - limit).is_(size) | (size > limit)
 
 
 def pow_(w: Writer, x: Value, y: Value) -> Value:
@@ -57,7 +67,7 @@ def with_edges(w: Writer, x: Value, y: Value, size: Value) -> Value:
     a, steps = w.magnitude(x), w.magnitude(y)
     whole = _is_whole(w, steps)
     odd = whole & (_is_whole(w, steps * 0.5) ^ w.value("i1", 1))
-    odd = odd & (steps < 2.0**53)
+    odd = odd & (steps < (2.0**53 if x.kind == "double" else 2.0**24))
     up = y > 0.0
     zero, infinite = w.value(x.kind, 0.0), w.value(x.kind, math.inf)
     size = a.is_(0.0).choose(up.choose(zero, infinite), size)
@@ -129,7 +139,14 @@ def hypot_single(w: Writer, x: Value, y: Value) -> Value:
 
 
 def pow_single(w: Writer, x: Value, y: Value) -> Value:
-    a, wide = w.magnitude(x).to("double"), y.to("double")
-    product = clamped(log_of_sum(w, a, None) * wide, -746.0, 710.0)
-    size = exp_of_sum(w, product, w.value("double", 0.0))
-    return with_edges(w, x.to("double"), wide, size).to("float")
+    """In doubles, with polynomials for the 45 bits that 24 of the result need."""
+    m, e = split_normal(w, w.magnitude(x).to("double"))
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    logarithm = w.fma(s * z, w.polynomial(coefficients.LOG_SHORT, z), s * 2.0)
+    wide = y.to("double")
+    product = clamped(w.fma(e, LOG_2, logarithm) * wide, -150.0, 150.0)
+    n, number = whole(w, product, LOG2_E)
+    r = w.fma(n, -LOG_2_REST, w.fma(n, -LOG_2_SHORT, product))
+    size = w.fma(r * r, w.polynomial(coefficients.EXP_SHORT, r), r) + 1.0
+    return with_edges(w, x, y, (size * power_of_2(number)).to("float"))
