@@ -3,11 +3,14 @@
 A program is a list of lines. As a kernel its exchanges wait at barriers; interpreted, each thread
 is a generator that yields there, and the threads of a block run in turn. Programs have no data
 races: between two barriers a thread writes only its own element of the shared array, or all read;
-between two barriers of a wavefront only elements of that wavefront's threads are read.
+between two barriers of a wavefront only elements of that wavefront's threads are read. Each thread
+has two elements of `bag` for itself, by indices that are a constant step apart or worked out.
 """
 
 import itertools
 import textwrap
+from math import prod
+from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -20,18 +23,20 @@ WAVE = 64
 _HEAD = """
 def program(x, out, totals):
     room = cuda.shared.array({threads}, np.int64)
+    bag = cuda.shared.array(2 * {threads}, np.int64)
     own = cuda.local.array(4, np.int64)
-    t = cuda.threadIdx.x
-    i = cuda.grid(1)
+    t = cuda.threadIdx.x + {x} * (cuda.threadIdx.y + {y} * cuda.threadIdx.z)
+    i = cuda.blockIdx.x * {threads} + t
 """
 _PLAIN_HEAD = """
-def program(x, out, totals, room, own, t, i):
+def program(x, out, totals, room, bag, own, t, i):
 """
 _START = """\
 n = {threads}
 a, b, c, u, f = x[i], t, 1, 3, 1.0
 for slot in range(4):
     own[slot] = slot * t
+bag[2 * t] = bag[2 * t + 1] = 1
 """
 _END = """\
 out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4] = a, b, c, u, f
@@ -47,11 +52,12 @@ def _text(lines, threads):
     return _START.format(threads=threads) + "\n".join(lines) + "\n" + end
 
 
-def kernel(lines, threads):
-    """The program as a kernel for blocks of `threads` threads."""
+def kernel(lines, shape):
+    """The program as a kernel for blocks with `shape` threads along x, y and z."""
+    threads = prod(shape)
     body = textwrap.indent(_text(lines, threads), " " * 4)
     names = {"cuda": cuda, "roc": roc, "np": np}
-    exec(_HEAD.format(threads=threads) + body, names)
+    exec(_HEAD.format(threads=threads, x=shape[0], y=shape[1]) + body, names)
     return cuda.jit(names["program"])
 
 
@@ -59,20 +65,46 @@ def interpret(lines, threads, blocks, x):
     """(out, totals) of the program run by Python."""
     text = _text(lines, threads) + "yield\n"
     text = text.replace("cuda.syncthreads()", "yield").replace("roc.wavebarrier()", "yield 'wave'")
-    text = text.replace("cuda.atomic.add(totals, a % 3, 1)", "totals[a % 3] += 1")
-    names = {}
+    names = {"cuda": SimpleNamespace(atomic=_Atomic)}
     exec(_PLAIN_HEAD + textwrap.indent(text, " " * 4), names)
     out, totals = np.zeros((threads * blocks, 5)), np.zeros(3, np.int64)
     values = [int(value) for value in x]
     for block in range(blocks):
-        room = [0] * threads
+        room, bag = [0] * threads, [0] * 2 * threads
         _run(
             [
-                names["program"](values, out, totals, room, [0] * 4, t, block * threads + t)
+                names["program"](values, out, totals, room, bag, [0] * 4, t, block * threads + t)
                 for t in range(threads)
             ]
         )
     return out, totals
+
+
+class _Atomic:
+    """The atomic words, of which each gives the old value."""
+
+    @staticmethod
+    def add(array, index, value):
+        array[index] += value
+        return array[index] - value
+
+    @staticmethod
+    def max(array, index, value):
+        old = array[index]
+        array[index] = max(old, value)
+        return old
+
+    @staticmethod
+    def exch(array, index, value):
+        old, array[index] = array[index], value
+        return old
+
+    @staticmethod
+    def cas(array, index, old, value):
+        found = array[index]
+        if found == old:
+            array[index] = value
+        return found
 
 
 def _run(threads):
@@ -90,7 +122,19 @@ def _indented(lines):
 
 
 variables = st.sampled_from(VARIABLES)
-operands = st.sampled_from((*VARIABLES, "u", "t", "7", "x[i]", "own[a % 4]", "own[2]"))
+operands = st.sampled_from(
+    (
+        *VARIABLES,
+        "u",
+        "t",
+        "7",
+        "x[i]",
+        "own[a % 4]",
+        "own[2]",
+        "bag[2 * t + 1]",
+        "bag[2 * t + b % 2]",
+    )
+)
 comparisons = st.sampled_from(("<", "<=", "==", "!=", ">"))
 
 assignments = st.builds(
@@ -106,6 +150,21 @@ plain = st.one_of(
     st.just(["own[1] = own[3] + 1"]),
     st.just(["f = f * 0.5 + a"]),
     st.just(["cuda.atomic.add(totals, a % 3, 1)"]),
+    st.builds(
+        lambda index, name: [f"bag[2 * t + {index}] = {name} % 97"],
+        st.sampled_from(("0", "1", "a % 2")),
+        variables,
+    ),
+    st.builds(
+        lambda start, word, index, name: [
+            f"{start}cuda.atomic.{word}(bag, 2 * t + {index}, {name})"
+        ],
+        st.sampled_from(("", "", "a = ", "c = ")),
+        st.sampled_from(("add", "max", "exch")),
+        st.sampled_from(("0", "1", "b % 2")),
+        st.sampled_from(("1", "t", "u", "b % 5")),
+    ),
+    st.just(["c = cuda.atomic.cas(bag, 2 * t + a % 2, 1, b % 7)"]),
 )
 exchanges = st.builds(
     lambda source, target, shift: [
@@ -144,7 +203,17 @@ def _loop(number, count, body, leave):
     return lines
 
 
-varying_conditions = st.builds(lambda a, o, b: f"{a} {o} {b}", operands, comparisons, operands)
+bounds = st.builds(
+    lambda value, o, number: f"{value} {o} {number}",
+    st.sampled_from(("t", "i", "t - 3", "2 * t + 1", "-t", "i % 8", "n - t")),
+    st.sampled_from(("<", "<=", ">", ">=", "==", "!=")),
+    st.sampled_from(("0", "1", "5", "31", "u", "u - 9", "n - 1", "40")),
+)
+varying_conditions = st.one_of(
+    st.builds(lambda a, o, b: f"{a} {o} {b}", operands, comparisons, operands),
+    bounds,
+    st.builds(lambda low, high: f"{low} and {high}", bounds, bounds),
+)
 uniform_conditions = st.builds(lambda o, b: f"u {o} {b}", comparisons, st.integers(0, 5))
 numbers = st.integers(0, 9)
 

@@ -1,6 +1,7 @@
 """Random kernels give what plain Python gives, in each way of the CPU device."""
 
 import os
+from math import prod
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import strategies as st
 
 from haulage import cuda
 
+SHAPES = (
+    *((x, 1, 1) for x in (1, 2, 7, 32, 33, 64)),
+    *((4, 8, 1), (16, 3, 1), (1, 33, 1), (3, 5, 2), (2, 2, 9)),
+)
 WAYS = ("auto", "scalar", "coroutines")
 
 # `make random-kernels N=1000` tries more of them.
@@ -29,8 +34,9 @@ def as_often_as_wanted(test):
     return pytest.mark.timeout(300 + 4 * EXAMPLES)(chosen(test))
 
 
-def check(lines, threads, blocks, seed):
+def check(lines, shape, blocks, seed):
     """Compare what the kernel and Python make of a program."""
+    threads = prod(shape)
     x = np.random.default_rng(seed).integers(0, 50, threads * blocks)
     expected_out, expected_totals = random_kernels.interpret(lines, threads, blocks, x)
     # Optimised, a loop that all threads make together can look like one that they do not, so
@@ -40,8 +46,8 @@ def check(lines, threads, blocks, seed):
         try:
             out = cuda.to_device(np.full((threads * blocks, 5), -1.0))
             totals = cuda.to_device(np.zeros(3, np.int64))
-            kernel = random_kernels.kernel(lines, threads)
-            kernel[blocks, threads](cuda.to_device(x), out, totals)
+            kernel = random_kernels.kernel(lines, shape)
+            kernel[blocks, shape](cuda.to_device(x), out, totals)
             text = "\n".join(lines)
             np.testing.assert_allclose(out.copy_to_host(), expected_out, rtol=1e-9, err_msg=text)
             np.testing.assert_array_equal(totals.copy_to_host(), expected_totals, err_msg=text)
@@ -52,12 +58,12 @@ def check(lines, threads, blocks, seed):
 @as_often_as_wanted
 @given(
     lines=random_kernels.programs,
-    threads=st.sampled_from((1, 2, 7, 32, 33)),
+    shape=st.sampled_from(SHAPES),
     blocks=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
-def test_random_kernels_agree_with_python(device, lines, threads, blocks, seed):
-    check(lines, threads, blocks, seed)
+def test_random_kernels_agree_with_python(device, lines, shape, blocks, seed):
+    check(lines, shape, blocks, seed)
 
 
 @as_often_as_wanted
@@ -70,7 +76,7 @@ def test_random_kernels_agree_with_python(device, lines, threads, blocks, seed):
 def test_random_kernels_with_barriers_of_wavefronts_agree_with_python(
     device, lines, threads, blocks, seed
 ):
-    check(lines, threads, blocks, seed)
+    check(lines, (threads, 1, 1), blocks, seed)
 
 
 @as_often_as_wanted
