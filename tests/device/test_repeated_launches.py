@@ -246,6 +246,22 @@ def test_threads_that_launch_at_one_time_do_not_mix(store):
     assert not wrong
 
 
+def test_blocks_that_wait_for_others_find_them_at_work_each_time(device):
+    if device.properties.multiprocessors < 2:
+        pytest.skip("one thread runs the blocks in turn")
+
+    @cuda.jit
+    def meet(arrived):
+        cuda.atomic.add(arrived, 0, 1)
+        while cuda.atomic.add(arrived, 0, 0) < cuda.gridDim.x:
+            pass
+
+    for _ in range(20):
+        arrived = cuda.to_device(np.zeros(1, np.int32))
+        meet[2, 1](arrived)
+        assert arrived.copy_to_host()[0] == 2
+
+
 def test_callbacks_launch_kernels_in_the_midst_of_others(store):
     def launch(*_):
         store[1, 1, other](nested, 2.0)

@@ -25,6 +25,7 @@ from haulage.backends.cpu_driver.conflicts import Touched
 from haulage.backends.cpu_driver.loader import Loader
 from haulage.backends.cpu_driver.memory import Memory, check_sharing
 from haulage.backends.cpu_driver.pool import POOL
+from haulage.backends.cpu_driver.pool_run_ir import WAITS
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.threads import Threads
 from haulage.errors import DeviceError
@@ -187,7 +188,10 @@ class CPUBackend(Backend):
 
     def function(self, module: int, name: str) -> int:
         """The address of `i64 name(ptr launch, i64 first_block, i64 last_block)`."""
-        return self._loader.function(module, name)
+        address = self._loader.function(module, name)
+        if self._loader.exports(module, WAITS):
+            POOL.waiting.add(address)
+        return address
 
     def launch(
         self,

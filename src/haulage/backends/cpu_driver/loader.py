@@ -76,6 +76,10 @@ class Loader:
             )
         return address
 
+    def exports(self, handle: int, name: str) -> bool:
+        """Whether a module that is loaded has a function of that name."""
+        return name in self._modules[handle].functions
+
     def renew_lock(self) -> None:
         """After a fork, in the child: the lock may have been held by a thread that is gone."""
         self._lock = threading.RLock()

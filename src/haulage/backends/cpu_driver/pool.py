@@ -41,7 +41,10 @@ class Pool:
         self._prepared = False
         self._workers = 0
         self.closing = False
+        # Entries of kernels of which one block may wait for another.
+        self.waiting: set[int] = set()
         self._run: Any = self._run_first
+        self._run_all: Any = self._run_first
         self._copy = 0
         self._phases: Any = None
 
@@ -54,7 +57,8 @@ class Pool:
         """
         slot = _Slot()
         try:
-            fault: int = self._run(entry, launch, slot)
+            run = self._run_all if entry in self.waiting else self._run
+            fault: int = run(entry, launch, slot)
             while slot.job and not self.closing:
                 fault = self._resume(slot)
         finally:
@@ -98,20 +102,20 @@ class Pool:
         self._lock = threading.RLock()
         self._prepared = False
         self._workers = 0
-        self._run = self._run_first
+        self._run = self._run_all = self._run_first
         self._copy = 0
         self._phases = None
 
     def _run_first(self, entry: int, launch: bytes, slot: _Slot) -> int:
         self._start()
-        fault: int = self._run(entry, launch, slot)
+        fault: int = self._run_all(entry, launch, slot)
         return fault
 
     def _start(self) -> None:
         with self._lock:
             threads = processor.threads()
             if self._code is None:
-                names = ["run", "phases", "resume", "cancel", "start", "prepare", "copy"]
+                names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare", "copy"]
                 text = pool_ir(platform.machine(), platform.system())
                 self._code = loader.link_ir("pool", names, text)
             address = self._code.__getitem__
@@ -132,7 +136,7 @@ class Pool:
                     "set HAULAGE_NUM_THREADS to use fewer"
                 )
             grid = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, slot)
-            self._run = grid(address("run"))
+            self._run, self._run_all = grid(address("run")), grid(address("run_all"))
             self._copy = address("copy") if threads > 1 else 0
             waiting = ctypes.CFUNCTYPE(
                 ctypes.c_int64,

@@ -1,8 +1,10 @@
 """From a kernel's body to a module that runs blocks of one size; chooses the way to run them."""
 
+import re
 from dataclasses import dataclass, replace
 from math import prod
 
+from haulage.backends.cpu_driver.pool_run_ir import WAITS
 from haulage.compiler.simt import (
     apart,
     atomics,
@@ -60,6 +62,10 @@ class Transformed:
     local_bytes: int
     block_bytes: int
     uses_dynamic_shared: bool
+
+
+# Without one of these no thread sees what another block writes while both run.
+_MAY_WAIT = re.compile(r"\b(atomicrmw|cmpxchg|fence|volatile|load atomic)\b")
 
 
 def transform(
@@ -144,6 +150,8 @@ def transform(
         start = grids.write_entry(kernel)
     else:
         start = entry.write(kernel, prod(block), order, added)
+    if _MAY_WAIT.search(text):
+        parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
     module = "\n\n".join([kernel.around, start, adding, *parts])
     return Transformed(
         _without_repeated_declarations(module),
