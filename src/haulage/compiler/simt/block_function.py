@@ -7,7 +7,7 @@ the user's arguments, private room)` gives 0, or the fault that stopped a thread
 import re
 from collections.abc import Sequence
 
-from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.body import Body, Room
 from haulage.targets.base import REGISTER_RANGES
 from haulage.targets.cpu import HIDDEN_NAMES, WAVE_SIZE
 from haulage.targets.cpu_lanes import CLEARED, WARP_ROOM
@@ -132,13 +132,18 @@ def private_rooms(body: Body, threads: int) -> list[str]:
     return lines
 
 
+def private_stride(room: Room) -> int:
+    """Bytes from one thread's room to that of the next."""
+    return _stride(room.nbytes, room.align)
+
+
 def private_pointers(body: Body, thread: str, suffix: str) -> tuple[list[str], list[str]]:
     """Lines that find one thread's rooms by its linear number, and the names of their addresses."""
     lines: list[str] = []
     names: list[str] = []
     for number, room in enumerate(body.private):
         name = f"%private.own.{number}{suffix}"
-        stride = _stride(room.nbytes, room.align)
+        stride = private_stride(room)
         lines += [
             f"  {name}.offset = mul nuw nsw i64 {thread}, {stride}",
             f"  {name} = getelementptr inbounds i8, ptr %private.{number}, i64 {name}.offset",

@@ -40,11 +40,11 @@ class PieceFunctions:
         self.clipping = clipping
         self.numbers = {piece.entry: piece.number for piece in pieces.pieces}
         self._definitions = pieces.function.definitions()
-        self._made_in = {piece.number: pieces.made_in(piece) for piece in pieces.pieces}
+        self.made_in = {piece.number: pieces.made_in(piece) for piece in pieces.pieces}
 
-    def _stored(self, piece: Piece) -> list[Slot]:
+    def stored(self, piece: Piece) -> list[Slot]:
         """The slots that the piece may write: live behind one of its cuts and made in it."""
-        return self.pieces.stored(self._made_in[piece.number], piece.exits)
+        return self.pieces.stored(self.made_in[piece.number], piece.exits)
 
     def guards(self, piece: Piece) -> tuple[Guard, ...]:
         """The conditions that the piece is told the outcome of, as its last parameters."""
@@ -54,16 +54,16 @@ class PieceFunctions:
     def slot_parameters(self, piece: Piece) -> list[SlotParameter]:
         """What the piece is given of the slots."""
         loaded = [self.pieces.slots[name] for name in piece.loaded]
-        stored = self._stored(piece)
+        stored = self.stored(piece)
         values = [SlotParameter(slot.type, slot.value, "in") for slot in loaded if not slot.varying]
         outs = [SlotParameter("ptr", slot.value, "out") for slot in stored if not slot.varying]
         both = dict.fromkeys(slot.value for slot in [*loaded, *stored] if slot.varying)
         arrays = [SlotParameter("ptr noalias", name, "slot") for name in both]
         return values + outs + arrays
 
-    def text(self, piece: Piece) -> str:
-        """LLVM text of one piece's function."""
-        parameters = [
+    def parameters(self, piece: Piece) -> list[tuple[str, str]]:
+        """Types and names of the parameters of the piece's function."""
+        return [
             *((parameter.type, parameter.name) for parameter in self.body.function.parameters),
             *(("ptr noalias", room.name) for room in self.body.shared),
             *(("ptr", room.name) for room in self.body.private),
@@ -75,12 +75,15 @@ class PieceFunctions:
             *([("ptr noalias", "%states")] if self.pieces.masked else []),
             *(("i1", value_name(guard.condition, "guard")) for guard in self.guards(piece)),
         ]
-        made = self._made_in[piece.number]
+
+    def text(self, piece: Piece) -> str:
+        """LLVM text of one piece's function."""
+        made = self.made_in[piece.number]
         arriving = {*piece.loaded, *piece.recomputed}
         in_memory = {name: self._definitions[name][1].type for name in sorted(arriving & made)}
         lines = [
             f"define internal {{ i32, i32 }} @haulage.piece.{piece.number}"
-            f"({parameter_list(parameters)}) alwaysinline {{",
+            f"({parameter_list(self.parameters(piece))}) alwaysinline {{",
             "piece.start:",
         ]
         lines += [
@@ -149,7 +152,7 @@ class PieceFunctions:
             lines.append("  " + step.renamed({**names, step.result: arrived}))
             names[step.result] = arrived
         wanted = {*piece.loaded, *piece.recomputed}
-        made = self._made_in[piece.number]
+        made = self.made_in[piece.number]
         # Steps on the way to a recomputed value may be made in the piece too, under their own name.
         return {name: new for name, new in names.items() if name in wanted or name not in made}
 
@@ -206,7 +209,7 @@ class PieceFunctions:
 
     def _stores(self, piece: Piece, target: str, memory: "_InMemory") -> list[str]:
         lines: list[str] = []
-        for slot in self._stored(piece):
+        for slot in self.stored(piece):
             if slot.value not in self.pieces.live[target]:
                 continue
             before, names = memory.load((slot.value,))

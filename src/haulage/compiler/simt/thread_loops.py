@@ -7,6 +7,7 @@ for good, their state is -1; one of the others, the leader, says where they are 
 have in common.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -23,6 +24,8 @@ from haulage.compiler.simt.block_function import (
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.bounds import BoundsWriter, Ranges, whole
 from haulage.compiler.simt.clipping import Clipping
+from haulage.compiler.simt.lanes.chunks import ChunkLoop
+from haulage.compiler.simt.lanes.function import LaneFunction
 from haulage.compiler.simt.loop_nest import AXES, LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut, value_name
 from haulage.compiler.simt.piece_call import piece_call
@@ -38,13 +41,17 @@ def write(
     order: str,
     metadata: Metadata,
     cooperative: bool,
+    lanes: Mapping[int, LaneFunction],
 ) -> str:
     """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z), with the loops
     over its axes in an order (outermost first); `cooperative` if it may be suspended, as `grids.py`
-    says."""
+    says. `lanes` are the functions of the pieces that run for a chunk of threads at a time."""
     functions = PieceFunctions(body, pieces, clipping)
-    machine = _Machine(body, pieces, clipping, functions, block, order, metadata, cooperative)
-    return "\n\n".join([*map(functions.text, pieces.pieces), machine.block_function()])
+    machine = _Machine(
+        body, pieces, clipping, functions, block, order, metadata, cooperative, lanes
+    )
+    texts = [(lanes.get(piece.number) or functions).text(piece) for piece in pieces.pieces]
+    return "\n\n".join([*texts, machine.block_function()])
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class _Machine:
     order: str
     metadata: Metadata
     cooperative: bool
+    lanes: Mapping[int, LaneFunction]
 
     @property
     def threads(self) -> int:
@@ -127,6 +135,8 @@ class _Machine:
                 given.append((parameter.type, value))
             else:
                 given.append(("ptr", room))
+        if k in self.lanes:
+            return lines + self._run_chunks(piece, given)
         own = self.clipping.of_pieces[k]
         everyone, _ = self._everyone
         nest = LoopNest(
@@ -177,6 +187,19 @@ class _Machine:
                 f"[ %fault.this.none.{k}, %nobody.{k} ]"
             )
         return lines + self._go_on(piece, f"after.{k}", f"all.{k}")
+
+    def _run_chunks(self, piece: Piece, given: list[tuple[str, str]]) -> list[str]:
+        """Lines that run a piece for a chunk of threads after the other."""
+        k = piece.number
+        axes = looped_axes(self.block, self.order)
+        width = self.lanes[k].width
+        loop = ChunkLoop(k, f"state.{k}", self.block, axes, self.body.may_fail, width)
+        return [
+            *loop.opening(),
+            *self._call(piece, loop.thread(), str(k), given, passing=True, note=""),
+            *loop.closing(),
+            *self._go_on(piece, loop.last_label, str(k)),
+        ]
 
     @property
     def _sizes(self) -> dict[str, str]:

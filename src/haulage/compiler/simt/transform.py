@@ -19,6 +19,7 @@ from haulage.compiler.simt import (
     leaving,
     meetings,
     pieces,
+    plan,
     suspending,
     thread_loops,
     totals,
@@ -29,6 +30,7 @@ from haulage.compiler.simt import (
 from haulage.compiler.simt.alone import expanded
 from haulage.compiler.simt.axis_order import DEFAULT_ORDER, axis_order
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
+from haulage.compiler.simt.loop_nest import looped_axes
 from haulage.compiler.simt.nonnegative import nonnegative
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED
@@ -114,6 +116,12 @@ def transform(
         clips = way != SCALAR and lanes is None
         loops: list[str] = []
         around: dict[str, tuple[int, int]] = {}
+        shape = plan.Shape(block, looped_axes(block, order), _vector_bits(target))
+        planned = plan.Plan()
+        if clips:
+            together = uniformity.analyse(kernel.function, private)
+            planned = plan.without_cuts(kernel, together, rooms, shape)
+            of_warp = together if planned.apart else of_warp
         if way != SCALAR:
             loops = cuts.uniform_loops(kernel.function, of_warp)
             around = apart.around_atomics(split, of_warp)
@@ -123,12 +131,16 @@ def transform(
         exchanging = replace(kernel, shared=(*kernel.shared, *given))
         rooms |= {room.name for room in given}
         cut_function = cuts.cut(split, loops, around)
+        if clips and planned.pieces is None and not planned.apart:
+            planned = plan.of_loops_left(kernel, cut_function, loops, of_warp, rooms, shape)
+        # Lanes are masked, whichever guards there are.
+        clips = clips and planned.pieces is None
         known = nonnegative(cut_function) if clips else frozenset()
         first = guards.Guards()
         if clips:
             first = clipping.kernel_guards(cut_function, of_warp.varying, known)
             of_warp = replace(of_warp, leaving=of_warp.leaving - first.labels)
-        divided = pieces.divide(cut_function, of_warp, rooms)
+        divided = planned.pieces or pieces.divide(cut_function, of_warp, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around, parallel=way != SCALAR)
         clipped = clipping.none(divided)
@@ -136,7 +148,7 @@ def transform(
             clipped = clipping.clip(divided, of_warp.varying, known, first.guards)
         if lanes is None:
             written = thread_loops.write(
-                kernel, divided, clipped, block, order, metadata, cooperative
+                kernel, divided, clipped, block, order, metadata, cooperative, planned.lanes
             )
         else:
             written = warp_loops.write(exchanging, divided, lanes, exchanged, metadata, cooperative)
@@ -166,6 +178,12 @@ def transform(
             for item in part.instructions()
         ),
     )
+
+
+def _vector_bits(target: Target) -> int:
+    """Bits of the processor's vectors."""
+    features = target.features.split(",")
+    return 512 if "+avx512f" in features else 256 if "+avx2" in features else 128
 
 
 def _without_repeated_declarations(module: str) -> str:

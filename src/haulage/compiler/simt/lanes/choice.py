@@ -1,0 +1,76 @@
+"""Which pieces run for a chunk of lanes at a time, and for how many."""
+
+from math import prod
+
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.lanes.function import LaneFunction, can_run
+from haulage.compiler.simt.lanes.layout import Irreducible
+from haulage.compiler.simt.lanes.operations import BYTES, elementwise
+from haulage.compiler.simt.lanes.work import Work
+from haulage.compiler.simt.model import Cut, Instruction
+from haulage.compiler.simt.piece_function import PieceFunctions
+from haulage.compiler.simt.pieces import Piece
+
+# Two vectors of each value keep the processor's pipelines busier than one.
+_VECTORS = 2
+_FEWEST = 8
+
+# Accesses of lanes that are not neighbours take as long as one after the other; so much arithmetic
+# has to come with each that it is worth to have it for many lanes at once.
+_ARITHMETIC_PER_ACCESS = 8
+
+
+def lane_function(
+    functions: PieceFunctions,
+    piece: Piece,
+    block: tuple[int, int, int],
+    axes: tuple[str, ...],
+    vector_bits: int,
+) -> LaneFunction | None:
+    """The function of a piece for a chunk of lanes, or None if it has to run for one thread after
+    the other.
+
+    A piece without a loop of its own is left to LLVM. `vector_bits` are those of the processor's
+    vectors.
+    """
+    blocks = {label: functions.pieces.function.blocks[label] for label in piece.labels}
+    successors = {
+        label: () if isinstance(each.terminator, Cut) else each.successors
+        for label, each in blocks.items()
+    }
+    looped = {
+        label for loop in graph.natural_loops(successors, piece.entry) for label in loop.labels
+    }
+    if not looped or not can_run(functions, piece):
+        return None
+    items = [item for label in looped for item in blocks[label].instructions()]
+    if any(item.opcode == "fence" or item.stays or _is_foreign(item) for item in items):
+        # Lanes cannot wait for one another while they are in the same loop.
+        return None
+    lanes = _VECTORS * vector_bits // (8 * _common_bytes(items))
+    while lanes > max(prod(block), _FEWEST):
+        lanes //= 2
+    try:
+        return LaneFunction(functions, piece, block, axes, max(lanes, _FEWEST))
+    except Irreducible:
+        return None
+
+
+def is_worth_it(work: Work) -> bool:
+    """Whether lanes are faster than threads one after the other."""
+    if not work.apart or work.parts or work.follows_loads:
+        # Threads one after the other would wait for branches foretold wrongly, or for memory.
+        return True
+    return work.arithmetic >= _ARITHMETIC_PER_ACCESS * work.apart
+
+
+def _is_foreign(item: Instruction) -> bool:
+    return item.opcode == "call" and elementwise(item.callee) is None
+
+
+def _common_bytes(items: list[Instruction]) -> int:
+    """The size of the numbers that most is done with."""
+    sizes = [BYTES[item.type] for item in items if item.type in ("half", "float", "double")]
+    if not sizes:
+        sizes = [4]
+    return max(4, max(set(sizes), key=sizes.count))

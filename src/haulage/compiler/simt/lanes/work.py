@@ -1,0 +1,73 @@
+"""What the loops of a piece do, to tell whether lanes are worth it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.lanes.layout import Layout
+from haulage.compiler.simt.lanes.likely import LikelySteps
+from haulage.compiler.simt.lanes.operations import BYTES, parse
+from haulage.compiler.simt.lanes.shapes import Shapes
+from haulage.compiler.simt.model import Block, Instruction
+
+
+@dataclass(frozen=True)
+class Work:
+    """Of the instructions in loops: how many are arithmetic on vectors; how many are accesses that
+    lanes make at places of their own (`apart`), or next to one another (`together`). `parts` is
+    whether lanes go different ways in a loop, other than out of it; `follows_loads` whether an
+    address depends on what an earlier turn loaded."""
+
+    arithmetic: int
+    apart: int
+    together: int
+    parts: bool
+    follows_loads: bool
+
+
+def work_of(
+    blocks: Mapping[str, Block], layout: Layout, shapes: Shapes, likely: LikelySteps
+) -> Work:
+    """Count the work of a piece."""
+    loops = [region for region in layout.all_regions() if region.is_loop]
+    looped = {label for region in loops for label in region.labels}
+    arithmetic = apart = together = 0
+    parts = False
+    addresses: set[str] = set()
+    for label in looped:
+        for item in blocks[label].body:
+            if item.opcode not in ("load", "store"):
+                arithmetic += item.result is not None and shapes.of(item.result) is None
+                continue
+            operation = parse(item)
+            if operation is None:
+                continue
+            step = likely.of(operation.operands[-1][1], label)
+            if step == BYTES[operation.type]:
+                together += 1
+            elif step != 0:
+                apart += 1
+                addresses.add(operation.operands[-1][1])
+        inside = layout.region_of[label].labels
+        targets = set(blocks[label].successors)
+        parts = parts or (len(targets) > 1 and targets <= inside and shapes.branches(label) is None)
+    return Work(arithmetic, apart, together, parts, _follow(blocks, looped, addresses))
+
+
+def _follow(blocks: Mapping[str, Block], looped: set[str], addresses: set[str]) -> bool:
+    """Whether one of the addresses is made from what was loaded in an earlier turn of a loop."""
+    items: dict[str, Instruction] = {
+        item.result: item
+        for label in looped
+        for item in blocks[label].instructions()
+        if item.result
+    }
+    needs = {
+        name: [value for value, _ in item.incoming] if item.is_phi else list(item.operands)
+        for name, item in items.items()
+    }
+    needs = {name: [each for each in those if each in items] for name, those in needs.items()}
+    loads = [name for name, item in items.items() if item.opcode == "load"]
+    behind = graph.reachable_until(graph.invert(needs), loads, graph.EXIT)
+    phis = [name for name, item in items.items() if item.is_phi and name in behind]
+    return bool(addresses & graph.reachable_until(graph.invert(needs), phis, graph.EXIT))

@@ -1,0 +1,77 @@
+"""Which pieces of a kernel run for a chunk of lanes at a time, and where it is cut for that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from haulage.compiler.simt import clipping, cuts, graph, pieces
+from haulage.compiler.simt.barriers import barriers
+from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.lanes.choice import is_worth_it, lane_function
+from haulage.compiler.simt.lanes.function import LaneFunction
+from haulage.compiler.simt.model import Function
+from haulage.compiler.simt.piece_function import PieceFunctions
+from haulage.compiler.simt.pieces import Pieces
+from haulage.compiler.simt.uniformity import Uniformity
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A block's size (x, y, z), the axes of its loops, outermost first, and the bits of the
+    processor's vectors."""
+
+    block: tuple[int, int, int]
+    axes: tuple[str, ...]
+    vector_bits: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cut body and the pieces that run for chunks of lanes. `apart` is whether its threads are
+    faster one after the other, so that no loop should be made one that all are in."""
+
+    pieces: Pieces | None = None
+    lanes: Mapping[int, LaneFunction] = field(default_factory=dict)
+    apart: bool = False
+
+
+def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape: Shape) -> Plan:
+    """The plan for a kernel without barriers: all of it on lanes, if it has loops that are worth
+    it. `together` is what all threads have in common, `rooms` the names of its memory."""
+    if barriers(body.function):
+        return Plan()
+    whole = pieces.divide(cuts.cut(body.function, []), together, rooms)
+    lanes = _lanes(body, whole, shape).get(0)
+    if lanes is None or lanes.work.together:
+        # Rows of memory are best read for the whole block, turn by turn.
+        return Plan()
+    if not is_worth_it(lanes.work):
+        return Plan(apart=True)
+    return Plan(whole, {0: lanes})
+
+
+def of_loops_left(
+    body: Body,
+    cut: Function,
+    loops: list[str],
+    present: Uniformity,
+    rooms: frozenset[str],
+    shape: Shape,
+) -> Plan:
+    """The plan for a function that is cut, also at the headers `loops`, if others are left."""
+    successors = {label: block.successors for label, block in body.function.blocks.items()}
+    headers = {loop.header for loop in graph.natural_loops(successors, body.function.entry)}
+    if not headers - set(loops):
+        return Plan()
+    divided = pieces.divide(cut, present, rooms)
+    found = _lanes(body, divided, shape)
+    lanes = {number: each for number, each in found.items() if is_worth_it(each.work)}
+    return Plan(divided, lanes) if lanes else Plan()
+
+
+def _lanes(body: Body, divided: Pieces, shape: Shape) -> dict[int, LaneFunction]:
+    functions = PieceFunctions(body, divided, clipping.none(divided))
+    found = {
+        piece.number: lane_function(functions, piece, shape.block, shape.axes, shape.vector_bits)
+        for piece in divided.pieces
+    }
+    return {number: lanes for number, lanes in found.items() if lanes is not None}
