@@ -5,7 +5,7 @@ from math import prod
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.lanes.function import LaneFunction, can_run
 from haulage.compiler.simt.lanes.layout import Irreducible
-from haulage.compiler.simt.lanes.operations import BYTES, elementwise
+from haulage.compiler.simt.lanes.operations import BINARY, BYTES, elementwise
 from haulage.compiler.simt.lanes.work import Work
 from haulage.compiler.simt.model import Cut, Instruction
 from haulage.compiler.simt.piece_function import PieceFunctions
@@ -72,5 +72,7 @@ def _common_bytes(items: list[Instruction]) -> int:
     """The size of the numbers that most is done with."""
     sizes = [BYTES[item.type] for item in items if item.type in ("half", "float", "double")]
     if not sizes:
-        sizes = [4]
+        sizes = [BYTES[item.type] for item in items if item.opcode in BINARY and item.type in BYTES]
+    if not sizes:
+        return 4
     return max(4, max(set(sizes), key=sizes.count))

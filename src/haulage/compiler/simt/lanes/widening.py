@@ -34,6 +34,10 @@ class Widening:
             self._one_by_one(item, mask)
             return
         shape = self._values.result_shape(item.result) if item.result else None
+        if shape is None and _is_long_division(operation):
+            # Written out for each lane it would be many times the code, and no faster.
+            self._one_by_one(item, mask)
+            return
         if item.opcode == "load":
             value = self._load(operation, mask)
         elif item.opcode == "store":
@@ -42,7 +46,7 @@ class Widening:
         elif shape is not None:
             value = self._scalar(item, operation)
         else:
-            value = self._vector(item, operation, mask)
+            value = self._vector(item, operation)
         assert item.result is not None
         self._values.define(item.result, value, mask)
 
@@ -56,7 +60,7 @@ class Widening:
         pairs = [(kind, names.get(value, value)) for kind, value in operation.operands]
         return self._text.add(_line(opcode, operation, pairs))
 
-    def _vector(self, item: Instruction, operation: Operation, mask: str) -> str:
+    def _vector(self, item: Instruction, operation: Operation) -> str:
         text, values = self._text, self._values
         if item.opcode == "call":
             return self._intrinsic(item, operation)
@@ -74,10 +78,6 @@ class Widening:
             pairs += [(text.vector_type(kind), values.vector(kind, each)) for kind, each in others]
             return text.add(_line(operation.words, operation, pairs))
         pairs = [(text.vector_type(kind), values.vector(kind, v)) for kind, v in operation.operands]
-        if item.opcode in DIVISIONS and not _is_number_but_0(operation.operands[1][1]):
-            # The processor stops at a division by zero also in lanes that nobody asked for.
-            kind = operation.type
-            pairs[1] = (pairs[1][0], text.choose(mask, kind, pairs[1][1], text.splat(kind, "1")))
         return text.add(_line(operation.words, operation, pairs, text.vector_type(operation.type)))
 
     def _intrinsic(self, item: Instruction, operation: Operation) -> str:
@@ -221,6 +221,16 @@ def _line(
     if opcode == "getelementptr":
         return f"{words} {operation.element}, {listed}"
     return f"{words} {listed}"
+
+
+def _is_long_division(operation: Operation) -> bool:
+    """Whether it is a division that a vector takes one element after the other for."""
+    if operation.words.split(" ", 1)[0] not in DIVISIONS:
+        return False
+    kind, divisor = operation.operands[1]
+    if not _is_number_but_0(divisor):
+        return True
+    return kind == "i64" and int(divisor) & (int(divisor) - 1) != 0
 
 
 def _is_number_but_0(text: str) -> bool:
