@@ -503,6 +503,26 @@ def test_ctrl_c_ends_a_grid_that_waits_for_ever():
 # ---- how many blocks ----------------------------------------------------------------------------
 
 
+def test_blocks_may_also_wait_for_one_another_between_barriers(device):
+    if device.properties.multiprocessors < 2:
+        pytest.skip("one thread runs the blocks in turn")
+
+    @cuda.jit
+    def meet_late(arrived, turns):
+        group = cg.this_grid()
+        for _ in range(turns):
+            group.sync()
+        cuda.atomic.add(arrived, 0, 1)
+        while cuda.atomic.add(arrived, 0, 0) < cuda.gridDim.x:
+            pass
+
+    for _ in range(5):
+        arrived = cuda.to_device(np.zeros(1, np.int32))
+        # So many short phases that one thread would be enough for the next.
+        meet_late[2, 1](arrived, 100)
+        assert arrived.copy_to_host()[0] == 2
+
+
 def test_a_kernel_says_whether_it_is_cooperative():
     @cuda.jit
     def named_only(x):

@@ -85,7 +85,8 @@ class Pool:
             self._start()
         slot = _Slot()
         try:
-            fault: int = self._phases(entry, launch, slot, outcomes, blocks)
+            by_all = entry in self.waiting
+            fault: int = self._phases(entry, launch, slot, outcomes, blocks, by_all)
             while slot.job and not self.closing:
                 fault = self._resume(slot)
         finally:
@@ -145,6 +146,7 @@ class Pool:
                 slot,
                 ctypes.c_void_p,
                 ctypes.c_int64,
+                ctypes.c_int32,
             )
             self._phases = waiting(address("phases"))
 

@@ -1,10 +1,12 @@
 """Running a grid whose blocks wait for one another, in the worker threads' code, as LLVM IR.
 
-    i64  phases(entry, launch, slot, outcomes, blocks)  run a grid from barrier to barrier
+    i64  phases(entry, launch, slot, outcomes, blocks, by all)  run a grid from barrier to barrier
 
-`launch` and `outcomes` are as `compiler/simt/grids.py` says. It goes on while all blocks wait, and
-leaves the mode of `launch` as it was for the last phase. As `run` it returns after the budget,
-between two phases or with the job in `slot`, so that the caller can look after signals.
+If `by all` is not 0, all threads run it, whatever it took last, as blocks may wait for one another
+in between as well. `launch` and `outcomes` are as `compiler/simt/grids.py` says. It goes on while
+all blocks wait, and leaves the mode of `launch` as it was for the last phase. As `run` it returns
+after the budget, between two phases or with the job in `slot`, so that the caller can look after
+signals.
 """
 
 from haulage.backends.cpu_driver.grid_modes import MODE_AT, MODES, RESUME, WAITS
@@ -13,14 +15,16 @@ FIGURES = {"mode_at": MODE_AT, "no_mode": ~MODES, "resume": RESUME, "waits": WAI
 
 TEXT = """
 
-define i64 @phases(ptr %entry, ptr %launch, ptr %slot, ptr %outcomes, i64 %blocks) {{
+define i64 @phases(ptr %entry, ptr %launch, ptr %slot, ptr %outcomes, i64 %blocks,
+                   i32 %by_all) {{
 start:
+  %all_threads = icmp ne i32 %by_all, 0
   %mode_at = getelementptr i8, ptr %launch, i64 {mode_at}
   %begun = call i64 @now(i32 {monotonic})
   %deadline = add i64 %begun, {budget}
   br label %phase
 phase:
-  %fault = call i64 @run(ptr %entry, ptr %launch, ptr %slot)
+  %fault = call i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 %all_threads)
   %job = load ptr, ptr %slot
   %finished = icmp eq ptr %job, null
   %good = icmp eq i64 %fault, 0
