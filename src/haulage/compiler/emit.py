@@ -89,9 +89,11 @@ class Body:
             "blocks": blocks.llvm,
             "llvm": text,
         }
+        # Loaded code stays as long as the process: it must not keep this, and so the function.
+        target = self.target
         return Code(
             code=code,
-            texts=lambda: (self.target, stages),
+            texts=lambda: (target, stages),
             metadata={
                 "name": self.name,
                 "target": self.target.architecture,
