@@ -62,6 +62,8 @@ def make(name: str) -> str | None:
 def variables(peer: Peer) -> dict[str, str]:
     """The environment variables of a peer's process: those of this one, and its own."""
     ours = dict(os.environ)
+    # pip compiles the modules of other packages; those of this checkout do so themselves.
+    ours.pop("PYTHONDONTWRITEBYTECODE", None)
     ours["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     ours.update(peer.variables)
     if peer.environment == "intel":
