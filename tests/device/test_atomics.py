@@ -154,6 +154,20 @@ def test_threads_see_what_they_added_through_another_name_of_the_array(way):
     assert whole.copy_to_host().tolist() == [i + (33 <= i < 97) for i in range(128)]
 
 
+@cuda.jit
+def add_and_limit(one, other):
+    i = cuda.grid(1)
+    cuda.atomic.add(one, i, 5)
+    cuda.atomic.max(other, i, 7)
+    cuda.atomic.add(one, i, 5)
+
+
+def test_a_thread_changes_an_array_by_two_names_and_operations_in_its_order(way):
+    x = cuda.to_device(np.zeros(64, np.int64))
+    add_and_limit[2, 32](x, x)
+    assert set(x.copy_to_host().tolist()) == {12}
+
+
 def test_host_threads_and_streams_add_to_one_array_at_once(way):
     @cuda.jit
     def bins(x, h, total):

@@ -97,9 +97,11 @@ def find(function: Function, rooms: frozenset[str]) -> tuple[Total, ...]:
     chosen = [data for data, kinds in added.items() if len(kinds) == 1 and data not in touched]
     chosen = [data for data in chosen if _is_only_an_address(data, items)]
     chosen = [data for data in chosen if not used & set(arrays[data].strides)][:_MOST]
-    others = [arrays[data] for data in arrays if data in touched | added.keys() - set(chosen)]
     totals = []
     for number, data in enumerate(chosen):
+        # What is added to in the same way may be the same array: its copies are merged in any order.
+        alike = {other for other in chosen if added[other] == added[data]}
+        others = [arrays[each] for each in arrays if each in (touched | added.keys()) - alike]
         ((operation, kind_of_element),) = added[data]
         merged, start = _MERGED[operation]
         if start is None:
