@@ -155,6 +155,29 @@ def test_threads_see_what_they_added_through_another_name_of_the_array(way):
 
 
 @cuda.jit
+def count_steps(x, h, steps):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        value, count = x[i], 0
+        while value > 1:
+            value = value // 2 if value % 2 == 0 else 3 * value + 1
+            count += 1
+            cuda.atomic.add(steps, count % 3, 1)
+        cuda.atomic.add(h, count % 7, 1)
+
+
+def test_arrays_are_added_to_in_loops_that_threads_leave_at_different_times(way):
+    def count(value):
+        return 0 if value < 2 else 1 + count(value // 2 if value % 2 == 0 else 3 * value + 1)
+
+    counts = [count(value) for value in range(200)]
+    h, steps = cuda.to_device(np.zeros(7, np.int32)), cuda.to_device(np.zeros(3, np.int64))
+    count_steps[2, 32](cuda.to_device(np.arange(200)), h, steps)
+    assert h.copy_to_host().tolist() == np.bincount(np.array(counts) % 7).tolist()
+    made = np.concatenate([np.arange(1, each + 1) for each in counts]).astype(int)
+    assert steps.copy_to_host().tolist() == np.bincount(made % 3).tolist()
+
+
+@cuda.jit
 def add_and_limit(one, other):
     i = cuda.grid(1)
     cuda.atomic.add(one, i, 5)

@@ -99,7 +99,7 @@ def find(function: Function, rooms: frozenset[str]) -> tuple[Total, ...]:
     chosen = [data for data in chosen if not used & set(arrays[data].strides)][:_MOST]
     totals = []
     for number, data in enumerate(chosen):
-        # What is added to in the same way may be the same array: its copies are merged in any order.
+        # What is added to in the same way may be the same array: copies are merged in any order.
         alike = {other for other in chosen if added[other] == added[data]}
         others = [arrays[each] for each in arrays if each in (touched | added.keys()) - alike]
         ((operation, kind_of_element),) = added[data]
@@ -193,7 +193,8 @@ def mark(function: Function, totals: tuple[Total, ...]) -> str:
                 f"call void {name}(ptr {total.room}, ptr {root}, ptr {found['place']}, "
                 f"{total.type} {found['value']})"
             )
-            block.body[index] = replace(item, text=text, operands=(*item.operands, root))
+            operands = (*item.operands, root)
+            block.body[index] = replace(item, text=text, result=None, operands=operands)
     rooms = tuple(Parameter("ptr noalias", total.room) for total in totals)
     function.parameters = (*function.parameters, *rooms)
     return "\n\n".join(written.values())
