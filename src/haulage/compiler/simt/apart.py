@@ -22,8 +22,9 @@ def around_atomics(function: Function, flow: Uniformity) -> dict[str, tuple[int,
         if not staying or block.label in flow.divergent:
             continue
         first, last = staying[0], staying[-1]
-        rest = len(block.body) - (last + 1 - first)
-        if rest >= _WORTH:
+        rest = [*block.body[:first], *block.body[last + 1 :]]
+        # What all threads have in common is not worked out for each of them anyway.
+        if sum(item.result is None or item.result in flow.varying for item in rest) >= _WORTH:
             found[block.label] = first, last + 1
     return found
 

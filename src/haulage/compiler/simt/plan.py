@@ -1,6 +1,6 @@
 """Which pieces of a kernel run for a chunk of lanes at a time, and where it is cut for that."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from haulage.compiler.simt import clipping, cuts, graph, pieces
@@ -8,9 +8,9 @@ from haulage.compiler.simt.barriers import barriers
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.lanes.choice import is_worth_it, lane_function
 from haulage.compiler.simt.lanes.function import LaneFunction
-from haulage.compiler.simt.model import Function
+from haulage.compiler.simt.model import Cut, Function
 from haulage.compiler.simt.piece_function import PieceFunctions
-from haulage.compiler.simt.pieces import Pieces
+from haulage.compiler.simt.pieces import Piece, Pieces
 from haulage.compiler.simt.uniformity import Uniformity
 
 
@@ -52,26 +52,40 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
 def of_loops_left(
     body: Body,
     cut: Function,
-    loops: list[str],
+    done: Set[str],
     present: Uniformity,
     rooms: frozenset[str],
     shape: Shape,
 ) -> Plan:
-    """The plan for a function that is cut, also at the headers `loops`, if others are left."""
+    """The plan for a function that is cut, if it has loops that are left. `done` are the headers of
+    those that it is cut at, or that hardly any thread makes a turn of."""
     successors = {label: block.successors for label, block in body.function.blocks.items()}
     headers = {loop.header for loop in graph.natural_loops(successors, body.function.entry)}
-    if not headers - set(loops):
+    if not headers - done:
         return Plan()
     divided = pieces.divide(cut, present, rooms)
-    found = _lanes(body, divided, shape)
+    found = _lanes(body, divided, shape, done)
     lanes = {number: each for number, each in found.items() if is_worth_it(each.work)}
     return Plan(divided, lanes) if lanes else Plan()
 
 
-def _lanes(body: Body, divided: Pieces, shape: Shape) -> dict[int, LaneFunction]:
+def _lanes(
+    body: Body, divided: Pieces, shape: Shape, done: Set[str] = frozenset()
+) -> dict[int, LaneFunction]:
     functions = PieceFunctions(body, divided, clipping.none(divided))
     found = {
         piece.number: lane_function(functions, piece, shape.block, shape.axes, shape.vector_bits)
         for piece in divided.pieces
+        if not _headers(divided, piece) <= done
     }
     return {number: lanes for number, lanes in found.items() if lanes is not None}
+
+
+def _headers(divided: Pieces, piece: Piece) -> set[str]:
+    """The headers of a piece's own loops."""
+    blocks = {label: divided.function.blocks[label] for label in piece.labels}
+    successors = {
+        label: () if isinstance(block.terminator, Cut) else block.successors
+        for label, block in blocks.items()
+    }
+    return {loop.header for loop in graph.natural_loops(successors, piece.entry)}

@@ -20,6 +20,7 @@ from haulage.compiler.simt import (
     meetings,
     pieces,
     plan,
+    strided,
     suspending,
     thread_loops,
     totals,
@@ -111,6 +112,21 @@ def transform(
     else:
         # The scalar way is what the others are measured by: it is cut where it has to be, only.
         taken = SCALAR if way == SCALAR else CUT
+        rests: dict[str, str] = {}
+        if way != SCALAR:
+            together = uniformity.analyse(kernel.function, private)
+            turned = strided.turn(kernel.function, together, block)
+            rests = dict(turned.rests)
+        if rests:
+            kernel = replace(kernel, function=turned.function)
+            arms = {
+                label: arm
+                for label, arm in leaving.leaving_arms(kernel.function).items()
+                if label not in turned.labels
+            }
+            present = of_warp = uniformity.analyse(kernel.function, private, arms)
+            if lanes is not None:
+                of_warp = uniformity.analyse(kernel.function, private, arms, lanes)
         split = kernel.function.copy()
         exchanged = exchanges.split(split, of_warp)
         clips = way != SCALAR and lanes is None
@@ -118,12 +134,11 @@ def transform(
         around: dict[str, tuple[int, int]] = {}
         shape = plan.Shape(block, looped_axes(block, order), _vector_bits(target))
         planned = plan.Plan()
-        if clips:
-            together = uniformity.analyse(kernel.function, private)
+        if clips and not rests:
             planned = plan.without_cuts(kernel, together, rooms, shape)
             of_warp = together if planned.apart else of_warp
         if way != SCALAR:
-            loops = cuts.uniform_loops(kernel.function, of_warp)
+            loops = cuts.uniform_loops(kernel.function, of_warp) + list(rests.values())
             around = apart.around_atomics(split, of_warp)
         if clips and not of_warp.masks:
             loops += meetings.behind_guards(kernel.function, of_warp)
@@ -132,7 +147,8 @@ def transform(
         rooms |= {room.name for room in given}
         cut_function = cuts.cut(split, loops, around)
         if clips and planned.pieces is None and not planned.apart:
-            planned = plan.of_loops_left(kernel, cut_function, loops, of_warp, rooms, shape)
+            done = {*loops, *rests}
+            planned = plan.of_loops_left(kernel, cut_function, done, of_warp, rooms, shape)
         # Lanes are masked, whichever guards there are.
         clips = clips and planned.pieces is None
         known = nonnegative(cut_function) if clips else frozenset()
