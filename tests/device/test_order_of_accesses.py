@@ -85,3 +85,36 @@ def test_fields_of_records_under_two_names(way):
     fields_of_records[4, 64](records, records, cuda.to_device(T))
     np.testing.assert_array_equal(records.copy_to_host()["x"], 3 * T)
     np.testing.assert_array_equal(records.copy_to_host()["n"], 2 * T)
+
+
+@cuda.jit
+def swapped_rooms(x, turns, out):
+    one = cuda.shared.array(256, np.int64)
+    other = cuda.shared.array(256, np.int64)
+    t = cuda.threadIdx.x
+    one[t] = x[t]
+    other[t] = 0
+    now, following = one, other
+    for k in range(turns):
+        cuda.syncthreads()
+        one[t] = 10 * k
+        seen = now[t]
+        one[t] = 10 * k + 1
+        out[t] += seen + following[t]
+        cuda.syncthreads()
+        now, following = following, now
+    out[t] += 1000 * now[t]
+
+
+def test_shared_arrays_whose_names_change_places_between_barriers(way):
+    out = cuda.to_device(np.zeros(256, np.int64))
+    swapped_rooms[1, 256](cuda.to_device(T), 5, out)
+    one, other, expected = T.copy(), 0 * T, 0 * T
+    now, following = one, other
+    for k in range(5):
+        one[:] = 10 * k
+        seen = now.copy()
+        one[:] = 10 * k + 1
+        expected += seen + following
+        now, following = following, now
+    np.testing.assert_array_equal(out.copy_to_host(), expected + 1000 * now)

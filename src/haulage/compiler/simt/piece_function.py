@@ -14,6 +14,7 @@ from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.ends import fault_lines, return_code
 from haulage.compiler.simt.guards import Guard
+from haulage.compiler.simt.kept_addresses import rooms_kept
 from haulage.compiler.simt.model import Block, Cut, phi_text, value_name
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 
@@ -40,6 +41,8 @@ class PieceFunctions:
         self.clipping = clipping
         self.numbers = {piece.entry: piece.number for piece in pieces.pieces}
         self._definitions = pieces.function.definitions()
+        names = [room.name for room in body.shared]
+        self._kept = rooms_kept(pieces.function, names, pieces.slots)
         self.made_in = {piece.number: pieces.made_in(piece) for piece in pieces.pieces}
 
     def stored(self, piece: Piece) -> list[Slot]:
@@ -65,7 +68,10 @@ class PieceFunctions:
         """Types and names of the parameters of the piece's function."""
         return [
             *((parameter.type, parameter.name) for parameter in self.body.function.parameters),
-            *(("ptr noalias", room.name) for room in self.body.shared),
+            *(
+                ("ptr" if room.name in self._kept else "ptr noalias", room.name)
+                for room in self.body.shared
+            ),
             *(("ptr", room.name) for room in self.body.private),
             ("i64", "%thread"),
             *(
