@@ -69,17 +69,26 @@ def open_block(body: Body) -> list[str]:
 
 def shared_rooms(body: Body, threads: int) -> list[str]:
     """Lines that make the block's shared arrays, and the room of its warps, which begins with 0."""
+    return [
+        *(
+            f"  {room.name} = alloca [{room.nbytes} x i8], align {room.align}"
+            for room in body.shared
+        ),
+        *cleared_rooms(body, threads),
+    ]
+
+
+def cleared_rooms(body: Body, threads: int) -> list[str]:
+    """Lines that clear what of the room of a block's warps begins with 0."""
     lines: list[str] = []
-    for room in body.shared:
-        lines.append(f"  {room.name} = alloca [{room.nbytes} x i8], align {room.align}")
-        if room.name == f"%{WARP_ROOM}":
-            lanes = _stride(threads, WAVE_SIZE)
-            for number, (offset, nbytes) in enumerate(CLEARED):
-                lines += [
-                    f"  %warp.{number} = getelementptr inbounds i8, ptr {room.name}, i64 {offset}",
-                    f"  call void @llvm.memset.p0.i64(ptr %warp.{number}, i8 0, "
-                    f"i64 {lanes * nbytes}, i1 false)",
-                ]
+    if any(room.name == f"%{WARP_ROOM}" for room in body.shared):
+        lanes = _stride(threads, WAVE_SIZE)
+        for number, (offset, nbytes) in enumerate(CLEARED):
+            lines += [
+                f"  %warp.{number} = getelementptr inbounds i8, ptr %{WARP_ROOM}, i64 {offset}",
+                f"  call void @llvm.memset.p0.i64(ptr %warp.{number}, i8 0, "
+                f"i64 {lanes * nbytes}, i1 false)",
+            ]
     return lines
 
 
@@ -87,7 +96,7 @@ def _stride(nbytes: int, align: int) -> int:
     return -(-nbytes // align) * align
 
 
-def _private_layout(body: Body, threads: int) -> tuple[list[int], int]:
+def private_layout(body: Body, threads: int) -> tuple[list[int], int]:
     """Offsets of the private rooms, all threads of one room together, and the bytes in all."""
     offsets: list[int] = []
     total = 0
@@ -105,31 +114,34 @@ def private_align(body: Body) -> int:
 
 def room_bytes(body: Body, threads: int) -> int:
     """Bytes of a block's shared arrays and its threads' own."""
-    _, total = _private_layout(body, threads)
+    _, total = private_layout(body, threads)
     return total + sum(_stride(room.nbytes, room.align) for room in body.shared)
 
 
 def heap_bytes(body: Body, threads: int) -> int:
     """Bytes of private memory that a block function must be given; 0 if it makes its own."""
-    _, total = _private_layout(body, threads)
+    _, total = private_layout(body, threads)
     return total if total > STACK_LIMIT else 0
 
 
 def private_rooms(body: Body, threads: int) -> list[str]:
     """Lines that make the private rooms, for all threads of the block."""
-    offsets, total = _private_layout(body, threads)
+    if heap_bytes(body, threads):
+        return private_places(body, threads, "%private.room")
     lines: list[str] = []
-    for number, (room, offset) in enumerate(zip(body.private, offsets, strict=True)):
-        if total > STACK_LIMIT:
-            lines.append(
-                f"  %private.{number} = getelementptr inbounds i8, ptr %private.room, i64 {offset}"
-            )
-        else:
-            nbytes = _stride(room.nbytes, room.align) * threads
-            lines.append(
-                f"  %private.{number} = alloca [{nbytes} x i8], align {max(64, room.align)}"
-            )
+    for number, room in enumerate(body.private):
+        nbytes = _stride(room.nbytes, room.align) * threads
+        lines.append(f"  %private.{number} = alloca [{nbytes} x i8], align {max(64, room.align)}")
     return lines
+
+
+def private_places(body: Body, threads: int, base: str) -> list[str]:
+    """Lines that find the private rooms in memory at `base`, as `private_layout` says."""
+    offsets, _ = private_layout(body, threads)
+    return [
+        f"  %private.{number} = getelementptr inbounds i8, ptr {base}, i64 {offset}"
+        for number, offset in enumerate(offsets)
+    ]
 
 
 def private_stride(room: Room) -> int:

@@ -98,8 +98,8 @@ def load_arguments(body: Body, made: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def block_arguments(body: Body, last: str) -> str:
-    """What the block function is called with; `last` is the pointer at the end."""
+def block_arguments(body: Body, *last: str) -> str:
+    """What the block function is called with; `last` are the pointers at the end."""
     return argument_list(
         [
             *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
@@ -107,7 +107,7 @@ def block_arguments(body: Body, last: str) -> str:
             ("ptr", "%dynamicShared"),
             ("i64", "%dynamicSharedBytes"),
             *user_parameters(body, attributes=False),
-            ("ptr", last),
+            *(("ptr", pointer) for pointer in last),
         ]
     )
 

@@ -1,8 +1,8 @@
-"""Writes what a kernel with a barrier of the whole grid has instead of the usual block function.
+"""Writes what a kernel with a barrier of the whole grid has instead of the usual entry and block.
 
-All blocks have to come to such a barrier before one goes on. So the block function is a coroutine:
-at the barrier it is suspended with all that belongs to the block, and the driver goes over the
-blocks again once all are there:
+All blocks have to come to such a barrier before one goes on. So a block is suspended there with all
+that belongs to it, and the driver goes over the blocks again once all are there. The block function
+of a cut kernel keeps that in a frame (`frames.py`). Where threads are coroutines it is one too:
 
     ptr @haulage.block(blockIdx, gridDim, dynamic shared memory, the user's arguments, outcome)
 
@@ -11,8 +11,8 @@ what the block ended with, a fault or 0.
 
 `i64 haulage_entry(ptr launch, i64 first, i64 last)` is as in `entry.py`, but goes only as far as
 the next barrier. The word at byte 28 of `launch` is a mode plus the offset (a multiple of 8) of
-three addresses: those of a coroutine and of an outcome for each block, and of dynamic shared memory
-for all of them, each block's at a multiple of its alignment.
+three addresses: those of a frame or coroutine and of an outcome for each block, and of dynamic
+shared memory for all of them, each block's at a multiple of its alignment.
 """
 
 from math import prod
@@ -28,11 +28,11 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.block_rows import block_indices
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.frames import WAITS
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
 # What the modes of the entry do with each block: begin it, resume it, drop what is left of it.
 BEGIN, RESUME, DROP = 0, 1, 2
-WAITS = 1 << 30
 
 # What a thread keeps besides its own arrays while it waits; more than frames of kernels have.
 _FRAME_BYTES = 512
@@ -82,8 +82,10 @@ def close_block(body: Body, threads: int, result: str) -> list[str]:
     ]
 
 
-def write_entry(body: Body) -> str:
-    """LLVM text of the entry."""
+def write_entry(body: Body, *, framed: bool) -> str:
+    """LLVM text of the entry; `framed` if blocks have frames, else they are coroutines."""
+    run = _run_framed(body) if framed else _run_coroutine(body)
+    free = "  call void @free(ptr {})" if framed else "  call void @llvm.coro.destroy(ptr {})"
     lines = [
         *entry.begin(),
         "  %mode.at = getelementptr inbounds i8, ptr %launch, i64 28",
@@ -115,22 +117,12 @@ def write_entry(body: Body) -> str:
         f"    i32 {BEGIN}, label %begin",
         f"    i32 {RESUME}, label %resume",
         "  ]",
-        "begin:",
-        f"  %begun = call ptr @haulage.block({entry.block_arguments(body, '%outcome.at')})",
-        "  store ptr %begun, ptr %handle.at",
-        "  br label %ran",
-        "resume:",
-        "  %waiter = load ptr, ptr %handle.at",
-        "  call void @llvm.coro.resume(ptr %waiter)",
-        "  br label %ran",
-        "ran:",
-        "  %handle = phi ptr [ %begun, %begin ], [ %waiter, %resume ]",
-        "  %outcome = load i32, ptr %outcome.at",
+        *run,
         f"  %waits = icmp uge i32 %outcome, {WAITS}",
         "  br i1 %waits, label %next, label %ended",
         "ended:",
         "  store ptr null, ptr %handle.at",
-        "  call void @llvm.coro.destroy(ptr %handle)",
+        free.format("%handle"),
         "  %fault.worse = call i32 @llvm.umax.i32(i32 %fault, i32 %outcome)",
         "  br label %next",
         "drop:",
@@ -139,7 +131,7 @@ def write_entry(body: Body) -> str:
         "  br i1 %none.left, label %next, label %dropped",
         "dropped:",
         "  store ptr null, ptr %handle.at",
-        "  call void @llvm.coro.destroy(ptr %left)",
+        free.format("%left"),
         "  br label %next",
         "next:",
         "  %fault.now = phi i32 [ %fault, %ran ], [ %fault.worse, %ended ], [ %fault, %drop ], "
@@ -153,3 +145,40 @@ def write_entry(body: Body) -> str:
         "}",
     ]
     return "\n".join(lines)
+
+
+def _run_coroutine(body: Body) -> list[str]:
+    """Lines that begin or resume a block that is a coroutine, up to its `%handle` and `%outcome`
+    in the block `ran`."""
+    return [
+        "begin:",
+        f"  %begun = call ptr @haulage.block({entry.block_arguments(body, '%outcome.at')})",
+        "  store ptr %begun, ptr %handle.at",
+        "  br label %ran",
+        "resume:",
+        "  %waiter = load ptr, ptr %handle.at",
+        "  call void @llvm.coro.resume(ptr %waiter)",
+        "  br label %ran",
+        "ran:",
+        "  %handle = phi ptr [ %begun, %begin ], [ %waiter, %resume ]",
+        "  %outcome = load i32, ptr %outcome.at",
+    ]
+
+
+def _run_framed(body: Body) -> list[str]:
+    """`_run_coroutine` for a block that has a frame."""
+    return [
+        "begin:",
+        "  %begun = call ptr @haulage.frame.make()",
+        "  store ptr %begun, ptr %handle.at",
+        "  br label %ran",
+        "resume:",
+        "  %waiter = load ptr, ptr %handle.at",
+        "  br label %ran",
+        "ran:",
+        "  %handle = phi ptr [ %begun, %begin ], [ %waiter, %resume ]",
+        "  %frame.bytes = call i64 @haulage.frame.bytes()",
+        "  %rooms = getelementptr i8, ptr %handle, i64 %frame.bytes",
+        f"  %outcome = call i32 @haulage.block({entry.block_arguments(body, '%handle', '%rooms')})",
+        "  store i32 %outcome, ptr %outcome.at",
+    ]

@@ -39,7 +39,7 @@ def values(parameters: Iterable[Typed], lines: Iterable[str]) -> dict[str, str]:
             made = read_instruction(line.strip())
             assert made.result is not None
             # Nobody has the address of a slot but those who are given it.
-            is_slot = made.opcode == "alloca" and made.result.endswith('/room"')
+            is_slot = made.result.endswith('/room"')
             known[made.result] = f"{made.type} noalias" if is_slot else made.type
     return known
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from haulage.compiler.simt import grids, outlined
+from haulage.compiler.simt import outlined
 from haulage.compiler.simt.block_function import (
     Metadata,
     block_parameters,
@@ -24,13 +24,14 @@ from haulage.compiler.simt.block_function import (
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.bounds import BoundsWriter, Ranges, whole
 from haulage.compiler.simt.clipping import Clipping
+from haulage.compiler.simt.frames import Frame
 from haulage.compiler.simt.lanes.chunks import ChunkLoop
 from haulage.compiler.simt.lanes.function import LaneFunction
 from haulage.compiler.simt.loop_nest import AXES, LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut, value_name
 from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
-from haulage.compiler.simt.pieces import Piece, Pieces
+from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 
 
 def write(
@@ -44,7 +45,7 @@ def write(
     lanes: Mapping[int, LaneFunction],
 ) -> str:
     """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z), with the loops
-    over its axes in an order (outermost first); `cooperative` if it may be suspended, as `grids.py`
+    over its axes in an order (outermost first); `cooperative` if it has a frame, as `frames.py`
     says. `lanes` are the functions of the pieces that run for a chunk of threads at a time."""
     functions = PieceFunctions(body, pieces, clipping)
     machine = _Machine(
@@ -71,54 +72,104 @@ class _Machine:
         return prod(self.block)
 
     def block_function(self) -> str:
-        opening = open_block(self.body)
-        if self.cooperative:
-            opening = grids.open_block(self.body, self.threads)
-        lines = [
-            *opening,
-            "  %ret = alloca ptr",
-            *(["  %fault = alloca i32", "  store i32 0, ptr %fault"] if self.body.may_fail else []),
-            *shared_rooms(self.body, self.threads),
-            *private_rooms(self.body, self.threads),
-        ]
-        for slot in self.pieces.slots.values():
-            each = slot.varying or self.pieces.masked
-            room = f"[{self.threads} x {slot.type}]" if each else slot.type
-            lines.append(f"  {value_name(slot.value, 'room')} = alloca {room}, align 64")
-        if self.pieces.masked:
-            lines += [
-                f"  %states = alloca [{self.threads} x i32], align 64",
-                "  %leader = alloca i32",
-                "  store i32 0, ptr %leader",
-            ]
-        lines += self._start()
+        frame = Frame(self.body, self.threads) if self.cooperative else None
+        lines = ["  %ret = alloca ptr"]
+        if frame is None:
+            parameters = block_parameters(self.body)
+            opening = open_block(self.body)
+            lines += [f"  {name} = alloca i32" for name in self._words]
+            lines += shared_rooms(self.body, self.threads)
+            lines += private_rooms(self.body, self.threads)
+        else:
+            parameters = frame.parameters()
+            opening = frame.open()
+            lines += frame.fixed(self._words)
+        lines += self._slot_rooms(frame)
+        lines += self._start(frame)
         apart = outlined.is_worth_it(self.pieces)
-        known = outlined.values(block_parameters(self.body), lines) if apart else {}
+        known = outlined.values(parameters, lines) if apart else {}
         functions: list[str] = []
         for piece in self.pieces.pieces:
             state = self._state(piece)
             if apart:
                 function, state = outlined.outline(state, known)
                 functions.append(function)
-            lines += [*self._grid_wait(piece), *state]
+            lines += state
         lines.append("done:")
         result = "0"
         if self.body.may_fail:
             lines.append("  %result = load i32, ptr %fault")
             result = "%result"
-        if self.cooperative:
-            lines += grids.close_block(self.body, self.threads, result)
-        else:
-            lines += [f"  ret i32 {result}", "}"]
-        return "\n\n".join([*functions, "\n".join(lines)])
+        lines += [f"  ret i32 {result}", "}"]
+        types = [frame.text()] if frame is not None else []
+        return "\n\n".join([*types, *functions, "\n".join([*opening, *lines])])
 
-    def _grid_wait(self, piece: Piece) -> list[str]:
-        """What is done before a piece behind a barrier of the grid."""
-        k = piece.number
-        place = self._grid_barriers.get(piece.entry)
-        if place is None:
-            return []
-        return [f"grid.{k}:", *grids.wait(f"grid.{k}.wait", str(place), f"state.{k}")]
+    @property
+    def _words(self) -> list[str]:
+        """Where the largest fault and the leader are kept, if there may be any."""
+        fault = ["%fault"] if self.body.may_fail else []
+        return [*fault, "%leader"] if self.pieces.masked else fault
+
+    def _slot_rooms(self, frame: Frame | None) -> list[str]:
+        """Lines that make the rooms of the slots and of the threads' states. Those of values that
+        live over a barrier of the grid are in the frame; what the threads have in common is copied
+        there when the block waits, so that it is in registers while it does not."""
+        lasting = self._lasting
+        places: list[str] = []
+        copies: list[str] = []
+        rooms: list[str] = []
+        for slot in self.pieces.slots.values():
+            name = value_name(slot.value, "room")
+            each = slot.varying or self.pieces.masked
+            room = f"[{self.threads} x {slot.type}]" if each else slot.type
+            if frame is not None and each and slot.value in lasting:
+                places.append(frame.place(name, room))
+                continue
+            rooms.append(f"  {name} = alloca {room}, align 64")
+            if frame is not None and slot.value in lasting:
+                copies.append(frame.place(value_name(slot.value, "kept"), room))
+        if self.pieces.masked:
+            states = f"[{self.threads} x i32]"
+            if frame is None:
+                rooms.append(f"  %states = alloca {states}, align 64")
+            else:
+                places.append(frame.place("%states", states))
+        return [*places, *copies, *rooms]
+
+    def _grid_waits(self, frame: Frame) -> list[str]:
+        """Lines that wait for the grid in front of each piece behind a barrier of it, and those
+        that go on with the piece."""
+        lines: list[str] = []
+        for label, place in self._grid_barriers.items():
+            k = self.functions.numbers[label]
+            slots = [
+                slot
+                for slot in self.pieces.slots.values()
+                if slot.value in self.pieces.live[label]
+                and not (slot.varying or self.pieces.masked)
+            ]
+            lines.append(f"grid.{k}:")
+            for slot in slots:
+                lines += self._copied(slot, "room", "kept", f"grid.{k}")
+            lines += [*frame.wait(k, place), f"grid.{k}.on:"]
+            for slot in slots:
+                lines += self._copied(slot, "kept", "room", f"grid.{k}.on")
+            lines.append(f"  br label %state.{k}")
+        return lines
+
+    @staticmethod
+    def _copied(slot: Slot, source: str, target: str, stem: str) -> list[str]:
+        """Lines that copy what all threads have in common from one of its places to another."""
+        value = value_name(slot.value, stem)
+        return [
+            f"  {value} = load {slot.type}, ptr {value_name(slot.value, source)}",
+            f"  store {slot.type} {value}, ptr {value_name(slot.value, target)}",
+        ]
+
+    @cached_property
+    def _lasting(self) -> frozenset[str]:
+        """The slots that live over a barrier of the grid."""
+        return frozenset(name for label in self._grid_barriers for name in self.pieces.live[label])
 
     def _state(self, piece: Piece) -> list[str]:
         k = piece.number
@@ -138,7 +189,7 @@ class _Machine:
         if k in self.lanes:
             return lines + self._run_chunks(piece, given)
         own = self.clipping.of_pieces[k]
-        everyone, _ = self._everyone
+        everyone, _, _ = self._everyone
         nest = LoopNest(
             k,
             f"some.{k}" if own else f"state.{k}",
@@ -207,25 +258,34 @@ class _Machine:
         return {f"%blockDim.{axis}": str(size) for axis, size in sizes}
 
     @cached_property
-    def _everyone(self) -> tuple[Ranges, list[str]]:
-        """The ranges of the threads that pass the kernel's guards, and the lines that make them."""
+    def _everyone(self) -> tuple[Ranges, list[str], str]:
+        """The ranges of the threads that pass the kernel's guards, the lines that make them, and
+        whether there is anybody."""
         start = whole(self.block)
         writer = BoundsWriter(self.clipping.items, self._sizes, {}, "kernel")
         ranges = writer.ranges(self.clipping.of_kernel, start, self.block)
         anybody = writer.not_empty(ranges, start)
-        return ranges, [*writer.lines, f"  br i1 {anybody}, label %state.0, label %done"]
+        return ranges, writer.lines, anybody
 
-    def _start(self) -> list[str]:
-        """Lines from the block function's rooms to its first state."""
-        if not self.clipping.of_kernel:
-            return ["  br label %state.0"]
-        _, lines = self._everyone
-        if not self.pieces.masked:
-            return lines
-        # Who does not pass the kernel's guards has left.
-        nbytes = 4 * self.threads
-        cleared = f"call void @llvm.memset.p0.i64(ptr %states, i8 {DONE}, i64 {nbytes}, i1 false)"
-        return [f"  {cleared}", *lines]
+    def _start(self, frame: Frame | None) -> list[str]:
+        """Lines from the block function's rooms to its first state, or to that which is due."""
+        _, bounds, anybody = self._everyone
+        guarded = bool(self.clipping.of_kernel)
+        lines = list(bounds) if guarded else []
+        if frame is not None:
+            numbers = map(self.functions.numbers.__getitem__, self._grid_barriers)
+            lines += frame.resume([(k, f"%grid.{k}.on") for k in numbers])
+        lines += [f"  store i32 0, ptr {name}" for name in self._words]
+        if guarded and self.pieces.masked:
+            # Who does not pass the kernel's guards has left.
+            nbytes = 4 * self.threads
+            clear = f"@llvm.memset.p0.i64(ptr %states, i8 {DONE}, i64 {nbytes}, i1 false)"
+            lines.append(f"  call void {clear}")
+        go = "  br label %state.0"
+        if guarded:
+            go = f"  br i1 {anybody}, label %state.0, label %done"
+        lines.append(go)
+        return lines + (self._grid_waits(frame) if frame is not None else [])
 
     def _call(
         self,

@@ -169,13 +169,13 @@ def transform(
         else:
             written = warp_loops.write(exchanging, divided, lanes, exchanged, metadata, cooperative)
         parts = [written, metadata.text()]
-    if taken == COROUTINES or cooperative:
+    if taken == COROUTINES:
         parts.insert(0, suspending.DECLARATIONS)
     if taken == COROUTINES or cooperative or heap_bytes(kernel, prod(block)):
         parts.insert(0, suspending.HEAP_DECLARATIONS)
     parts.insert(0, ROOM_DECLARATION)
     if cooperative:
-        start = grids.write_entry(kernel)
+        start = grids.write_entry(kernel, framed=taken != COROUTINES)
     else:
         start = entry.write(kernel, prod(block), order, added)
     if _MAY_WAIT.search(text):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from haulage.compiler.simt import clipping, exchange_code, grids
+from haulage.compiler.simt import clipping, exchange_code
 from haulage.compiler.simt.block_function import (
     Metadata,
     open_block,
@@ -21,6 +21,7 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.body import Body, Room
 from haulage.compiler.simt.exchanges import Exchange
+from haulage.compiler.simt.frames import Frame
 from haulage.compiler.simt.model import Cut, value_name
 from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
@@ -67,43 +68,52 @@ class _Machine:
 
     def block_function(self) -> str:
         threads = self.warps.threads
-        opening = open_block(self.body)
-        if self.cooperative:
-            opening = grids.open_block(self.body, threads)
-        lines = [
-            *opening,
-            "  %ret = alloca ptr",
-            "  %stop = alloca i32",
-            *(["  %fault = alloca i32", "  store i32 0, ptr %fault"] if self.body.may_fail else []),
-            *shared_rooms(self.body, threads),
-            *private_rooms(self.body, threads),
-            *(self._slot_room(slot) for slot in self.pieces.slots.values()),
-        ]
+        frame = Frame(self.body, threads) if self.cooperative else None
+        fault = ["%fault"] if self.body.may_fail else []
+        lines = ["  %ret = alloca ptr", "  %stop = alloca i32"]
+        if frame is None:
+            opening = open_block(self.body)
+            lines += [f"  {name} = alloca i32" for name in fault]
+            lines += shared_rooms(self.body, threads)
+            lines += private_rooms(self.body, threads)
+        else:
+            opening = frame.open()
+            lines += frame.fixed(fault)
+        cleared: dict[str, str] = {}
         if self.pieces.masked:
-            lines += [
-                f"  %states.room = alloca [{self._lanes} x i32], align 64",
-                f"  %leaders = alloca [{self.warps.count} x i32], align 64",
-                f"  store [{self.warps.count} x i32] zeroinitializer, ptr %leaders",
-            ]
+            cleared["%leaders"] = f"[{self.warps.count} x i32]"
         if self._stops:
-            lines += [
-                f"  %resume = alloca [{self.warps.count} x i32], align 64",
-                f"  store [{self.warps.count} x i32] zeroinitializer, ptr %resume",
-            ]
+            cleared["%resume"] = f"[{self.warps.count} x i32]"
+        lasting = dict(cleared)
+        if self.pieces.masked:
+            lasting["%states.room"] = f"[{self._lanes} x i32]"
+        for slot in self.pieces.slots.values():
+            is_lasting = slot.value in self._lasting
+            name = value_name(slot.value, "all")
+            room = f"[{self._slot_count(slot, is_lasting)} x {slot.type}]"
+            if is_lasting:
+                lasting[name] = room
+            else:
+                lines.append(f"  {name} = alloca {room}, align 64")
+        for name, room in lasting.items():
+            made = f"  {name} = alloca {room}, align 64"
+            lines.append(made if frame is None else frame.place(name, room))
+        if frame is not None:
+            lines += frame.resume([(state, "%round") for state in self._grid_stops])
+        lines += [f"  store i32 0, ptr {name}" for name in fault]
+        lines += [f"  store {room} zeroinitializer, ptr {name}" for name, room in cleared.items()]
         lines += self._next_warp()
         for piece in self.pieces.pieces:
             lines += self._state(piece)
-        lines += self._warp_stopped()
+        lines += self._warp_stopped(frame)
         lines.append("done:")
         result = "0"
         if self.body.may_fail:
             lines.append("  %result = load i32, ptr %fault")
             result = "%result"
-        if self.cooperative:
-            lines += grids.close_block(self.body, threads, result)
-        else:
-            lines += [f"  ret i32 {result}", "}"]
-        return "\n".join(lines)
+        lines += [f"  ret i32 {result}", "}"]
+        types = [frame.text()] if frame is not None else []
+        return "\n\n".join([*types, "\n".join([*opening, *lines])])
 
     @property
     def _lanes(self) -> int:
@@ -125,6 +135,12 @@ class _Machine:
         }
 
     @cached_property
+    def _grid_stops(self) -> dict[int, int]:
+        """The pieces behind barriers of the grid, with the barriers' fault numbers."""
+        stops = self._stops.items()
+        return {state: end.place for state, end in stops if end.reason == "grid"}
+
+    @cached_property
     def _lasting(self) -> frozenset[str]:
         """The slots that live over a barrier of the block."""
         return frozenset(
@@ -136,10 +152,6 @@ class _Machine:
         if lasting:
             return self._lanes if each else self.warps.count
         return self.warps.size if each else 1
-
-    def _slot_room(self, slot: Slot) -> str:
-        count = self._slot_count(slot, slot.value in self._lasting)
-        return f"  {value_name(slot.value, 'all')} = alloca [{count} x {slot.type}], align 64"
 
     def _next_warp(self) -> list[str]:
         """Lines that begin a round over the warps, and let one go on where it stopped."""
@@ -198,7 +210,7 @@ class _Machine:
             f"  switch i32 %resume.now, label %warp.stopped [ {cases} ]",
         ]
 
-    def _warp_stopped(self) -> list[str]:
+    def _warp_stopped(self, frame: Frame | None) -> list[str]:
         """Lines that go on with the next warp, or from the last to the next round."""
         lines = ["warp.stopped:"]
         if self._stops:
@@ -217,18 +229,16 @@ class _Machine:
         ]
         if not self._stops:
             return [*lines, "  br label %done"]
-        grid = [(state, end) for state, end in self._stops.items() if end.reason == "grid"]
         cases = " ".join(
             [
                 f"i32 {DONE}, label %done",
-                *(f"i32 {state}, label %grid.{state}" for state, _ in grid),
+                *(f"i32 {state}, label %grid.{state}" for state in self._grid_stops),
             ]
         )
         lines.append(f"  switch i32 %w.furthest.now, label %round.on [ {cases} ]")
-        for state, end in grid:
-            stem = f"grid.{state}"
-            lines += [f"{stem}:", *grids.wait(f"{stem}.wait", str(end.place), f"{stem}.on")]
-            lines += [f"{stem}.on:", "  br label %round.on"]
+        for state, place in self._grid_stops.items():
+            assert frame is not None
+            lines += [f"grid.{state}:", *frame.wait(state, place)]
         return [*lines, "round.on:", "  br label %round"]
 
     def _state(self, piece: Piece) -> list[str]:
