@@ -50,6 +50,53 @@ def test_rows_are_made_one_after_another(way, blocks, threads):
     assert np.array_equal(m, expected)
 
 
+@cuda.jit
+def doubled(x, out, turns):
+    i = cuda.grid(1)
+    group = cg.this_grid()
+    for _ in range(turns):
+        out[i] = x[i] + x[i]
+        group.sync()
+        x[i] = out[i]
+        group.sync()
+
+
+def test_loops_over_the_threads_are_widened_between_barriers_of_the_grid():
+    code = haulage.compile(doubled, "void(float32[::1], float32[::1], int64)", block=256)
+    assert code.stages["llvm"].count("fadd <") > 0
+    assert "coro" not in code.stages["blocks"]
+
+
+def test_shared_arrays_whose_names_change_places_at_barriers_of_the_grid(way):
+    @cuda.jit
+    def swapped(out, turns):
+        one = cuda.shared.array(32, np.int64)
+        other = cuda.shared.array(32, np.int64)
+        t = cuda.threadIdx.x
+        group = cg.this_grid()
+        one[t] = cuda.blockIdx.x
+        other[t] = -1
+        now, following = one, other
+        for k in range(turns):
+            group.sync()
+            one[t] += 10 * k
+            out[cuda.blockIdx.x, t] += now[t]
+            one[t] += 1
+            group.sync()
+            now, following = following, now
+        out[cuda.blockIdx.x, t] += 1000 * now[t]
+
+    out = np.zeros((3, 32), np.int64)
+    swapped[3, 32](out, 5)
+    for block in range(3):
+        one, other, expected = block, -1, 0
+        for k in range(5):
+            one += 10 * k
+            expected += other if k % 2 else one
+            one += 1
+        assert np.all(out[block] == expected + 1000 * other)
+
+
 def test_a_grid_whose_threads_are_in_step_is_cut():
     assert way_taken(rows, "void(int64[:, ::1])", 32) == "cut"
 
