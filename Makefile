@@ -25,10 +25,11 @@ demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ 
 test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
 
-# Random kernels are launched and waited for one by one: nothing of theirs could be reordered.
+# These launch kernels and wait for them one by one: nothing of theirs could be reordered.
+IN_ORDER := random_kernels libdevice math_accuracy
 test-adversary: $(READY)  ## The tests of devices with all work late and reordered (SEED=... ARGS=...)
 	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
-	  --ignore=tests/device/test_random_kernels.py $(ARGS)
+	  $(IN_ORDER:%=--ignore=tests/device/test_%.py) $(ARGS)
 
 random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
 	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \
