@@ -1,5 +1,6 @@
 """Pieces on vectors: the order of blocks, shapes of values, which pieces are taken, their text."""
 
+import math
 import re
 
 import pytest
@@ -177,3 +178,30 @@ def test_sums_over_scattered_elements_are_left_to_one_thread_after_the_other():
         rows, "void(int32[::1], int32[::1], float64[::1], float64[::1], float64[::1])", block=64
     )
     assert "%lanes." not in code.stages["blocks"]
+
+
+def decaying(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        left, angle, turns = x[i], x[i], 0
+        while left > 0.001:
+            left *= math.exp(-left - 0.01)
+            angle += math.sin(angle)
+            turns += 1
+        out[i] = angle * turns
+
+
+def test_mathematics_in_a_loop_takes_all_lanes_at_once():
+    code = haulage.compile(decaying, "void(float32[::1], float64[::1])", block=64)
+    blocks, loop = code.stages["blocks"], code.stages["llvm"]
+    assert re.search(r"call <\d+ x double> @haulage\.math\.exp\.v\d+f64\(", blocks)
+    assert not re.search(r"(?m)^declare .*@haulage\.math", loop)
+    assert not re.search(r"call double @(exp|haulage\.)", loop)
+
+
+def test_lanes_that_are_off_do_not_ask_the_c_library_about_their_arguments():
+    blocks = haulage.compile(decaying, "void(float32[::1], float64[::1])", block=64).stages[
+        "blocks"
+    ]
+    given = re.search(r"@haulage\.math\.sin\.v\d+f32\(<\d+ x float> (%[\w.]+)\)", blocks)[1]
+    assert re.search(rf"{re.escape(given)} = select <\d+ x i1> .* zeroinitializer$", blocks, re.M)

@@ -95,6 +95,8 @@ _NAMES: dict[str, tuple[str, str]] = {
 
 _CALL = re.compile(r"@([\w.]+)(?=\()")
 _DECLARED = re.compile(r"(?m)^declare [^@\n]*@([\w.]+)\(.*\n")
+_OWN = re.compile(re.escape(PREFIX) + r"(?P<name>\w+)\.(?:v(?P<lanes>\d+))?(?P<suffix>f\d\d)")
+_KINDS = {suffix: kind for kind, suffix in SUFFIXES.items()}
 _ATTRIBUTES = "nounwind willreturn nosync nofree memory(none)"
 
 
@@ -122,26 +124,36 @@ def _arguments(name: str) -> int:
     return 2 if name in _OF_TWO else 1
 
 
+def has_branch(callee: str) -> bool:
+    """Whether a function of ours, a call's `callee`, asks about the size of its argument."""
+    return callee.removeprefix(PREFIX).split(".", 1)[0] in _FAR
+
+
+def is_mathematics(callee: str | None) -> bool:
+    """Whether a call's `callee` is a function of ours."""
+    return callee is not None and callee.startswith(PREFIX)
+
+
 def with_definitions(text: str, target: Target) -> str:
-    """A module's text in which the functions that it declares are defined."""
+    """A module's text in which the functions that it declares are defined: those of one number
+    (`haulage.math.exp.f32`) and those of vectors (`haulage.math.exp.v16f32`)."""
     found = [each[1] for each in _DECLARED.finditer(text) if each[1].startswith(PREFIX)]
     if not found:
         return text
     kept = _DECLARED.sub(lambda each: "" if each[1].startswith(PREFIX) else each[0], text)
     declared: dict[str, None] = {}
     bodies = []
+    beyond: dict[tuple[str, str], None] = {}
     for full in found:
-        name, suffix = full[len(PREFIX) :].rsplit(".", 1)
-        kind = "float" if suffix == "f32" else "double"
-        body, needs = _definition(name, kind, target.has_fused)
+        parts = _OWN.fullmatch(full)
+        assert parts is not None, full
+        name, kind = parts["name"], _KINDS[parts["suffix"]]
+        lanes = int(parts["lanes"]) if parts["lanes"] else None
+        body, needs = _definition(name, kind, lanes, target.has_fused)
         bodies.append(body)
         declared.update(dict.fromkeys(needs))
-    beyond = [
-        (name, kind)
-        for name in _FAR
-        for kind, suffix in SUFFIXES.items()
-        if f"{PREFIX}{name}.{suffix}" in found
-    ]
+        if name in _FAR:
+            beyond[name, kind] = None
     if beyond:
         bodies.append(far.definitions(beyond))
     known = {each[0].split("@", 1)[1].split("(", 1)[0] for each in _DECLARED.finditer(kept)}
@@ -150,33 +162,47 @@ def with_definitions(text: str, target: Target) -> str:
 
 
 @cache
-def _definition(name: str, kind: str, fused: bool) -> tuple[str, tuple[str, ...]]:
+def _definition(
+    name: str, kind: str, lanes: int | None, fused: bool
+) -> tuple[str, tuple[str, ...]]:
     """LLVM text of one function, and the declarations that it needs."""
-    w = Writer(fused)
+    w = Writer(fused, lanes)
     names = ["%x", "%y"][: _arguments(name)]
     given = [Value(w, kind, each) for each in names]
     result = (_FLOAT if kind == "float" else _DOUBLE)[name](w, *given)
-    parameters = ", ".join(f"{kind} {each}" for each in names)
+    if name in _FAR:
+        beyond = w.magnitude(given[0]) > trigonometry.FAR
+        ending = _behind_branch(w, name, beyond, result)
+    else:
+        ending = [f"  ret {w.type(kind)} {result.text}"]
+    parameters = ", ".join(f"{w.type(kind)} {each}" for each in names)
+    vector = "" if lanes is None else f"v{lanes}"
     lines = [
-        f"define internal {kind} @{PREFIX}{name}.{SUFFIXES[kind]}({parameters}) "
+        f"define internal {w.type(kind)} @{PREFIX}{name}.{vector}{SUFFIXES[kind]}({parameters}) "
         f"alwaysinline {_ATTRIBUTES} {{",
         "entry:",
         *w.lines,
+        *ending,
+        "}",
     ]
-    if name in _FAR:
-        size = w.magnitude(given[0])
-        beyond = size > trigonometry.FAR
-        lines += w.lines[-2:]
-        own = far.name(name, kind)
-        lines += [
-            f"  br i1 {beyond.text}, label %far, label %near",
-            "far:",
-            f"  %from.far = call {kind} @{own}({kind} %x) {far.variants(name, kind)}",
-            "  br label %near",
-            "near:",
-            f"  %result = phi {kind} [ {result.text}, %entry ], [ %from.far, %far ]",
-            f"  ret {kind} %result",
-        ]
-    else:
-        lines.append(f"  ret {kind} {result.text}")
-    return "\n".join([*lines, "}"]), tuple(sorted(w.needs))
+    return "\n".join(lines), tuple(sorted(w.needs))
+
+
+def _behind_branch(w: Writer, name: str, beyond: Value, result: Value) -> list[str]:
+    """The end of a function that asks the C library where `beyond` is set."""
+    kind = result.kind
+    own = far.name(name, kind)
+    if w.lanes is not None:
+        whole = w.type(kind)
+        call = f"call {whole} @{own}.{w.lanes}({whole} %x, {w.type('i1')} {beyond.text})"
+        chosen = f"select {w.type('i1')} {beyond.text}, {whole} %from.far, {whole} {result.text}"
+        return [f"  %from.far = {call}", f"  %result = {chosen}", f"  ret {whole} %result"]
+    return [
+        f"  br i1 {beyond.text}, label %far, label %near",
+        "far:",
+        f"  %from.far = call {kind} @{own}({kind} %x) {far.variants(name, kind)}",
+        "  br label %near",
+        "near:",
+        f"  %result = phi {kind} [ {result.text}, %entry ], [ %from.far, %far ]",
+        f"  ret {kind} %result",
+    ]

@@ -19,7 +19,8 @@ SUFFIXES = {"double": "f64", "float": "f32"}
 
 
 class Value:
-    """A value of the function that is being written, or a constant, with its LLVM type."""
+    """A value of the function that is being written, or a constant, with its LLVM type; in a
+    function of vectors the type of its elements."""
 
     def __init__(self, writer: "Writer", kind: str, text: str) -> None:
         self.writer, self.kind, self.text = writer, kind, text
@@ -28,7 +29,8 @@ class Value:
         given = self.writer.value(self.kind, other)
         first, second = (given, self) if turned else (self, given)
         operation = of_floats if self.kind in _BITS else of_ints
-        return self.writer.emit(self.kind, f"{operation} {self.kind} {first.text}, {second.text}")
+        whole = self.writer.type(self.kind)
+        return self.writer.emit(self.kind, f"{operation} {whole} {first.text}, {second.text}")
 
     def __add__(self, other: Number) -> "Value":
         return self._with(other, "add", "fadd")
@@ -70,12 +72,13 @@ class Value:
         return self._with(other, "lshr", "")
 
     def __neg__(self) -> "Value":
-        return self.writer.emit(self.kind, f"fneg {self.kind} {self.text}")
+        return self.writer.emit(self.kind, f"fneg {self.writer.type(self.kind)} {self.text}")
 
     def _compared(self, other: Number, of_ints: str, of_floats: str) -> "Value":
         given = self.writer.value(self.kind, other)
         word = f"fcmp {of_floats}" if self.kind in _BITS else f"icmp {of_ints}"
-        return self.writer.emit("i1", f"{word} {self.kind} {self.text}, {given.text}")
+        whole = self.writer.type(self.kind)
+        return self.writer.emit("i1", f"{word} {whole} {self.text}, {given.text}")
 
     # Comparisons with a NaN are false, but for `is_not` and `not_at_least`.
 
@@ -100,19 +103,18 @@ class Value:
         assert isinstance(known, Value)
         kind = known.kind
         first, second = self.writer.value(kind, then), self.writer.value(kind, otherwise)
+        flag, whole = self.writer.type("i1"), self.writer.type(kind)
         return self.writer.emit(
-            kind, f"select i1 {self.text}, {kind} {first.text}, {kind} {second.text}"
+            kind, f"select {flag} {self.text}, {whole} {first.text}, {whole} {second.text}"
         )
 
     def bits(self) -> "Value":
         """The bits of a float as an int."""
-        kind = _BITS[self.kind]
-        return self.writer.emit(kind, f"bitcast {self.kind} {self.text} to {kind}")
+        return self._cast("bitcast", _BITS[self.kind])
 
     def as_float(self) -> "Value":
         """The float with these bits."""
-        kind = _OF_BITS[self.kind]
-        return self.writer.emit(kind, f"bitcast {self.kind} {self.text} to {kind}")
+        return self._cast("bitcast", _OF_BITS[self.kind])
 
     def to(self, kind: str) -> "Value":
         """As a wider or a narrower float or int; ints without their sign."""
@@ -122,18 +124,31 @@ class Value:
             ("i64", "i32"): "trunc",
             ("i32", "i64"): "zext",
         }
-        operation = operations[self.kind, kind]
-        return self.writer.emit(kind, f"{operation} {self.kind} {self.text} to {kind}")
+        return self._cast(operations[self.kind, kind], kind)
+
+    def signed_to(self, kind: str) -> "Value":
+        """The float nearest to a signed int."""
+        return self._cast("sitofp", kind)
+
+    def _cast(self, operation: str, kind: str) -> "Value":
+        source, made = self.writer.type(self.kind), self.writer.type(kind)
+        return self.writer.emit(kind, f"{operation} {source} {self.text} to {made}")
 
 
 class Writer:
-    """One function's instructions, in order. `fused` if the processor has fused products."""
+    """One function's instructions, in order. `fused` if the processor has fused products;
+    `lanes` is how many numbers the function takes at once, None for a function of scalars."""
 
-    def __init__(self, fused: bool) -> None:
+    def __init__(self, fused: bool, lanes: int | None = None) -> None:
         self.fused = fused
+        self.lanes = lanes
         self.lines: list[str] = []
         self.needs: set[str] = set()  # declarations
         self._numbers = itertools.count()
+
+    def type(self, kind: str) -> str:
+        """The LLVM type of a value whose elements are of the type `kind`."""
+        return kind if self.lanes is None else f"<{self.lanes} x {kind}>"
 
     def emit(self, kind: str, text: str) -> Value:
         name = f"%v{next(self._numbers)}"
@@ -146,18 +161,22 @@ class Writer:
             assert given.kind == kind, (given.kind, kind)
             return given
         if kind not in _BITS:
-            return Value(self, kind, str(int(given)))
+            return self._constant(kind, str(int(given)))
         if kind == "float":
             given = struct.unpack("f", struct.pack("f", given))[0]
         (bits,) = struct.unpack("<Q", struct.pack("<d", given))
-        return Value(self, kind, f"0x{bits:016X}")
+        return self._constant(kind, f"0x{bits:016X}")
+
+    def _constant(self, kind: str, text: str) -> Value:
+        return Value(self, kind, text if self.lanes is None else f"splat ({kind} {text})")
 
     def _intrinsic(self, name: str, *values: Value) -> Value:
         kind = values[0].kind
-        full = f"llvm.{name}.{SUFFIXES[kind]}"
-        self.needs.add(f"declare {kind} @{full}({', '.join(kind for _ in values)})")
-        listed = ", ".join(f"{kind} {value.text}" for value in values)
-        return self.emit(kind, f"call {kind} @{full}({listed})")
+        whole = self.type(kind)
+        full = f"llvm.{name}.{'' if self.lanes is None else f'v{self.lanes}'}{SUFFIXES[kind]}"
+        self.needs.add(f"declare {whole} @{full}({', '.join(whole for _ in values)})")
+        listed = ", ".join(f"{whole} {value.text}" for value in values)
+        return self.emit(kind, f"call {whole} @{full}({listed})")
 
     def sqrt(self, x: Value) -> Value:
         return self._intrinsic("sqrt", x)

@@ -153,7 +153,7 @@ def _split_single(w: Writer, x: Value) -> tuple[Value, Value]:
     exponent = (bits - _ROOT_HALF_BITS_SINGLE + (100 << 23) * 2) >> 23
     mantissa = (bits - ((exponent - 200) << 23)).as_float()
     number = exponent - tiny.choose(w.value("i32", 225), 200)
-    return mantissa, w.emit("float", f"sitofp i32 {number.text} to float")
+    return mantissa, number.signed_to("float")
 
 
 def _series_single(w: Writer, m: Value) -> tuple[Value, Value, Value]:

@@ -9,6 +9,7 @@ nothing has to be done for those that are off.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.lanes.layout import Layout, Region
 from haulage.compiler.simt.lanes.operations import DIVISIONS, elementwise, parse
 from haulage.compiler.simt.lanes.shapes import Shapes
@@ -175,6 +176,7 @@ class Flow:
         return all(
             item.opcode not in (*DIVISIONS, "load", "store")
             and parse(item) is not None
+            and not is_mathematics(item.callee)
             and (item.opcode != "call" or elementwise(item.callee) is not None)
             for item in block.body
         )

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.model import Instruction
 
 # fmt: off
@@ -58,6 +59,8 @@ def is_scalar(kind: str) -> bool:
 
 def elementwise(callee: str | None) -> int | None:
     """How many operands stay scalar if a call is made on vectors, or None if it can not be."""
+    if is_mathematics(callee):
+        return 0
     found = _INTRINSIC.fullmatch(callee or "")
     return _ELEMENTWISE.get(found[1]) if found else None
 

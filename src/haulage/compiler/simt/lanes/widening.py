@@ -1,5 +1,6 @@
 """Writes one instruction for all lanes of a chunk."""
 
+from haulage.compiler.mathematics.definitions import has_branch, is_mathematics
 from haulage.compiler.simt.lanes.likely import LikelySteps
 from haulage.compiler.simt.lanes.operations import (
     BINARY,
@@ -46,7 +47,7 @@ class Widening:
         elif shape is not None:
             value = self._scalar(item, operation)
         else:
-            value = self._vector(item, operation)
+            value = self._vector(item, operation, mask)
         assert item.result is not None
         self._values.define(item.result, value, mask)
 
@@ -60,10 +61,10 @@ class Widening:
         pairs = [(kind, names.get(value, value)) for kind, value in operation.operands]
         return self._text.add(_line(opcode, operation, pairs))
 
-    def _vector(self, item: Instruction, operation: Operation) -> str:
+    def _vector(self, item: Instruction, operation: Operation, mask: str) -> str:
         text, values = self._text, self._values
         if item.opcode == "call":
-            return self._intrinsic(item, operation)
+            return self._intrinsic(item, operation, mask)
         if item.opcode == "getelementptr":
             pairs = [
                 (kind, values.scalar(value))
@@ -80,7 +81,7 @@ class Widening:
         pairs = [(text.vector_type(kind), values.vector(kind, v)) for kind, v in operation.operands]
         return text.add(_line(operation.words, operation, pairs, text.vector_type(operation.type)))
 
-    def _intrinsic(self, item: Instruction, operation: Operation) -> str:
+    def _intrinsic(self, item: Instruction, operation: Operation, mask: str) -> str:
         text, values = self._text, self._values
         assert item.callee is not None
         last = len(operation.operands) - (elementwise(item.callee) or 0)
@@ -88,6 +89,12 @@ class Widening:
             (text.vector_type(kind), values.vector(kind, value))
             for kind, value in operation.operands[:last]
         ]
+        if is_mathematics(item.callee) and has_branch(item.callee):
+            # What lanes that are off hold may be anything, which no branch may ask about.
+            pairs = [
+                (kind, text.choose(mask, whole, value, "zeroinitializer"))
+                for (kind, value), (whole, _) in zip(pairs, operation.operands, strict=True)
+            ]
         pairs += operation.operands[last:]
         name, _, suffix = item.callee.rpartition(".")
         made = text.vector_type(operation.type)

@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.lanes.layout import Layout
 from haulage.compiler.simt.lanes.likely import LikelySteps
 from haulage.compiler.simt.lanes.operations import BYTES, parse
 from haulage.compiler.simt.lanes.shapes import Shapes
 from haulage.compiler.simt.model import Block, Instruction
+
+# The instructions of a function such as exp, roughly.
+_MATHEMATICS = 20
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ def work_of(
     for label in looped:
         for item in blocks[label].body:
             if item.opcode not in ("load", "store"):
-                arithmetic += item.result is not None and shapes.of(item.result) is None
+                if item.result is not None and shapes.of(item.result) is None:
+                    arithmetic += _MATHEMATICS if is_mathematics(item.callee) else 1
                 continue
             operation = parse(item)
             if operation is None:
