@@ -205,3 +205,38 @@ def test_lanes_that_are_off_do_not_ask_the_c_library_about_their_arguments():
     ]
     given = re.search(r"@haulage\.math\.sin\.v\d+f32\(<\d+ x float> (%[\w.]+)\)", blocks)[1]
     assert re.search(rf"{re.escape(given)} = select <\d+ x i1> .* zeroinitializer$", blocks, re.M)
+
+
+def common_divisors(a, b, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        p, q = a[i], b[i]
+        while q:
+            p, q = q, p % q
+        out[i] = p
+
+
+def one_or_two_loops(deep):
+    def kernel(starts, steps, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            at, total = starts[i], 0
+            while at > 0:
+                total += at
+                for k in range(at & 7 if deep else 3):
+                    if steps[i, k] > total:
+                        total = steps[i, k + (at & 3)]
+                at -= 2
+            out[i] = total
+
+    return haulage.compile(kernel, "void(int32[::1], int32[:,::1], int32[::1])", block=64)
+
+
+def test_loops_that_mostly_divide_are_left_to_one_thread_after_the_other():
+    code = haulage.compile(common_divisors, "void(int64[::1], int64[::1], int64[::1])", block=64)
+    assert "%lanes." not in code.stages["blocks"]
+
+
+def test_loops_left_at_different_times_within_one_another_need_much_arithmetic():
+    assert "%lanes." in one_or_two_loops(deep=False).stages["blocks"]
+    assert "%lanes." not in one_or_two_loops(deep=True).stages["blocks"]

@@ -18,6 +18,8 @@ _FEWEST = 8
 # Accesses of lanes that are not neighbours take as long as one after the other; so much arithmetic
 # has to come with each that it is worth to have it for many lanes at once.
 _ARITHMETIC_PER_ACCESS = 8
+# An instruction for each lane in turn takes longer than in a loop of its own.
+_ARITHMETIC_PER_TURN = 16
 
 
 def lane_function(
@@ -58,10 +60,14 @@ def lane_function(
 
 def is_worth_it(work: Work) -> bool:
     """Whether lanes are faster than threads one after the other."""
-    if not work.apart or work.parts or work.follows_loads:
+    least = _ARITHMETIC_PER_ACCESS * work.apart + _ARITHMETIC_PER_TURN * work.one_by_one
+    if work.one_by_one:
+        return work.arithmetic >= least
+    if work.follows_loads or (work.parts and not work.nested):
         # Threads one after the other would wait for branches foretold wrongly, or for memory.
+        # In loops within one another most lanes wait themselves.
         return True
-    return work.arithmetic >= _ARITHMETIC_PER_ACCESS * work.apart
+    return work.arithmetic >= least
 
 
 def _is_foreign(item: Instruction) -> bool:

@@ -207,6 +207,13 @@ class Widening:
             values.define(item.result, new, mask)
 
 
+def is_one_by_one(operation: Operation | None) -> bool:
+    """Whether an instruction whose lanes differ takes one lane after the other."""
+    if operation is None or operation.words.split(" ", 1)[0] == "frem":
+        return True
+    return _is_long_division(operation)
+
+
 def can_write(item: Instruction) -> bool:
     """Whether an instruction, other than a phi, has a form here."""
     if parse(item) is not None:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt import graph
-from haulage.compiler.simt.lanes.layout import Layout
+from haulage.compiler.simt.lanes.layout import Layout, Region
 from haulage.compiler.simt.lanes.likely import LikelySteps
 from haulage.compiler.simt.lanes.operations import BYTES, parse
 from haulage.compiler.simt.lanes.shapes import Shapes
+from haulage.compiler.simt.lanes.widening import is_one_by_one
 from haulage.compiler.simt.model import Block, Instruction
 
 # The instructions of a function such as exp, roughly.
@@ -18,14 +19,17 @@ _MATHEMATICS = 20
 @dataclass(frozen=True)
 class Work:
     """Of the instructions in loops: how many are arithmetic on vectors; how many are accesses that
-    lanes make at places of their own (`apart`), or next to one another (`together`). `parts` is
-    whether lanes go different ways in a loop, other than out of it; `follows_loads` whether an
-    address depends on what an earlier turn loaded."""
+    lanes make at places of their own (`apart`), or next to one another (`together`); how many take
+    one lane after the other (`one_by_one`). `parts` is whether lanes go different ways in a loop,
+    other than out of it; `nested` whether they leave a loop at different times within another such
+    loop; `follows_loads` whether an address depends on what an earlier turn loaded."""
 
     arithmetic: int
     apart: int
     together: int
+    one_by_one: int
     parts: bool
+    nested: bool
     follows_loads: bool
 
 
@@ -35,13 +39,17 @@ def work_of(
     """Count the work of a piece."""
     loops = [region for region in layout.all_regions() if region.is_loop]
     looped = {label for region in loops for label in region.labels}
-    arithmetic = apart = together = 0
+    arithmetic = apart = together = one_by_one = 0
     parts = False
     addresses: set[str] = set()
     for label in looped:
         for item in blocks[label].body:
             if item.opcode not in ("load", "store"):
-                if item.result is not None and shapes.of(item.result) is None:
+                if item.result is None or shapes.of(item.result) is not None:
+                    continue
+                if is_one_by_one(parse(item)):
+                    one_by_one += 1
+                else:
                     arithmetic += _MATHEMATICS if is_mathematics(item.callee) else 1
                 continue
             operation = parse(item)
@@ -56,7 +64,18 @@ def work_of(
         inside = layout.region_of[label].labels
         targets = set(blocks[label].successors)
         parts = parts or (len(targets) > 1 and targets <= inside and shapes.branches(label) is None)
-    return Work(arithmetic, apart, together, parts, _follow(blocks, looped, addresses))
+    nested = any(_is_nested(region, shapes) for region in loops)
+    follows = _follow(blocks, looped, addresses)
+    return Work(arithmetic, apart, together, one_by_one, parts, nested, follows)
+
+
+def _is_nested(region: Region, shapes: Shapes) -> bool:
+    around = region.parent
+    while region.header in shapes.split and around is not None:
+        if around.is_loop and around.header in shapes.split:
+            return True
+        around = around.parent
+    return False
 
 
 def _follow(blocks: Mapping[str, Block], looped: set[str], addresses: set[str]) -> bool:
