@@ -96,6 +96,15 @@ def test_a_repetition_whose_output_overlaps_gets_what_it_would_without(function,
         np.testing.assert_array_equal(to_host(together[moved]), expected)
 
 
+def test_a_repetition_with_an_array_that_is_closed_is_refused():
+    x, out = cuda.to_device(np.arange(6.0)), cuda.device_array(6)
+    for _ in range(2):
+        diff(x, 1.0, out=out)
+    out.close()
+    with pytest.raises(ValueError, match="given back by close"):
+        diff(x, 1.0, out=out)
+
+
 def test_what_changes_the_call_is_no_repetition():
     x = np.arange(4.0)
     assert list(diff(x, x[::-1])) == [-3, -1, 1, 3]

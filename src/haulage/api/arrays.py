@@ -10,7 +10,7 @@ from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
-from haulage.runtime.arrays.upload import device_array_for
+from haulage.runtime.arrays.upload import dense_array, device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
 from haulage.runtime.stream import StreamLike, device_of, resolve
@@ -119,6 +119,9 @@ def device_array(
         stream: that the array is bound to.
     """
     sizes, steps, kind = prepare(shape, dtype, strides, order)
+    if strides is None and kind.subdtype is None:
+        assert isinstance(steps, tuple)
+        return dense_array(sizes, steps, kind, stream, device_of(stream) or current_device())
     return DeviceNDArray(sizes, steps, kind, stream)
 
 

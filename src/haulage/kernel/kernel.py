@@ -201,7 +201,13 @@ class Kernel(AsFunction, Inspection):
         `args` and `configuration` are of a launch that was made. Host arrays are used in place and
         have to be aligned.
         """
-        return PreparedLaunch(self._overload_for(place, args), place, configuration, self._waits)
+        kinds = tuple(map(parts.kind_of, args))
+        repeated = None
+        if None not in kinds:
+            bound = configuration._replace(stream=place.default_stream)
+            repeated = self.repeated(bound, kinds, args)
+        overload = self._overload_for(place, args)
+        return PreparedLaunch(self, overload, place, configuration, self._waits, repeated)
 
     def repeated(
         self, configuration: Configuration, kinds: tuple[Any, ...], args: tuple[Any, ...]

@@ -1,11 +1,21 @@
 """Launches that are repeated with arguments of one kind, which are not looked at again."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from haulage import config
 from haulage.kernel.overload import Overload
+from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device
+from haulage.runtime.launching.arguments import pack_array
 from haulage.runtime.launching.launch import Configuration, use_memory
+from haulage.runtime.launching.parts import current_part
 from haulage.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from haulage.kernel.kernel import Kernel
+    from haulage.kernel.launcher import Repeated
 
 
 def start(
@@ -32,19 +42,49 @@ class PreparedLaunch:
     Host arrays among them are used in place, and the call waits for them.
     """
 
-    __slots__ = ("_configuration", "_overload", "_place", "_waits")
+    __slots__ = ("_configuration", "_kernel", "_overload", "_place", "_repeated", "_waits")
 
     def __init__(
-        self, overload: Overload, place: Device, configuration: Configuration, waits: bool
+        self,
+        kernel: "Kernel",
+        overload: Overload,
+        place: Device,
+        configuration: Configuration,
+        waits: bool,
+        repeated: "Repeated | None",
     ) -> None:
+        self._kernel = kernel
         self._overload = overload
         self._place = place
         self._configuration = configuration
         self._waits = waits
+        self._repeated = repeated
 
     def __call__(self, args: tuple[Any, ...], stream: Stream) -> None:
         """Launch it with arguments that have the keys of the first ones, in a stream of the same
         device."""
-        on_host = start(self._overload, self._place, self._configuration, stream, args)
+        known = self._repeated
+        if (
+            known is not None
+            and not stream.handle
+            and known.chosen is self._kernel.chosen
+            and known.way == config.thread_way()
+        ):
+            known.start(stream.handle, known.pack(known.header, *map(_packed, args)))
+            on_host = known.waits is not None
+        else:
+            on_host = start(self._overload, self._place, self._configuration, stream, args)
         if on_host or self._waits:
             stream.synchronize()
+
+
+def _packed(value: Any) -> Any:
+    """What `Repeated.pack` takes for an argument.
+
+    Raises:
+        ValueError: it is an array that is closed.
+    """
+    if type(value) is DeviceNDArray:
+        value.block.use()
+        return current_part(value).data
+    return pack_array(value) if type(value) is np.ndarray else value

@@ -9,11 +9,13 @@ import numpy as np
 from haulage import api
 from haulage.kernel import Kernel, cuda_jit
 from haulage.kernel.configuration import in_blocks
+from haulage.kernel.launcher import Launcher
 from haulage.lang.index import blockIdx, threadIdx
 from haulage.lang.memory import shared
 from haulage.lang.sync import syncthreads
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
+from haulage.runtime.arrays.upload import dense_array
 from haulage.runtime.stream import StreamLike, device_of
 
 # The first pass leaves one partial result per block, at most this many.
@@ -49,7 +51,7 @@ class Reduce:
         if not callable(functor):
             raise TypeError(f"reduce({functor!r}): expected a function of two elements")
         self.functor = functor
-        self._kernels: dict[np.dtype[Any], Kernel] = {}
+        self._launchers: dict[np.dtype[Any], Launcher] = {}  # for one block
 
     def __call__(
         self,
@@ -91,7 +93,8 @@ class Reduce:
         array: Any = np.asarray(arr) if given is None else given
         dtype = array.dtype
         _check_array(array)
-        taken = array[: _checked_size(size, array.size)]
+        count = _checked_size(size, array.size)
+        taken = array if count == array.size else array[:count]
         first = _converted(init, dtype)
         target = None if res is None else _result(res, dtype)
 
@@ -107,9 +110,11 @@ class Reduce:
         return None if target is not None else out.copy_to_host(stream=stream)[0]
 
     def _reduce(self, x: DeviceNDArray, out: DeviceNDArray, init: Any, stream: StreamLike) -> None:
-        kernel = self._kernels.get(x.dtype)
-        if kernel is None:
-            kernel = self._kernels[x.dtype] = _kernel(self.functor, x.dtype)
+        of_one = self._launchers.get(x.dtype)
+        if of_one is None:
+            made = Launcher(_kernel(self.functor, x.dtype), in_blocks(1, _THREADS))
+            of_one = self._launchers.setdefault(x.dtype, made)
+        kernel = of_one.kernel
         turns = max(-(-x.size // (_THREADS * _MOST_BLOCKS)), _LEAST_TURNS)
         blocks = -(-x.size // (_THREADS * turns))
         if blocks > 1:
@@ -117,7 +122,10 @@ class Reduce:
             first = in_blocks(blocks, _THREADS, stream)
             kernel.launch(first, (x, partials, _THREADS * turns, init, False), {})
             x = partials
-        kernel.launch(in_blocks(1, _THREADS, stream), (x, out, x.size, init, True), {})
+        if isinstance(stream, int):
+            of_one(x, out, x.size, init, True)
+        else:
+            kernel.launch(in_blocks(1, _THREADS, stream), (x, out, x.size, init, True), {})
 
     def __repr__(self) -> str:
         return f"<reduction by {_name(self.functor)}>"
@@ -176,7 +184,7 @@ def _on_device(array: Any) -> DeviceNDArray | None:
 
 
 def _room(size: int, like: DeviceNDArray, stream: StreamLike) -> DeviceNDArray:
-    return DeviceNDArray((size,), (like.dtype.itemsize,), like.dtype, stream, device=like.device)
+    return dense_array((size,), (like.dtype.itemsize,), like.dtype, stream, like.device)
 
 
 def _name(functor: Any) -> str:

@@ -219,6 +219,11 @@ def adopt(
     return Block(device, device_ptr, host_ptr, nbytes, kind, release)
 
 
+def are_own(one: Block, other: Block) -> bool:
+    """Whether two blocks are two allocations of drivers, so that no byte is in both."""
+    return one is not other and one.release is None and other.release is None
+
+
 def close_all(device: Device) -> int:
     """Close every block of `device`; how many there were."""
     found = [block for ref in tuple(_live.values()) if (block := ref()) is not None]

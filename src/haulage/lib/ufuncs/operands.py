@@ -11,9 +11,11 @@ from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
+from haulage.runtime.arrays.upload import dense_array
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
 from haulage.runtime.launching.launch import device_of_arguments
+from haulage.runtime.memory import are_own
 from haulage.runtime.stream import StreamLike, device_of, resolve
 
 # What an operand is, in the order in which its dtype gives way to others.
@@ -173,7 +175,7 @@ def new_array(
     if not on_device:
         return np.empty(shape, dtype, "F" if order == "F" else "C")
     strides = layout.order_strides(shape, dtype.itemsize, order)
-    return DeviceNDArray(shape, strides, dtype, stream, device=place)
+    return dense_array(shape, strides, dtype, stream, place)
 
 
 def broadcast_shape(shapes: Sequence[tuple[int, ...]], name: str) -> tuple[int, ...]:
@@ -246,6 +248,8 @@ def collides(value: Any, written: Sequence[Array], same_is_fine: bool) -> bool:
     """
     for out in written:
         if value is out and same_is_fine:
+            continue
+        if type(value) is type(out) is DeviceNDArray and are_own(value.block, out.block):
             continue
         if _overlap(value, out) and not (
             same_is_fine

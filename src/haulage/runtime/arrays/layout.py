@@ -23,8 +23,8 @@ def whole_numbers(given: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
             return (operator.index(given),)  # type: ignore[arg-type]
         except TypeError:
             pass
-    if isinstance(given, Mapping | Set):
-        raise TypeError(f"{type(given).__name__} object has no order")
+        if isinstance(given, Mapping | Set):
+            raise TypeError(f"{type(given).__name__} object has no order")
     return tuple(operator.index(n) for n in given)  # type: ignore[union-attr]
 
 
@@ -387,6 +387,8 @@ def coalesce(
 
     Axes may change places, the target's longest stride comes first.
     """
+    if len(shape) == 1 != shape[0]:
+        return (shape[0],), (target[0],), (source[0],)
     axes = sorted(
         (a for a in range(len(shape)) if shape[a] != 1),
         key=lambda a: (-abs(target[a]), -abs(source[a])),

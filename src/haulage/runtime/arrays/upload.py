@@ -1,5 +1,7 @@
 """Device arrays that host arrays can be copied to."""
 
+from math import prod
+
 import numpy as np
 
 from haulage.runtime import memory
@@ -33,13 +35,27 @@ def device_array_for(
 
 
 def _contiguous(host: np.ndarray, stream: StreamLike, device: Device | None) -> DeviceNDArray:
-    # What nearly all host arrays are, without the general constructor's checks.
     dtype = transfer.check_dtype(host.dtype)
-    place = device or device_of(stream) or current_device()
-    bound = binding(stream, place)
-    block = memory.allocate(place, host.nbytes)
-    array = object.__new__(DeviceNDArray)
     # Without elements any strides will do; numba keeps them.
     strides = layout.c_strides(host.shape, dtype.itemsize) if host.size else host.strides
-    array._set(block, block.device_ptr, host.shape, strides, dtype, bound, False)
+    place = device or device_of(stream) or current_device()
+    return dense_array(host.shape, strides, dtype, stream, place)
+
+
+def dense_array(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    stream: StreamLike,
+    device: Device,
+) -> DeviceNDArray:
+    """A new array of `device` without gaps, not initialised, with no check of what is given: what
+    nearly all arrays are, without the general constructor.
+
+    Strides are in bytes, none of them negative; the dtype is of numbers or records.
+    """
+    bound = binding(stream, device)
+    block = memory.allocate(device, prod(shape) * dtype.itemsize)
+    array = object.__new__(DeviceNDArray)
+    array._set(block, block.device_ptr, shape, strides, dtype, bound, False)
     return array

@@ -53,6 +53,26 @@ def part_of(array: DeviceNDArray) -> Part:
     return made
 
 
+def current_part(array: DeviceNDArray) -> Part:
+    """The part that is kept with an array, or a new one if it does not hold any more."""
+    part: Part | None = getattr(array, "_launch_part", None)
+    if part is None or part.shape is not array.shape or part.strides is not array.strides:
+        part = part_of(array)
+    return part
+
+
+def kind_of(value: Any) -> Any:
+    """The kind of an argument; None if it has none."""
+    kind = type(value)
+    if kind is DeviceNDArray:
+        return current_part(value).kind
+    if kind is np.ndarray:
+        return host_kind(value)
+    if kind in NUMBERS and (kind is not int or -GREATEST_INT <= value <= GREATEST_INT):
+        return kind
+    return None
+
+
 # C and F contiguous, aligned, writeable: as `ndarray.flags.num` has them.
 _FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 
