@@ -173,6 +173,8 @@ class Flow:
             for phi in self._blocks[target].phis:
                 if phi.result and self._shapes.of(phi.result) is not None:
                     return False
+        if any(self._values.would_lose(item.result) for item in block.instructions()):
+            return False
         return all(
             item.opcode not in (*DIVISIONS, "load", "store")
             and parse(item) is not None

@@ -66,6 +66,11 @@ class Values:
             whole = value if shape is None else text.steps(kind, value, shape)
             text.do(f"store {text.vector_type(kind)} {whole}, ptr {self._left[name]}")
 
+    def would_lose(self, name: str | None) -> bool:
+        """Whether `define` with no lane on would still put a new value in the place of one that
+        was there from the start."""
+        return name is not None and name in self._again and self._shapes.of(name) is not None
+
     def define(self, name: str, value: str, mask: str) -> None:
         """`value` is now that of `name`, in the lanes of `mask`."""
         text, kind = self._text, self._types[name]
@@ -80,15 +85,17 @@ class Values:
             return
         if name in self._again and varies:
             # Lanes that do not come here still have what they came with.
-            self._blend(room, kind, value, mask)
+            text.at_hand[name] = self._blend(room, kind, value, mask)
         else:
             text.do(f"store {self._kind(name)} {value}, ptr {room}")
 
-    def _blend(self, room: str, kind: str, value: str, mask: str) -> None:
+    def _blend(self, room: str, kind: str, value: str, mask: str) -> str:
         text = self._text
         vector = text.vector_type(kind)
         old = text.add(f"load {vector}, ptr {room}")
-        text.do(f"store {vector} {text.choose(mask, kind, value, old)}, ptr {room}")
+        both = text.choose(mask, kind, value, old)
+        text.do(f"store {vector} {both}, ptr {room}")
+        return both
 
     def scalar(self, value: str) -> str:
         """The first lane's number of a value whose shape is not None, or the constant itself."""
