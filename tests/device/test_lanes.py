@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import haulage
 from haulage import cuda
 from haulage.compiler.simt import plan
 
@@ -74,3 +75,19 @@ def test_what_all_have_in_common_is_not_counted_on_where_no_lane_is(monkeypatch)
     for scalar, lanes in zip(results["scalar"], results["cut"], strict=True):
         np.testing.assert_array_equal(lanes, scalar)
     assert results["scalar"][0].any()
+
+
+def product(a, b, c):
+    x, y = cuda.grid(2)
+    if y < c.shape[0] and x < c.shape[1]:
+        total = np.float32(0)
+        for k in range(a.shape[1]):
+            total += a[y, k] * b[k, x]
+        c[y, x] = total
+
+
+def test_a_loop_that_all_threads_make_is_turned_outside_whatever_the_shape_of_the_block():
+    kinds = "float32[:, ::1]"
+    for block in ((16, 16), (256, 1), (8, 32)):
+        code = haulage.compile(product, f"void({kinds}, {kinds}, {kinds})", block=block)
+        assert code.metadata["pieces"] > 1

@@ -66,6 +66,16 @@ def uniform_loops(function: Function, flow: Uniformity) -> list[str]:
     return headers
 
 
+def parted_loops(function: Function, flow: Uniformity) -> set[str]:
+    """Headers of the loops that threads do not go round together, or leave at different times."""
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    return {
+        loop.header
+        for loop in graph.natural_loops(successors, function.entry)
+        if loop.header in flow.divergent or loop.labels & flow.leaving
+    }
+
+
 def cut(
     function: Function,
     loop_headers: list[str],

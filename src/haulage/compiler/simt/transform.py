@@ -134,7 +134,8 @@ def transform(
         around: dict[str, tuple[int, int]] = {}
         shape = plan.Shape(block, looped_axes(block, order), _vector_bits(target))
         planned = plan.Plan()
-        if clips and not rests:
+        # Loops that all threads are in together need no lanes.
+        if clips and not rests and cuts.parted_loops(kernel.function, of_warp):
             planned = plan.without_cuts(kernel, together, rooms, shape)
             of_warp = together if planned.apart else of_warp
         if way != SCALAR:
