@@ -179,3 +179,18 @@ def test_what_numba_s_kernels_are_asked_for_privately():
     assert overload.library.get_llvm_str() == overload.inspect_llvm()
     assert overload.library.get_asm_str() == overload.inspect_asm() == overload.inspect_asm((9, 0))
     assert not overload._codelibrary._linking_files
+
+
+def test_a_local_array_that_is_only_copied_through_takes_no_memory():
+    def through(x, y):
+        own = cuda.local.array(1000, np.int32)
+        for i in range(own.shape[0]):
+            own[i] = x[i]
+        for i in range(own.shape[0]):
+            y[i] = own[i]
+
+    kernel = cuda.jit("void(int32[::1], int32[::1])")(through)
+    x, y = np.arange(1000, dtype=np.int32), np.zeros(1000, np.int32)
+    kernel[1, 1](x, y)
+    np.testing.assert_array_equal(y, x)
+    assert kernel.get_local_mem_per_thread() == 0
