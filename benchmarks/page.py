@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.environments import ROOT
@@ -194,32 +194,40 @@ def _behind(found: list[Pair], remarks: Mapping[str, str]) -> Iterator[str]:
 
 def _launches(run: Run, found: list[Pair]) -> Iterator[str]:
     names = [name for name in run["cases"] if name.startswith("launch")]
-    if not names:
-        return
-    peers = [peer for peer in PEERS if any(p.peer == peer and p.case in names for p in found)]
-    rows = []
-    for name in names:
-        ours = statistics.median(run["cases"][name]["ours"]).value
-        mine = {pair.peer: pair for pair in found if pair.case == name}
-        cells = (f"{mine[p].theirs.value * 1e3:.2f}" if p in mine else "" for p in peers)
-        rows.append((PROBLEMS[name].title, f"**{ours * 1e3:.2f}**", *cells))
-    yield "## Empty launches, microseconds\n"
-    yield _table(("", "Haulage", *(PEERS[peer].title for peer in peers)), rows)
+    if names:
+        yield "## Empty launches, microseconds\n"
+        yield _beside(
+            run,
+            found,
+            names,
+            lambda ours: f"{ours * 1e3:.2f}",
+            lambda pair: f"{pair.theirs.value * 1e3:.2f}",
+        )
 
 
 def _copies(run: Run, found: list[Pair]) -> Iterator[str]:
     names = [name for name in run["cases"] if name.startswith(_AT_ONCE) and "launch" not in name]
-    if not names:
-        return
+    if names:
+        yield "## Copies, sums and random numbers, ms\n"
+        yield _beside(run, found, names, short, _time)
+
+
+def _beside(
+    run: Run,
+    found: list[Pair],
+    names: list[str],
+    shown: Callable[[float], str],
+    shown_of: Callable[[Pair], str],
+) -> str:
+    """Cases with Haulage's medians and those of the peers that took part in any of them."""
     peers = [peer for peer in PEERS if any(p.peer == peer and p.case in names for p in found)]
     rows = []
     for name in names:
         ours = statistics.median(run["cases"][name]["ours"]).value
         mine = {pair.peer: pair for pair in found if pair.case == name}
-        cells = (_time(mine[peer]) if peer in mine else "" for peer in peers)
-        rows.append((PROBLEMS[name].title, f"**{short(ours)}**", *cells))
-    yield "## Copies, sums and random numbers, ms\n"
-    yield _table(("", "Haulage", *(PEERS[peer].title for peer in peers)), rows)
+        cells = (shown_of(mine[peer]) if peer in mine else "" for peer in peers)
+        rows.append((PROBLEMS[name].title, f"**{shown(ours)}**", *cells))
+    return _table(("", "Haulage", *(PEERS[peer].title for peer in peers)), rows)
 
 
 def _small(run: Run) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from haulage.compiler.simt import outlined
+from haulage.compiler.simt import leader, outlined
 from haulage.compiler.simt.block_function import (
     Metadata,
     block_parameters,
@@ -30,7 +30,7 @@ from haulage.compiler.simt.lanes.function import LaneFunction
 from haulage.compiler.simt.loop_nest import AXES, LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut, value_name
 from haulage.compiler.simt.piece_call import piece_call
-from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
+from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 
 
@@ -174,18 +174,7 @@ class _Machine:
     def _state(self, piece: Piece) -> list[str]:
         k = piece.number
         lines = [f"state.{k}:"]
-        given = []
-        for parameter in self.functions.slot_parameters(piece):
-            room = value_name(parameter.value, "room")
-            if parameter.role == "in":
-                value = value_name(parameter.value, f"in.{k}")
-                if self.pieces.masked:
-                    room = value_name(parameter.value, f"leader.{k}")
-                    lines += self._of_leader(parameter, room)
-                lines.append(f"  {value} = load {parameter.type}, ptr {room}")
-                given.append((parameter.type, value))
-            else:
-                given.append(("ptr", room))
+        given = leader.slots_of(self.functions, piece, lines)
         if k in self.lanes:
             return lines + self._run_chunks(piece, given)
         own = self.clipping.of_pieces[k]
@@ -331,57 +320,20 @@ class _Machine:
         waits = self.pieces.pieces[state].entry in self._grid_barriers
         return f"%grid.{state}" if waits else f"%state.{state}"
 
-    def _of_leader(self, parameter: SlotParameter, address: str) -> list[str]:
-        """Lines that find the leader's element of a slot."""
-        number = value_name(parameter.value, "number" + address[1:].strip('"').rsplit(".", 1)[1])
-        return [
-            f"  {number} = load i32, ptr %leader",
-            f"  {address} = getelementptr inbounds {parameter.type}, "
-            f"ptr {value_name(parameter.value, 'room')}, i32 {number}",
-        ]
-
-    def _follow_leader(self, k: int, before: str) -> list[str]:
-        """Find a thread that has not left; the kernel goes on where that one is.
-
-        The search goes up only, since nobody comes back.
-        """
-        return [
-            f"  %leader.old.{k} = load i32, ptr %leader",
-            f"  br label %look.{k}",
-            f"look.{k}:",
-            f"  %leader.{k} = phi i32 [ %leader.old.{k}, %{before} ], "
-            f"[ %leader.after.{k}, %look.on.{k} ]",
-            f"  %leader.at.{k} = getelementptr inbounds i32, ptr %states, i32 %leader.{k}",
-            f"  %next.{k} = load i32, ptr %leader.at.{k}",
-            f"  %left.{k} = icmp eq i32 %next.{k}, {DONE}",
-            f"  br i1 %left.{k}, label %look.on.{k}, label %looked.{k}",
-            f"look.on.{k}:",
-            f"  %leader.after.{k} = add nuw nsw i32 %leader.{k}, 1",
-            f"  %leader.more.{k} = icmp ult i32 %leader.after.{k}, {self.threads}",
-            f"  br i1 %leader.more.{k}, label %look.{k}, label %done",
-            f"looked.{k}:",
-            f"  store i32 %leader.{k}, ptr %leader",
-        ]
-
     def _go_on(self, piece: Piece, before: str, suffix: str) -> list[str]:
         """Lines that go to the next state, from the block `before`; what the piece's threads came
         to has names that end in `suffix`."""
         k = piece.number
         lines: list[str] = []
         if self.body.may_fail:
-            lines += [
-                f"  %fault.old.{k} = load i32, ptr %fault",
-                f"  %fault.new.{k} = call i32 @llvm.umax.i32"
-                f"(i32 %fault.old.{k}, i32 %fault.now.{suffix})",
-                f"  store i32 %fault.new.{k}, ptr %fault",
-            ]
+            lines += leader.largest_fault(k, f"%fault.now.{suffix}")
         states = [self.functions.numbers[label] for label in piece.exits]
         if not states:
             return [*lines, "  br label %done"]
         if len(states) == 1 and not piece.returns and not self.pieces.masked:
             return [*lines, f"  br label {self._way_to(states[0])}"]
         if self.pieces.masked:
-            lines += self._follow_leader(k, before)
+            lines += leader.follow(k, before, self.threads, "done")
         ends = piece.returns or self.pieces.masked
         default = "%done" if ends else self._way_to(states.pop())
         cases = " ".join(f"i32 {state}, label {self._way_to(state)}" for state in states)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from haulage.compiler.simt import clipping, exchange_code
+from haulage.compiler.simt import clipping, exchange_code, leader
 from haulage.compiler.simt.block_function import (
     Metadata,
     open_block,
@@ -24,7 +24,7 @@ from haulage.compiler.simt.exchanges import Exchange
 from haulage.compiler.simt.frames import Frame
 from haulage.compiler.simt.model import Cut, value_name
 from haulage.compiler.simt.piece_call import piece_call
-from haulage.compiler.simt.piece_function import DONE, PieceFunctions, SlotParameter
+from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 from haulage.compiler.simt.warps import Warps
 
@@ -250,22 +250,11 @@ class _Machine:
             there = self._there(k, lines) if exchange.kind == "match" else "-1"
             stem = f"exchange.{k}"
             lines += [f"  br label %{stem}", f"{stem}:"]
-            leader = self._leader(k, lines)
-            lines += exchange_code.answer(exchange, stem, leader, there)
+            asked = self._asked(k, lines)
+            lines += exchange_code.answer(exchange, stem, asked, there)
             before = f"state.{k}.answered"
             lines += [f"  br label %{before}", f"{before}:"]
-        given = []
-        for parameter in self.functions.slot_parameters(piece):
-            room = value_name(parameter.value, "room")
-            if parameter.role == "in":
-                value = value_name(parameter.value, f"in.{k}")
-                if self.pieces.masked:
-                    room = value_name(parameter.value, f"leader.{k}")
-                    lines += self._of_leader(parameter, room)
-                lines.append(f"  {value} = load {parameter.type}, ptr {room}")
-                given.append((parameter.type, value))
-            else:
-                given.append(("ptr", room))
+        given = leader.slots_of(self.functions, piece, lines)
         lines += self._open_loop(k, before)
         index = self._index(k, lines)
         lines += [
@@ -283,7 +272,7 @@ class _Machine:
         lines += self._go_on(piece)
         return lines
 
-    def _leader(self, k: int, lines: list[str]) -> str:
+    def _asked(self, k: int, lines: list[str]) -> str:
         """The number of a lane that is there, an i64."""
         if not self.pieces.masked:
             return "0"
@@ -309,15 +298,6 @@ class _Machine:
             f"  %there.{k} = and i{size} %there.{k}.mask, {there}",
         ]
         return f"%there.{k}"
-
-    def _of_leader(self, parameter: SlotParameter, address: str) -> list[str]:
-        """Lines that find the leader's element of a slot."""
-        number = value_name(parameter.value, "number" + address[1:].strip('"').rsplit(".", 1)[1])
-        return [
-            f"  {number} = load i32, ptr %leader",
-            f"  {address} = getelementptr inbounds {parameter.type}, "
-            f"ptr {value_name(parameter.value, 'room')}, i32 {number}",
-        ]
 
     def _open_loop(self, k: int, before: str) -> list[str]:
         lines = [
@@ -370,44 +350,16 @@ class _Machine:
             f"lanes.over.{k}:",
         ]
 
-    def _follow_leader(self, k: int) -> list[str]:
-        """Find a lane that has not left; the warp goes on where that one is.
-
-        The search goes up only, since nobody comes back.
-        """
-        last = "%w.threads" if self._partial else str(self.warps.size)
-        return [
-            f"  %leader.old.{k} = load i32, ptr %leader",
-            f"  br label %look.{k}",
-            f"look.{k}:",
-            f"  %leader.{k} = phi i32 [ %leader.old.{k}, %lanes.over.{k} ], "
-            f"[ %leader.after.{k}, %look.on.{k} ]",
-            f"  %leader.at.{k} = getelementptr inbounds i32, ptr %states, i32 %leader.{k}",
-            f"  %next.{k} = load i32, ptr %leader.at.{k}",
-            f"  %left.{k} = icmp eq i32 %next.{k}, {DONE}",
-            f"  br i1 %left.{k}, label %look.on.{k}, label %looked.{k}",
-            f"look.on.{k}:",
-            f"  %leader.after.{k} = add nuw nsw i32 %leader.{k}, 1",
-            f"  %leader.more.{k} = icmp ult i32 %leader.after.{k}, {last}",
-            f"  br i1 %leader.more.{k}, label %look.{k}, label %ended.{k}",
-            f"looked.{k}:",
-            f"  store i32 %leader.{k}, ptr %leader",
-        ]
-
     def _go_on(self, piece: Piece) -> list[str]:
         k = piece.number
         lines: list[str] = []
         if self.body.may_fail:
-            lines += [
-                f"  %fault.old.{k} = load i32, ptr %fault",
-                f"  %fault.new.{k} = call i32 @llvm.umax.i32"
-                f"(i32 %fault.old.{k}, i32 %fault.now.{k})",
-                f"  store i32 %fault.new.{k}, ptr %fault",
-            ]
+            lines += leader.largest_fault(k, f"%fault.now.{k}")
         states = [self.functions.numbers[label] for label in piece.exits]
         ends = not states or piece.returns or self.pieces.masked
         if self.pieces.masked and states:
-            lines += self._follow_leader(k)
+            last = "%w.threads" if self._partial else self.warps.size
+            lines += leader.follow(k, f"lanes.over.{k}", last, f"ended.{k}")
         if states and ends:
             cases = " ".join(f"i32 {state}, label {self._way(k, state)}" for state in states)
             lines.append(f"  switch i32 %next.{k}, label %ended.{k} [ {cases} ]")
