@@ -83,6 +83,29 @@ def test_mathematics_is_widened_and_calls_nothing(target):
     assert [name for name in calls if "haulage" not in name] == []
 
 
+def escapes(x, limit, turns):
+    i = cuda.grid(1)
+    c = x[i]
+    z = c
+    k = 0
+    while z * z < 4 and k < limit:
+        z = z * z + c
+        k += 1
+    turns[i] = k
+
+
+@pytest.mark.parametrize(
+    ("target", "lanes"), [("x86-64", 8), ("x86-64-v3", 16), ("x86-64-v4", 32), ("aarch64", 8)]
+)
+def test_loops_that_threads_leave_at_different_times_run_on_registers(target, lanes):
+    chosen = arm() if target == "aarch64" else level(target)
+    ir, assembly = texts(escapes, "void(float32[::1], int32, int32[::1])", chosen)
+    assert f"fmul <{lanes} x float>" in ir
+    register = {"x86-64": "mulps", "aarch64": r"fmul\s+v\d+\.4s"}.get(target, "vmulps")
+    assert re.search(register, assembly)
+    assert not re.search(r"mulss|fmul\s+s\d", assembly)
+
+
 RUN = """
 import math
 import numpy as np
@@ -97,10 +120,14 @@ def kernel(x, out):
         out[1, i] = math.pow(abs(x[i]), 1.5) - math.tan(x[i])
         out[2, i] = math.erfc(x[i]) / math.cosh(x[i]) + math.atan(x[i])
         out[3, i] = math.log(abs(x[i])) + np.cbrt(x[i]) - math.sin(x[i] * 1e8)
+        root = x[i] * x[i] + 1
+        while abs(root * root - x[i] * x[i] - 1) > 1e-4:
+            root -= (root * root - x[i] * x[i] - 1) / (2 * root)
+        out[4, i] = root
 
 for kind in (np.float32, np.float64):
     x = np.linspace(-9, 9, 1000).astype(kind)
-    out = np.zeros((4, 1000), kind)
+    out = np.zeros((5, 1000), kind)
     kernel[4, 256](x, out)
     print(out.tobytes().hex())
 """
