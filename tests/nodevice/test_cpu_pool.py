@@ -5,12 +5,17 @@ import struct
 import threading
 import time
 
+import llvmlite.binding
 import numpy as np
 import pytest
 from cpu_objects import host_object
 
 from haulage.backends.base import KernelStopped
 from haulage.backends.cpu import CPUBackend
+from haulage.backends.cpu_driver import copies, processor
+from haulage.backends.cpu_driver.pool import POOL
+from haulage.backends.cpu_driver.pool_copy_ir import COPY_BYTES, copy_ir
+from haulage.backends.cpu_driver.pool_ir import pool_ir
 
 pytestmark = pytest.mark.timeout(method="thread")  # the alarms here take the other method's timer
 
@@ -88,9 +93,13 @@ def test_a_kernel_that_takes_longer_than_before_runs_each_block_once(backend, ke
         assert (counters.counts == 3).all()
 
 
+@pytest.mark.parametrize("cache", [1 << 20, 1 << 30])
 @pytest.mark.parametrize("shift", [-12_000_000, -5, 0, 5, 12_000_000])
-def test_large_copies_are_whole_wherever_their_ends_are(backend, kernels, shift):
+def test_large_copies_are_whole_wherever_their_ends_are(
+    backend, kernels, shift, cache, monkeypatch
+):
     """Also of memory over itself, which no two threads can share."""
+    monkeypatch.setattr(copies, "last_cache", lambda: cache)
     launch(backend, kernels["count"], (64, 1, 1), Counters(64))
     nbytes, source = (10 << 20) + 7, 13_000_003
     memory = np.random.default_rng(1).integers(0, 256, 40_000_000, np.uint8)
@@ -99,6 +108,41 @@ def test_large_copies_are_whole_wherever_their_ends_are(backend, kernels, shift)
     backend.copy(start + source + shift, start + source, nbytes, 0)
     backend.synchronize()
     assert (memory == expected).all()
+
+
+@pytest.mark.parametrize("past_caches", [False, True])
+def test_shared_copies_are_whole_from_any_address_to_any(backend, kernels, past_caches):
+    """A copy past the caches writes whole lines of 64 bytes, the ends in another way."""
+    launch(backend, kernels["count"], (64, 1, 1), Counters(64))
+    random = np.random.default_rng(2)
+    for nbytes in (1, 63, 64, 255, 256, 319, COPY_BYTES - 1, COPY_BYTES, 3 * COPY_BYTES + 77):
+        for _ in range(4):
+            source = random.integers(0, 256, nbytes + 128, np.uint8)
+            target = random.integers(0, 256, nbytes + 128, np.uint8)
+            (begin, into), expected = random.integers(0, 64, 2), target.copy()
+            expected[into : into + nbytes] = source[begin : begin + nbytes]
+            addresses = (array.__array_interface__["data"][0] for array in (target, source))
+            to, of = (address + at for address, at in zip(addresses, (into, begin), strict=True))
+            if POOL.copy(int(to), int(of), nbytes, past_caches=past_caches):
+                assert (target == expected).all()
+            else:
+                assert not past_caches  # one thread alone leaves the others to the C library
+                assert processor.threads() == 1
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "AMD64"])
+def test_copies_past_the_caches_are_finished_before_anyone_is_told(machine):
+    """Such writes are in no order with others: also not with those that say that it is done."""
+    text = copy_ir(machine)
+    stream = text[text.index("define i64 @stream") :]
+    assert stream.count("!nontemporal") == 4
+    assert stream.index("!nontemporal") < stream.index("call void @llvm.x86.sse.sfence()")
+    assert "ret" not in stream[: stream.index("sfence()")]
+
+
+def test_other_machines_copy_by_way_of_the_caches():
+    assert "nontemporal" not in copy_ir("aarch64")
+    llvmlite.binding.parse_assembly(pool_ir("aarch64", "Linux")).verify()
 
 
 def test_an_idle_pool_takes_no_processor_time(backend, kernels):

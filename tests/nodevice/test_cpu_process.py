@@ -69,6 +69,25 @@ print([m for m in sys.modules if m.split(".")[0] in ("numba", "llvmlite")])
     assert output(script) == "[]"
 
 
+def test_only_who_copies_much_loads_llvm_to_copy_with_all_threads():
+    script = """
+import ctypes
+from haulage.backends.cpu_driver import pool
+pool.START_AFTER = 50 << 20
+size = 10 << 20
+a, _ = backend.alloc(size, "device")
+b, _ = backend.alloc(size, "pinned")
+backend.fill(b, b"7", size, 0)
+found = []
+for turn in range(7):
+    backend.copy(a, b, size, 0)
+    found.append("llvmlite" in sys.modules)
+assert ctypes.string_at(a, size) == b"7" * size
+print(found, "numba" in sys.modules)
+"""
+    assert output(script) == f"{[False] * 5 + [True] * 2} False"
+
+
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 def test_the_number_of_threads_is_a_setting(threads):
     script = """

@@ -20,6 +20,7 @@
     pool.py         the native worker threads that run the blocks of kernels
     pool_ir.py      their code, as LLVM IR
     pool_run_ir.py  the part of it that the launching thread calls
+    pool_copy_ir.py the part of it that copies
     cooperative.py  grids whose blocks wait for one another
     messages.py     what running kernels tell the host
 

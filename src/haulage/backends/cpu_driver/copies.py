@@ -1,14 +1,19 @@
 """Copies and fills of raw host memory; all release the interpreter's lock while they run."""
 
 import ctypes
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
+from haulage.backends.cpu_driver import processor
 from haulage.backends.cpu_driver.pool import POOL
 
 # One thread does not fill the memory's bus; for less than these bytes it is not worth a second.
 SHARED_FROM = 8 << 20
+
+# What the last cache holds where the system does not tell.
+_USUAL_CACHE = 32 << 20
 
 _WORDS = {1: "|u1", 2: "=u2", 4: "=u4", 8: "=u8", 16: "=c16"}
 
@@ -16,8 +21,16 @@ _WORDS = {1: "|u1", 2: "=u2", 4: "=u4", 8: "=u8", 16: "=c16"}
 def copy(dst: int, src: int, nbytes: int) -> None:
     """Copy `nbytes` from address `src` to address `dst`; the ranges may overlap."""
     apart = abs(dst - src) >= nbytes
-    if nbytes < SHARED_FROM or not apart or not POOL.copy(dst, src, nbytes):
+    shared = nbytes >= SHARED_FROM and apart
+    if not shared or not POOL.copy(dst, src, nbytes, past_caches=2 * nbytes >= last_cache()):
         ctypes.memmove(dst, src, nbytes)
+
+
+@functools.cache
+def last_cache() -> int:
+    """The bytes of the processor's last cache, through which a copy passes twice."""
+    levels = (processor.cache_bytes(level) for level in (3, 2))
+    return next((size for size in levels if size), _USUAL_CACHE)
 
 
 def copy_nd(

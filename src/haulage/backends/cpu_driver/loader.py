@@ -172,6 +172,11 @@ def link_ir(kind: str, exports: list[str], ir: str) -> Any:
     return link(kind, exports, code=code, needs=elf.symbols(code)[1])
 
 
+def links_at_once() -> bool:
+    """Whether `link_ir` need not load LLVM: it is loaded, or code is kept on disk."""
+    return _llvm_is_loaded() or (store.in_use() and linker.is_possible())
+
+
 def _compiled(ir: str) -> bytes:
     import llvmlite.binding as llvm
 

@@ -15,14 +15,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from haulage.backends.cpu_driver import loader, processor
-from haulage.backends.cpu_driver.pool_ir import COPY_BYTES, pool_ir
+from haulage.backends.cpu_driver.pool_copy_ir import COPY_BYTES
+from haulage.backends.cpu_driver.pool_ir import pool_ir
 from haulage.errors import DeviceError
 
 # A launch is cut into this many chunks, or into this many a thread if that is more.
 CHUNKS, CHUNKS_PER_THREAD = 32, 4
 
 
-# A launch of the code's `copy`: the grid, and from byte 32 on what is copied.
+# Copies of so many bytes have taken a thread alone as long as it takes to load LLVM, with which the
+# code is made, and to start the workers.
+START_AFTER = 1 << 30
+
+# A launch of the code's `copy` or `stream`: the grid, and from byte 32 on what is copied.
 _COPY = struct.Struct("=3I20xQQQ")
 
 
@@ -45,7 +50,8 @@ class Pool:
         self.waiting: set[int] = set()
         self._run: Any = self._run_first
         self._run_all: Any = self._run_first
-        self._copy = 0
+        self._copy = self._stream = 0
+        self._copied = 0  # bytes that `copy` was asked for while no workers ran
         self._phases: Any = None
 
     def run(self, entry: int, launch: bytes) -> int:
@@ -66,13 +72,21 @@ class Pool:
                 self._cancel(slot)
         return fault
 
-    def copy(self, dst: int, src: int, nbytes: int) -> bool:
-        """Copy bytes that do not overlap on all threads; False, and nothing is done, if they do not
-        run yet, as no kernel has, or no more."""
-        if not self._copy or self.closing:
+    def copy(self, dst: int, src: int, nbytes: int, past_caches: bool) -> bool:
+        """Copy bytes that do not overlap on all threads; False, and nothing is done, where that is
+        not possible, or not worth to start them."""
+        if self.closing:
+            return False
+        if not self._stream:
+            self._copied += nbytes
+            if not (self._code or loader.links_at_once() or self._copied > START_AFTER):
+                return False
+            self._start()
+        entry = self._stream if past_caches else self._copy
+        if not entry:
             return False
         blocks = -(-nbytes // COPY_BYTES)
-        self.run(self._copy, _COPY.pack(blocks, 1, 1, dst, src, nbytes))
+        self.run(entry, _COPY.pack(blocks, 1, 1, dst, src, nbytes))
         return True
 
     def run_phases(self, entry: int, launch: Any, outcomes: int, blocks: int) -> int:
@@ -104,7 +118,7 @@ class Pool:
         self._prepared = False
         self._workers = 0
         self._run = self._run_all = self._run_first
-        self._copy = 0
+        self._copy = self._stream = 0
         self._phases = None
 
     def _run_first(self, entry: int, launch: bytes, slot: _Slot) -> int:
@@ -116,7 +130,8 @@ class Pool:
         with self._lock:
             threads = processor.threads()
             if self._code is None:
-                names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare", "copy"]
+                names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare"]
+                names += ["copy", "stream"]
                 text = pool_ir(platform.machine(), platform.system())
                 self._code = loader.link_ir("pool", names, text)
             address = self._code.__getitem__
@@ -138,7 +153,9 @@ class Pool:
                 )
             grid = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, slot)
             self._run, self._run_all = grid(address("run")), grid(address("run_all"))
+            # One thread alone has nothing before the C library but the way past the caches.
             self._copy = address("copy") if threads > 1 else 0
+            self._stream = address("stream")
             waiting = ctypes.CFUNCTYPE(
                 ctypes.c_int64,
                 ctypes.c_void_p,

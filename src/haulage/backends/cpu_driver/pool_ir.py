@@ -7,14 +7,14 @@ job is in the list, so once the job is out of the list and `users` is 0, nobody 
 
     i32  start(threads)            start so many workers more; returns how many it could
     void prepare(target chunks)    once a process, and in a child after a fork
-    i64  copy(launch, first, last) an entry that copies
 
-and what the launching thread calls, of `pool_run_ir` and `pool_phases_ir`.
+and what the launching thread calls, of `pool_run_ir` and `pool_phases_ir`, and the entries of
+`pool_copy_ir`.
 `entry(launch, first, last)` runs the blocks [first, last) and returns 0 or a fault; `launch` begins
 with the grid's three extents (u32).
 """
 
-from haulage.backends.cpu_driver import pool_phases_ir, pool_run_ir
+from haulage.backends.cpu_driver import pool_copy_ir, pool_phases_ir, pool_run_ir
 
 # How often an idle worker looks for a new job before it sleeps: about 50 microseconds.
 SPINS = 1500
@@ -24,9 +24,6 @@ _PTHREAD_ROOM = 128
 
 # Workers run code whose blocks keep slots and shared memory on the stack.
 STACK_BYTES = 16 << 20
-
-# What a block of `copy` copies.
-COPY_BYTES = 1 << 20
 
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -38,17 +35,17 @@ _PAUSE["amd64"], _PAUSE["arm64"] = _PAUSE["x86_64"], _PAUSE["aarch64"]
 def pool_ir(machine: str, system: str) -> str:
     """The pool's module for a machine and system as `platform` names them."""
     declaration, pause = _PAUSE.get(machine.lower(), ("", ""))
-    return (_TEXT + pool_run_ir.TEXT + pool_phases_ir.TEXT).format(
+    text = (_TEXT + pool_run_ir.TEXT + pool_phases_ir.TEXT).format(
         pause_declaration=declaration,
         pause=pause,
         room=_PTHREAD_ROOM,
         spins=SPINS,
         stack=STACK_BYTES,
-        copied=COPY_BYTES,
         monotonic=6 if system == "Darwin" else 1,  # CLOCK_MONOTONIC
         **pool_run_ir.FIGURES,
         **pool_phases_ir.FIGURES,
     )
+    return text + pool_copy_ir.copy_ir(machine)
 
 
 _TEXT = """
@@ -77,7 +74,6 @@ declare i32 @pthread_attr_setstacksize(ptr, i64)
 declare i32 @pthread_attr_destroy(ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare ptr @malloc(i64)
 declare void @free(ptr)
 declare i64 @llvm.umin.i64(i64, i64)
@@ -127,24 +123,6 @@ define internal i64 @now(i32 %clock) {{
   %whole = mul i64 %seconds, 1000000000
   %sum = add i64 %whole, %ns
   ret i64 %sum
-}}
-
-; The launch has, from byte 32 on, the addresses that are written and read, and how many bytes.
-define i64 @copy(ptr %launch, i64 %first, i64 %last) {{
-  %to_at = getelementptr i8, ptr %launch, i64 32
-  %to = load ptr, ptr %to_at, align 1
-  %from_at = getelementptr i8, ptr %launch, i64 40
-  %from = load ptr, ptr %from_at, align 1
-  %bytes_at = getelementptr i8, ptr %launch, i64 48
-  %bytes = load i64, ptr %bytes_at, align 1
-  %begin = mul i64 %first, {copied}
-  %full = mul i64 %last, {copied}
-  %end = call i64 @llvm.umin.i64(i64 %full, i64 %bytes)
-  %length = sub i64 %end, %begin
-  %there = getelementptr i8, ptr %to, i64 %begin
-  %here = getelementptr i8, ptr %from, i64 %begin
-  call void @llvm.memcpy.p0.p0.i64(ptr %there, ptr %here, i64 %length, i1 false)
-  ret i64 0
 }}
 
 ; ---- a job ------------------------------------------------------------------------------------
