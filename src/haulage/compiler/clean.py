@@ -12,6 +12,7 @@ from haulage.compiler.contraction import contract
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.mathematics.definitions import calls
 from haulage.compiler.simt.body import KERNEL
+from haulage.compiler.unrolling import keep_loops, unrolled
 from haulage.targets.base import REGISTER_RANGES, Target
 from haulage.targets.cpu import BARRIER
 
@@ -25,7 +26,7 @@ def clean(text: str, entry: str, target: Target) -> str:
     with llvm.LOCK:
         if f"call void @{BARRIER}(" not in text:
             text = ends.forget(text, entry)
-        text = dynamic_rooms.settle(_with_ranges(text), entry, target)
+        text = keep_loops(dynamic_rooms.settle(_with_ranges(text), entry, target))
         module = llvm.parse(with_helpers(_with_math(text, target)))
         for function in module.functions:
             if not function.is_declaration and function.name != entry:
@@ -36,7 +37,8 @@ def clean(text: str, entry: str, target: Target) -> str:
         module.get_function(entry).name = KERNEL
         llvm.optimise(module, target, 2, widen=False)
         llvm.run_passes(module, target, "lower_switch", "instruction_namer")
-        return calls(contract(str(module), target))
+        cleaned = unrolled(str(module), KERNEL, target)
+        return calls(contract(cleaned, target))
 
 
 def _with_math(text: str, target: Target) -> str:

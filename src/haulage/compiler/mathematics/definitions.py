@@ -120,6 +120,11 @@ def calls(text: str) -> str:
     )
 
 
+def is_known(callee: str) -> bool:
+    """Whether `calls` makes a call of ours of one of `callee`."""
+    return callee in _NAMES
+
+
 def _arguments(name: str) -> int:
     return 2 if name in _OF_TWO else 1
 
