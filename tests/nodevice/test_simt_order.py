@@ -7,7 +7,8 @@ from llvm_models import model_of
 import haulage
 from haulage import cuda
 from haulage.compiler.simt.axis_order import axis_order
-from haulage.compiler.simt.strides import IRREGULAR, UNKNOWN, StrideAnalysis
+from haulage.compiler.simt.body import Room
+from haulage.compiler.simt.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
 
 VALUES = """
 define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i64 %n, ptr %data) {
@@ -58,6 +59,12 @@ end:
 )
 def test_strides_follow_arithmetic_addresses_and_loops(value, strides):
     assert StrideAnalysis(model_of(VALUES)).of(value) == strides
+
+
+def test_memory_of_a_thread_lies_behind_its_neighbours():
+    analysis = StrideAnalysis(model_of(VALUES), by_thread([Room("%data", 64, 16)]))
+    assert analysis.of("%address") == (68, UNKNOWN, 64)
+    assert analysis.of("%fields") == (70, 64, 64)
 
 
 ROWS = """

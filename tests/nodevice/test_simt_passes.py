@@ -7,6 +7,7 @@ from haulage.compiler.ends import LEFT, code_of, forget
 from haulage.compiler.simt import cuts, pieces, uniformity, written
 from haulage.compiler.simt.leaving import Arm, leaving_arms
 from haulage.compiler.simt.liveness import Liveness
+from haulage.compiler.simt.loop_places import loops_to_turn
 from haulage.compiler.simt.model import Cut
 from haulage.compiler.simt.recompute import Recompute
 
@@ -279,7 +280,7 @@ def test_ends_are_forgotten_in_one_function_only():
 def test_only_loops_that_all_threads_make_together_are_cut():
     function = model_of(LOOPS)
     flow = uniformity.analyse(function, frozenset())
-    assert cuts.uniform_loops(function, flow) == ["%same"]
+    assert loops_to_turn(function, flow, (), 0, 256) == ["%same"]
 
 
 # Some threads leave at once, others out of a loop; the rest ends together.
@@ -321,7 +322,7 @@ def test_branches_at_which_threads_leave_for_good():
     assert {"%loop", "%latch"}.isdisjoint(flow.divergent)
     assert "%i" not in flow.varying
     assert "%result" in flow.varying
-    assert cuts.uniform_loops(function, flow) == ["%loop"]
+    assert loops_to_turn(function, flow, (), 0, 256) == ["%loop"]
 
 
 def test_a_branch_before_a_barrier_lets_nobody_leave():

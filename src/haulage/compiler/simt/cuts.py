@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from haulage.compiler.simt import ends, graph, uniformity
 from haulage.compiler.simt.barriers import (
     BARRIERS,
-    barriers,
     block_barriers,
     grid_barriers,
     place_of,
@@ -50,20 +49,6 @@ def divergent_barriers(
         if label in known[those].divergent:
             found.append(place)
     return found
-
-
-def uniform_loops(function: Function, flow: Uniformity) -> list[str]:
-    """Headers of the innermost loops without a barrier that all threads go round together."""
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    with_barrier = {label for label, _, _ in barriers(function)}
-    headers: list[str] = []
-    covered: set[str] = set()
-    for loop in graph.natural_loops(successors, function.entry):
-        inner = not (loop.labels & covered)
-        covered |= loop.labels
-        if inner and loop.header not in flow.divergent and not loop.labels & with_barrier:
-            headers.append(loop.header)
-    return headers
 
 
 def parted_loops(function: Function, flow: Uniformity) -> set[str]:

@@ -7,7 +7,9 @@ that are all right, not to prove anything.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 
+from haulage.compiler.simt.body import Room
 from haulage.compiler.simt.loop_nest import AXES
 from haulage.compiler.simt.model import Function, Instruction
 
@@ -19,7 +21,7 @@ Stride = int | str
 Strides = tuple[Stride, Stride, Stride]
 
 COMMON: Strides = (0, 0, 0)
-_IRREGULAR: Strides = (IRREGULAR, IRREGULAR, IRREGULAR)
+SCATTERED: Strides = (IRREGULAR, IRREGULAR, IRREGULAR)
 
 _VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+'
 _PAIR = re.compile(rf"({_VALUE}), ({_VALUE})(?:, !.*)?$")
@@ -44,16 +46,34 @@ def size_of(kind: str) -> int | None:
     return None if element is None else int(array[1]) * element
 
 
-class StrideAnalysis:
-    """The strides of all values of a function."""
+def by_thread(private: Iterable[Room] = ()) -> dict[str, Strides]:
+    """The strides of what differs from thread to thread by itself: its indices, and the addresses
+    of its own memory, which lies behind its neighbour's."""
+    known: dict[str, Strides] = {room.name: (room.nbytes,) * 3 for room in private}
+    for position, axis in enumerate(AXES):
+        x, y, z = (int(position == other) for other in range(3))
+        known[f"%threadIdx.{axis}"] = x, y, z
+    return known
 
-    def __init__(self, function: Function) -> None:
-        self._known: dict[str, Strides] = {name.name: COMMON for name in function.parameters}
-        for position, axis in enumerate(AXES):
-            unit = tuple(int(position == other) for other in range(3))
-            self._known[f"%threadIdx.{axis}"] = (unit[0], unit[1], unit[2])
-        items = [item for block in function.blocks.values() for item in block.instructions()]
-        made = [item for item in items if item.result is not None]
+
+class StrideAnalysis:
+    """The strides of the values of a function, or of its blocks `labels`.
+
+    `known` are those to begin with; values that are made elsewhere are the same everywhere.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        known: Mapping[str, Strides] | None = None,
+        labels: Iterable[str] | None = None,
+    ) -> None:
+        given = by_thread() if known is None else known
+        self._known: dict[str, Strides] = dict(given)
+        blocks = [function.blocks[label] for label in (labels or function.blocks)]
+        items = [item for block in blocks for item in block.instructions()]
+        made = [item for item in items if item.result is not None and item.result not in given]
+        self._waiting = {item.result for item in made}
         changed = True
         while changed:
             changed = False
@@ -63,8 +83,8 @@ class StrideAnalysis:
                 if found is not None and found != self._known.get(item.result):
                     before = self._known.get(item.result)
                     # Each value changes at most twice, so that this ends.
-                    self._known[item.result] = found if before is None else _IRREGULAR
-                    changed = before != _IRREGULAR or changed
+                    self._known[item.result] = found if before is None else SCATTERED
+                    changed = before != SCATTERED or changed
 
     def of(self, value: str) -> Strides:
         """The strides of a value or a constant."""
@@ -74,7 +94,7 @@ class StrideAnalysis:
         """The strides of a result; None while nothing is known of an operand."""
         if item.is_phi:
             known = {self.of(value) for value, _ in item.incoming if self._is_known(value)}
-            return None if not known else known.pop() if len(known) == 1 else _IRREGULAR
+            return None if not known else known.pop() if len(known) == 1 else SCATTERED
         if not all(map(self._is_known, item.operands)):
             return None
         if item.opcode not in ("call", "load", "atomicrmw", "cmpxchg") and all(
@@ -82,7 +102,7 @@ class StrideAnalysis:
         ):
             return COMMON
         if item.opcode == "load":
-            return COMMON if self.of(item.operands[0]) == COMMON else _IRREGULAR
+            return COMMON if self.of(item.operands[0]) == COMMON else SCATTERED
         if item.opcode in _KEEPING:
             return self.of(item.operands[0])
         if item.opcode == "getelementptr":
@@ -90,19 +110,19 @@ class StrideAnalysis:
         return self._of_pair(item)
 
     def _is_known(self, value: str) -> bool:
-        return not value.startswith("%") or value in self._known
+        return value in self._known or value not in self._waiting
 
     def _of_address(self, item: Instruction) -> Strides:
         found = _ELEMENT.search(item.text)
         size = size_of(found["type"]) if found else None
         if found is None or size is None:
-            return _IRREGULAR
+            return SCATTERED
         return _sum(self.of(found["base"]), _scaled(self.of(found["index"]), size))
 
     def _of_pair(self, item: Instruction) -> Strides:
         pair = _PAIR.search(item.text)
         if pair is None:
-            return _IRREGULAR
+            return SCATTERED
         left, right = pair[1], pair[2]
         if item.opcode == "add" or (item.opcode == "or" and " disjoint " in item.text):
             return _sum(self.of(left), self.of(right))
@@ -115,7 +135,7 @@ class StrideAnalysis:
         if item.opcode == "shl" and self.of(right) == COMMON:
             bits = _number(right)
             return _scaled(self.of(left), None if bits is None else 1 << bits)
-        return _IRREGULAR
+        return SCATTERED
 
 
 def _number(text: str) -> int | None:

@@ -17,6 +17,7 @@ from haulage.compiler.simt import (
     grids,
     guards,
     leaving,
+    loop_places,
     meetings,
     pieces,
     plan,
@@ -31,7 +32,7 @@ from haulage.compiler.simt import (
 from haulage.compiler.simt.alone import expanded
 from haulage.compiler.simt.axis_order import DEFAULT_ORDER, axis_order
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
-from haulage.compiler.simt.loop_nest import looped_axes
+from haulage.compiler.simt.loop_nest import AXES, looped_axes
 from haulage.compiler.simt.nonnegative import nonnegative
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED
@@ -139,7 +140,11 @@ def transform(
             planned = plan.without_cuts(kernel, together, rooms, shape)
             of_warp = together if planned.apart else of_warp
         if way != SCALAR:
-            loops = cuts.uniform_loops(kernel.function, of_warp) + list(rests.values())
+            inner = AXES.index(order[-1]) if lanes is None else 0
+            loops = loop_places.loops_to_turn(
+                kernel.function, of_warp, kernel.private, inner, block[inner]
+            )
+            loops += rests.values()
             around = apart.around_atomics(split, of_warp)
         if clips and not of_warp.masks:
             loops += meetings.behind_guards(kernel.function, of_warp)

@@ -1,0 +1,225 @@
+"""Which loops that all threads go round together are turned outside the loop over the threads.
+
+With `for k in range(n): total += a[i, k] * b[k, j]` and threads that are neighbours along j, the
+loop over the threads belongs inside: it reads neighbouring memory. With `total += a[i, k]` and a
+thread for each row it does not: each turn would gather from as many rows as there are threads, and
+the next turn, one element on, would find none of their lines in the cache any more. There each
+thread had better go through its row. And a short loop whose turns are known is unrolled by LLVM:
+the loop over the threads is the innermost one all the same, and what lives from turn to turn stays
+in registers.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+
+from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.barriers import barriers
+from haulage.compiler.simt.body import Room
+from haulage.compiler.simt.model import Function, Instruction
+from haulage.compiler.simt.strides import (
+    SCATTERED,
+    UNKNOWN,
+    Stride,
+    StrideAnalysis,
+    Strides,
+    by_thread,
+    size_of,
+)
+from haulage.compiler.simt.uniformity import Uniformity
+
+# Lanes of a vector of 32-bit numbers.
+_LANES = 16
+
+# What one thread's part of a turn takes, in cycles, by a rough measure.
+_ARITHMETIC = 0.25
+_MATHEMATICS = 8.0
+_COMMON_ACCESS = 0.05
+_ACCESS = 0.5
+# An access by lanes that are apart, and one for which each of them needs a line of its own.
+_GATHER = 1.5
+_LINE = 4.0
+
+# What a turn waits for if it uses what the turn before it made.
+_LOAD_LATENCY = 5.0
+_FLOAT_LATENCY = 4.0
+_MATHEMATICS_LATENCY = 40.0
+
+# Instructions up to which LLVM unrolls a loop wholly; its own limit is 300.
+_UNROLLED = 200
+
+_STORED = re.compile(r"store (?:volatile |atomic )?(\S+) ")
+_STEP = re.compile(r"= (?:add|sub) [^%]*(%\S+), (-?\d+|%\S+?)(?:, !.*)?$")
+_BOUND = re.compile(r"= icmp \w+ [^%]*(%\S+), (-?\d+)(?:, !.*)?$")
+
+
+def loops_to_turn(
+    function: Function,
+    flow: Uniformity,
+    private: Iterable[Room],
+    position: int,
+    threads: int,
+) -> list[str]:
+    """Headers of the loops without a barrier that are turned outside the loop over the threads.
+
+    `position` is the number of the innermost axis of the block, `threads` how many are along it.
+    All threads go round these loops together, and no loop that is left is in them.
+    """
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    with_barrier = {label for label, _, _ in barriers(function)}
+    loops = graph.natural_loops(successors, function.entry)
+    costs = _Costs(function, private, position, min(threads, _LANES)) if loops else None
+    headers: list[str] = []
+    settled: set[str] = set()
+    sizes: dict[str, int] = {}
+    for loop in loops:
+        if loop.labels & settled or loop.labels & with_barrier or loop.header in flow.divergent:
+            settled |= loop.labels
+            continue
+        assert costs is not None
+        size = sum(sizes.get(label, len(function.blocks[label].body)) for label in loop.labels)
+        turns = _constant_turns(function, loop)
+        if turns is not None and size * turns <= _UNROLLED:
+            # LLVM unrolls it, and the loop over the threads is the innermost one all the same.
+            sizes |= dict.fromkeys(loop.labels, 0) | {loop.header: size * turns}
+            continue
+        settled |= loop.labels
+        if costs.are_less_turned(loop):
+            headers.append(loop.header)
+    return headers
+
+
+class _Costs:
+    """What loops cost inside and outside of the loop over the threads."""
+
+    def __init__(
+        self, function: Function, private: Iterable[Room], position: int, lanes: int
+    ) -> None:
+        self._function = function
+        self._position = position
+        self._lanes = lanes
+        self._by_thread = StrideAnalysis(function, by_thread(private))
+
+    def are_less_turned(self, loop: graph.Loop) -> bool:
+        """Whether a loop costs no more if the loop over the threads is inside of it."""
+        by_turn = StrideAnalysis(self._function, _by_turn(self._function, loop), loop.labels)
+        turned = kept = 0.0
+        for label in loop.labels:
+            for item in self._function.blocks[label].body:
+                turned += _cost(item, self._by_thread.of, self._position, self._lanes)
+                kept += _cost(item, by_turn.of, 0, 1)
+        return turned <= max(kept, self._latency(loop))
+
+    def _latency(self, loop: graph.Loop) -> float:
+        """How long one thread's turn has to wait for the turn before it."""
+        steps = _steps(self._function, loop)
+        phis = self._function.blocks[loop.header].phis
+        through = {phi.result: 0.0 for phi in phis if phi.result and phi.result not in steps}
+        order = graph.reverse_postorder(
+            {label: _inside(self._function, loop, label) for label in loop.labels}, loop.header
+        )
+        for label in order:
+            for item in self._function.blocks[label].instructions():
+                if item.result is None or item.result in through:
+                    continue
+                before = [through[name] for name in _sources(item) if name in through]
+                if before:
+                    through[item.result] = max(before) + _latency(item)
+        return max(
+            (
+                through.get(value, 0.0)
+                for phi in phis
+                if phi.result in through
+                for value, label in phi.incoming
+                if label in loop.labels
+            ),
+            default=0.0,
+        )
+
+
+def _cost(item: Instruction, strides: Callable[[str], Strides], position: int, lanes: int) -> float:
+    if item.opcode == "call" and (item.callee or "").startswith(PREFIX):
+        return _MATHEMATICS / lanes
+    if item.opcode not in ("load", "store") or not item.operands:
+        return _ARITHMETIC / lanes
+    stride: Stride = strides(item.operands[-1])[position]
+    if stride == 0:
+        return _COMMON_ACCESS
+    if stride == UNKNOWN:
+        return _LINE if item.opcode == "load" else 2 * _LINE
+    found = _STORED.search(item.text)
+    size = size_of(item.type if item.opcode == "load" or found is None else found[1])
+    if isinstance(stride, int) and abs(stride) == size:
+        return _ACCESS / lanes
+    return _GATHER if lanes > 1 else _ACCESS
+
+
+def _inside(function: Function, loop: graph.Loop, label: str) -> tuple[str, ...]:
+    return tuple(name for name in function.blocks[label].successors if name in loop.labels)
+
+
+def _sources(item: Instruction) -> Iterable[str]:
+    return (value for value, _ in item.incoming) if item.is_phi else item.operands
+
+
+def _latency(item: Instruction) -> float:
+    if item.opcode == "load":
+        return _LOAD_LATENCY
+    if item.opcode == "call" and (item.callee or "").startswith(PREFIX):
+        return _MATHEMATICS_LATENCY
+    if item.opcode in ("phi", "getelementptr", "zext", "sext", "trunc"):
+        return 0.0
+    return _FLOAT_LATENCY if item.type in ("float", "double", "half") else 1.0
+
+
+def _by_turn(function: Function, loop: graph.Loop) -> dict[str, Strides]:
+    """How the phis of a loop's header change from turn to turn, as far as that is by steps."""
+    steps = _steps(function, loop)
+    found = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
+    for name, (_, step) in steps.items():
+        found[name] = step, step, step
+    return found
+
+
+def _steps(function: Function, loop: graph.Loop) -> dict[str, tuple[str, Stride]]:
+    """For each phi of a loop's header that changes by steps: its next value, and the step."""
+    made = {item.result: item for label in loop.labels for item in function.blocks[label].body}
+    found: dict[str, tuple[str, Stride]] = {}
+    for phi in function.blocks[loop.header].phis:
+        inside = {value for value, label in phi.incoming if label in loop.labels}
+        item = made.get(next(iter(inside))) if len(inside) == 1 else None
+        pair = _STEP.search(item.text) if item is not None else None
+        if pair is None or item is None or pair[1] != phi.result or pair[2] in made:
+            continue
+        assert phi.result is not None
+        assert item.result is not None
+        sign = -1 if item.opcode == "sub" else 1
+        found[phi.result] = (
+            item.result,
+            UNKNOWN if pair[2].startswith("%") else sign * int(pair[2]),
+        )
+    return found
+
+
+def _constant_turns(function: Function, loop: graph.Loop) -> int | None:
+    """How often a loop with one exit goes round, or one time less, if that can be read from it."""
+    exits = [
+        function.blocks[label].terminator
+        for label in loop.labels
+        if any(target not in loop.labels for target in function.blocks[label].successors)
+    ]
+    if len(exits) != 1 or not isinstance(exits[0], Instruction) or not exits[0].operands:
+        return None
+    made = {item.result: item for label in loop.labels for item in function.blocks[label].body}
+    condition = made.get(exits[0].operands[0])
+    bound = _BOUND.search(condition.text) if condition is not None else None
+    if bound is None:
+        return None
+    for phi in function.blocks[loop.header].phis:
+        following, step = _steps(function, loop).get(phi.result or "", ("", 0))
+        starts = [value for value, label in phi.incoming if label not in loop.labels]
+        if bound[1] not in (phi.result, following) or len(starts) != 1:
+            continue
+        if isinstance(step, int) and step and not starts[0].startswith("%"):
+            return max(1, (int(bound[2]) - int(starts[0])) // step)
+    return None
