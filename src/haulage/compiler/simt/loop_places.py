@@ -169,6 +169,8 @@ def _latency(item: Instruction) -> float:
         return _MATHEMATICS_LATENCY
     if item.opcode in ("phi", "getelementptr", "zext", "sext", "trunc"):
         return 0.0
+    if item.opcode == "select":
+        return 1.0
     return _FLOAT_LATENCY if item.type in ("float", "double", "half") else 1.0
 
 

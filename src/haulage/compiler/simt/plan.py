@@ -57,26 +57,25 @@ def of_loops_left(
     rooms: frozenset[str],
     shape: Shape,
 ) -> Plan:
-    """The plan for a function that is cut, if it has loops that are left. `done` are the headers of
-    those that it is cut at, or that hardly any thread makes a turn of."""
-    successors = {label: block.successors for label, block in body.function.blocks.items()}
-    headers = {loop.header for loop in graph.natural_loops(successors, body.function.entry)}
-    if not headers - done:
+    """The plan for a function that is cut, if loops are left that threads part in. `done` are the
+    headers of those that it is cut at, or that hardly any thread makes a turn of."""
+    left = cuts.parted_loops(body.function, present) - done
+    if not left:
         return Plan()
     divided = pieces.divide(cut, present, rooms)
-    found = _lanes(body, divided, shape, done)
+    found = _lanes(body, divided, shape, left)
     lanes = {number: each for number, each in found.items() if is_worth_it(each.work)}
     return Plan(divided, lanes) if lanes else Plan()
 
 
 def _lanes(
-    body: Body, divided: Pieces, shape: Shape, done: Set[str] = frozenset()
+    body: Body, divided: Pieces, shape: Shape, left: Set[str] | None = None
 ) -> dict[int, LaneFunction]:
     functions = PieceFunctions(body, divided, clipping.none(divided))
     found = {
         piece.number: lane_function(functions, piece, shape.block, shape.axes, shape.vector_bits)
         for piece in divided.pieces
-        if not _headers(divided, piece) <= done
+        if left is None or _headers(divided, piece) & left
     }
     return {number: lanes for number, lanes in found.items() if lanes is not None}
 
