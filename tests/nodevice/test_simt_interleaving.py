@@ -47,7 +47,7 @@ def changes_order(lines):
     varying |= {"%far", "%unit", "%unit.too", "%own", "%rows", "%row", "%row.next"}
     varying |= {"%columns", "%column", "%column.next"}
     found = Interleaving(function, frozenset(("%room",)), varying)
-    return found.changes_order(function.blocks)
+    return found.changes_order(list(function.blocks))
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,55 @@ def test_accesses_that_pass_over_others_are_found(lines):
 )
 def test_others_are_left_alone(lines):
     assert not changes_order(lines)
+
+
+# x[2t + j] = j and z[t] = x[keys[t]] in turn j, until END.
+TURNS = """
+define i32 @kernel(i32 %threadIdx.x, i64 %n, ptr %x, ptr %z, ptr %keys) {
+entry:
+  %t = zext i32 %threadIdx.x to i64
+  %key.at = getelementptr i64, ptr %keys, i64 %t
+  %unit = getelementptr i32, ptr %z, i64 %t
+  %factor = mul nsw i64 %t, FACTOR
+  br label %loop
+loop:
+  %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
+  %index = add i64 %factor, %j
+  %own = getelementptr i32, ptr %x, i64 %index
+  store i32 1, ptr %own
+  %key = load i64, ptr %key.at
+  %any = getelementptr i32, ptr PLACE, i64 %key
+  %value = load i32, ptr %any
+  STORE
+  %j.next = add i64 %j, 1
+  %done = icmp eq i64 %j.next, END
+  br i1 %done, label %end, label %loop
+end:
+  ret i32 0
+}
+"""
+
+
+def turns_change_order(end, factor="2", place="%x", key="%key", store="%unit"):
+    text = TURNS.replace("END", end).replace("PLACE, i64 %key", f"{place}, i64 {key}")
+    text = text.replace("STORE", f"store i32 %value, ptr {store}")
+    if key != "%key":
+        text = text.replace("%key = load i64, ptr %key.at", "")
+    function = model_of(text.replace("FACTOR", factor))
+    varying = {"%threadIdx.x", "%t", "%key.at", "%unit", "%factor", "%index", "%own"}
+    varying |= {"%key", "%any", "%value"}
+    return Interleaving(function, frozenset(), varying).changes_order(list(function.blocks))
+
+
+@pytest.mark.parametrize("end", ["2", "8", "%n"])
+def test_turns_of_a_loop_that_llvm_may_unroll_pass_over_others(end):
+    assert turns_change_order(end)
+
+
+def test_turns_of_neighbouring_accesses_do_not():
+    assert not turns_change_order("2", factor="1")
+    assert not turns_change_order("%n", factor="%n")
+
+
+def test_turns_that_pass_over_nothing_do_not():
+    assert not turns_change_order("2", place="%own", key="2", store="%own")

@@ -7,14 +7,18 @@ move up to the first of them, stores down to the last. A store on the way that m
 memory is passed over: `x[2 * t] = 1`, `y[t] = x[k]`, `x[2 * t + 1] = 2` reads what was there before
 the kernel, if `k` is `2 * t`. Pieces with such accesses are not declared parallel; LLVM then looks
 for itself what depends on what, with a test as the kernel runs if need be.
+
+LLVM unrolls short loops before that, and what were turns is then one iteration of the loop over the
+threads. So accesses in loops are looked at as if they were unrolled (`unrolled.py`).
 """
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.compiler.simt.strides import size_of
+from haulage.compiler.simt.unrolled import Step, unrolled
 from haulage.compiler.simt.written import ANYWHERE, Roots
 
 _VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+'
@@ -64,22 +68,32 @@ class Interleaving:
         self._varying = varying
         self._roots = Roots(function)
         self._items = {name: item for name, (_, item) in function.definitions().items()}
+        self._origins: dict[str, str] = {}
         self._sums: dict[bool, dict[str, _Sum]] = {False: {}, True: {}}
 
-    def changes_order(self, labels: Iterable[str]) -> bool:
+    def changes_order(self, labels: Sequence[str]) -> bool:
         """Whether LLVM may move an access over another one that may mean the same memory; `labels`
         are the blocks of a piece in the order in which they run."""
-        accesses = [
-            access
-            for label in labels
-            for item in self._function.blocks[label].body
-            if (access := self._access(item)) is not None
-        ]
-        if not any(access.is_store for access in accesses):
+        items = (item for label in labels for item in self._function.blocks[label].body)
+        if not any(item.opcode == "store" for item in items):
             return False
+        listing = unrolled(self._function, labels)
+        for step in listing.steps:
+            if step.item.result is not None:
+                self._items[step.item.result] = step.item
+        self._origins |= listing.origins
+        accesses: list[_Access] = []
         families: dict[object, list[int]] = {}
-        for index, access in enumerate(accesses):
+        for step in listing.steps:
+            access = self._access(step)
+            if access is None:
+                continue
+            index = len(accesses)
+            accesses.append(access)
             if self._may_be_wide(access):
+                if step.repeated or any(name in listing.looped for name, _ in access.family):
+                    # Turns, and values that may be known once the loop is unrolled.
+                    return True
                 families.setdefault((access.is_store, access.family), []).append(index)
         return any(self._is_passed(accesses, members) for members in families.values())
 
@@ -101,7 +115,8 @@ class Interleaving:
             for member in members
         )
 
-    def _access(self, item: Instruction) -> _Access | None:
+    def _access(self, step: Step) -> _Access | None:
+        item = step.item
         if item.opcode not in ("load", "store") or not item.operands:
             return None
         kind = item.type
@@ -111,7 +126,7 @@ class Interleaving:
         address = item.operands[-1]
         terms, offset = self._sum(address, loose=False)
         family = frozenset(self._sum(address, loose=True)[0].items())
-        roots = frozenset(self._roots.of(address))
+        roots = frozenset(self._roots.of(step.original.operands[-1]))
         size = size_of(kind) or 0
         return _Access(item.opcode == "store", roots, terms, offset, size, family)
 
@@ -122,7 +137,7 @@ class Interleaving:
             if _THREAD.match(name)
             else self._may_step(name)
             for name, factor in access.family
-            if name in self._varying
+            if self._origins.get(name, name) in self._varying
         )
 
     def _may_step(self, name: str) -> bool:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt import graph
+from haulage.compiler.simt import graph, turns
 from haulage.compiler.simt.barriers import barriers
 from haulage.compiler.simt.body import Room
 from haulage.compiler.simt.model import Function, Instruction
@@ -49,8 +49,6 @@ _MATHEMATICS_LATENCY = 40.0
 _UNROLLED = 200
 
 _STORED = re.compile(r"store (?:volatile |atomic )?(\S+) ")
-_STEP = re.compile(r"= (?:add|sub) [^%]*(%\S+), (-?\d+|%\S+?)(?:, !.*)?$")
-_BOUND = re.compile(r"= icmp \w+ [^%]*(%\S+), (-?\d+)(?:, !.*)?$")
 
 
 def loops_to_turn(
@@ -78,10 +76,10 @@ def loops_to_turn(
             continue
         assert costs is not None
         size = sum(sizes.get(label, len(function.blocks[label].body)) for label in loop.labels)
-        turns = _constant_turns(function, loop)
-        if turns is not None and size * turns <= _UNROLLED:
+        count = turns.constant_turns(function, loop)
+        if count is not None and size * count <= _UNROLLED:
             # LLVM unrolls it, and the loop over the threads is the innermost one all the same.
-            sizes |= dict.fromkeys(loop.labels, 0) | {loop.header: size * turns}
+            sizes |= dict.fromkeys(loop.labels, 0) | {loop.header: size * count}
             continue
         settled |= loop.labels
         if costs.are_less_turned(loop):
@@ -112,7 +110,7 @@ class _Costs:
 
     def _latency(self, loop: graph.Loop) -> float:
         """How long one thread's turn has to wait for the turn before it."""
-        steps = _steps(self._function, loop)
+        steps = turns.steps(self._function, loop)
         phis = self._function.blocks[loop.header].phis
         through = {phi.result: 0.0 for phi in phis if phi.result and phi.result not in steps}
         order = graph.reverse_postorder(
@@ -176,52 +174,8 @@ def _latency(item: Instruction) -> float:
 
 def _by_turn(function: Function, loop: graph.Loop) -> dict[str, Strides]:
     """How the phis of a loop's header change from turn to turn, as far as that is by steps."""
-    steps = _steps(function, loop)
     found = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
-    for name, (_, step) in steps.items():
-        found[name] = step, step, step
+    for name, (_, step) in turns.steps(function, loop).items():
+        stride = UNKNOWN if step is None else step
+        found[name] = stride, stride, stride
     return found
-
-
-def _steps(function: Function, loop: graph.Loop) -> dict[str, tuple[str, Stride]]:
-    """For each phi of a loop's header that changes by steps: its next value, and the step."""
-    made = {item.result: item for label in loop.labels for item in function.blocks[label].body}
-    found: dict[str, tuple[str, Stride]] = {}
-    for phi in function.blocks[loop.header].phis:
-        inside = {value for value, label in phi.incoming if label in loop.labels}
-        item = made.get(next(iter(inside))) if len(inside) == 1 else None
-        pair = _STEP.search(item.text) if item is not None else None
-        if pair is None or item is None or pair[1] != phi.result or pair[2] in made:
-            continue
-        assert phi.result is not None
-        assert item.result is not None
-        sign = -1 if item.opcode == "sub" else 1
-        found[phi.result] = (
-            item.result,
-            UNKNOWN if pair[2].startswith("%") else sign * int(pair[2]),
-        )
-    return found
-
-
-def _constant_turns(function: Function, loop: graph.Loop) -> int | None:
-    """How often a loop with one exit goes round, or one time less, if that can be read from it."""
-    exits = [
-        function.blocks[label].terminator
-        for label in loop.labels
-        if any(target not in loop.labels for target in function.blocks[label].successors)
-    ]
-    if len(exits) != 1 or not isinstance(exits[0], Instruction) or not exits[0].operands:
-        return None
-    made = {item.result: item for label in loop.labels for item in function.blocks[label].body}
-    condition = made.get(exits[0].operands[0])
-    bound = _BOUND.search(condition.text) if condition is not None else None
-    if bound is None:
-        return None
-    for phi in function.blocks[loop.header].phis:
-        following, step = _steps(function, loop).get(phi.result or "", ("", 0))
-        starts = [value for value, label in phi.incoming if label not in loop.labels]
-        if bound[1] not in (phi.result, following) or len(starts) != 1:
-            continue
-        if isinstance(step, int) and step and not starts[0].startswith("%"):
-            return max(1, (int(bound[2]) - int(starts[0])) // step)
-    return None
