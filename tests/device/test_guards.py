@@ -231,3 +231,49 @@ def test_each_guarded_step_of_a_scan_is_a_loop_with_its_bounds():
     text = haulage.compile(sums_before, signature, block=64).stages["blocks"]
     # Two steps, and what thread 0 does behind the first of them.
     assert len(re.findall(r"%bound\.1\.\d+ =", text)) == 3
+
+
+def sums_by_a_tree(x, sums, shares):
+    room = cuda.shared.array(128, np.float32)
+    t = cuda.threadIdx.x
+    room[t] = x[cuda.grid(1)]
+    cuda.syncthreads()
+    d = 64
+    while d > 0:
+        if t < d:
+            room[t] += room[t + d]
+        cuda.syncthreads()
+        d //= 2
+    if t == 0:
+        sums[cuda.blockIdx.x] = room[0]
+    elif t < shares.shape[1]:
+        shares[cuda.blockIdx.x, t] = x[cuda.grid(1)] / room[0]
+
+
+def test_a_guard_in_a_loop_with_a_barrier_behind_it(way):
+    x = np.random.default_rng(0).integers(1, 100, 384).astype(np.float32)
+    sums, shares = np.zeros(3, np.float32), np.zeros((3, 5), np.float32)
+    cuda.jit(sums_by_a_tree)[3, 128](x, sums, shares)
+    np.testing.assert_array_equal(sums, x.reshape(3, 128).sum(axis=1))
+    expected = x.reshape(3, 128)[:, 1:5] / sums[:, None]
+    np.testing.assert_array_equal(shares[:, 1:], expected)
+
+
+def test_a_step_of_a_tree_and_what_follows_the_tree_need_no_masks():
+    def tree(x, sums):
+        room = cuda.shared.array(128, np.float32)
+        t = cuda.threadIdx.x
+        room[t] = x[cuda.grid(1)]
+        cuda.syncthreads()
+        d = 64
+        while d > 0:
+            if t < d:
+                room[t] += room[t + d]
+            cuda.syncthreads()
+            d //= 2
+        if t == 0:
+            sums[cuda.blockIdx.x] = room[0]
+
+    text = haulage.compile(tree, "void(float32[::1], float32[::1])", block=128).stages["llvm"]
+    assert "x float>" in text
+    assert "masked" not in text

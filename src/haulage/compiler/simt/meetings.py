@@ -5,15 +5,19 @@ the others have nothing more to do before the next cut. Where they do have, all 
 together, and a cut there makes it a piece of its own.
 """
 
+from collections.abc import Set
+
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.barriers import BARRIERS
+from haulage.compiler.simt.guard_starts import begins_behind_barrier
 from haulage.compiler.simt.guards import has_effect
 from haulage.compiler.simt.model import Block, Function, Instruction
 from haulage.compiler.simt.uniformity import Uniformity
 
 
-def behind_guards(function: Function, flow: Uniformity) -> list[str]:
-    """Labels of the blocks to cut at: the arms of a comparison that follows a barrier meet there.
+def behind_guards(function: Function, flow: Uniformity, starts: Set[str]) -> list[str]:
+    """Labels of the blocks to cut at: the arms of a comparison that follows a barrier, or a cut at
+    one of the blocks `starts`, meet there.
 
     One arm is empty, so the block has no value that differs by the way by which it is come to.
     """
@@ -28,17 +32,12 @@ def behind_guards(function: Function, flow: Uniformity) -> list[str]:
         if meets in flow.divergent or meets not in block.successors or meets == label:
             continue
         place = function.blocks[meets]
-        if place.phis or _waits_at_once(place) or not _begins_behind_barrier(block):
+        begins = begins_behind_barrier(block) or label in starts
+        if place.phis or _waits_at_once(place) or not begins:
             continue
         if _is_comparison(block, items, flow):
             found[meets] = None
     return list(found)
-
-
-def _begins_behind_barrier(block: Block) -> bool:
-    """Whether a block has a barrier and does nothing behind it that others can see."""
-    places = [index for index, item in enumerate(block.body) if item.callee in BARRIERS]
-    return bool(places) and not any(map(has_effect, block.body[places[-1] + 1 :]))
 
 
 def _waits_at_once(block: Block) -> bool:

@@ -15,6 +15,7 @@ from haulage.compiler.simt import (
     entry,
     exchanges,
     grids,
+    guard_starts,
     guards,
     leaving,
     loop_places,
@@ -147,7 +148,10 @@ def transform(
             loops += rests.values()
             around = apart.around_atomics(split, of_warp)
         if clips and not of_warp.masks:
-            loops += meetings.behind_guards(kernel.function, of_warp)
+            starts = guard_starts.behind_branches(kernel.function, of_warp)
+            loops += starts
+            loops += meetings.behind_guards(kernel.function, of_warp, frozenset(starts))
+            loops = list(dict.fromkeys(loops))
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         exchanging = replace(kernel, shared=(*kernel.shared, *given))
         rooms |= {room.name for room in given}
