@@ -191,6 +191,51 @@ def test_steps_below_the_size_of_the_block(way, end):
     assert np.array_equal(out.copy_to_host(), [len(range(t, end, 3)) for t in range(THREADS)])
 
 
+@cuda.jit
+def by_constants(n, out):
+    """Where each thread's turns led it, with steps of 32, 64 and 48, which are constants here."""
+    t = cuda.threadIdx.x
+    for i in range(t, n, 32):
+        out[0, t] += i + 1
+    cuda.syncthreads()
+    for i in range(t + 5, n, 64):
+        out[1, t] += i + 1
+    cuda.syncthreads()
+    for i in range(t, n, 48):
+        out[2, t] += i + 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 36, 37, 48, 63, 64, 65, 69, 96, 97, 500, -(2**62)])
+def test_steps_that_are_constants(way, n):
+    out = cuda.to_device(np.zeros((3, THREADS), np.int64))
+    by_constants[1, THREADS](n, out)
+    loops = ((0, 32), (5, 64), (0, 48))
+    expected = [
+        [sum(i + 1 for i in range(t + first, n, step)) for t in range(THREADS)]
+        for first, step in loops
+    ]
+    assert np.array_equal(out.copy_to_host(), expected)
+
+
+def row_by_constants(x, out):
+    total = np.float32(0)
+    for i in range(cuda.threadIdx.x, x.shape[1], 256):
+        total += x[cuda.blockIdx.x, i]
+    out[cuda.blockIdx.x, cuda.threadIdx.x] = total
+
+
+def row_by_another_constant(x, out):
+    for i in range(cuda.threadIdx.x, x.shape[1], 300):
+        out[cuda.blockIdx.x, i] = x[cuda.blockIdx.x, i] + np.float32(1)
+
+
+@pytest.mark.parametrize("kernel", [row_by_constants, row_by_another_constant])
+def test_turns_by_constants_are_a_loop_of_their_own(kernel):
+    kinds = "void(float32[:, ::1], float32[:, ::1])"
+    blocks = haulage.compile(kernel, kinds, block=256).stages["blocks"]
+    assert '%"strided.0/u/room" = alloca i64' in blocks
+
+
 @pytest.mark.parametrize(
     ("kernel", "kinds"),
     [

@@ -1,7 +1,8 @@
 """Recognises loops that go from a start to an end in equal steps, as LLVM leaves them.
 
 Their condition stands at the end of a turn, and once before the first. Numba counts the turns of
-`range(start, end, step)` when the loop begins: (end - start) / step, rounded up. In a `while` loop
+`range(start, end, step)` when the loop begins: (end - start) / step, rounded up; where the step is
+a power of two LLVM makes (end - start + step - 1) >> bits of it. In a `while` loop
 the index itself is compared with the end.
 """
 
@@ -15,9 +16,11 @@ from haulage.compiler.simt.model import NAME, Function, Instruction
 from haulage.compiler.simt.uniformity import Uniformity
 
 _VALUE = rf"({NAME}|-?\d+)"
+_BIT = rf"({NAME}|true|false)"
 _COMPARED = re.compile(rf"= icmp (samesign )?(\w+) i64 {_VALUE}, {_VALUE}(?:, !.*)?$")
 _SUM = re.compile(rf"= add (?:nuw )?(?:nsw )?i64 {_VALUE}, {_VALUE}(?:, !.*)?$")
 _PAIR = re.compile(rf"= \w+ (?:(?:nuw|nsw|exact) )*i64 {_VALUE}, {_VALUE}(?:, !.*)?$")
+_SELECT = re.compile(rf"= select i1 {_BIT}, i1 {_BIT}, i1 {_BIT}(?:, !.*)?$")
 _RESULT = re.compile(rf"(?m)^ *({NAME}) = ")
 
 # A StridedLoop's index, start, end, step, count, count_next and asked.
@@ -191,6 +194,17 @@ class _Finder:
             found.append((terminator.operands[0], terminator.targets[0] == target))
         return found
 
+    def _parts(self, condition: str, outcome: bool) -> tuple[list[tuple[str, bool]], list[str]]:
+        """The conditions that all have an outcome of their own if `condition` has `outcome`, and
+        what it is made from in order, itself last."""
+        item = self._items.get(condition)
+        found = _SELECT.search(item[1].text) if item else None
+        if found is None or found[3 if outcome else 2] != ("false" if outcome else "true"):
+            return [(condition, outcome)], [condition]
+        parts, names = self._parts(found[1], outcome)
+        others, made = self._parts(found[2 if outcome else 3], outcome)
+        return parts + others, [*names, *made, condition]
+
     def _compared(
         self,
         condition: str,
@@ -232,12 +246,16 @@ class _Finder:
         if pair is None:
             return None
         end, start = pair
-        outcomes = [self._below(*each) for each in questions]
+        divided_up = [self._parts(*each) for each in questions]
+        parts = [part for found, _ in divided_up for part in found]
+        outcomes = [self._below(*part) for part in parts]
         if ("0", distance) not in outcomes:
             return None
-        if any(each not in (("0", distance), ("0", turns)) for each in outcomes):
-            return None
-        asked = (distance, *made, *(name for name, _ in questions))
+        for part, outcome in zip(parts, outcomes, strict=True):
+            if outcome not in (("0", distance), ("0", turns)) and self._not_0(*part) != turns:
+                return None
+        names = [name for _, made_from in divided_up for name in made_from]
+        asked = tuple(dict.fromkeys((distance, *made, *names)))
         for phi in phis:
             begun, following = _sources(phi, latch)
             if phi.result and begun == start and self._step(phi.result, following) == step:
@@ -253,6 +271,13 @@ class _Finder:
 
     def _rounded_up(self, turns: str) -> tuple[str, str, tuple[str, ...]] | None:
         """(distance, step, the names on the way) of a quotient rounded up."""
+        shifted = self._pair(turns, "lshr")
+        if shifted is not None and shifted[1].isdigit():
+            step = 1 << int(shifted[1])
+            raised = self._pair(shifted[0], "add")
+            if raised is None or raised[1] != str(step - 1):
+                return None
+            return raised[0], str(step), (shifted[0], turns)
         sum_ = self._pair(turns, "add")
         if sum_ is None:
             return None
@@ -306,6 +331,14 @@ class _Finder:
         if kind == "sle" and left == "1":
             return "0", right
         return None
+
+    def _not_0(self, condition: str, outcome: bool) -> str | None:
+        """The value that is not 0 if a condition has that outcome."""
+        item = self._items.get(condition)
+        found = _COMPARED.search(item[1].text) if item else None
+        if found is None or found[4] != "0" or found[2] != ("ne" if outcome else "eq"):
+            return None
+        return found[3]
 
     def _is_alone(self, name: str, *but: str | None) -> bool:
         """Whether a value of the loop is used by nothing but the results `but` and branches."""
