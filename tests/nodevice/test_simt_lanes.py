@@ -233,7 +233,7 @@ def one_or_two_loops(deep):
 
 
 def test_loops_that_mostly_divide_are_left_to_one_thread_after_the_other():
-    code = haulage.compile(common_divisors, "void(int64[::1], int64[::1], int64[::1])", block=64)
+    code = haulage.compile(common_divisors, "void(uint64[::1], uint64[::1], uint64[::1])", block=64)
     assert "%lanes." not in code.stages["blocks"]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 
 from haulage.compiler.mathematics import (
+    divisions,
     error_functions,
     exponentials,
     far,
@@ -80,8 +81,18 @@ _FLOAT: dict[str, Function] = {
     "tan": trigonometry.tan_single,
 }
 
+_WHOLE: dict[str, Function] = {
+    "near_sdiv": divisions.near_sdiv,
+    "near_srem": divisions.near_srem,
+    "near_udiv": divisions.near_udiv,
+    "near_urem": divisions.near_urem,
+    "sdiv": divisions.sdiv,
+    "srem": divisions.srem,
+}
+_TABLES = {"float": _FLOAT, "double": _DOUBLE, "i32": _WHOLE, "i64": _WHOLE}
+
 FUNCTIONS = tuple(_DOUBLE)
-_OF_TWO = ("atan2", "hypot", "pow")
+_OF_TWO = ("atan2", "hypot", "pow", *_WHOLE)
 # Those that need help with large arguments.
 _FAR = ("cos", "sin", "tan")
 
@@ -95,7 +106,7 @@ _NAMES: dict[str, tuple[str, str]] = {
 
 _CALL = re.compile(r"@([\w.]+)(?=\()")
 _DECLARED = re.compile(r"(?m)^declare [^@\n]*@([\w.]+)\(.*\n")
-_OWN = re.compile(re.escape(PREFIX) + r"(?P<name>\w+)\.(?:v(?P<lanes>\d+))?(?P<suffix>f\d\d)")
+_OWN = re.compile(re.escape(PREFIX) + r"(?P<name>\w+)\.(?:v(?P<lanes>\d+))?(?P<suffix>[fi]\d\d)")
 _KINDS = {suffix: kind for kind, suffix in SUFFIXES.items()}
 _ATTRIBUTES = "nounwind willreturn nosync nofree memory(none)"
 
@@ -113,11 +124,14 @@ def calls(text: str) -> str:
 
     kept = _DECLARED.sub(lambda found: "" if found[1] in _NAMES else found[0], text)
     called = _CALL.sub(renamed, kept)
-    return called + "".join(
-        f"declare {kind} @{PREFIX}{name}.{SUFFIXES[kind]}"
-        f"({', '.join([kind] * _arguments(name))}) {_ATTRIBUTES} speculatable\n"
-        for name, kind in sorted(used)
-    )
+    return called + "".join(f"{declaration(name, kind)}\n" for name, kind in sorted(used))
+
+
+def declaration(name: str, kind: str) -> str:
+    """The declaration of one of our functions, of numbers of an LLVM type."""
+    parameters = ", ".join([kind] * _arguments(name))
+    called = f"{PREFIX}{name}.{SUFFIXES[kind]}"
+    return f"declare {kind} @{called}({parameters}) {_ATTRIBUTES} speculatable"
 
 
 def is_known(callee: str) -> bool:
@@ -174,7 +188,7 @@ def _definition(
     w = Writer(fused, lanes)
     names = ["%x", "%y"][: _arguments(name)]
     given = [Value(w, kind, each) for each in names]
-    result = (_FLOAT if kind == "float" else _DOUBLE)[name](w, *given)
+    result = _TABLES[kind][name](w, *given)
     if name in _FAR:
         beyond = w.magnitude(given[0]) > trigonometry.FAR
         ending = _behind_branch(w, name, beyond, result)

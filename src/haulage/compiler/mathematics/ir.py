@@ -15,7 +15,7 @@ Number = Union["Value", float, int]
 # The int type with the bits of a float type.
 _BITS = {"double": "i64", "float": "i32"}
 _OF_BITS = {"i64": "double", "i32": "float"}
-SUFFIXES = {"double": "f64", "float": "f32"}
+SUFFIXES = {"double": "f64", "float": "f32", "i64": "i64", "i32": "i32"}
 
 
 class Value:
@@ -97,6 +97,9 @@ class Value:
     def not_at_least(self, other: Number) -> "Value":
         return self._compared(other, "slt", "ult")
 
+    def at_least_unsigned(self, other: Number) -> "Value":
+        return self._compared(other, "uge", "")
+
     def choose(self, then: Number, otherwise: Number) -> "Value":
         """`then` where this flag is set."""
         known = then if isinstance(then, Value) else otherwise
@@ -129,6 +132,11 @@ class Value:
     def signed_to(self, kind: str) -> "Value":
         """The float nearest to a signed int."""
         return self._cast("sitofp", kind)
+
+    def cut_to(self, kind: str) -> "Value":
+        """The whole part of a float as a signed int; any int where that has none."""
+        made = self._cast("fptosi", kind)
+        return self.writer.emit(kind, f"freeze {self.writer.type(kind)} {made.text}")
 
     def _cast(self, operation: str, kind: str) -> "Value":
         source, made = self.writer.type(self.kind), self.writer.type(kind)
@@ -180,6 +188,10 @@ class Writer:
 
     def sqrt(self, x: Value) -> Value:
         return self._intrinsic("sqrt", x)
+
+    def cut(self, x: Value) -> Value:
+        """The whole part of a float."""
+        return self._intrinsic("trunc", x)
 
     def magnitude(self, x: Value) -> Value:
         return self._intrinsic("fabs", x)

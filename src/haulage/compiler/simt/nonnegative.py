@@ -2,9 +2,14 @@
 
 import re
 
+from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.model import Function, Instruction
 
 _PAIR = re.compile(r'(%"[^"]*"|%[-\w$.]+|-?\d+), (%"[^"]*"|%[-\w$.]+|-?\d+)(?:, !.*)?$')
+_DIVIDED = re.compile(
+    rf"@{re.escape(PREFIX)}(?:near_)?(?P<word>[su](?:div|rem))\.i\d+"
+    r'\(i\d+ (%"[^"]*"|%[-\w$.]+|-?\d+), i\d+ (%"[^"]*"|%[-\w$.]+|-?\d+)\)$'
+)
 _RANGE = re.compile(r"range\(i\d+ (-?\d+), (-?\d+)\)")
 _SELECT = re.compile(r"= select i1 \S+, i\d+ (\S+), i\d+ (\S+?)(?:,|$)")
 
@@ -52,10 +57,12 @@ def _holds(item: Instruction, known: set[str]) -> bool:
     if item.opcode == "select":
         found = _SELECT.search(item.text)
         return found is not None and all(is_nonnegative(found[n], known) for n in (1, 2))
-    pair = _PAIR.search(item.text)
+    found = _DIVIDED.search(item.text)
+    pair = found or _PAIR.search(item.text)
     if pair is None:
         return False
-    left, right = is_nonnegative(pair[1], known), is_nonnegative(pair[2], known)
+    opcode = found["word"] if found else item.opcode
+    left, right = (is_nonnegative(each, known) for each in pair.groups()[-2:])
     if item.opcode in ("add", "mul"):
         return " nsw " in item.text and left and right
     if item.opcode == "shl":
@@ -66,6 +73,6 @@ def _holds(item: Instruction, known: set[str]) -> bool:
         return left or right
     if item.opcode in ("or", "xor"):
         return left and right
-    if item.opcode in ("udiv", "srem"):
+    if opcode in ("udiv", "srem"):
         return left
-    return item.opcode == "sdiv" and left and right
+    return opcode == "sdiv" and left and right

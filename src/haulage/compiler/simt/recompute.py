@@ -8,6 +8,7 @@ and on values that are the same in all threads (these are kept once, not per thr
 from collections.abc import Set
 
 from haulage.compiler.simt import graph
+from haulage.compiler.simt.divisions import DIVIDING
 from haulage.compiler.simt.model import Function, Instruction
 
 # Sums and products of floats are left out: contracted in one piece and not in another they would
@@ -89,5 +90,5 @@ class Recompute:
 
 def _is_arithmetic(item: Instruction) -> bool:
     if item.opcode == "call":
-        return item.callee is not None and item.callee.startswith(_INTRINSICS)
+        return item.callee is not None and item.callee.startswith((*_INTRINSICS, *DIVIDING))
     return item.opcode in _ARITHMETIC

@@ -12,6 +12,7 @@ from haulage.compiler.simt import (
     clipping,
     coroutines,
     cuts,
+    divisions,
     entry,
     exchanges,
     grids,
@@ -104,6 +105,7 @@ def transform(
     if way == CUT and divergent:
         raise CannotCut(divergent)
     count = 0
+    declared: list[str] = []
     order = DEFAULT_ORDER if way == SCALAR else axis_order(kernel.function, block)
     if way == COROUTINES or divergent:
         taken = COROUTINES
@@ -129,6 +131,8 @@ def transform(
             present = of_warp = uniformity.analyse(kernel.function, private, arms)
             if lanes is not None:
                 of_warp = uniformity.analyse(kernel.function, private, arms, lanes)
+        if way != SCALAR:
+            declared = divisions.widen(kernel.function, of_warp.varying, target)
         split = kernel.function.copy()
         exchanged = exchanges.split(split, of_warp)
         clips = way != SCALAR and lanes is None
@@ -190,7 +194,7 @@ def transform(
         start = entry.write(kernel, prod(block), order, added)
     if _MAY_WAIT.search(text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
-    module = "\n\n".join([kernel.around, start, adding, *parts])
+    module = "\n\n".join([kernel.around, *declared, start, adding, *parts])
     return Transformed(
         _without_repeated_declarations(module),
         taken,

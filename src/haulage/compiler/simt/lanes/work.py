@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt import graph
+from haulage.compiler.simt.divisions import is_division
 from haulage.compiler.simt.lanes.layout import Layout, Region
 from haulage.compiler.simt.lanes.likely import LikelySteps
 from haulage.compiler.simt.lanes.operations import BYTES, parse
@@ -39,6 +40,10 @@ def work_of(
     """Count the work of a piece."""
     loops = [region for region in layout.all_regions() if region.is_loop]
     looped = {label for region in loops for label in region.labels}
+    # Who divides until something is found takes a turn or hundreds: most lanes would wait.
+    searched = {
+        label for region in loops if len(_exits(blocks, region)) > 1 for label in region.labels
+    }
     arithmetic = apart = together = one_by_one = 0
     parts = False
     addresses: set[str] = set()
@@ -47,7 +52,8 @@ def work_of(
             if item.opcode not in ("load", "store"):
                 if item.result is None or shapes.of(item.result) is not None:
                     continue
-                if is_one_by_one(parse(item)):
+                searching = label in searched and is_division(item.callee)
+                if searching or is_one_by_one(parse(item)):
                     one_by_one += 1
                 else:
                     arithmetic += _MATHEMATICS if is_mathematics(item.callee) else 1
@@ -67,6 +73,16 @@ def work_of(
     nested = any(_is_nested(region, shapes) for region in loops)
     follows = _follow(blocks, looped, addresses)
     return Work(arithmetic, apart, together, one_by_one, parts, nested, follows)
+
+
+def _exits(blocks: Mapping[str, Block], region: Region) -> list[str]:
+    """The blocks from which threads can leave a loop, without ways that hardly any thread goes."""
+    return [
+        label
+        for label in region.labels
+        if not region.labels.issuperset(blocks[label].successors)
+        and not (isinstance(end := blocks[label].terminator, Instruction) and "!prof" in end.text)
+    ]
 
 
 def _is_nested(region: Region, shapes: Shapes) -> bool:
