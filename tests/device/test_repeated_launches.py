@@ -135,12 +135,11 @@ def test_host_arrays_are_ready_when_a_launch_in_a_stream_returns(store):
 def test_streams_keep_the_memory_of_their_launches(store):
     stream = cuda.stream()
     launcher = store[1, 1, stream]
-    kept = cuda.to_device(np.zeros(1))
+    kept, gone = cuda.to_device(np.zeros(1)), cuda.to_device(np.zeros(1))
     launcher(kept, 1.0)
     stream.synchronize()
     gate = threading.Event()
     stream.add_callback(lambda *_: gate.wait(10))
-    gone = cuda.to_device(np.zeros(1))
     address = gone.device_ctypes_pointer.value
     launcher(gone, 2.0)
     del gone

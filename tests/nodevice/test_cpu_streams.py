@@ -1,13 +1,14 @@
 """Streams and events of the CPU device: order, failures, threads. Work is gated by events."""
 
+import struct
 import threading
 import time
 
 import pytest
 
-from haulage.backends.base import NON_BLOCKING
+from haulage.backends.base import NON_BLOCKING, KernelStopped
 from haulage.backends.cpu import CPUBackend
-from haulage.backends.cpu_driver import threads
+from haulage.backends.cpu_driver import costs, threads
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.errors import DeviceError
 
@@ -45,6 +46,115 @@ def test_the_default_stream_runs_at_once_in_the_caller(streams):
     where = []
     streams.submit(0, lambda: where.append(threading.get_ident()))
     assert where == [threading.get_ident()]
+
+
+def test_short_work_of_an_idle_stream_is_done_by_its_caller(streams):
+    where = []
+
+    def note():
+        where.append(threading.get_ident())
+
+    stream = streams.stream_create(0)
+    for _ in range(3):
+        streams.submit(stream, note, short=True)
+        assert streams.stream_query(stream)
+    assert where == [threading.get_ident()] * 3
+
+
+@pytest.mark.parametrize("before", ["its own", "the default", "an event of another"])
+def test_short_work_waits_for_what_is_before_it_and_not_in_its_caller(streams, before):
+    gate, log = Gate(), []
+    one, two = streams.stream_create(0), streams.stream_create(0)
+    streams.submit(two if before == "its own" else one, gate)
+    if before == "the default":
+        streams.submit(0, log.append, "default")
+    elif before == "an event of another":
+        event = streams.event_create(False)
+        streams.event_record(event, one)
+        streams.stream_wait_event(two, event)
+    streams.submit(two, log.append, "short", short=True)
+    assert "short" not in log
+    gate.open()
+    streams.stream_synchronize(two)
+    assert log[-1] == "short"
+
+
+class Launches:
+    """Launches of one block by way of `Streams.launch`: where they ran, and for how long."""
+
+    def __init__(self, streams, function):
+        self.streams, self.function = streams, function
+        self.where, self.wait = [], threading.Event()
+        self.wait.set()
+
+    def run(self, function, launch):
+        assert function == self.function
+        self.where.append(threading.get_ident())
+        assert self.wait.wait(LONG)
+        return 0
+
+    def perform(self, function, launch):
+        self.run(function, launch)
+        costs.note(function, launch, 1000)
+
+    def __call__(self, stream, blocks=1):
+        launch = struct.pack("=3I", blocks, 1, 1)
+        self.streams.launch(self.run, self.perform, self.function, stream, launch)
+
+
+def test_a_kernel_of_an_idle_stream_is_run_by_its_caller_if_it_was_short(streams):
+    launches, stream = Launches(streams, -1), streams.stream_create(0)
+    here = threading.get_ident()
+    launches(stream)
+    streams.synchronize()
+    assert launches.where.pop() != here
+    launches(stream)
+    assert launches.where.pop() == here
+    launches(stream, blocks=1_000_000)
+    streams.synchronize()
+    assert launches.where.pop() != here
+
+
+def test_work_of_others_waits_for_a_kernel_that_its_caller_runs(streams):
+    """Of its stream, of the default stream, and who waits for it."""
+    launches, stream, log = Launches(streams, -2), streams.stream_create(0), []
+
+    def wait():
+        streams.stream_synchronize(stream)
+        log.append(2)
+
+    for _ in range(20):
+        costs.note(-2, struct.pack("=3I", 1, 1, 1), 1000)
+        launches.wait.clear()
+        launches.where.clear()
+        caller = threading.Thread(target=launches, args=(stream,))
+        caller.start()
+        while not launches.where:
+            time.sleep(0.0001)
+        assert launches.where == [caller.ident]
+        log.clear()
+        waiter = threading.Thread(target=wait)
+        streams.submit(stream, log.append, 1, short=True)
+        streams.submit(0, log.append, 1)
+        waiter.start()
+        time.sleep(0.001)
+        assert (log, streams.stream_query(stream)) == ([], False)
+        launches.wait.set()
+        streams.synchronize()
+        for thread in (caller, waiter):
+            thread.join()
+        assert sorted(log) == [1, 1, 2]
+
+
+def test_a_fault_of_a_kernel_that_its_caller_runs_is_its_streams(streams):
+    stream, launch = streams.stream_create(0), struct.pack("=3I", 1, 1, 1)
+    costs.note(-3, launch, 1000)
+    streams.launch(lambda *_: 7, print, -3, stream, launch)
+    streams.stream_synchronize(0)
+    with pytest.raises(KernelStopped) as stopped:
+        streams.stream_synchronize(stream)
+    assert (stopped.value.function, stopped.value.code) == (-3, 7)
+    streams.synchronize()
 
 
 def test_the_default_stream_never_blocks_the_caller(streams):

@@ -4,6 +4,7 @@ import atexit
 import functools
 import os
 import struct
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -14,6 +15,7 @@ from haulage.backends.cpu_driver import (
     addresses,
     cooperative,
     copies,
+    costs,
     figures,
     half,
     loader,
@@ -109,7 +111,8 @@ class CPUBackend(Backend):
 
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
         """Copy host memory."""
-        self._streams.submit(stream, copies.copy, dst, src, nbytes)
+        short = nbytes <= costs.SMALL
+        self._streams.submit(stream, copies.copy, dst, src, nbytes, short=short)
 
     def copy_nd(
         self,
@@ -128,7 +131,8 @@ class CPUBackend(Backend):
 
     def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
         """Fill host memory."""
-        self._streams.submit(stream, copies.fill, dst, value, count)
+        short = count * len(value) <= costs.SMALL
+        self._streams.submit(stream, copies.fill, dst, value, count, short=short)
 
     # ---- streams and events -------------------------------------------------------------------
 
@@ -204,7 +208,7 @@ class CPUBackend(Backend):
     ) -> None:
         """Share a grid's blocks out over the worker threads."""
         launch = _launch_header(*grid, *block, shared_bytes, 0) + args
-        self._streams.launch(_run, function, stream, launch)
+        self._streams.launch(POOL.run, _run, function, stream, launch)
 
     # ---- may ----------------------------------------------------------------------------------
 
@@ -217,7 +221,7 @@ class CPUBackend(Backend):
         shared_bytes: int,
     ) -> tuple[bytes, Callable[[int, bytes], None]]:
         """The header is what `launch` puts before the arguments."""
-        start = functools.partial(self._streams.launch, _run, function)
+        start = functools.partial(self._streams.launch, POOL.run, _run, function)
         return _launch_header(*grid, *block, shared_bytes, 0), start
 
     def stream_callback(self, stream: int, callback: object) -> None:
@@ -314,7 +318,10 @@ def _call(callback: Callable[[], object]) -> None:
 
 
 def _run(function: int, launch: bytes) -> None:
+    # Not by the clock: until it has the interpreter again, the thread may wait long.
+    begun = time.thread_time_ns()
     fault = POOL.run(function, launch)
+    costs.note(function, launch, time.thread_time_ns() - begun)
     if fault:
         raise KernelStopped(function, fault)
 

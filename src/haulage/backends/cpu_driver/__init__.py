@@ -11,6 +11,7 @@
     streams.py      streams, events and the rules of their order
     tasks.py        what streams are made of
     conflicts.py    which memory the tasks of streams use
+    costs.py        what work of streams takes, for the choice who runs it
     threads.py      the Python threads that run what streams hold
     adversary.py    work run as late and as reordered as the rules allow
     loader.py       host object files, linked into the process by LLVM

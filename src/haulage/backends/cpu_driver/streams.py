@@ -6,8 +6,9 @@ work waits for all earlier work of the blocking streams, and theirs for its). A 
 predecessor ends is ready. Who runs ready tasks, and when, is the executor's business: `Threads`
 runs them as soon as it can.
 
-Work of the default stream that has nothing to wait for is run at once by the calling thread. An
-`Adversary` holds all work back instead, and lets it go to the executor late and out of order.
+Work of the default stream that has nothing to wait for is run at once by the calling thread, and so
+is work of other streams that takes less than to hand it over. An `Adversary` holds all work back
+instead, and lets it go to the executor late and out of order.
 """
 
 import itertools
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from haulage.backends.base import NON_BLOCKING, KernelStopped
+from haulage.backends.cpu_driver import costs
 from haulage.backends.cpu_driver.tasks import Adversary, Event, Executor, Gate, Plan, Stream, Task
 from haulage.errors import DeviceError
 
@@ -50,7 +52,6 @@ class Streams:
         self._events: dict[int, Event] = {}
         self._busy: dict[Stream, None] = {}  # streams other than the default whose tail is not done
         self._gate: Gate | None = None  # the last one; streams that are made begin behind it
-        self._at_once: Task | None = None  # the last task of the default stream run by its caller
         self._ended: list[Task] = []  # done, but not all of their followers are started
         self._failures: list[tuple[Stream, BaseException]] = []
         self._here = threading.local()  # its `callback`: the one that the thread is running
@@ -68,8 +69,11 @@ class Streams:
         *args: Any,
         after: Task | None = None,
         callback: bool = False,
+        short: bool = False,
     ) -> Task:
         """Hand `function(*args)` to a stream, to be run after the task `after` as well.
+
+        It may be run at once where it is `short`: to wake another thread takes longer.
 
         Raises:
             DeviceError: there is no such stream, or the interpreter is shutting down.
@@ -104,16 +108,18 @@ class Streams:
                         if callback and self._adversary is not None:
                             self._adversary.promise(task)
                     return task
-                if function is None:
-                    self._end(task)
-                elif stream is default and (not callback or self._closed):
-                    self._at_once = task
+                if (
+                    function is None
+                    or short
+                    or (stream is default and (not callback or self._closed))
+                ):
+                    if function is not None and not callback:
+                        stream.own = task
                     at_once = True
                 else:
                     self.ready.append(task)
                     self._executor.wake()
-            if at_once:
-                assert function is not None
+            if at_once and function is not None:
                 function(*args)
         except Exception as error:
             # Anything else, a signal handler's exception for one, is the caller's to see now.
@@ -130,40 +136,64 @@ class Streams:
         return task
 
     def launch(
-        self, run: Callable[[int, bytes], None], function: int, handle: int, launch: bytes
+        self,
+        run: Callable[[int, bytes], int],
+        perform: Callable[[int, bytes], None],
+        function: int,
+        handle: int,
+        launch: bytes,
     ) -> None:
-        """`submit` of `run(function, launch)`; shorter in the default stream where nothing is
-        before it."""
-        default = self._default
-        at_once = False
-        if not handle:
-            task = Task(default, run, (), False)
-            try:
-                with self.lock:
-                    tail = default.tail
-                    if not (self._busy or (tail and not tail.done)) and self._held is None:
-                        task.waits = 0
-                        default.tail = self._at_once = task
-                        at_once = True
-                if at_once:
-                    run(function, launch)
-            except KernelStopped as error:
-                self._keep(task, error)
-            finally:
-                if at_once:
-                    try:
-                        self._end_at_once(task)
-                    except BaseException:
-                        self._end_at_once(task)
-                        raise
-        if not at_once:
-            self.submit(handle, run, function, launch)
+        """`submit` of `perform(function, launch)`. Where nothing is before it, and in other streams
+        than the default one if it was short the last time, the caller runs it in a shorter way.
 
-    def _end_at_once(self, task: Task) -> None:
-        with self.lock:
-            if not (task.followers or self._waiting):
-                task.done = True
+        `run` is the same as `perform` and returns the fault.
+        """
+        stream = default = self._default
+        if handle:
+            stream = self._find(handle)
+            if not costs.is_short(function, launch):
+                self.submit(handle, perform, function, launch)
                 return
+        own: Task | None = None
+        try:
+            with self.lock:
+                before = default.tail
+                if (before and not before.done) or self._held is not None:
+                    pass
+                elif stream is default:
+                    if not self._busy:
+                        own = default.tail = default.own
+                        own.done = False
+                elif not ((stream.tail and not stream.tail.done) or self._closed):
+                    self._busy[stream] = None
+                    own = stream.tail = stream.own
+                    own.done = False
+            if own:
+                begun = time.perf_counter_ns() if handle else 0
+                fault = run(function, launch)
+                if fault:
+                    self._keep(own, KernelStopped(function, fault))
+                if handle:
+                    costs.note(function, launch, time.perf_counter_ns() - begun)
+        finally:
+            if own:
+                try:
+                    self._end_own(own)
+                except BaseException:
+                    self._end_own(own)
+                    raise
+        if not own:
+            self.submit(handle, perform, function, launch)
+
+    def _end_own(self, task: Task) -> None:
+        stream = task.stream
+        with self.lock:
+            if not (task.followers or self._waiting or self._ended):
+                task.done = True
+                if stream is not self._default and stream.tail is task:
+                    self._busy.pop(stream, None)
+                return
+            stream.renew_own()
         self._end(task)
 
     def oppose(self, adversary: Adversary | None) -> None:
@@ -478,8 +508,7 @@ class Streams:
                 self._let_go(adversary)  # nothing runs any more: it is dropped with the rest
             while self.ready:
                 self._end(self.ready.pop())
-            if self._at_once is not None:
-                running.append(self._at_once)
+            running += [stream.own for stream in (self._default, *self._busy)]
         self.wait([task for task in running if not task.callback])
         self._executor.join()
         if adversary is not None:
@@ -492,12 +521,13 @@ class Streams:
         self._waiting = 0
         for stream in (self._default, *self._streams.values(), *self._busy):
             stream.tail = None
+            stream.renew_own()
         for event in self._events.values():
             if event.record is not None and not event.record.done:
                 event.record = None
         for kept in (self.ready, self._busy, self._ended, self._failures):
             kept.clear()
-        self._at_once = self._gate = None
+        self._gate = None
         self._executor.renew()
         if self._adversary is not None:
             self._adversary.renew()

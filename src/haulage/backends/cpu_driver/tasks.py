@@ -5,14 +5,25 @@ from typing import Protocol
 
 
 class Stream:
-    """A queue of tasks; `tail` is the last one that was handed over."""
+    """A queue of tasks; `tail` is the last one that was handed over.
 
-    __slots__ = ("blocking", "handle", "tail")
+    `own` is what callers run themselves, at most one at a time; when it is done, the next of them
+    may take the same object.
+    """
+
+    __slots__ = ("blocking", "handle", "own", "tail")
 
     def __init__(self, handle: int, blocking: bool) -> None:
         self.handle = handle
         self.blocking = blocking
         self.tail: Task | None = None
+        self.renew_own()
+
+    def renew_own(self) -> None:
+        """Let the next caller take a new task, as somebody may look at this one."""
+        self.own = Task(self, None, (), False)
+        self.own.waits = 0
+        self.own.done = True
 
 
 class Task:
