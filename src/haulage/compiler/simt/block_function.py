@@ -59,10 +59,10 @@ def block_parameters(body: Body) -> list[Typed]:
     return [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr noalias", "%private.room")]
 
 
-def open_block(body: Body) -> list[str]:
+def open_block(parameters: Sequence[Typed]) -> list[str]:
     """The first lines of a block function that runs to its end at once."""
     return [
-        f"define internal i32 @haulage.block({parameter_list(block_parameters(body))}) noinline {{",
+        f"define internal i32 @haulage.block({parameter_list(parameters)}) noinline {{",
         "block.start:",
     ]
 

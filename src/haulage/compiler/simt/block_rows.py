@@ -1,8 +1,11 @@
-"""Writes the loops over the blocks of a range: along rows of the grid's fastest axis.
+"""Writes the loops over the blocks of a range: along rows of the grid's fastest axis, block after
+block, or run after run of them (`runs.py`).
 
 A loop over the blocks' numbers would divide twice for each block, and nothing that only the other
 two indices decide would stay in registers.
 """
+
+from haulage.compiler.simt.runs import WIDTH, Run
 
 
 def block_indices(order: str = "zyx", block: str = "block", index: str = "blockIdx") -> list[str]:
@@ -18,13 +21,14 @@ def block_indices(order: str = "zyx", block: str = "block", index: str = "blockI
     ]
 
 
-def rows(order: str, label: str) -> tuple[list[str], list[str]]:
+def rows(order: str, label: str, run: Run | None = None) -> tuple[list[str], list[str]]:
     """Lines before and behind the loop over the blocks of a row, which run it for all rows.
 
     The first lines end the block `label`. In the loop the block's indices are `%blockIdx.x` and so
     on, its number `%block`, and `%fault` the largest before it; lines between the two make
-    `%fault.now`.
+    `%fault.now`. With runs these are a run's first block, and `%width` is how wide it is.
     """
+    opening, step, wide = ([], "1", "1") if run is None else _run(run)
     slow, middle, fast = tuple(order)
     before = [
         *block_indices(order, "first", "begin"),
@@ -46,10 +50,11 @@ def rows(order: str, label: str) -> tuple[list[str], list[str]]:
         "  %block = phi i64 [ %row.first, %row ], [ %block.after, %blocks ]",
         "  %fault = phi i32 [ %row.fault, %row ], [ %fault.now, %blocks ]",
         f"  %blockIdx.{fast} = phi i32 [ %row.begin, %row ], [ %{fast}.next, %blocks ]",
+        *opening,
     ]
     behind = [
-        f"  %{fast}.next = add nuw i32 %blockIdx.{fast}, 1",
-        "  %block.after = add nuw nsw i64 %block, 1",
+        f"  %{fast}.next = add nuw i32 %blockIdx.{fast}, {step}",
+        f"  %block.after = add nuw nsw i64 %block, {wide}",
         "  %more = icmp ult i64 %block.after, %row.last",
         "  br i1 %more, label %blocks, label %row.end",
         "row.end:",
@@ -62,3 +67,14 @@ def rows(order: str, label: str) -> tuple[list[str], list[str]]:
         "  br i1 %more.rows, label %row, label %end",
     ]
     return before, behind
+
+
+def _run(run: Run) -> tuple[list[str], str, str]:
+    """Lines that make `%width`, and the blocks of a run as an i32 and an i64."""
+    lines = [
+        "  %run.left = sub nuw nsw i64 %row.last, %block",
+        f"  %run.wide = call i64 @llvm.umin.i64(i64 %run.left, i64 {run.blocks})",
+        "  %run = trunc i64 %run.wide to i32",
+        f"  {WIDTH} = mul nuw nsw i32 %run, {run.size}",
+    ]
+    return lines, "%run", "%run.wide"

@@ -22,6 +22,7 @@ from haulage.compiler.simt.barriers import (
 )
 from haulage.compiler.simt.block_function import (
     argument_list,
+    block_parameters,
     open_block,
     parameter_list,
     private_pointers,
@@ -153,7 +154,11 @@ def _block_function(
     result = "%outcome.now" if gridwise else "%result"
     return "\n".join(
         [
-            *(grids.open_block(body, threads) if cooperative else open_block(body)),
+            *(
+                grids.open_block(body, threads)
+                if cooperative
+                else open_block(block_parameters(body))
+            ),
             "  %ret = alloca ptr",
             f"  %handles = alloca [{threads} x ptr], align 64",
             f"  %states = alloca [{threads} x i32], align 64",

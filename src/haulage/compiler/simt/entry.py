@@ -17,6 +17,7 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.block_rows import rows
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.runs import WIDTH, Run
 from haulage.compiler.simt.totals import Total
 from haulage.compiler.simt.totals_entry import close_totals, open_totals
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
@@ -112,8 +113,11 @@ def block_arguments(body: Body, *last: str) -> str:
     )
 
 
-def write(body: Body, threads: int, order: str, totals: Sequence[Total] = ()) -> str:
-    """LLVM text of the entry for blocks of `threads` threads, with copies of `totals`.
+def write(
+    body: Body, threads: int, order: str, totals: Sequence[Total] = (), run: Run | None = None
+) -> str:
+    """LLVM text of the entry for blocks of `threads` threads, with copies of `totals`, for a block
+    function that is given a block, or a `run` of them.
 
     The blocks of a launch are numbered along the axes as `order` names them, fastest last, so that
     blocks that follow one another read neighbouring memory if the threads do.
@@ -128,11 +132,14 @@ def write(body: Body, threads: int, order: str, totals: Sequence[Total] = ()) ->
     room = heap_bytes(body, threads)
     if private_align(body) > _HEAP_ALIGN:
         lines.insert(0, "declare ptr @llvm.ptrmask.p0.i64(ptr, i64)")
-    before, behind = rows(order, label)
+    before, behind = rows(order, label, run)
+    arguments = block_arguments(body, "%private.room")
+    if run is not None:
+        arguments += f", i32 {WIDTH}"
     lines += [
         *_private_room(body, room),
         *before,
-        f"  %this = call i32 @haulage.block({block_arguments(body, '%private.room')})",
+        f"  %this = call i32 @haulage.block({arguments})",
         "  %fault.now = call i32 @llvm.umax.i32(i32 %fault, i32 %this)",
         *behind,
         "end:",

@@ -32,6 +32,7 @@ from haulage.compiler.simt.model import Cut, value_name
 from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
+from haulage.compiler.simt.runs import WIDTH, Run
 
 
 def write(
@@ -43,13 +44,15 @@ def write(
     metadata: Metadata,
     cooperative: bool,
     lanes: Mapping[int, LaneFunction],
+    run: Run | None = None,
 ) -> str:
     """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z), with the loops
     over its axes in an order (outermost first); `cooperative` if it has a frame, as `frames.py`
-    says. `lanes` are the functions of the pieces that run for a chunk of threads at a time."""
+    says. `lanes` are the functions of the pieces that run for a chunk of threads at a time. With a
+    `run` the function runs as many blocks as it is told."""
     functions = PieceFunctions(body, pieces, clipping)
     machine = _Machine(
-        body, pieces, clipping, functions, block, order, metadata, cooperative, lanes
+        body, pieces, clipping, functions, block, order, metadata, cooperative, lanes, run
     )
     texts = [(lanes.get(piece.number) or functions).text(piece) for piece in pieces.pieces]
     return "\n\n".join([*texts, machine.block_function()])
@@ -66,17 +69,25 @@ class _Machine:
     metadata: Metadata
     cooperative: bool
     lanes: Mapping[int, LaneFunction]
+    run: Run | None
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many threads there are at most along each axis."""
+        return self.block if self.run is None else self.run.widened(self.block)
 
     @property
     def threads(self) -> int:
-        return prod(self.block)
+        return prod(self.sizes)
 
     def block_function(self) -> str:
         frame = Frame(self.body, self.threads) if self.cooperative else None
         lines = ["  %ret = alloca ptr"]
         if frame is None:
             parameters = block_parameters(self.body)
-            opening = open_block(self.body)
+            if self.run is not None:
+                parameters.append((f"i32 range(i32 1, {self.run.width + 1})", WIDTH))
+            opening = open_block(parameters)
             lines += [f"  {name} = alloca i32" for name in self._words]
             lines += shared_rooms(self.body, self.threads)
             lines += private_rooms(self.body, self.threads)
@@ -182,8 +193,8 @@ class _Machine:
         nest = LoopNest(
             k,
             f"some.{k}" if own else f"state.{k}",
-            self.block,
-            looped_axes(self.block, self.order),
+            self.sizes,
+            looped_axes(self.sizes, self.order),
             everyone,
             self.body.may_fail,
         )
@@ -194,7 +205,7 @@ class _Machine:
                 if given.role == "in"
             }
             writer = BoundsWriter(self.clipping.items, self._sizes, loaded, str(k))
-            nest = replace(nest, ranges=writer.ranges(own, everyone, self.block))
+            nest = replace(nest, ranges=writer.ranges(own, everyone, self.sizes))
             anybody = writer.not_empty(nest.ranges, everyone)
             lines += [
                 *writer.lines,
@@ -250,9 +261,11 @@ class _Machine:
     def _everyone(self) -> tuple[Ranges, list[str], str]:
         """The ranges of the threads that pass the kernel's guards, the lines that make them, and
         whether there is anybody."""
-        start = whole(self.block)
+        start = whole(self.sizes)
+        if self.run is not None:
+            start = {**start, self.run.axis: ("0", WIDTH)}
         writer = BoundsWriter(self.clipping.items, self._sizes, {}, "kernel")
-        ranges = writer.ranges(self.clipping.of_kernel, start, self.block)
+        ranges = writer.ranges(self.clipping.of_kernel, start, self.sizes)
         anybody = writer.not_empty(ranges, start)
         return ranges, writer.lines, anybody
 

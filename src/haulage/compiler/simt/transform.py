@@ -23,6 +23,7 @@ from haulage.compiler.simt import (
     meetings,
     pieces,
     plan,
+    runs,
     strided,
     suspending,
     thread_loops,
@@ -107,6 +108,7 @@ def transform(
     count = 0
     declared: list[str] = []
     order = DEFAULT_ORDER if way == SCALAR else axis_order(kernel.function, block)
+    run = None
     if way == COROUTINES or divergent:
         taken = COROUTINES
         alone = expanded(text, target)
@@ -121,6 +123,13 @@ def transform(
             together = uniformity.analyse(kernel.function, private)
             turned = strided.turn(kernel.function, together, block)
             rests = dict(turned.rests)
+        joined: tuple[str, ...] = ()
+        if way != SCALAR and lanes is None and not (rests or cooperative):
+            joined = runs.axes(kernel, block)
+        along = order
+        if joined:
+            along = axis_order(kernel.function, runs.widest(block, joined))
+            kernel = replace(kernel, function=runs.prepared(kernel.function, joined, block))
         if rests:
             kernel = replace(kernel, function=turned.function)
             arms = {
@@ -176,9 +185,13 @@ def transform(
         clipped = clipping.none(divided)
         if clips:
             clipped = clipping.clip(divided, of_warp.varying, known, first.guards)
+        if along[-1] in joined and planned.pieces is None and not divided.masked:
+            keeps = any(slot.varying for slot in divided.slots.values())
+            run = runs.run_of(along[-1], block, keeps=keeps)
+            order = along if run is not None else order
         if lanes is None:
             written = thread_loops.write(
-                kernel, divided, clipped, block, order, metadata, cooperative, planned.lanes
+                kernel, divided, clipped, block, order, metadata, cooperative, planned.lanes, run
             )
         else:
             written = warp_loops.write(exchanging, divided, lanes, exchanged, metadata, cooperative)
@@ -191,7 +204,7 @@ def transform(
     if cooperative:
         start = grids.write_entry(kernel, framed=taken != COROUTINES)
     else:
-        start = entry.write(kernel, prod(block), order, added)
+        start = entry.write(kernel, prod(block), order, added, run)
     if _MAY_WAIT.search(text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
     module = "\n\n".join([kernel.around, *declared, start, adding, *parts])

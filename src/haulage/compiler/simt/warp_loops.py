@@ -14,6 +14,7 @@ from functools import cached_property
 from haulage.compiler.simt import clipping, exchange_code, leader
 from haulage.compiler.simt.block_function import (
     Metadata,
+    block_parameters,
     open_block,
     private_pointers,
     private_rooms,
@@ -72,7 +73,7 @@ class _Machine:
         fault = ["%fault"] if self.body.may_fail else []
         lines = ["  %ret = alloca ptr", "  %stop = alloca i32"]
         if frame is None:
-            opening = open_block(self.body)
+            opening = open_block(block_parameters(self.body))
             lines += [f"  {name} = alloca i32" for name in fault]
             lines += shared_rooms(self.body, threads)
             lines += private_rooms(self.body, threads)

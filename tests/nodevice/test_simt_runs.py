@@ -1,0 +1,123 @@
+"""Which kernels can have blocks that follow one another run as one wide block."""
+
+import numpy as np
+import pytest
+
+import haulage
+from haulage import cuda
+
+LINE, PLANE = "void(float32[::1], int64)", "void(float32[:,::1], int64)"
+
+
+def plain(x, n):
+    i = cuda.grid(1)
+    if i < n:
+        x[i] = 1
+
+
+def by_hand(x, n):
+    x[cuda.blockDim.x * cuda.blockIdx.x + cuda.threadIdx.x + 3] = n
+
+
+def without_guard(x, n):
+    x[n + cuda.grid(1)] = n
+
+
+def of_32_threads(x, n):
+    x[cuda.blockIdx.x * 32 + cuda.threadIdx.x] = n
+
+
+def only_added(x, n):
+    cuda.atomic.add(x, cuda.grid(1) % n, np.float32(1))
+
+
+@pytest.mark.parametrize("kernel", [plain, by_hand, without_guard, of_32_threads, only_added])
+def test_kernels_that_only_know_their_place_in_the_grid_are_run_in_rows(kernel):
+    assert runs_of(kernel, LINE, 32)
+
+
+def by_thread(x, n):
+    x[cuda.grid(1)] = cuda.threadIdx.x
+
+
+def by_block(x, n):
+    x[cuda.grid(1)] = cuda.blockIdx.x
+
+
+def of_16_threads(x, n):
+    x[cuda.blockIdx.x * 16 + cuda.threadIdx.x] = n
+
+
+def in_bits(x, n):
+    x[cuda.blockIdx.x * 32 + (cuda.threadIdx.x | 32)] = n
+
+
+def backwards(x, n):
+    x[cuda.blockIdx.x * 32 + 31 - cuda.threadIdx.x] = n
+
+
+def first_of_block(x, n):
+    i = cuda.grid(1)
+    if cuda.threadIdx.x == 0:
+        x[i] = 1
+
+
+def shared(x, n):
+    room = cuda.shared.array(32, np.float32)
+    i = cuda.grid(1)
+    room[i % 32] = x[i]
+    cuda.syncthreads()
+    x[i] = room[n]
+
+
+def old_value(x, n):
+    i = cuda.grid(1)
+    x[i] = cuda.atomic.add(x, i % n, np.float32(1))
+
+
+def waiting(x, n):
+    i = cuda.grid(1)
+    while cuda.atomic.cas(x.view(np.int32), 0, i, i + 1) != i:
+        pass
+
+
+def fenced(x, n):
+    i = cuda.grid(1)
+    x[i] = 1
+    cuda.threadfence()
+    x[i + n] = 2
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        by_thread,
+        by_block,
+        of_16_threads,
+        in_bits,
+        backwards,
+        first_of_block,
+        shared,
+        old_value,
+        waiting,
+        fenced,
+    ],
+)
+def test_kernels_that_know_their_block_or_may_wait_are_run_block_by_block(kernel):
+    assert not runs_of(kernel, LINE, 32)
+
+
+def rows_and_columns(x, n):
+    i, j = cuda.grid(2)
+    if i < n and j < n:
+        x[i, j] = 1
+
+
+@pytest.mark.parametrize("block", [(32, 8), (8, 32), (256, 1), (1, 1)])
+def test_rows_go_along_the_axis_whose_threads_are_neighbours_in_memory(block):
+    written = haulage.compile(rows_and_columns, PLANE, block=block).stages["blocks"]
+    assert f"%width = mul nuw nsw i32 %run, {block[1]}" in written
+
+
+def runs_of(kernel, signature, block):
+    return "%width" in haulage.compile(kernel, signature, block=block).stages["blocks"]
