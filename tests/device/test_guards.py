@@ -105,6 +105,29 @@ def test_a_guard_between_barriers(condition):
         np.testing.assert_array_equal(out, room.ravel() + x, f"{n=} {m=}")
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "p * t < n",
+        "p * t >= n",
+        "n - p * t > 3",
+        "n == 5 or 2 * p * t + 1 < n",
+        "2 * p * t + 1 < n",
+        "(t + 1) * p * 2 - 1 < n",
+        "p * (31 - t) <= n",
+        "t < 20 and p * t < n",
+    ],
+)
+def test_a_guard_about_an_index_times_a_number_that_all_have_in_common(condition):
+    kernel = made(["p = m & (2**57 - 1)", f"if {condition}:", "    out[i] += 1"])
+    x = np.zeros(1, np.int64)
+    for n, p in itertools.product(SIGNED, (0, 1, 2, 3, 7, 16, 33, 2**40, 2**57 - 1)):
+        out = np.zeros(BLOCKS * THREADS, np.int64)
+        kernel[BLOCKS, THREADS](x, out, n, p)
+        wanted = passing(condition.replace("p", "m"), x, n, p)
+        np.testing.assert_array_equal(out, wanted, f"{n=} {p=}")
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (7, 9), (8, 8), (16, 5), (17, 20), (2, 33)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_guards_of_two_axes(shape, turned):
@@ -277,3 +300,59 @@ def test_a_step_of_a_tree_and_what_follows_the_tree_need_no_masks():
     text = haulage.compile(tree, "void(float32[::1], float32[::1])", block=128).stages["llvm"]
     assert "x float>" in text
     assert "masked" not in text
+
+
+def sums_by_an_interleaved_tree(x, sums):
+    room = cuda.shared.array(128, np.float32)
+    t = cuda.threadIdx.x
+    room[t] = x[cuda.grid(1)]
+    cuda.syncthreads()
+    d = 1
+    while d < cuda.blockDim.x:
+        i = 2 * d * t
+        if i < cuda.blockDim.x:
+            room[i] += room[i + d]
+        cuda.syncthreads()
+        d *= 2
+    if t == 0:
+        sums[cuda.blockIdx.x] = room[0]
+
+
+def test_a_guard_about_a_product_between_barriers(way):
+    x = np.random.default_rng(0).integers(1, 100, 384).astype(np.float32)
+    sums = np.zeros(3, np.float32)
+    cuda.jit(sums_by_an_interleaved_tree)[3, 128](x, sums)
+    np.testing.assert_array_equal(sums, x.reshape(3, 128).sum(axis=1))
+
+
+def test_steps_that_go_about_in_shared_memory_are_bounded_and_not_widened():
+    code = haulage.compile(
+        sums_by_an_interleaved_tree, "void(float32[::1], float32[::1])", block=128
+    )
+    assert "@haulage.count.below(" in code.stages["blocks"]
+    assert "llvm.loop.vectorize.width" in code.stages["blocks"]
+    assert "masked" not in code.stages["llvm"]
+
+
+def test_steps_with_arithmetic_or_branches_of_their_own_are_widened():
+    def sorted_pairs(x, d):
+        room = cuda.shared.array(128, np.float32)
+        t = cuda.threadIdx.x
+        room[t] = x[t]
+        cuda.syncthreads()
+        other = t ^ d
+        if other > t and room[other] < room[t]:
+            room[t], room[other] = room[other], room[t]
+        cuda.syncthreads()
+        x[t] = room[t]
+
+    def waves(x, d):
+        room = cuda.shared.array(128, np.float32)
+        t = cuda.threadIdx.x
+        room[t] = x[t]
+        cuda.syncthreads()
+        x[t] = np.sin(room[t ^ d])
+
+    for kernel in (sorted_pairs, waves):
+        code = haulage.compile(kernel, "void(float32[::1], int64)", block=128)
+        assert "llvm.loop.vectorize.width" not in code.stages["blocks"]

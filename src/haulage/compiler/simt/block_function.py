@@ -190,11 +190,13 @@ class Metadata:
         """The note of a call whose accesses belong to the thread loop around it."""
         return f", !llvm.access.group !{self._group}" if self._is_parallel else ""
 
-    def thread_loop(self, trips: int) -> str:
-        """The note of a loop over `trips` threads."""
-        number = self._first + len(self._lines)
+    def thread_loop(self, trips: int, *, widened: bool = True) -> str:
+        """The note of a loop over `trips` threads, which LLVM may widen or not."""
         # A loop of 16 turns would be unrolled whole before the vectoriser sees it.
         notes = [self._parallel, self._no_unroll] if trips > 1 else [self._parallel]
+        if not widened:
+            notes.append(self._add('!{!"llvm.loop.vectorize.width", i32 1}'))
+        number = self._first + len(self._lines)
         listed = ", ".join(f"!{note}" for note in notes)
         self._add(f"distinct !{{!{number}, {listed}}}")
         return f", !llvm.loop !{number}"

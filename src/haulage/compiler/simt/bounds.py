@@ -15,6 +15,50 @@ from haulage.compiler.simt.model import Instruction
 # Promises that hold only where the kernel itself would carry an instruction out.
 _PROMISES = re.compile(r" (?:nuw|nsw|exact|disjoint|nneg|samesign)\b")
 
+COUNT = "haulage.count.below"
+
+# The numbers t from 0 to below a size (2^10 at most) for which t times a slope is below an end. The
+# slope is not negative. What is too large for a division of 64 bits is tried one by one.
+COUNT_DEFINITION = f"""define internal i32 @{COUNT}(i128 %slope, i128 %end, i32 %size) {{
+start:
+  %any = icmp sgt i128 %end, 0
+  br i1 %any, label %some, label %none
+none:
+  ret i32 0
+some:
+  %flat = icmp eq i128 %slope, 0
+  br i1 %flat, label %all, label %few
+all:
+  ret i32 %size
+few:
+  %both = or i128 %slope, %end
+  %large = icmp ugt i128 %both, {2**62 - 1}
+  br i1 %large, label %next, label %small
+small:
+  %slope.64 = trunc i128 %slope to i64
+  %end.64 = trunc i128 %end to i64
+  %last = sub i64 %end.64, 1
+  %before = udiv i64 %last, %slope.64
+  %count = add i64 %before, 1
+  %wide = zext i32 %size to i64
+  %less = call i64 @llvm.umin.i64(i64 %count, i64 %wide)
+  %found = trunc i64 %less to i32
+  ret i32 %found
+next:
+  %t = phi i32 [ 0, %few ], [ %t.after, %more ]
+  %t.wide = zext i32 %t to i128
+  %product = mul i128 %slope, %t.wide
+  %below = icmp slt i128 %product, %end
+  %inside = icmp ult i32 %t, %size
+  %on = and i1 %below, %inside
+  br i1 %on, label %more, label %reached
+more:
+  %t.after = add i32 %t, 1
+  br label %next
+reached:
+  ret i32 %t
+}}"""
+
 # For each axis the first index and the one behind the last, as LLVM values.
 Ranges = Mapping[str, tuple[str, str]]
 
@@ -51,7 +95,7 @@ class BoundsWriter:
         found: dict[str, tuple[str, str]] = dict(start)
         for guard in guards:
             for bound in guard.bounds:
-                position = next(number for number, step in enumerate(bound.form.steps) if step)
+                position = bound.axis
                 axis = AXES[position]
                 low, high = self._of_bound(bound, position, sizes[position])
                 first, end = found[axis]
@@ -77,8 +121,10 @@ class BoundsWriter:
 
     def _of_bound(self, bound: Bound, position: int, size: int) -> tuple[str | None, str | None]:
         """(first index or None, the one behind the last or None) that a bound lets pass."""
-        step = bound.form.steps[position]
         rest = self._rest(bound.form)
+        if bound.form.products:
+            return self._of_product(bound.form, position, rest, size)
+        step = bound.form.steps[position]
         if bound.equation:
             # t = -rest, or t = rest.
             place = self._new(f"sub i128 0, {rest}") if step > 0 else rest
@@ -92,6 +138,21 @@ class BoundsWriter:
         # t > rest / step, rounded down.
         above = self._new(f"add i128 {self._shifted(rest, bits)}, 1")
         return self._clamped(above, size), None
+
+    def _of_product(
+        self, form: Linear, position: int, rest: str, size: int
+    ) -> tuple[str | None, str | None]:
+        """As `_of_bound`, for a form with a product whose term is not negative."""
+        ((term, scaled),) = form.products
+        step = scaled.steps[position]
+        factor = self._new(f"zext {term.type} {self._value(term.value)} to i128")
+        own = self._new(f"mul i128 {factor}, {scaled.constant}")
+        rest = self._new(f"add i128 {rest}, {own}")
+        slope = self._new(f"mul i128 {factor}, {abs(step)}")
+        # t * slope < -rest, or t * slope > rest, so all but those below rest + 1.
+        end = self._new(f"sub i128 0, {rest}" if step > 0 else f"add i128 {rest}, 1")
+        count = self._new(f"call i32 @{COUNT}(i128 {slope}, i128 {end}, i32 {size})")
+        return (None, count) if step > 0 else (count, None)
 
     def _shifted(self, value: str, bits: int) -> str:
         return self._new(f"ashr i128 {value}, {bits}") if bits else value

@@ -32,7 +32,8 @@ def none(pieces: Pieces) -> Clipping:
 def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:
     """The guards at the kernel's start whose threads end there if they do not pass."""
     items = {name: item for name, (_, item) in function.definitions().items()}
-    forms = LinearForms(items, varying, {each.name for each in function.parameters}, known)
+    parameters = {each.name for each in function.parameters}
+    forms = LinearForms(items, varying, parameters, known, products=True)
     return guards.find(function, function.entry, forms, guards.returns_idly)
 
 
@@ -47,7 +48,7 @@ def clip(
     for piece in pieces.pieces:
         made = pieces.made_in(piece)
         loaded = {name for name in piece.loaded if name not in varying and name not in made}
-        forms = LinearForms(items, varying, parameters | loaded, known)
+        forms = LinearForms(items, varying, parameters | loaded, known, products=True)
         own = () if pieces.masked else _guards(pieces, piece, forms, made)
         if not piece.number:
             own = tuple(guard for guard in own if guard.condition not in given)

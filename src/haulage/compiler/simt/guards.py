@@ -30,10 +30,17 @@ _SWAPPED = {"gt": "lt", "ge": "le"}
 
 @dataclass(frozen=True)
 class Bound:
-    """A thread passes if `form` is below 0, or, where it is an equation, if it is 0."""
+    """A thread passes if `form` is below 0, or, where it is an equation, if it is 0. It depends on
+    one index, perhaps times a uniform value that is not negative."""
 
     form: Linear
     equation: bool = False
+
+    @property
+    def axis(self) -> int:
+        """The number of the index that it depends on."""
+        steps = self.form.products[0][1].steps if self.form.products else self.form.steps
+        return next(number for number, step in enumerate(steps) if step)
 
 
 @dataclass(frozen=True)
@@ -159,7 +166,7 @@ class _Search:
         if not wanted:
             test = _OPPOSITE[test]
         made = self._compared(test, signed, found["left"], found["right"], found["type"])
-        if made is None or not all(_is_of_one_axis(bound) for bound in made):
+        if made is None or not all(_is_of_one_axis(bound, self.forms.known) for bound in made):
             return None
         return Guard(leaf, wanted, tuple(made))
 
@@ -209,8 +216,13 @@ def _arriving(block: Block, source: str) -> Block:
     return Block(block.label, block.phis, block.body, Instruction(text, end.opcode, end.type))
 
 
-def _is_of_one_axis(bound: Bound) -> bool:
+def _is_of_one_axis(bound: Bound, known: frozenset[str]) -> bool:
     steps = [step for step in bound.form.steps if step]
+    if bound.form.products:
+        (term, scaled), *others = bound.form.products
+        if steps or others or bound.equation or not is_nonnegative(term.value, known):
+            return False
+        return sum(map(bool, scaled.steps)) == 1
     if bound.equation:
         return steps in ([1], [-1])
     return len(steps) == 1 and abs(steps[0]) & (abs(steps[0]) - 1) == 0

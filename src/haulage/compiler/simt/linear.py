@@ -3,6 +3,8 @@
 The linear form of a value is a constant, a number for each of threadIdx.x, .y and .z, and uniform
 values with a factor each. It is the value as a signed number in mathematics, without wrapping: an
 operation counts only if LLVM says that it does not wrap (`nsw` and the like), or if it cannot.
+
+Where that is of use, a uniform value times such a form is part of one too: `2 * d * t`.
 """
 
 import re
@@ -40,11 +42,13 @@ class Term:
 
 @dataclass(frozen=True)
 class Linear:
-    """`constant` + the sum of `steps` times the thread's indices + that of factors times terms."""
+    """`constant` + the sum of `steps` times the thread's indices + that of factors times terms +
+    that of `products`, each a term times a form of a constant and indices."""
 
     constant: int
     steps: tuple[int, int, int]
     terms: tuple[tuple[Term, int], ...] = ()
+    products: "tuple[tuple[Term, Linear], ...]" = ()
 
     def plus(self, other: "Linear", factor: int = 1) -> "Linear":
         """The sum of this and `factor` times another."""
@@ -53,7 +57,11 @@ class Linear:
         for term, times in other.terms:
             terms[term] = terms.get(term, 0) + factor * times
         left = tuple((term, times) for term, times in terms.items() if times)
-        return Linear(self.constant + factor * other.constant, (x, y, z), left)
+        products = dict(self.products)
+        for term, form in other.products:
+            products[term] = products.get(term, ZERO).plus(form, factor)
+        scaled = tuple((term, form) for term, form in products.items() if form != ZERO)
+        return Linear(self.constant + factor * other.constant, (x, y, z), left, scaled)
 
 
 ZERO = Linear(0, (0, 0, 0))
@@ -63,7 +71,8 @@ class LinearForms:
     """Linear forms of the values that a piece of a function begins with.
 
     `items` are the function's instructions by result, `varying` what is not uniform, `at_hand` the
-    values that are there when the piece begins, `known` those that are not negative.
+    values that are there when the piece begins, `known` those that are not negative; with
+    `products` forms may have some.
     """
 
     def __init__(
@@ -72,7 +81,10 @@ class LinearForms:
         varying: Set[str],
         at_hand: Set[str],
         known: frozenset[str],
+        *,
+        products: bool = False,
     ) -> None:
+        self._products = products
         self.items = items
         self.varying = varying
         self.at_hand = at_hand
@@ -131,6 +143,8 @@ class LinearForms:
             return left.plus(right, -1)
         if item.opcode == "mul" and _CONSTANT.fullmatch(pair[2]):
             return ZERO.plus(left, int(pair[2]))
+        if item.opcode == "mul" and self._products:
+            return _product(left, right) or _product(right, left)
         if item.opcode == "shl" and _CONSTANT.fullmatch(pair[2]):
             return ZERO.plus(left, 1 << int(pair[2]))
         return None
@@ -165,12 +179,27 @@ class LinearForms:
         return None
 
 
+def _product(one: Linear, other: Linear) -> Linear | None:
+    """The product of two forms, if one is no more than a uniform value, the other without any."""
+    if len(one.terms) != 1 or one.constant or any(one.steps) or one.products:
+        return None
+    if other.terms or other.products:
+        return None
+    ((term, factor),) = one.terms
+    return Linear(0, (0, 0, 0), (), ((term, ZERO.plus(other, factor)),))
+
+
 def _is_large(form: Linear) -> bool:
+    if any(
+        max(map(abs, (scaled.constant, *scaled.steps))) > _LARGEST_FACTOR
+        for _, scaled in form.products
+    ):
+        return True
     factors = [*form.steps, *(factor for _, factor in form.terms)]
     return (
         abs(form.constant) > _LARGEST_CONSTANT
         or max(map(abs, factors)) > _LARGEST_FACTOR
-        or len(form.terms) > _MOST_TERMS
+        or len(form.terms) + len(form.products) > _MOST_TERMS
     )
 
 

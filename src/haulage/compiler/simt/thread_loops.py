@@ -22,7 +22,7 @@ from haulage.compiler.simt.block_function import (
     shared_rooms,
 )
 from haulage.compiler.simt.body import Body
-from haulage.compiler.simt.bounds import BoundsWriter, Ranges, whole
+from haulage.compiler.simt.bounds import COUNT, COUNT_DEFINITION, BoundsWriter, Ranges, whole
 from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.frames import Frame
 from haulage.compiler.simt.lanes.chunks import ChunkLoop
@@ -33,6 +33,7 @@ from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 from haulage.compiler.simt.runs import WIDTH, Run
+from haulage.compiler.simt.scattered import scattered
 
 
 def write(
@@ -55,7 +56,8 @@ def write(
         body, pieces, clipping, functions, block, order, metadata, cooperative, lanes, run
     )
     texts = [(lanes.get(piece.number) or functions).text(piece) for piece in pieces.pieces]
-    return "\n\n".join([*texts, machine.block_function()])
+    text = "\n\n".join([*texts, machine.block_function()])
+    return f"{COUNT_DEFINITION}\n\n{text}" if f"@{COUNT}(" in text else text
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,8 @@ class _Machine:
         lines += nest.opening()
         note = self.metadata.access() if piece.is_parallel else ""
         lines += self._call(piece, nest.thread(), str(k), given, passing=True, note=note)
-        lines += nest.closing(self.metadata.thread_loop(nest.innermost_size))
+        widened = k not in self._scattered
+        lines += nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened))
         if not own:
             return lines + self._go_on(piece, nest.last_label, str(k))
         # If nobody passes, what all have in common is still to be worked out.
@@ -256,6 +259,12 @@ class _Machine:
     def _sizes(self) -> dict[str, str]:
         sizes = zip(AXES, self.block, strict=True)
         return {f"%blockDim.{axis}": str(size) for axis, size in sizes}
+
+    @cached_property
+    def _scattered(self) -> frozenset[int]:
+        """The pieces that are better run for one thread after the other."""
+        position = AXES.index(looped_axes(self.block, self.order)[-1])
+        return scattered(self.body, self.pieces, self.clipping, position)
 
     @cached_property
     def _everyone(self) -> tuple[Ranges, list[str], str]:
