@@ -54,10 +54,9 @@ def code_of(kernel, signature):
 
 def left(code):
     """Divisions of whole numbers, but by constants, in the widened code of a block."""
-    body = code.stages["llvm"]
-    block = body[body.index("@haulage.block(") :]
-    block = block[: block.index("\n}")]
-    return re.findall(r"= [us](?:div|rem) (?!i\d+ [^,]*, \d)(?!<[^,]*, splat).*", block)
+    block = re.search(r"(?ms)^define [^\n]*@haulage\.block\(.*?^\}", code.stages["llvm"])
+    assert block is not None
+    return re.findall(r"= [us](?:div|rem) (?!i\d+ [^,]*, \d)(?!<[^,]*, splat).*", block[0])
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def clean(text: str, entry: str, target: Target) -> str:
         llvm.optimise(module, target, 2, widen=False)
         llvm.run_passes(module, target, "lower_switch", "instruction_namer")
         cleaned = unrolled(str(module), KERNEL, target)
-        return calls(contract(cleaned, target))
+        return calls(contract(cleaned, target), target)
 
 
 def _with_math(text: str, target: Target) -> str:

@@ -19,6 +19,7 @@ from haulage.compiler.mathematics import (
     hyperbolic,
     logarithms,
     powers,
+    remainders,
     trigonometry,
 )
 from haulage.compiler.mathematics.ir import SUFFIXES, Value, Writer
@@ -89,12 +90,21 @@ _WHOLE: dict[str, Function] = {
     "sdiv": divisions.sdiv,
     "srem": divisions.srem,
 }
-_TABLES = {"float": _FLOAT, "double": _DOUBLE, "i32": _WHOLE, "i64": _WHOLE}
+_EXACT: dict[str, Function] = {"fmod": remainders.fmod}
+_TABLES = {
+    "float": {**_FLOAT, **_EXACT},
+    "double": {**_DOUBLE, **_EXACT},
+    "i32": _WHOLE,
+    "i64": _WHOLE,
+}
 
 FUNCTIONS = tuple(_DOUBLE)
-_OF_TWO = ("atan2", "hypot", "pow", *_WHOLE)
-# Those that need help with large arguments.
-_FAR = ("cos", "sin", "tan")
+_OF_TWO = ("atan2", "fmod", "hypot", "pow", *_WHOLE)
+# Those that need help with some arguments -> whether these are such.
+_BEYOND: dict[str, Function] = {
+    **dict.fromkeys(("cos", "sin", "tan"), trigonometry.is_far),
+    "fmod": remainders.is_far,
+}
 
 # Every name that a call may have -> (function, type).
 _NAMES: dict[str, tuple[str, str]] = {
@@ -104,6 +114,8 @@ _NAMES: dict[str, tuple[str, str]] = {
     **{f"llvm.{name}.f32": (name, "float") for name in _DOUBLE},
 }
 
+_PARAMETERS = ("%x", "%y")
+_REMAINDER = re.compile(r"(?m)= frem (?:[a-z]+ )*(float|double) ([^\s,]+), ([^\s,]+)")
 _CALL = re.compile(r"@([\w.]+)(?=\()")
 _DECLARED = re.compile(r"(?m)^declare [^@\n]*@([\w.]+)\(.*\n")
 _OWN = re.compile(re.escape(PREFIX) + r"(?P<name>\w+)\.(?:v(?P<lanes>\d+))?(?P<suffix>[fi]\d\d)")
@@ -111,9 +123,14 @@ _KINDS = {suffix: kind for kind, suffix in SUFFIXES.items()}
 _ATTRIBUTES = "nounwind willreturn nosync nofree memory(none)"
 
 
-def calls(text: str) -> str:
+def calls(text: str, target: Target) -> str:
     """A module's text in which calls of such functions go to ours, declared like LLVM's own."""
     used: set[tuple[str, str]] = set()
+
+    def remainder(found: re.Match[str]) -> str:
+        kind = found[1]
+        used.add(("fmod", kind))
+        return f"= call {kind} @{PREFIX}fmod.{SUFFIXES[kind]}({kind} {found[2]}, {kind} {found[3]})"
 
     def renamed(found: re.Match[str]) -> str:
         known = _NAMES.get(found[1])
@@ -124,6 +141,8 @@ def calls(text: str) -> str:
 
     kept = _DECLARED.sub(lambda found: "" if found[1] in _NAMES else found[0], text)
     called = _CALL.sub(renamed, kept)
+    if target.has_fused:
+        called = _REMAINDER.sub(remainder, called)
     return called + "".join(f"{declaration(name, kind)}\n" for name, kind in sorted(used))
 
 
@@ -145,7 +164,7 @@ def _arguments(name: str) -> int:
 
 def has_branch(callee: str) -> bool:
     """Whether a function of ours, a call's `callee`, asks about the size of its argument."""
-    return callee.removeprefix(PREFIX).split(".", 1)[0] in _FAR
+    return callee.removeprefix(PREFIX).split(".", 1)[0] in _BEYOND
 
 
 def is_mathematics(callee: str | None) -> bool:
@@ -162,7 +181,7 @@ def with_definitions(text: str, target: Target) -> str:
     kept = _DECLARED.sub(lambda each: "" if each[1].startswith(PREFIX) else each[0], text)
     declared: dict[str, None] = {}
     bodies = []
-    beyond: dict[tuple[str, str], None] = {}
+    beyond: dict[tuple[str, str, int], None] = {}
     for full in found:
         parts = _OWN.fullmatch(full)
         assert parts is not None, full
@@ -171,8 +190,8 @@ def with_definitions(text: str, target: Target) -> str:
         body, needs = _definition(name, kind, lanes, target.has_fused)
         bodies.append(body)
         declared.update(dict.fromkeys(needs))
-        if name in _FAR:
-            beyond[name, kind] = None
+        if name in _BEYOND:
+            beyond[name, kind, _arguments(name)] = None
     if beyond:
         bodies.append(far.definitions(beyond))
     known = {each[0].split("@", 1)[1].split("(", 1)[0] for each in _DECLARED.finditer(kept)}
@@ -186,11 +205,11 @@ def _definition(
 ) -> tuple[str, tuple[str, ...]]:
     """LLVM text of one function, and the declarations that it needs."""
     w = Writer(fused, lanes)
-    names = ["%x", "%y"][: _arguments(name)]
+    names = _PARAMETERS[: _arguments(name)]
     given = [Value(w, kind, each) for each in names]
     result = _TABLES[kind][name](w, *given)
-    if name in _FAR:
-        beyond = w.magnitude(given[0]) > trigonometry.FAR
+    if name in _BEYOND:
+        beyond = _BEYOND[name](w, *given)
         ending = _behind_branch(w, name, beyond, result)
     else:
         ending = [f"  ret {w.type(kind)} {result.text}"]
@@ -210,16 +229,17 @@ def _definition(
 def _behind_branch(w: Writer, name: str, beyond: Value, result: Value) -> list[str]:
     """The end of a function that asks the C library where `beyond` is set."""
     kind = result.kind
+    given = ", ".join(f"{w.type(kind)} {each}" for each in _PARAMETERS[: _arguments(name)])
     own = far.name(name, kind)
     if w.lanes is not None:
         whole = w.type(kind)
-        call = f"call {whole} @{own}.{w.lanes}({whole} %x, {w.type('i1')} {beyond.text})"
+        call = f"call {whole} @{own}.{w.lanes}({given}, {w.type('i1')} {beyond.text})"
         chosen = f"select {w.type('i1')} {beyond.text}, {whole} %from.far, {whole} {result.text}"
         return [f"  %from.far = {call}", f"  %result = {chosen}", f"  ret {whole} %result"]
     return [
         f"  br i1 {beyond.text}, label %far, label %near",
         "far:",
-        f"  %from.far = call {kind} @{own}({kind} %x) {far.variants(name, kind)}",
+        f"  %from.far = call {kind} @{own}({given}) {far.variants(name, kind, _arguments(name))}",
         "  br label %near",
         "near:",
         f"  %result = phi {kind} [ {result.text}, %entry ], [ %from.far, %far ]",

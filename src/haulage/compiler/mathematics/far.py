@@ -1,4 +1,6 @@
-"""What trigonometric functions do with arguments beyond `trigonometry.FAR`: they ask the C library.
+"""What functions do with arguments that straight code does not reach: they ask the C library.
+
+Trigonometric ones do so beyond `trigonometry.FAR`, remainders where the quotient has too many bits.
 
 That is a branch which hardly any thread takes. LLVM widens it by calling, instead of a function of
 one number, one of a vector and a mask, which it is told of (the vector function ABI): this looks
@@ -16,26 +18,37 @@ def name(function: str, kind: str) -> str:
     return f"haulage.far.{function}.{'f32' if kind == 'float' else 'f64'}"
 
 
-def variants(function: str, kind: str) -> str:
-    """The attribute of a call that tells of the vector functions."""
+def variants(function: str, kind: str, count: int) -> str:
+    """The attribute of a call of so many arguments that tells of the vector functions."""
     own = name(function, kind)
-    listed = ",".join(f"_ZGV_LLVM_M{n}v_{own}({own}.{n})" for n in WIDTHS)
+    listed = ",".join(f"_ZGV_LLVM_M{n}{'v' * count}_{own}({own}.{n})" for n in WIDTHS)
     return f'"vector-function-abi-variant"="{listed}"'
 
 
-def definitions(wanted: Iterable[tuple[str, str]]) -> str:
-    """LLVM text of all these functions for some (function, type)."""
+def definitions(wanted: Iterable[tuple[str, str, int]]) -> str:
+    """LLVM text of all these functions for some (function, type, number of arguments)."""
     parts = []
     kept = []
-    for function, kind in wanted:
+    for function, kind, count in wanted:
         own = name(function, kind)
         library = function if kind == "double" else f"{function}f"
-        parts.append(_SCALAR.format(own=own, library=library, kind=kind))
+        names = "xy"[:count]
+
+        def listed(kind: str, stem: str = "", names: str = names) -> str:
+            return ", ".join(f"{kind} %{stem}{each}" for each in names)
+
+        kinds = ", ".join([kind] * count)
+        given = {"own": own, "library": library, "kind": kind, "kinds": kinds}
+        parts.append(_SCALAR.format(**given, numbers=listed(kind)))
+        # Its parameters stay those that the functions of vectors have, also if one is a constant.
+        kept.append(f"ptr @{own}")
         for n in WIDTHS:
             vector, mask = f"<{n} x {kind}>", f"<{n} x i1>"
-            parts.append(
-                _VECTOR.format(own=own, library=library, kind=kind, n=n, vector=vector, mask=mask)
+            ones = "\n".join(
+                f"  %one.{each} = extractelement {vector} %{each}, i32 %i" for each in names
             )
+            vectors = {"vectors": listed(vector), "ones": ones, "each": listed(kind, "one.")}
+            parts.append(_VECTOR.format(**given, **vectors, n=n, vector=vector, mask=mask))
             kept.append(f"ptr @{own}.{n}")
     parts += [_ANY.format(n=n) for n in WIDTHS]
     # LLVM may not drop what nothing calls yet.
@@ -56,25 +69,25 @@ _KEPT = "@llvm.compiler.used = appending global "
 _ANY = "declare i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1>)"
 
 _SCALAR = """
-declare {kind} @{library}({kind}) nounwind willreturn memory(none)
-define internal {kind} @{own}({kind} %x) noinline cold nounwind willreturn memory(none) {{
-  %result = call {kind} @{library}({kind} %x)
+declare {kind} @{library}({kinds}) nounwind willreturn memory(none)
+define internal {kind} @{own}({numbers}) noinline cold nounwind willreturn memory(none) {{
+  %result = call {kind} @{library}({numbers})
   ret {kind} %result
 }}"""
 
 _VECTOR = """
-define internal {vector} @{own}.{n}({vector} %x, {mask} %lanes) alwaysinline nounwind willreturn
+define internal {vector} @{own}.{n}({vectors}, {mask} %lanes) alwaysinline nounwind willreturn
     memory(none) {{
 entry:
   %any = call i1 @llvm.vector.reduce.or.v{n}i1({mask} %lanes)
   br i1 %any, label %some, label %none, !prof !{{!"branch_weights", i32 1, i32 2000}}
 some:
-  %given = call {vector} @{own}.{n}.lanes({vector} %x, {mask} %lanes)
+  %given = call {vector} @{own}.{n}.lanes({vectors}, {mask} %lanes)
   ret {vector} %given
 none:
   ret {vector} %x
 }}
-define internal {vector} @{own}.{n}.lanes({vector} %x, {mask} %lanes) noinline cold nounwind
+define internal {vector} @{own}.{n}.lanes({vectors}, {mask} %lanes) noinline cold nounwind
     willreturn memory(none) {{
 entry:
   br label %lane
@@ -84,8 +97,8 @@ lane:
   %on = extractelement {mask} %lanes, i32 %i
   br i1 %on, label %work, label %after
 work:
-  %one = extractelement {vector} %x, i32 %i
-  %made = call {kind} @{library}({kind} %one)
+{ones}
+  %made = call {kind} @{library}({each})
   %changed = insertelement {vector} %all, {kind} %made, i32 %i
   br label %after
 after:

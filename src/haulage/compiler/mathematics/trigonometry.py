@@ -196,3 +196,8 @@ def atan2(w: Writer, y: Value, x: Value) -> Value:
     result = w.with_sign(back.choose(turned, high + low), y)
     unordered = over.is_not(over) | under.is_not(under)
     return unordered.choose(x + y, result)
+
+
+def is_far(w: Writer, x: Value) -> Value:
+    """Whether an argument lies beyond `FAR`."""
+    return w.magnitude(x) > FAR
