@@ -20,13 +20,9 @@ def _reader(name: str) -> Callable[[], str]:
 
 
 # These are asked for in every launch.
-_device = _reader("HAULAGE_DEVICE")
+# `HAULAGE_DEVICE`: a device by name and, if wished, number (`cpu`, `nvidia:1`), or "".
+device_choice = _reader("HAULAGE_DEVICE")
 _thread_way = _reader("HAULAGE_CPU_THREADS")
-
-
-def device_choice() -> str | None:
-    """`HAULAGE_DEVICE`: a device by name and, if wished, number (`cpu`, `nvidia:1`), or None."""
-    return _device() or None
 
 
 def worker_threads() -> int | None:

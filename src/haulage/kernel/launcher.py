@@ -85,36 +85,39 @@ class Launcher:
             else:
                 break
         else:
-            self._repeat(tuple(kinds), packed, args)
+            known = self.known.get(tuple(kinds))
+            if known is not None and not self.kernel.extensions:
+                chosen, way, place, header, pack, start, handle, waits = known
+                if (
+                    chosen is self.kernel.chosen
+                    and way == config.thread_way()
+                    and (place is None or place is device.current_device())
+                    and (waits is None or adversary.seed is None)
+                ):
+                    try:
+                        launch = pack(header, *packed)
+                    except (struct.error, OverflowError):
+                        # It converts the numbers, or says which does not fit.
+                        self._launch(args, named)
+                        return
+                    if handle:
+                        for value in args:
+                            if type(value) is DeviceNDArray:
+                                value.block.use(self.configuration.stream)
+                    start(handle, launch)
+                    if waits is not None:
+                        waits.synchronize()
+                    return
+            self._launch_and_note(tuple(kinds), args)
             return
         self._launch(args, named)
 
-    def _repeat(self, kinds: tuple[Any, ...], packed: list[Any], args: tuple[Any, ...]) -> None:
+    def _launch_and_note(self, kinds: tuple[Any, ...], args: tuple[Any, ...]) -> None:
+        """Launch, and find out whether launches like it can be repeated in short."""
+        self._launch(args, {})
         kernel = self.kernel
         known = self.known.get(kinds, _UNKNOWN)
-        if known is None or kernel.extensions:
-            self._launch(args, {})
-        elif (
-            known is not _UNKNOWN
-            and known.chosen is kernel.chosen
-            and known.way == config.thread_way()
-            and (known.place is None or known.place is device.current_device())
-            and (known.waits is None or adversary.seed is None)
-        ):
-            try:
-                launch = known.pack(known.header, *packed)
-            except (struct.error, OverflowError):
-                self._launch(args, {})  # which converts the numbers, or says which does not fit
-                return
-            if known.handle:
-                for value in args:
-                    if type(value) is DeviceNDArray:
-                        value.block.use(self.configuration.stream)
-            known.start(known.handle, launch)
-            if known.waits is not None:
-                known.waits.synchronize()
-        elif self.configuration is not None:
-            self._launch(args, {})
+        if not (known is None or kernel.extensions or self.configuration is None):
             self.known[kinds] = kernel.repeated(self.configuration, kinds, args)
 
     def _launch(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -137,8 +137,9 @@ class Device:
         Raises:
             KernelError: threads of a kernel had failed.
         """
-        self.activate()
-        faults.waited(self.backend.synchronize)
+        backend = self.backend
+        backend.activate(self.id)
+        faults.waited(backend.synchronize)
 
     def memory_info(self) -> tuple[int, int]:
         """(free, total) bytes of its memory, now."""
@@ -335,9 +336,9 @@ def current_device() -> Device:
     if _of_process is not None:
         return _of_process
     named = config.device_choice()
-    if named is not None:
+    if named:
         return find(named, "HAULAGE_DEVICE")
-    return _best_present()
+    return _best or _best_present()
 
 
 def why_current() -> str:
@@ -350,7 +351,7 @@ def why_current() -> str:
     if _of_process is not None:
         return "chosen by haulage.use(...)"
     named = config.device_choice()
-    if named is not None:
+    if named:
         return f"chosen by HAULAGE_DEVICE={named}"
     return "the best device present"
 

@@ -2,14 +2,14 @@
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from haulage.backends.base import Backend, KernelStopped
 from haulage.compiler.faults import FIGURES
 from haulage.errors import KernelError
 from haulage.runtime import printing
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 # Filled by whoever loads a kernel: function handle -> the exception for a fault code.
@@ -65,14 +65,14 @@ def failed_thread(backend: Backend, fault: int, faults_of_kernel: Iterable[int])
     return f"tid={list(failed[:3])} ctaid={list(failed[3:])}" if failed else ""
 
 
-def waited(wait: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def waited(wait: Callable[[*Ts], R], *args: *Ts) -> R:
     """Make a synchronising call of a back end; every one of them goes through here.
 
     Raises:
         KernelError: threads of a kernel that was waited for had failed.
     """
     try:
-        return wait(*args, **kwargs)
+        return wait(*args)
     except KernelStopped as stopped:
         error = translate(stopped)
     finally:

@@ -328,13 +328,15 @@ class Streams:
             with self.lock:
                 tails = [self._default.tail, *(stream.tail for stream in self._busy)]
             self.wait(tails)
-        self._raise_failures(None)
+        if self._failures:
+            self._raise_failures(None)
 
     def stream_synchronize(self, handle: int) -> None:
         """Wait for all work of one stream, then raise what failed in it, once."""
         stream = self._find(handle)
         self.wait((stream.tail,))
-        self._raise_failures(stream)
+        if self._failures:
+            self._raise_failures(stream)
 
     def stream_query(self, handle: int) -> bool:
         """Whether all work of the stream is done."""
@@ -393,8 +395,6 @@ class Streams:
                     self._busy.pop(stream, None)
 
     def _raise_failures(self, stream: Stream | None) -> None:
-        if not self._failures:
-            return
         mine = self.take_failures(stream)
         if mine:
             if len(mine) > 1:
@@ -463,7 +463,8 @@ class Streams:
         record = self._find_event(handle).record
         if record is not None:
             self.wait((record,))
-            self._raise_failures(record.stream)
+            if self._failures:
+                self._raise_failures(record.stream)
 
     def event_query(self, handle: int) -> bool:
         """Whether the last record is reached."""
