@@ -123,5 +123,7 @@ def test_the_drivers_own_code_is_kept_with_kernels_only(name, tmp_path, monkeypa
     for _ in range(2):
         assert called(loader.link_ir(name, [name], text), name) == 5
     assert len(list(tmp_path.iterdir())) == 1
+    loader.link_ir(name, [name], text, quickly=True)
+    assert len(list(tmp_path.iterdir())) == 2  # code made in another way is other code
     monkeypatch.setattr(loader, "_compiled", None)
     assert called(loader.link_ir(name, [name], text), name) == 5

@@ -153,22 +153,25 @@ def link(
             raise DeviceError(f"the cpu device did not take the code: {reason}{error}") from error
 
 
-def link_ir(kind: str, exports: list[str], ir: str) -> Any:
+def link_ir(kind: str, exports: list[str], ir: str, *, quickly: bool = False) -> Any:
     """Link LLVM IR of the driver's own, as `link`; its code is kept on disk if kernels' is.
+
+    `quickly` takes a third of the time, for code in which little time is spent.
 
     Raises:
         DeviceError: with LLVM's text.
     """
-    if not (store.in_use() and linker.is_possible()):
+    if not linker.is_possible():
         return link(kind, exports, ir=ir)
-    version = software.version_of("llvmlite")
-    key = hashlib.sha256(f"{platform.machine()} {version} {ir}".encode()).hexdigest()
-    kept = store.load(key)
-    if kept is None:
-        code = _compiled(ir)
+    level = 0 if quickly else 2
+    key, kept = "", None
+    if store.in_use():
+        made_by = f"{platform.machine()} {software.version_of('llvmlite')} {level}"
+        key = hashlib.sha256(f"{made_by} {ir}".encode()).hexdigest()
+        kept = store.load(key)
+    code = kept[1] if kept else _compiled(ir, level)
+    if key and not kept:
         store.save(key, {"name": kind}, code)
-    else:
-        _, code = kept
     return link(kind, exports, code=code, needs=elf.symbols(code)[1])
 
 
@@ -177,13 +180,13 @@ def links_at_once() -> bool:
     return _llvm_is_loaded() or (store.in_use() and linker.is_possible())
 
 
-def _compiled(ir: str) -> bytes:
+def _compiled(ir: str, level: int) -> bytes:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        reloc="pic", codemodel="small"
+        opt=level, reloc="pic", codemodel="small"
     )
     code: bytes = machine.emit_object(llvm.parse_assembly(ir))
     return code

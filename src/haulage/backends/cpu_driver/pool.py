@@ -133,7 +133,7 @@ class Pool:
                 names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare"]
                 names += ["copy", "stream"]
                 text = pool_ir(platform.machine(), platform.system())
-                self._code = loader.link_ir("pool", names, text)
+                self._code = loader.link_ir("pool", names, text, quickly=True)
             address = self._code.__getitem__
             slot = ctypes.POINTER(_Slot)
             job = ctypes.CFUNCTYPE(ctypes.c_int64, slot)
