@@ -17,7 +17,7 @@ from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import entry
 from haulage.compiler.simt.body import NotInlined
-from haulage.compiler.simt.transform import SCALAR, CannotCut, transform
+from haulage.compiler.simt.transform import SCALAR, CannotCut, Transformed, transform
 from haulage.errors import CompileError
 from haulage.targets.base import Target
 
@@ -78,7 +78,7 @@ class Body:
                     f"kernel {self.name}: a function that calls itself can have no barrier and no "
                     "shared array; give it the array as an argument, or write a loop"
                 ) from error
-            module = _optimised(blocks.llvm, self.target, widen=way != SCALAR)
+            module = _optimised(blocks, self.target, widen=way != SCALAR)
             text = str(module)
             constant_bytes = llvm.constant_bytes(module, self.target)
             code = llvm.object_code(module, self.target)
@@ -126,10 +126,11 @@ class Body:
         )
 
 
-def _optimised(text: str, target: Target, *, widen: bool) -> Any:
-    """The module of a text, with the mathematics that it calls, at LLVM's level 3."""
-    module = llvm.parse(with_definitions(text, target))
-    llvm.optimise(module, target, 3, widen=widen)
+def _optimised(blocks: Transformed, target: Target, *, widen: bool) -> Any:
+    """The module of blocks, with the mathematics that it calls, at LLVM's level 3."""
+    module = llvm.parse(with_definitions(blocks.llvm, target))
+    # Threads side by side would become a vector that is gathered from their rows.
+    llvm.optimise(module, target, 3, widen=widen, superwords=not blocks.jammed)
     settled = far.settled(str(module))
     if settled is not None:
         module = llvm.parse(settled)

@@ -31,13 +31,16 @@ def parse(text: str) -> Any:
     return module
 
 
-def optimise(module: Any, target: Target, level: int, *, widen: bool) -> None:
-    """Run LLVM's default pipeline of a level; `widen` allows vectorising and unrolling."""
+def optimise(
+    module: Any, target: Target, level: int, *, widen: bool, superwords: bool = True
+) -> None:
+    """Run LLVM's default pipeline of a level; `widen` allows vectorising and unrolling,
+    `superwords` that of straight code too."""
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = widen
-    options.slp_vectorization = widen
+    options.slp_vectorization = widen and superwords
     options.loop_interleaving = widen
     options.loop_unrolling = widen
     builder = llvm.create_pass_builder(machine(target), options)

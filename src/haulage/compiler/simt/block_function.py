@@ -173,7 +173,7 @@ class Metadata:
     """
 
     def __init__(self, module_text: str, *, parallel: bool = True) -> None:
-        self._is_parallel = parallel
+        self.is_parallel = parallel
         used = [int(number) for number in re.findall(r"^!(\d+) = ", module_text, re.MULTILINE)]
         self._first = max(used, default=-1) + 1
         self._lines: list[str] = []
@@ -188,7 +188,7 @@ class Metadata:
 
     def access(self) -> str:
         """The note of a call whose accesses belong to the thread loop around it."""
-        return f", !llvm.access.group !{self._group}" if self._is_parallel else ""
+        return f", !llvm.access.group !{self._group}" if self.is_parallel else ""
 
     def thread_loop(self, trips: int, *, widened: bool = True) -> str:
         """The note of a loop over `trips` threads, which LLVM may widen or not."""
@@ -204,7 +204,7 @@ class Metadata:
     def lane_loop(self, lanes: int) -> str:
         """The note of a loop over the lanes of a warp. Widened it has few turns left, which are to
         be unrolled, so that what lanes keep from loop to loop can stay in registers."""
-        if not self._is_parallel:
+        if not self.is_parallel:
             return self.thread_loop(lanes)
         done = self._add('!{!"llvm.loop.isvectorized", i32 1}')
         then = self._add(f'!{{!"llvm.loop.vectorize.followup_vectorized", !{done}}}')

@@ -19,7 +19,8 @@ class LoopNest:
     `ranges` has for each axis the first index and the one behind the last; none may be empty.
 
     With `faults` the largest fault of all threads is carried through: `%fault.this.K` is a
-    thread's, `%fault.now.K` is the result. Control comes from the block named `before`.
+    thread's, `%fault.now.K` is the result. Control comes from the block named `before`. The
+    innermost loop goes on by `step`.
     """
 
     number: int
@@ -28,6 +29,7 @@ class LoopNest:
     axes: tuple[str, ...]
     ranges: Mapping[str, tuple[str, str]]
     faults: bool
+    step: str = "1"
 
     @property
     def innermost(self) -> str:
@@ -93,10 +95,11 @@ class LoopNest:
             )
         for axis in reversed(self.axes):
             end = self.ranges[axis][1]
+            step = self.step if axis == self.innermost else "1"
             lines += [
                 f"  br label %latch.{axis}.{k}",
                 f"latch.{axis}.{k}:",
-                f"  %{axis}.after.{k} = add nuw nsw i32 %{axis}.{k}, 1",
+                f"  %{axis}.after.{k} = add nuw nsw i32 %{axis}.{k}, {step}",
                 f"  %{axis}.more.{k} = icmp ult i32 %{axis}.after.{k}, {end}",
                 f"  br i1 %{axis}.more.{k}, label %loop.{axis}.{k}, label %out.{axis}.{k}"
                 f"{note if axis == self.innermost else ''}",

@@ -6,7 +6,7 @@ makes models.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 # What matches the name of a local value.
@@ -15,6 +15,11 @@ NAME = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
 _NAME = re.compile(NAME)
 
 _STAYING = ("load atomic", "load volatile", "store atomic", "store volatile")
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """LLVM text with local values replaced as `names` says."""
+    return _NAME.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Instruction:
 
     def renamed(self, names: dict[str, str]) -> str:
         """The text with local values replaced as `names` says."""
-        return _NAME.sub(lambda found: names.get(found[0], found[0]), self.text)
+        return renamed(self.text, names)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ def piece_call(
     given: Sequence[Typed],
     note: str,
     suffix: str | None = None,
+    function: str | None = None,
 ) -> str:
-    """The line that calls piece `number`, which makes `%both.SUFFIX`, or `%both.NUMBER`.
+    """The line that calls piece `number`, or another `function` of it, which makes `%both.SUFFIX`,
+    or `%both.NUMBER`.
 
     `index` is the thread's (x, y, z), `pointers` its own rooms, `given` what it gets of the slots
     and, if it is masked, of the states; its number in these is `%thread.SUFFIX`.
@@ -38,4 +40,5 @@ def piece_call(
             *given,
         ]
     )
-    return f"  %both.{suffix} = call {{ i32, i32 }} @haulage.piece.{number}({arguments}){note}"
+    name = function or f"haulage.piece.{number}"
+    return f"  %both.{suffix} = call {{ i32, i32 }} @{name}({arguments}){note}"

@@ -7,12 +7,12 @@ for good, their state is -1; one of the others, the leader, says where they are 
 have in common.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from haulage.compiler.simt import leader, outlined
+from haulage.compiler.simt import jam, leader, outlined
 from haulage.compiler.simt.block_function import (
     Metadata,
     block_parameters,
@@ -52,11 +52,32 @@ def write(
     says. `lanes` are the functions of the pieces that run for a chunk of threads at a time. With a
     `run` the function runs as many blocks as it is told."""
     functions = PieceFunctions(body, pieces, clipping)
-    machine = _Machine(
-        body, pieces, clipping, functions, block, order, metadata, cooperative, lanes, run
-    )
     texts = [(lanes.get(piece.number) or functions).text(piece) for piece in pieces.pieces]
-    text = "\n\n".join([*texts, machine.block_function()])
+    several: dict[int, str] = {}
+    sizes = block if run is None else run.widened(block)
+    inner = looped_axes(sizes, order)[-1]
+    if metadata.is_parallel and sizes[AXES.index(inner)] >= jam.COPIES:
+        several = {
+            piece.number: together
+            for piece, text in zip(pieces.pieces, texts, strict=True)
+            if piece.number not in lanes
+            and jam.is_worth_it(body, pieces, piece)
+            and (together := jam.jammed(text, jam.function_name(piece), inner)) is not None
+        }
+    machine = _Machine(
+        body,
+        pieces,
+        clipping,
+        functions,
+        block,
+        order,
+        metadata,
+        cooperative,
+        lanes,
+        run,
+        frozenset(several),
+    )
+    text = "\n\n".join([*texts, *several.values(), machine.block_function()])
     return f"{COUNT_DEFINITION}\n\n{text}" if f"@{COUNT}(" in text else text
 
 
@@ -72,6 +93,8 @@ class _Machine:
     cooperative: bool
     lanes: Mapping[int, LaneFunction]
     run: Run | None
+    # Numbers of the pieces that have a function for a few threads at once.
+    several: Set[int]
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
@@ -216,7 +239,11 @@ class _Machine:
             ]
         lines += nest.opening()
         note = self.metadata.access() if piece.is_parallel else ""
-        lines += self._call(piece, nest.thread(), str(k), given, passing=True, note=note)
+        if k in self.several:
+            nest = replace(nest, step=f"%step.{k}")
+            lines += self._call_some(piece, nest, given)
+        else:
+            lines += self._call(piece, nest.thread(), str(k), given, passing=True, note=note)
         widened = k not in self._scattered
         lines += nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened))
         if not own:
@@ -241,6 +268,38 @@ class _Machine:
                 f"[ %fault.this.none.{k}, %nobody.{k} ]"
             )
         return lines + self._go_on(piece, f"after.{k}", f"all.{k}")
+
+    def _call_some(self, piece: Piece, nest: LoopNest, given: list[tuple[str, str]]) -> list[str]:
+        """Lines that run a piece for a few threads, if so many are left in the innermost loop, or
+        else for one; they make `%step.K`, how many that were."""
+        k = piece.number
+        axis = nest.innermost
+        several = self._call(
+            piece,
+            nest.thread(),
+            f"{k}.some",
+            given,
+            passing=True,
+            note="",
+            function=jam.function_name(piece),
+        )
+        return [
+            f"  %some.last.{k} = add nuw nsw i32 %{axis}.{k}, {jam.COPIES - 1}",
+            f"  %some.there.{k} = icmp ult i32 %some.last.{k}, {nest.ranges[axis][1]}",
+            f"  br i1 %some.there.{k}, label %several.{k}, label %single.{k}",
+            f"several.{k}:",
+            f"  %thread.{k}.some = add i64 %thread.{k}, 0",
+            *several,
+            f"  br label %met.{k}",
+            f"single.{k}:",
+            f"  %thread.{k}.one = add i64 %thread.{k}, 0",
+            *self._call(piece, nest.thread(), f"{k}.one", given, passing=True, note=""),
+            f"  br label %met.{k}",
+            f"met.{k}:",
+            f"  %step.{k} = phi i32 [ {jam.COPIES}, %several.{k} ], [ 1, %single.{k} ]",
+            f"  %next.{k} = phi i32 "
+            f"[ %next.{k}.some, %several.{k} ], [ %next.{k}.one, %single.{k} ]",
+        ]
 
     def _run_chunks(self, piece: Piece, given: list[tuple[str, str]]) -> list[str]:
         """Lines that run a piece for a chunk of threads after the other."""
@@ -307,9 +366,10 @@ class _Machine:
         *,
         passing: bool,
         note: str,
+        function: str | None = None,
     ) -> list[str]:
-        """Lines that run a piece for one thread, whose number is `%thread.SUFFIX`. If it is not
-        `passing` the piece's own guards, it is told so."""
+        """Lines that run a piece for one thread, whose number is `%thread.SUFFIX`, or another
+        `function` of it. If it is not `passing` the piece's own guards, it is told so."""
         own = self.clipping.of_pieces[piece.number]
         private, pointers = private_pointers(self.body, f"%thread.{suffix}", f".{suffix}")
         told = [
@@ -321,7 +381,9 @@ class _Machine:
         number = piece.number
         lines = [
             *private,
-            piece_call(self.body, self.block, number, thread, pointers, arguments, note, suffix),
+            piece_call(
+                self.body, self.block, number, thread, pointers, arguments, note, suffix, function
+            ),
         ]
         if not self.pieces.masked:
             lines.append(f"  %next.{suffix} = extractvalue {{ i32, i32 }} %both.{suffix}, 0")

@@ -18,6 +18,7 @@ from haulage.compiler.simt import (
     grids,
     guard_starts,
     guards,
+    jam,
     leaving,
     loop_places,
     meetings,
@@ -59,7 +60,8 @@ class Transformed:
 
     `pieces` is 0 for coroutines; `shared_bytes` and `local_bytes` are per block and per thread,
     `block_bytes` what a block may take that waits for its grid; `uses_dynamic_shared` whether the
-    address of the launch's dynamic shared memory is needed.
+    address of the launch's dynamic shared memory is needed; `jammed` whether a few threads run side
+    by side somewhere (`jam.py`).
     """
 
     llvm: str
@@ -69,6 +71,7 @@ class Transformed:
     local_bytes: int
     block_bytes: int
     uses_dynamic_shared: bool
+    jammed: bool
 
 
 # Without one of these no thread sees what another block writes while both run.
@@ -220,6 +223,7 @@ def transform(
             for part in kernel.function.blocks.values()
             for item in part.instructions()
         ),
+        jam.is_in(module),
     )
 
 

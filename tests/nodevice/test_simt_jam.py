@@ -1,0 +1,101 @@
+"""A few threads side by side where each goes through a row of its own."""
+
+import re
+
+import pytest
+
+import haulage
+from haulage import cuda
+from haulage.compiler.simt import jam
+
+MATRIX = "void(float32[:,::1], float32[::1])"
+
+FUNCTION = """define internal { i32, i32 } @haulage.piece.0(i32 %threadIdx.x, i64 %thread, i64 %n, ptr %a) {
+piece.start:
+  %mem = alloca float
+  %scaled = mul i64 %thread, %n
+  %row = getelementptr float, ptr %a, i64 %scaled
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %piece.start ], [ %k.next, %loop ]
+  %sum = phi float [ 0.0, %piece.start ], [ %sum.next, %loop ]
+  %at = getelementptr float, ptr %row, i64 %k
+  %value = load float, ptr %at
+  %sum.next = fadd float %sum, %value
+  store float %sum.next, ptr %mem
+  %k.next = add i64 %k, 1
+  %done = icmp eq i64 %k.next, END
+  br i1 %done, label %end, label %loop
+end:
+  ret { i32, i32 } zeroinitializer
+}"""  # noqa: E501
+
+
+def test_what_differs_between_threads_is_there_for_each_of_them():
+    text = jam.jammed(FUNCTION.replace("END", "%n"), "several", "x")
+    assert text.startswith("define internal { i32, i32 } @several(")
+    for name in ("%mem", "%scaled", "%row", "%sum", "%at", "%value", "%sum.next"):
+        copies = [f'%"{name[1:]}/jam.{number}"' for number in range(1, jam.COPIES)]
+        assert [len(re.findall(f"  {re.escape(each)} = ", text)) for each in (name, *copies)] == (
+            [1] * jam.COPIES
+        )
+    assert text.count("add i64 %thread, ") == text.count("add i32 %threadIdx.x, ") == jam.COPIES - 1
+    assert text.count("%k.next = ") == text.count("  br i1 ") == 1
+    assert text.count("  store ") == jam.COPIES
+
+
+def test_threads_that_may_go_different_ways_are_not_jammed():
+    assert jam.jammed(FUNCTION.replace("END", "%scaled"), "several", "x") is None
+
+
+def _row_sums(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = out[i]
+        for k in range(a.shape[1]):
+            total += a[i, k]
+        out[i] = total
+
+
+def _scaled_rows(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        for k in range(a.shape[1]):
+            a[i, k] *= 2
+
+
+def _rows_until(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = out[i]
+        for k in range(a.shape[1]):
+            if a[i, k] < 0:
+                break
+            total += a[i, k]
+        out[i] = total
+
+
+def _columns(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = out[i]
+        for k in range(a.shape[0]):
+            total += a[k, i]
+        out[i] = total
+
+
+@pytest.mark.parametrize(
+    ("kernel", "block", "expected"),
+    [
+        (_row_sums, 128, True),
+        (_row_sums, 1, False),
+        # LLVM widens these loops along the row.
+        (_scaled_rows, 128, False),
+        (_rows_until, 128, False),
+        # Threads are neighbours in memory: a turn of all of them is one vector after the other.
+        (_columns, 128, False),
+    ],
+)
+def test_sums_over_rows_are_made_side_by_side(kernel, block, expected):
+    text = haulage.compile(kernel, MATRIX, block=block).stages["blocks"]
+    assert jam.is_in(text) is expected
