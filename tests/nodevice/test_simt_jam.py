@@ -88,7 +88,6 @@ def _columns(a, out):
     ("kernel", "block", "expected"),
     [
         (_row_sums, 128, True),
-        (_row_sums, 1, False),
         # LLVM widens these loops along the row.
         (_scaled_rows, 128, False),
         (_rows_until, 128, False),

@@ -121,3 +121,16 @@ def test_rows_go_along_the_axis_whose_threads_are_neighbours_in_memory(block):
 
 def runs_of(kernel, signature, block):
     return "%width" in haulage.compile(kernel, signature, block=block).stages["blocks"]
+
+
+def test_threads_never_go_along_an_axis_that_a_kernel_has_no_index_for():
+    def columns(x, n):
+        i = cuda.grid(1)
+        total = np.float32(0)
+        for k in range(n):
+            total += x[k, i]
+        x[0, i] = total
+
+    text = haulage.compile(columns, PLANE, block=32).stages["blocks"]
+    assert "loop.x.0:" in text
+    assert "loop.y.0:" not in text

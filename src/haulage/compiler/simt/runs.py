@@ -101,7 +101,12 @@ def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
         return ()
     known = nonnegative(function)
     sizes = zip(AXES, block, strict=True)
-    return tuple(axis for axis, size in sizes if _Sums(function, axis, size, known).are_whole)
+    # Along an axis that a kernel has no index for, threads would only repeat one another.
+    return tuple(
+        axis
+        for axis, size in sizes
+        if f"%threadIdx.{axis}" in used and _Sums(function, axis, size, known).are_whole
+    )
 
 
 def prepared(function: Function, axes: Iterable[str], block: tuple[int, int, int]) -> Function:
