@@ -105,6 +105,64 @@ def test_a_guard_between_barriers(condition):
         np.testing.assert_array_equal(out, room.ravel() + x, f"{n=} {m=}")
 
 
+@pytest.mark.parametrize("condition", [*CONDITIONS, "p * t < n", "31 - t <= n", "t + n >= m"])
+def test_threads_that_a_condition_sends_two_ways(condition):
+    kernel = made(
+        [
+            "p = m & 7",
+            "room = cuda.shared.array((2, 32), np.int64)",
+            "room[0, t] = x[i]",
+            "cuda.syncthreads()",
+            f"if {condition}:",
+            "    room[1, t] = room[0, t] + 100",
+            "else:",
+            "    room[1, t] = room[0, 31 - t] * 3",
+            "cuda.syncthreads()",
+            "out[i] = room[1, 31 - t]",
+        ]
+    )
+    x = np.arange(BLOCKS * THREADS) % 7
+    rows = x.reshape(BLOCKS, THREADS)
+    for n, m in itertools.product(SIGNED, (0, 5)):
+        out = np.zeros(BLOCKS * THREADS, np.int64)
+        kernel[BLOCKS, THREADS](x, out, n, m)
+        passed = passing(condition.replace("p", "m"), x, n, m).reshape(BLOCKS, THREADS)
+        room = np.where(passed, rows + 100, rows[:, ::-1] * 3)[:, ::-1]
+        np.testing.assert_array_equal(out, room.ravel(), f"{n=} {m=}")
+
+
+def sums_up_to_each(x, out):
+    room = cuda.shared.array((2, 128), np.float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    now = 0
+    room[0, t] = x[i]
+    cuda.syncthreads()
+    d = 1
+    while d < 128:
+        if t >= d:
+            room[1 - now, t] = room[now, t] + room[now, t - d]
+        else:
+            room[1 - now, t] = room[now, t]
+        now = 1 - now
+        cuda.syncthreads()
+        d *= 2
+    out[i] = room[now, t]
+
+
+def test_threads_parted_in_each_step_of_a_scan(way):
+    x = np.random.default_rng(0).integers(1, 100, 384).astype(np.float32)
+    out = np.zeros_like(x)
+    cuda.jit(sums_up_to_each)[3, 128](x, out)
+    np.testing.assert_array_equal(out.reshape(3, 128), x.reshape(3, 128).cumsum(axis=1))
+
+
+def test_threads_that_go_two_ways_are_two_loops_without_masks():
+    code = haulage.compile(sums_up_to_each, "void(float32[::1], float32[::1])", block=128)
+    assert "x float>" in code.stages["llvm"]
+    assert "masked" not in code.stages["llvm"]
+
+
 @pytest.mark.parametrize(
     "condition",
     [

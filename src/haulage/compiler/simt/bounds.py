@@ -107,6 +107,20 @@ class BoundsWriter:
                 found["x"] = first, self._new(f"select i1 {asked}, i32 {passed}, i32 {stopped}")
         return found
 
+    def others(self, guard: Guard, passing: Ranges, start: Ranges) -> Ranges:
+        """The part of the ranges `start` that does not pass a guard of one bound: who passes it are
+        the first or the last of an axis, `passing`."""
+        axis = AXES[guard.bounds[0].axis]
+        first, end = start[axis]
+        begun, ended = passing[axis]
+        if begun == first:
+            behind = self._new(f"call i32 @llvm.umax.i32(i32 {first}, i32 {ended})")
+            return {**start, axis: (behind, end)}
+        return {
+            **start,
+            axis: (first, self._new(f"call i32 @llvm.umin.i32(i32 {begun}, i32 {end})")),
+        }
+
     def not_empty(self, ranges: Ranges, start: Ranges) -> str:
         """An i1: whether there is a thread in the ranges, given that there is one in `start`."""
         checks = [

@@ -14,19 +14,25 @@ from haulage.compiler.simt.linear import LinearForms
 from haulage.compiler.simt.model import Block, Cut, Function, Instruction
 from haulage.compiler.simt.pieces import Piece, Pieces
 
+# Instructions of a piece up to which it is worth to have it once for each way.
+_TWICE = 40
+
 
 @dataclass(frozen=True)
 class Clipping:
-    """The guards of the kernel, of each piece besides, and the instructions by result."""
+    """The guards of the kernel, of each piece besides, and the instructions by result. `partings`
+    are conditions by which the threads of a piece are run in two loops."""
 
     of_kernel: tuple[Guard, ...]
     of_pieces: tuple[tuple[Guard, ...], ...]
+    partings: tuple[Guard | None, ...]
     items: Mapping[str, Instruction]
 
 
 def none(pieces: Pieces) -> Clipping:
     """Every piece is run for all threads."""
-    return Clipping((), ((),) * len(pieces.pieces), {})
+    count = len(pieces.pieces)
+    return Clipping((), ((),) * count, (None,) * count, {})
 
 
 def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:
@@ -38,29 +44,45 @@ def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) 
 
 
 def clip(
-    pieces: Pieces, varying: Set[str], known: frozenset[str], of_kernel: tuple[Guard, ...]
+    pieces: Pieces,
+    varying: Set[str],
+    known: frozenset[str],
+    of_kernel: tuple[Guard, ...],
+    *,
+    parts: bool,
 ) -> Clipping:
-    """The guards of all pieces. `known` are the values that are not negative."""
+    """The guards of all pieces. `known` are the values that are not negative; `parts` is whether
+    pieces may be run in two loops."""
     items = {name: item for name, (_, item) in pieces.function.definitions().items()}
     parameters = {each.name for each in pieces.function.parameters}
     given = {guard.condition for guard in of_kernel}
     found = []
+    partings: list[Guard | None] = []
     for piece in pieces.pieces:
         made = pieces.made_in(piece)
         loaded = {name for name in piece.loaded if name not in varying and name not in made}
         forms = LinearForms(items, varying, parameters | loaded, known, products=True)
-        own = () if pieces.masked else _guards(pieces, piece, forms, made)
+        met = Guards() if pieces.masked else _guards(pieces, piece, forms, made)
+        own = met.guards
         if not piece.number:
             own = tuple(guard for guard in own if guard.condition not in given)
         found.append(own)
-    return Clipping(of_kernel, tuple(found), items)
+        parted = parts and not own and _is_short(pieces, piece)
+        partings.append(met.parting if parted else None)
+    return Clipping(of_kernel, tuple(found), tuple(partings), items)
 
 
-def _guards(pieces: Pieces, piece: Piece, forms: LinearForms, made: Set[str]) -> tuple[Guard, ...]:
+def _is_short(pieces: Pieces, piece: Piece) -> bool:
+    """Whether a piece, which leads to one other, is short enough to be written twice."""
+    size = sum(len(pieces.function.blocks[label].body) for label in piece.labels)
+    return len(piece.exits) == 1 and not piece.returns and size <= _TWICE
+
+
+def _guards(pieces: Pieces, piece: Piece, forms: LinearForms, made: Set[str]) -> Guards:
     def ends_idly(block: Block) -> bool:
         if not isinstance(block.terminator, Cut):
             return guards.returns_idly(block)
         kept = pieces.stored(made, [block.terminator.target])
         return not any(slot.varying for slot in kept)
 
-    return guards.find(pieces.function, piece.entry, forms, ends_idly).guards
+    return guards.find(pieces.function, piece.entry, forms, ends_idly)

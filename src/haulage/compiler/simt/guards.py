@@ -54,10 +54,12 @@ class Guard:
 
 @dataclass(frozen=True)
 class Guards:
-    """What threads must pass, and `labels` of the blocks whose branches are settled by it."""
+    """What threads must pass, and `labels` of the blocks whose branches are settled by it.
+    `parting` is a condition that sends threads two ways, with something to do on each of them."""
 
     guards: tuple[Guard, ...] = ()
     labels: frozenset[str] = frozenset()
+    parting: Guard | None = None
 
 
 def find(
@@ -71,6 +73,7 @@ def find(
     guards: dict[str, Guard] = {}
     settled: set[str] = set()
     seen: set[str] = set()
+    parting: Guard | None = None
     label = entry
     while label not in seen:
         seen.add(label)
@@ -86,6 +89,7 @@ def find(
             break
         idle = [search.is_idle(target, label) for target in targets]
         if idle[0] == idle[1]:
+            parting = None if idle[0] else search.parting(block.terminator.operands[0])
             break
         condition, outcome = block.terminator.operands[0], idle[1]
         whole = True
@@ -99,7 +103,7 @@ def find(
         if whole:
             settled.add(label)
         label = targets[0] if outcome else targets[1]
-    return Guards(tuple(guards.values()), frozenset(settled))
+    return Guards(tuple(guards.values()), frozenset(settled), parting)
 
 
 def returns_idly(block: Block) -> bool:
@@ -149,6 +153,14 @@ class _Search:
             if pair and item.opcode == "xor" and pair[2] == "true":
                 return self.leaves(pair[1], not outcome)
         return [(condition, outcome)]
+
+    def parting(self, condition: str) -> Guard | None:
+        """A condition as a guard that those who pass it are one range by, from the block's start
+        on or to its end."""
+        guard = self.guard(condition, True)
+        if guard is None or len(guard.bounds) != 1 or guard.bounds[0].equation:
+            return None
+        return guard
 
     def guard(self, leaf: str, wanted: bool) -> Guard | None:
         """The condition `leaf` as a guard, if it is one: uniform, or about one index."""

@@ -14,7 +14,8 @@ AXES = "xyz"
 
 @dataclass(frozen=True)
 class LoopNest:
-    """The loops around piece `number`: `axes`, outermost first, of a block of `sizes` threads.
+    """The loops with names that end in `number`: `axes`, outermost first, of a block of `sizes`
+    threads.
 
     `ranges` has for each axis the first index and the one behind the last; none may be empty.
 
@@ -23,7 +24,7 @@ class LoopNest:
     innermost loop goes on by `step`.
     """
 
-    number: int
+    number: str
     before: str
     sizes: tuple[int, int, int]
     axes: tuple[str, ...]
@@ -69,7 +70,7 @@ class LoopNest:
                 )
                 outer_fault = f"%fault.{axis}.{k}"
             before = f"loop.{axis}.{k}"
-        return lines + self.thread_number(self.thread(), str(k))
+        return lines + self.thread_number(self.thread(), k)
 
     def thread_number(self, thread: tuple[str, str, str], suffix: str) -> list[str]:
         """Lines that make `%thread.SUFFIX` of the indices of a thread."""

@@ -52,7 +52,9 @@ class PieceFunctions:
     def guards(self, piece: Piece) -> tuple[Guard, ...]:
         """The conditions that the piece is told the outcome of, as its last parameters."""
         own = self.clipping.of_pieces[piece.number]
-        return own if piece.number else self.clipping.of_kernel + own
+        parting = self.clipping.partings[piece.number]
+        told = own if parting is None else (*own, parting)
+        return told if piece.number else self.clipping.of_kernel + told
 
     def slot_parameters(self, piece: Piece) -> list[SlotParameter]:
         """What the piece is given of the slots."""

@@ -25,6 +25,7 @@ from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.bounds import COUNT, COUNT_DEFINITION, BoundsWriter, Ranges, whole
 from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.frames import Frame
+from haulage.compiler.simt.guards import Guard
 from haulage.compiler.simt.lanes.chunks import ChunkLoop
 from haulage.compiler.simt.lanes.function import LaneFunction
 from haulage.compiler.simt.loop_nest import AXES, LoopNest, looped_axes
@@ -215,8 +216,11 @@ class _Machine:
             return lines + self._run_chunks(piece, given)
         own = self.clipping.of_pieces[k]
         everyone, _, _ = self._everyone
+        parting = self.clipping.partings[k]
+        if parting is not None:
+            return lines + self._run_parted(piece, parting, given)
         nest = LoopNest(
-            k,
+            str(k),
             f"some.{k}" if own else f"state.{k}",
             self.sizes,
             looped_axes(self.sizes, self.order),
@@ -224,12 +228,7 @@ class _Machine:
             self.body.may_fail,
         )
         if own:
-            loaded = {
-                given.value: value_name(given.value, f"in.{k}")
-                for given in self.functions.slot_parameters(piece)
-                if given.role == "in"
-            }
-            writer = BoundsWriter(self.clipping.items, self._sizes, loaded, str(k))
+            writer = self._bounds_writer(piece)
             nest = replace(nest, ranges=writer.ranges(own, everyone, self.sizes))
             anybody = writer.not_empty(nest.ranges, everyone)
             lines += [
@@ -237,15 +236,13 @@ class _Machine:
                 f"  br i1 {anybody}, label %some.{k}, label %nobody.{k}",
                 f"some.{k}:",
             ]
-        lines += nest.opening()
-        note = self.metadata.access() if piece.is_parallel else ""
         if k in self.several:
+            lines += nest.opening()
             nest = replace(nest, step=f"%step.{k}")
             lines += self._call_some(piece, nest, given)
+            lines += nest.closing(self.metadata.thread_loop(nest.innermost_size))
         else:
-            lines += self._call(piece, nest.thread(), str(k), given, passing=True, note=note)
-        widened = k not in self._scattered
-        lines += nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened))
+            lines += self._run(piece, nest, given, passing=True)
         if not own:
             return lines + self._go_on(piece, nest.last_label, str(k))
         # If nobody passes, what all have in common is still to be worked out.
@@ -300,6 +297,51 @@ class _Machine:
             f"  %next.{k} = phi i32 "
             f"[ %next.{k}.some, %several.{k} ], [ %next.{k}.one, %single.{k} ]",
         ]
+
+    def _run(
+        self, piece: Piece, nest: LoopNest, given: list[tuple[str, str]], *, passing: bool
+    ) -> list[str]:
+        """Lines that run a piece for the threads of a nest."""
+        note = self.metadata.access() if piece.is_parallel else ""
+        widened = piece.number not in self._scattered
+        return [
+            *nest.opening(),
+            *self._call(piece, nest.thread(), nest.number, given, passing=passing, note=note),
+            *nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened)),
+        ]
+
+    def _run_parted(self, piece: Piece, parting: Guard, given: list[tuple[str, str]]) -> list[str]:
+        """Lines that run a piece for those threads that pass a condition, then for the others."""
+        k = piece.number
+        everyone, _, _ = self._everyone
+        writer = self._bounds_writer(piece)
+        some = writer.ranges((parting,), everyone, self.sizes)
+        others = writer.others(parting, some, everyone)
+        axes = looped_axes(self.sizes, self.order)
+        lines: list[str] = []
+        ways = (("some", some, "rest", True), ("rest", others, "after", False))
+        for way, ranges, following, passing in ways:
+            anybody = writer.not_empty(ranges, everyone)
+            lines += [
+                f"  br i1 {anybody}, label %{way}.{k}, label %{following}.before.{k}",
+                f"{way}.{k}:",
+            ]
+            nest = LoopNest(f"{k}.{way}", f"{way}.{k}", self.sizes, axes, ranges, False)
+            lines += [
+                *self._run(piece, nest, given, passing=passing),
+                f"  br label %{following}.before.{k}",
+                f"{following}.before.{k}:",
+            ]
+        return [*writer.lines, *lines, *self._go_on(piece, f"after.before.{k}", str(k))]
+
+    def _bounds_writer(self, piece: Piece) -> BoundsWriter:
+        """What writes the ranges of a piece's threads."""
+        loaded = {
+            given.value: value_name(given.value, f"in.{piece.number}")
+            for given in self.functions.slot_parameters(piece)
+            if given.role == "in"
+        }
+        return BoundsWriter(self.clipping.items, self._sizes, loaded, str(piece.number))
 
     def _run_chunks(self, piece: Piece, given: list[tuple[str, str]]) -> list[str]:
         """Lines that run a piece for a chunk of threads after the other."""
@@ -370,7 +412,7 @@ class _Machine:
     ) -> list[str]:
         """Lines that run a piece for one thread, whose number is `%thread.SUFFIX`, or another
         `function` of it. If it is not `passing` the piece's own guards, it is told so."""
-        own = self.clipping.of_pieces[piece.number]
+        own = (*self.clipping.of_pieces[piece.number], self.clipping.partings[piece.number])
         private, pointers = private_pointers(self.body, f"%thread.{suffix}", f".{suffix}")
         told = [
             ("i1", str(guard.outcome == (passing or guard not in own)).lower())

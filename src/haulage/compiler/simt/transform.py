@@ -187,7 +187,9 @@ def transform(
         metadata = Metadata(kernel.around, parallel=way != SCALAR)
         clipped = clipping.none(divided)
         if clips:
-            clipped = clipping.clip(divided, of_warp.varying, known, first.guards)
+            clipped = clipping.clip(
+                divided, of_warp.varying, known, first.guards, parts=not kernel.may_fail
+            )
         if along[-1] in joined and planned.pieces is None and not divided.masked:
             keeps = any(slot.varying for slot in divided.slots.values())
             run = runs.run_of(along[-1], block, keeps=keeps)
