@@ -414,3 +414,40 @@ def test_steps_with_arithmetic_or_branches_of_their_own_are_widened():
     for kernel in (sorted_pairs, waves):
         code = haulage.compile(kernel, "void(float32[::1], int64)", block=128)
         assert "llvm.loop.vectorize.width" not in code.stages["blocks"]
+
+
+def sums_of_those_there_are(x, sums):
+    room = cuda.shared.array(128, np.float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    if i >= x.size:
+        return
+    room[t] = x[i]
+    cuda.syncthreads()
+    d = 64
+    while d > 8:
+        if t < d and i + d < x.size:
+            room[t] += room[t + d]
+        cuda.syncthreads()
+        d //= 2
+    if t == 0:
+        total = np.float32(0)
+        for k in range(min(16, x.size - i)):
+            total += room[k]
+        sums[cuda.blockIdx.x] = total
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 127, 128, 129, 300, 384])
+def test_a_tree_behind_an_early_return_and_a_loop_of_one_thread(way, size):
+    x = np.random.default_rng(0).integers(1, 100, size).astype(np.float32)
+    sums = np.zeros(3, np.float32)
+    cuda.jit(sums_of_those_there_are)[3, 128](x, sums)
+    whole = np.concatenate([x, np.zeros(384 - size, np.float32)])
+    np.testing.assert_array_equal(sums, whole.reshape(3, 128).sum(axis=1))
+
+
+def test_neither_an_early_return_nor_a_loop_of_one_thread_asks_for_states():
+    kinds = "void(float32[::1], float32[::1])"
+    code = haulage.compile(sums_of_those_there_are, kinds, block=128)
+    assert "%states" not in code.stages["blocks"]
+    assert "masked" not in code.stages["llvm"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt import ends, graph
 from haulage.compiler.simt.barriers import barriers, patient_barriers
+from haulage.compiler.simt.few_threads import blocks_of_few
 from haulage.compiler.simt.model import Function
 
 
@@ -28,13 +29,16 @@ def leaving_arms(function: Function) -> dict[str, Arm]:
 
     They run it to the end of the kernel, so there may be no barrier and no loop there. A
     branch counts only if a loop, or a barrier that goes on without them, is behind its other arm,
-    or if it stands in a loop itself; for others nothing would be won.
+    or if it stands in a loop itself; for others nothing would be won, nor if threads with one
+    index only are left for the loop.
     """
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
     headers = {loop.header for loop in graph.natural_loops(successors, function.entry)}
     obstacles = headers | {label for label, _, _ in barriers(function)}
-    worth = headers | {label for label, _, _ in patient_barriers(function)}
+    worth = (headers - blocks_of_few(function)) | {
+        label for label, _, _ in patient_barriers(function)
+    }
     missed = ends.missed(function)
     definitions = function.definitions()
     found: dict[str, Arm] = {}

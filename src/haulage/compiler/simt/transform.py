@@ -15,6 +15,7 @@ from haulage.compiler.simt import (
     divisions,
     entry,
     exchanges,
+    few_threads,
     grids,
     guard_starts,
     guards,
@@ -37,7 +38,9 @@ from haulage.compiler.simt.alone import expanded
 from haulage.compiler.simt.axis_order import DEFAULT_ORDER, axis_order
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.compiler.simt.loop_nest import AXES, looped_axes
+from haulage.compiler.simt.model import Function
 from haulage.compiler.simt.nonnegative import nonnegative
+from haulage.compiler.simt.uniformity import Uniformity
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED
 from haulage.targets.cpu_lanes import WARP_ROOM
@@ -163,7 +166,8 @@ def transform(
             )
             loops += rests.values()
             around = apart.around_atomics(split, of_warp)
-        if clips and not of_warp.masks:
+        known = nonnegative(kernel.function) if clips else frozenset()
+        if clips and not _keeps_states(kernel.function, of_warp, known):
             starts = guard_starts.behind_branches(kernel.function, of_warp)
             loops += starts
             loops += meetings.behind_guards(kernel.function, of_warp, frozenset(starts))
@@ -173,11 +177,10 @@ def transform(
         rooms |= {room.name for room in given}
         cut_function = cuts.cut(split, loops, around)
         if clips and planned.pieces is None and not planned.apart:
-            done = {*loops, *rests}
+            done = {*loops, *rests, *few_threads.blocks_of_few(kernel.function)}
             planned = plan.of_loops_left(kernel, cut_function, done, of_warp, rooms, shape)
         # Lanes are masked, whichever guards there are.
         clips = clips and planned.pieces is None
-        known = nonnegative(cut_function) if clips else frozenset()
         first = guards.Guards()
         if clips:
             first = clipping.kernel_guards(cut_function, of_warp.varying, known)
@@ -227,6 +230,14 @@ def transform(
         ),
         jam.is_in(module),
     )
+
+
+def _keeps_states(function: Function, flow: Uniformity, known: frozenset[str]) -> bool:
+    """Whether threads may leave otherwise than by the guards at the kernel's start."""
+    if not flow.masks:
+        return False
+    first = clipping.kernel_guards(function, flow.varying, known)
+    return bool(flow.leaving - first.labels)
 
 
 def _vector_bits(target: Target) -> int:
