@@ -33,7 +33,7 @@ test-adversary: $(READY)  ## The tests of devices with all work late and reorder
 
 random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
 	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \
-	  tests/device/test_random_kernels.py --timeout 0 $(ARGS)
+	  tests/device/test_random_kernels.py $(ARGS)
 
 test-compat: $(READY)  ## Numba's own tests of numba.cuda, with Haulage in its place (ARGS="cudapy.test_lang -v")
 	$(BIN)/python tests/compat $(ARGS)

@@ -31,7 +31,7 @@ def as_often_as_wanted(test):
         derandomize="HAULAGE_RANDOM_KERNELS" not in os.environ,
         suppress_health_check=list(HealthCheck),
     )
-    return pytest.mark.timeout(300 + 4 * EXAMPLES)(chosen(test))
+    return pytest.mark.timeout(300 + 60 * EXAMPLES)(chosen(test))
 
 
 def check(lines, shape, blocks, seed):
