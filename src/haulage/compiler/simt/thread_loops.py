@@ -25,11 +25,11 @@ from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.bounds import COUNT, COUNT_DEFINITION, BoundsWriter, Ranges, whole
 from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.frames import Frame
-from haulage.compiler.simt.guards import Guard
 from haulage.compiler.simt.lanes.chunks import ChunkLoop
 from haulage.compiler.simt.lanes.function import LaneFunction
 from haulage.compiler.simt.loop_nest import AXES, LoopNest, looped_axes
 from haulage.compiler.simt.model import Cut, value_name
+from haulage.compiler.simt.parted import parted
 from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
@@ -218,7 +218,16 @@ class _Machine:
         everyone, _, _ = self._everyone
         parting = self.clipping.partings[k]
         if parting is not None:
-            return lines + self._run_parted(piece, parting, given)
+            both, last = parted(
+                k,
+                parting,
+                self._bounds_writer(piece),
+                everyone,
+                self.sizes,
+                looped_axes(self.sizes, self.order),
+                lambda nest, passing: self._run(piece, nest, given, passing=passing),
+            )
+            return [*lines, *both, *self._go_on(piece, last, str(k))]
         nest = LoopNest(
             str(k),
             f"some.{k}" if own else f"state.{k}",
@@ -309,30 +318,6 @@ class _Machine:
             *self._call(piece, nest.thread(), nest.number, given, passing=passing, note=note),
             *nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened)),
         ]
-
-    def _run_parted(self, piece: Piece, parting: Guard, given: list[tuple[str, str]]) -> list[str]:
-        """Lines that run a piece for those threads that pass a condition, then for the others."""
-        k = piece.number
-        everyone, _, _ = self._everyone
-        writer = self._bounds_writer(piece)
-        some = writer.ranges((parting,), everyone, self.sizes)
-        others = writer.others(parting, some, everyone)
-        axes = looped_axes(self.sizes, self.order)
-        lines: list[str] = []
-        ways = (("some", some, "rest", True), ("rest", others, "after", False))
-        for way, ranges, following, passing in ways:
-            anybody = writer.not_empty(ranges, everyone)
-            lines += [
-                f"  br i1 {anybody}, label %{way}.{k}, label %{following}.before.{k}",
-                f"{way}.{k}:",
-            ]
-            nest = LoopNest(f"{k}.{way}", f"{way}.{k}", self.sizes, axes, ranges, False)
-            lines += [
-                *self._run(piece, nest, given, passing=passing),
-                f"  br label %{following}.before.{k}",
-                f"{following}.before.{k}:",
-            ]
-        return [*writer.lines, *lines, *self._go_on(piece, f"after.before.{k}", str(k))]
 
     def _bounds_writer(self, piece: Piece) -> BoundsWriter:
         """What writes the ranges of a piece's threads."""
