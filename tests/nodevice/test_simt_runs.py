@@ -7,6 +7,7 @@ import haulage
 from haulage import cuda
 
 LINE, PLANE = "void(float32[::1], int64)", "void(float32[:,::1], int64)"
+PLANES = "void(float32[:,:,::1], int64)"
 
 
 def plain(x, n):
@@ -117,6 +118,35 @@ def rows_and_columns(x, n):
 def test_rows_go_along_the_axis_whose_threads_are_neighbours_in_memory(block):
     written = haulage.compile(rows_and_columns, PLANE, block=block).stages["blocks"]
     assert f"%width = mul nuw nsw i32 %run, {block[1]}" in written
+
+
+def of_three_channels(x, n):
+    i, j = cuda.grid(2)
+    x[i, j, 2] = x[i, j, 0] + x[i, j, 1]
+
+
+def bordered(x, n):
+    i, j = cuda.grid(2)
+    if 0 < j < n - 1:
+        x[i, j] = 1
+    elif j < n:
+        x[i, j] = 2
+
+
+def in_a_loop(x, n):
+    i, j = cuda.grid(2)
+    total = np.float32(0)
+    for k in range(n):
+        total += x[k, j]
+    x[i, j] = total
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signature"),
+    [(of_three_channels, PLANES), (bordered, PLANE), (in_a_loop, PLANE)],
+)
+def test_kernels_whose_long_loops_would_be_slower_are_run_block_by_block(kernel, signature):
+    assert not runs_of(kernel, signature, (16, 16))
 
 
 def runs_of(kernel, signature, block):

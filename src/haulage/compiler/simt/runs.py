@@ -27,8 +27,6 @@ from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
 # Threads of a run along its axis: with a few rows a run's memory stays in the second level of the
 # cache, and an index is far from what 32 bits can hold.
 WIDEST = 4096
-# Threads of a run whose values are kept from piece to piece: they stay in the first level.
-_KEPT = 1024
 
 WIDTH = "%width"
 
@@ -67,13 +65,10 @@ class Run:
         return x, y, z
 
 
-def run_of(axis: str, block: tuple[int, int, int], *, keeps: bool) -> Run | None:
-    """Runs of blocks along an axis, None if there is no more than one block in one; `keeps` if
-    threads keep values from one piece of the kernel to the next."""
-    x, y, z = block
+def run_of(axis: str, block: tuple[int, int, int]) -> Run | None:
+    """Runs of blocks along an axis, None if there is no more than one block in one."""
     size = block[AXES.index(axis)]
-    widest = min(WIDEST, _KEPT * size // (x * y * z)) if keeps else WIDEST
-    blocks = widest // size
+    blocks = WIDEST // size
     return Run(axis, size, blocks) if blocks > 1 else None
 
 

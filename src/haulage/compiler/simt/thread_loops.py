@@ -349,7 +349,7 @@ class _Machine:
     @cached_property
     def _scattered(self) -> frozenset[int]:
         """The pieces that are better run for one thread after the other."""
-        position = AXES.index(looped_axes(self.block, self.order)[-1])
+        position = AXES.index(looped_axes(self.sizes, self.order)[-1])
         return scattered(self.body, self.pieces, self.clipping, position)
 
     @cached_property

@@ -25,6 +25,7 @@ from haulage.compiler.simt import (
     meetings,
     pieces,
     plan,
+    run_worth,
     runs,
     strided,
     suspending,
@@ -193,9 +194,13 @@ def transform(
             clipped = clipping.clip(
                 divided, of_warp.varying, known, first.guards, parts=not kernel.may_fail
             )
-        if along[-1] in joined and planned.pieces is None and not divided.masked:
-            keeps = any(slot.varying for slot in divided.slots.values())
-            run = runs.run_of(along[-1], block, keeps=keeps)
+        if (
+            along[-1] in joined
+            and planned.pieces is None
+            and not divided.masked
+            and run_worth.is_worth_it(divided, along[-1], of_warp.varying, first)
+        ):
+            run = runs.run_of(along[-1], block)
             order = along if run is not None else order
         if lanes is None:
             written = thread_loops.write(
