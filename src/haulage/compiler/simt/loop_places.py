@@ -100,7 +100,7 @@ class _Costs:
 
     def are_less_turned(self, loop: graph.Loop) -> bool:
         """Whether a loop costs no more if the loop over the threads is inside of it."""
-        by_turn = StrideAnalysis(self._function, _by_turn(self._function, loop), loop.labels)
+        by_turn = StrideAnalysis(self._function, strides_by_turn(self._function, loop), loop.labels)
         turned = kept = 0.0
         for label in loop.labels:
             for item in self._function.blocks[label].body:
@@ -145,11 +145,15 @@ def _cost(item: Instruction, strides: Callable[[str], Strides], position: int, l
         return _COMMON_ACCESS
     if stride == UNKNOWN:
         return _LINE if item.opcode == "load" else 2 * _LINE
-    found = _STORED.search(item.text)
-    size = size_of(item.type if item.opcode == "load" or found is None else found[1])
-    if isinstance(stride, int) and abs(stride) == size:
+    if isinstance(stride, int) and abs(stride) == size_of_access(item):
         return _ACCESS / lanes
     return _GATHER if lanes > 1 else _ACCESS
+
+
+def size_of_access(item: Instruction) -> int | None:
+    """Bytes that a load or store is about; None if its type is no scalar."""
+    found = _STORED.search(item.text)
+    return size_of(item.type if item.opcode == "load" or found is None else found[1])
 
 
 def _inside(function: Function, loop: graph.Loop, label: str) -> tuple[str, ...]:
@@ -172,7 +176,7 @@ def _latency(item: Instruction) -> float:
     return _FLOAT_LATENCY if item.type in ("float", "double", "half") else 1.0
 
 
-def _by_turn(function: Function, loop: graph.Loop) -> dict[str, Strides]:
+def strides_by_turn(function: Function, loop: graph.Loop) -> dict[str, Strides]:
     """How the phis of a loop's header change from turn to turn, as far as that is by steps."""
     found = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
     for name, (_, step) in turns.steps(function, loop).items():

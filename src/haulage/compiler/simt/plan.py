@@ -33,6 +33,13 @@ class Plan:
     lanes: Mapping[int, LaneFunction] = field(default_factory=dict)
     apart: bool = False
 
+    def headers(self) -> set[str]:
+        """The headers of the loops in pieces that run on lanes."""
+        if self.pieces is None:
+            return set()
+        headers = (_headers(self.pieces, self.pieces.pieces[number]) for number in self.lanes)
+        return set().union(*headers)
+
 
 def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape: Shape) -> Plan:
     """The plan for a kernel without barriers: all of it on lanes, if it has loops that are worth
@@ -49,35 +56,73 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
     return Plan(whole, {0: lanes})
 
 
-def of_loops_left(
+def cut_with_lanes(
+    body: Body,
+    split: Function,
+    loops: list[str],
+    around: Mapping[str, tuple[int, int]],
+    rare: Set[str],
+    chunked: Mapping[str, int],
+    present: Uniformity,
+    rooms: frozenset[str],
+    shape: Shape,
+) -> tuple[Function, Plan]:
+    """A kernel's function, which is `split` where lanes exchange values, cut at the headers `loops`
+    and `around` atomic operations; and the plan for it.
+
+    It is not cut at those of the loops that are to be run in chunks (`chunked_loops.py`), if they
+    can. `rare` are the headers of loops that hardly any thread makes a turn of.
+    """
+    kept = {header for header in loops if header not in chunked}
+    cut = cuts.cut(split, [header for header in loops if header in kept], around)
+    planned = _of_loops_left(body, cut, kept | rare, chunked, present, rooms, shape)
+    if planned.headers() >= chunked.keys():
+        return cut, planned
+    cut = cuts.cut(split, loops, around)
+    return cut, _of_loops_left(body, cut, {*rare, *loops}, {}, present, rooms, shape)
+
+
+def _of_loops_left(
     body: Body,
     cut: Function,
     done: Set[str],
+    chunked: Mapping[str, int],
     present: Uniformity,
     rooms: frozenset[str],
     shape: Shape,
 ) -> Plan:
-    """The plan for a function that is cut, if loops are left that threads part in. `done` are the
-    headers of those that it is cut at, or that hardly any thread makes a turn of."""
-    left = cuts.parted_loops(body.function, present) - done
+    """The plan for a function that is cut, if loops are left that threads part in, or that are to
+    be run in chunks. `done` are the headers of those that it is cut at, or that hardly any thread
+    makes a turn of."""
+    left = {*(cuts.parted_loops(body.function, present) - done), *chunked}
     if not left:
         return Plan()
     divided = pieces.divide(cut, present, rooms)
-    found = _lanes(body, divided, shape, left)
+    found = _lanes(body, divided, shape, left, chunked)
     lanes = {number: each for number, each in found.items() if is_worth_it(each.work)}
     return Plan(divided, lanes) if lanes else Plan()
 
 
 def _lanes(
-    body: Body, divided: Pieces, shape: Shape, left: Set[str] | None = None
+    body: Body,
+    divided: Pieces,
+    shape: Shape,
+    left: Set[str] | None = None,
+    chunked: Mapping[str, int] | None = None,
 ) -> dict[int, LaneFunction]:
     functions = PieceFunctions(body, divided, clipping.none(divided))
-    found = {
-        piece.number: lane_function(functions, piece, shape.block, shape.axes, shape.vector_bits)
-        for piece in divided.pieces
-        if left is None or _headers(divided, piece) & left
-    }
-    return {number: lanes for number, lanes in found.items() if lanes is not None}
+    found: dict[int, LaneFunction] = {}
+    for piece in divided.pieces:
+        headers = _headers(divided, piece)
+        if left is not None and not headers & left:
+            continue
+        alive = [count for header, count in (chunked or {}).items() if header in headers]
+        lanes = lane_function(
+            functions, piece, shape.block, shape.axes, shape.vector_bits, max(alive, default=0)
+        )
+        if lanes is not None:
+            found[piece.number] = lanes
+    return found
 
 
 def _headers(divided: Pieces, piece: Piece) -> set[str]:

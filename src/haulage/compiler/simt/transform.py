@@ -9,6 +9,7 @@ from haulage.compiler.simt import (
     apart,
     atomics,
     body,
+    chunked_loops,
     clipping,
     coroutines,
     cuts,
@@ -162,10 +163,10 @@ def transform(
             of_warp = together if planned.apart else of_warp
         if way != SCALAR:
             inner = AXES.index(order[-1]) if lanes is None else 0
-            loops = loop_places.loops_to_turn(
+            turned_loops = loop_places.loops_to_turn(
                 kernel.function, of_warp, kernel.private, inner, block[inner]
             )
-            loops += rests.values()
+            loops = [*turned_loops, *rests.values()]
             around = apart.around_atomics(split, of_warp)
         known = nonnegative(kernel.function) if clips else frozenset()
         if clips and not _keeps_states(kernel.function, of_warp, known):
@@ -176,10 +177,16 @@ def transform(
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         exchanging = replace(kernel, shared=(*kernel.shared, *given))
         rooms |= {room.name for room in given}
-        cut_function = cuts.cut(split, loops, around)
         if clips and planned.pieces is None and not planned.apart:
-            done = {*loops, *rests, *few_threads.blocks_of_few(kernel.function)}
-            planned = plan.of_loops_left(kernel, cut_function, done, of_warp, rooms, shape)
+            rare = frozenset((*rests, *few_threads.blocks_of_few(kernel.function)))
+            chunked = chunked_loops.chunked_loops(
+                kernel.function, of_warp, turned_loops, kernel.shared, inner
+            )
+            cut_function, planned = plan.cut_with_lanes(
+                kernel, split, loops, around, rare, chunked, of_warp, rooms, shape
+            )
+        else:
+            cut_function = cuts.cut(split, loops, around)
         # Lanes are masked, whichever guards there are.
         clips = clips and planned.pieces is None
         first = guards.Guards()

@@ -14,6 +14,8 @@ from haulage.compiler.simt.pieces import Piece
 # Two vectors of each value keep the processor's pipelines busier than one.
 _VECTORS = 2
 _FEWEST = 8
+# As many as multiply-adds are on their way at once, where nothing else is done.
+_MOST_VECTORS = 8
 
 # Accesses of lanes that are not neighbours take as long as one after the other; so much arithmetic
 # has to come with each that it is worth to have it for many lanes at once.
@@ -28,12 +30,14 @@ def lane_function(
     block: tuple[int, int, int],
     axes: tuple[str, ...],
     vector_bits: int,
+    alive: int = 0,
 ) -> LaneFunction | None:
     """The function of a piece for a chunk of lanes, or None if it has to run for one thread after
     the other.
 
     A piece without a loop of its own is left to LLVM. `vector_bits` are those of the processor's
-    vectors.
+    vectors. `alive` is how many values of each thread live in a turn of a loop that all threads go
+    round together, and that is to be run in chunks of neighbours; 0 if there is none.
     """
     blocks = {label: functions.pieces.function.blocks[label] for label in piece.labels}
     successors = {
@@ -49,9 +53,16 @@ def lane_function(
     if any(item.opcode == "fence" or item.stays or _is_foreign(item) for item in items):
         # Lanes cannot wait for one another while they are in the same loop.
         return None
-    lanes = _VECTORS * vector_bits // (8 * _common_bytes(items))
+    of_vector = vector_bits // (8 * _common_bytes(items))
+    lanes = (_vectors(alive, vector_bits) if alive else _VECTORS) * of_vector
     while lanes > max(prod(block), _FEWEST):
         lanes //= 2
+    if alive and len(axes) > 1:
+        row = block["xyz".index(axes[-1])]
+        while row % lanes:
+            lanes //= 2
+        if lanes < _VECTORS * of_vector:
+            return None
     try:
         return LaneFunction(functions, piece, block, axes, max(lanes, _FEWEST))
     except Irreducible:
@@ -68,6 +79,15 @@ def is_worth_it(work: Work) -> bool:
         # In loops within one another most lanes wait themselves.
         return True
     return work.arithmetic >= least
+
+
+def _vectors(alive: int, vector_bits: int) -> int:
+    """How many vectors of each value fit into the processor's registers."""
+    registers = 16 if vector_bits == 256 else 32
+    vectors = _MOST_VECTORS
+    while vectors > _VECTORS and vectors * alive > registers:
+        vectors //= 2
+    return vectors
 
 
 def _is_foreign(item: Instruction) -> bool:

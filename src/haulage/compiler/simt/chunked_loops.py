@@ -1,0 +1,105 @@
+"""Which loops that all threads go round together are run for a chunk of threads at a time.
+
+Turned outside the loop over the threads, a loop keeps what lives from turn to turn in memory, an
+element for each thread, and loads it with each turn; for a chunk of a few vectors (`lanes/`) it
+stays in registers. That is as good in all other ways only if threads read what they share, or what
+is in the cache anyway: of a row of memory a chunk takes but a part, and the next turn another row.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+
+from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.body import Room
+from haulage.compiler.simt.loop_places import size_of_access, strides_by_turn
+from haulage.compiler.simt.model import Function, Instruction
+from haulage.compiler.simt.strides import StrideAnalysis
+from haulage.compiler.simt.uniformity import Uniformity
+
+# Bytes from one turn to the next that leave most of what is read in the nearest cache.
+_NEAR = 256
+
+# What a turn holds besides what lives longer; more if it calls mathematics.
+_SHORT_LIVED = 3
+_MATHEMATICS = 12
+
+
+def chunked_loops(
+    function: Function,
+    flow: Uniformity,
+    turned: Iterable[str],
+    shared: Iterable[Room],
+    position: int,
+) -> dict[str, int]:
+    """Those of the loops `turned` that are better run for chunks of threads: by their headers, how
+    many values of each thread live in a turn.
+
+    `position` is the number of the innermost axis of the block, `shared` the block's own memory.
+    """
+    wanted = set(turned)
+    if not wanted:
+        return {}
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    strides = StrideAnalysis(function)
+    own = {room.name for room in shared}
+    items = {name: item for name, (_, item) in function.definitions().items()}
+    return {
+        loop.header: _alive(function, loop, flow.varying)
+        for loop in graph.natural_loops(successors, function.entry)
+        if loop.header in wanted
+        and not loop.labels & (flow.divergent | flow.leaving)
+        and any(phi.result in flow.varying for phi in function.blocks[loop.header].phis)
+        and _stays_near(function, loop, strides, own, items, position)
+    }
+
+
+def _stays_near(
+    function: Function,
+    loop: graph.Loop,
+    strides: StrideAnalysis,
+    shared: Set[str],
+    items: Mapping[str, Instruction],
+    position: int,
+) -> bool:
+    """Whether all that a turn's threads access is common to them, or a row that is in the cache."""
+    turns = None
+    for label in loop.labels:
+        for item in function.blocks[label].body:
+            if item.opcode not in ("load", "store"):
+                continue
+            address = item.operands[-1]
+            stride = strides.of(address)[position]
+            if stride == 0 and item.opcode == "load":
+                continue
+            if stride != size_of_access(item):
+                return False
+            if _base(address, items) in shared:
+                continue
+            turns = turns or StrideAnalysis(function, strides_by_turn(function, loop), loop.labels)
+            step = turns.of(address)[0]
+            if not isinstance(step, int) or abs(step) > _NEAR:
+                return False
+    return True
+
+
+def _base(address: str, items: Mapping[str, Instruction]) -> str:
+    """What an address is counted from."""
+    while address in items and items[address].opcode == "getelementptr":
+        address = items[address].operands[0]
+    return address
+
+
+def _alive(function: Function, loop: graph.Loop, varying: Set[str]) -> int:
+    blocks = [function.blocks[label] for label in loop.labels]
+    made = {item.result for block in blocks for item in block.instructions()}
+    used = {
+        name
+        for block in blocks
+        for item in block.body
+        if item.opcode not in ("getelementptr", "load", "store")
+        for name in item.operands
+        if name in varying and name not in made
+    }
+    phis = [phi for phi in function.blocks[loop.header].phis if phi.result in varying]
+    calls = any((item.callee or "").startswith(PREFIX) for block in blocks for item in block.body)
+    return len(phis) + len(used) + (_MATHEMATICS if calls else _SHORT_LIVED)

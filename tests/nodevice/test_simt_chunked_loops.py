@@ -1,0 +1,94 @@
+"""Which loops are run for a chunk of threads at a time, with their values in registers."""
+
+import re
+
+import pytest
+from llvm_models import model_of
+
+import haulage
+from haulage import cuda
+from haulage.compiler.simt import uniformity
+from haulage.compiler.simt.body import Room
+from haulage.compiler.simt.chunked_loops import chunked_loops
+
+# Each thread sums elements that are ROW apart from its neighbour's and TURN from turn to turn.
+SUMS = """
+define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i64 %n, ptr %data) {
+entry:
+  %t = zext nneg i32 %threadIdx.x to i64
+  %start = mul nsw i64 %t, ROW
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
+  %sum = phi float [ 0.0, %entry ], [ %sum.next, %loop ]
+  %k.next = add nuw nsw i64 %k, 1
+  %step = mul nsw i64 %k, TURN
+  %place = add nsw i64 %start, %step
+  %address = getelementptr float, ptr %data, i64 %place
+  %value = load float, ptr %address
+  %own.value = sitofp i64 %t to float
+  %product = fmul float %own.value, %value
+  %sum.next = fadd float %sum, %product
+  %done = icmp eq i64 %k.next, %n
+  br i1 %done, label %end, label %loop
+end:
+  %own = getelementptr float, ptr %data, i64 %t
+  store float %sum.next, ptr %own
+  ret i32 0
+}
+"""
+
+
+def _chunked(text, shared=()):
+    function = model_of(text)
+    flow = uniformity.analyse(function, frozenset())
+    return list(chunked_loops(function, flow, ["%loop"], shared, 0))
+
+
+@pytest.mark.parametrize(
+    ("row", "turn", "headers"),
+    [
+        ("0", "1", ["%loop"]),
+        ("1", "1", ["%loop"]),
+        ("1", "0", ["%loop"]),
+        ("1", "%n", []),
+        ("1", "1024", []),
+        ("%n", "1", []),
+        ("2", "1", []),
+    ],
+)
+def test_what_threads_share_or_find_in_the_cache_is_read_in_chunks(row, turn, headers):
+    assert _chunked(SUMS.replace("ROW", row).replace("TURN", turn)) == headers
+
+
+def test_rows_of_the_blocks_own_memory_are_read_in_chunks():
+    text = SUMS.replace("ROW", "1").replace("TURN", "1024")
+    assert _chunked(text, [Room("%data", 1 << 15, 16)]) == ["%loop"]
+
+
+def test_a_loop_that_keeps_nothing_from_turn_to_turn_is_turned_outside():
+    text = SUMS.replace("ROW", "1").replace("TURN", "1")
+    text = text.replace("fadd float %sum, %product", "fadd float 1.0, %value")
+    text = "\n".join(line for line in text.splitlines() if "%sum = phi" not in line)
+    assert _chunked(text) == []
+
+
+def test_sums_of_a_tile_stay_in_registers():
+    def forces(x, out):
+        tile = cuda.shared.array(128, "float32")
+        i, t = cuda.grid(1), cuda.threadIdx.x
+        here = x[i]
+        total = here - here
+        for start in range(0, x.size, 128):
+            tile[t] = x[start + t]
+            cuda.syncthreads()
+            for k in range(128):
+                distance = tile[k] - here
+                total += distance / (distance * distance + here)
+            cuda.syncthreads()
+        out[i] = total
+
+    code = haulage.compile(forces, "void(float32[::1], float32[::1])", block=128)
+    # The loop over the tile is no piece of its own: a start, and one behind each barrier.
+    assert (code.metadata["way"], code.metadata["pieces"]) == ("cut", 3)
+    assert re.search(r"phi <\d+ x float>", code.stages["llvm"])
