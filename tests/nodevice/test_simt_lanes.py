@@ -240,3 +240,18 @@ def test_loops_that_mostly_divide_are_left_to_one_thread_after_the_other():
 def test_loops_left_at_different_times_within_one_another_need_much_arithmetic():
     assert "%lanes." in one_or_two_loops(deep=False).stages["blocks"]
     assert "%lanes." not in one_or_two_loops(deep=True).stages["blocks"]
+
+
+def test_lanes_that_go_the_same_way_are_not_masked_for_the_other():
+    def halvings(x, out):
+        i = cuda.grid(1)
+        y = x[i]
+        k = 0
+        while k < 50 and y > 1:
+            y *= x[0]
+            k += 1
+        out[i] = k
+
+    code = haulage.compile(halvings, "void(float32[::1], int32[::1])", block=64)
+    assert "<32 x float>" in code.stages["blocks"]
+    assert not re.search(r"select i1 %\S+, <\d+ x i1>", code.stages["blocks"])

@@ -197,27 +197,42 @@ class Flow:
             self._end(block, mask)
             return
         assert end is not None
+        condition = self._common_condition(end)
+        if condition is not None:
+            self._choose(label, end, condition, mask)
+            return
         for way in self._ways(label, end, mask):
             self._go(way)
+
+    def _common_condition(self, end: Instruction) -> str | None:
+        """What a branch depends on, if that is the same in all lanes."""
+        if len(set(end.targets)) == 1:
+            return None
+        condition = _condition(end)
+        return condition if self._values.shape(condition) == 0 else None
+
+    def _choose(self, label: str, end: Instruction, condition: str, mask: str) -> None:
+        """All lanes, of which some are on, go one way; nothing is done for the other."""
+        text = self._text
+        yes = self._values.scalar(condition)
+        known = dict(text.at_hand)
+        first, second, met = text.fresh("first"), text.fresh("second"), text.fresh("met")
+        text.do(f"br i1 {yes}, label {first}, label {second}")
+        for target, begin in zip(end.targets, (first, second), strict=True):
+            text.label(begin, inside=True)
+            text.at_hand = dict(known)
+            self._go(_Way(label, target, mask, "true"))
+            text.do(f"br label {met}")
+        text.label(met, inside=True)
+        text.at_hand = known
 
     def _ways(self, label: str, end: Instruction, mask: str) -> list[_Way]:
         text, targets = self._text, end.targets
         if len(set(targets)) == 1:
             taken = "true" if self._is_on else text.any_lane(mask)
             return [_Way(label, targets[0], mask, taken)]
-        condition = end.text.split(" ", 2)[2].split(",", 1)[0]
         kind = text.vector_type("i1")
-        if self._values.shape(condition) == 0:
-            yes = self._values.scalar(condition)
-            ways = []
-            for target, taken in (
-                (targets[0], yes),
-                (targets[1], text.add(f"xor i1 {yes}, true")),
-            ):
-                lanes = text.add(f"select i1 {taken}, {kind} {mask}, {kind} zeroinitializer")
-                ways.append(_Way(label, target, lanes, taken))
-            return ways
-        vector = self._values.vector("i1", condition)
+        vector = self._values.vector("i1", _condition(end))
         other = text.add(f"xor {kind} {vector}, splat (i1 true)")
         ways = []
         for target, where in ((targets[0], vector), (targets[1], other)):
@@ -285,3 +300,8 @@ class Flow:
         ]
         split = any(region.header in self._shapes.split for region in left)
         return len(others) == 1 and not split
+
+
+def _condition(end: Instruction) -> str:
+    """What a branch with two targets depends on."""
+    return end.text.split(" ", 2)[2].split(",", 1)[0]
