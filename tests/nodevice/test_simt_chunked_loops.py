@@ -92,3 +92,36 @@ def test_sums_of_a_tile_stay_in_registers():
     # The loop over the tile is no piece of its own: a start, and one behind each barrier.
     assert (code.metadata["way"], code.metadata["pieces"]) == ("cut", 3)
     assert re.search(r"phi <\d+ x float>", code.stages["llvm"])
+
+
+def _lit(normals, lights, out):
+    i = cuda.grid(1)
+    if i < out.shape[0]:
+        y = normals[i, 1]
+        total = y - y
+        for k in range(lights.size):
+            total += lights[k] * y
+        out[i, 1] = total
+
+
+def _scaled(x, factors, out):
+    i = cuda.grid(1)
+    if i < out.shape[0]:
+        y = x[i]
+        for k in range(factors.size):
+            y = y * factors[k] + y
+        out[i] = y
+
+
+def test_lanes_do_not_ask_for_a_guard_that_is_a_range_of_threads():
+    code = haulage.compile(_scaled, "void(float32[::1], float32[::1], float32[::1])", block=256)
+    assert re.search(r"phi <\d+ x float>", code.stages["llvm"])
+    assert "%lanes.from" in code.stages["blocks"]
+    assert not re.search(r"icmp \w+ <\d+ x i64>", code.stages["llvm"])
+
+
+def test_what_lies_apart_stays_out_of_chunks():
+    code = haulage.compile(_lit, "void(float32[:,::1], float32[::1], float32[:,::1])", block=256)
+    assert code.metadata["pieces"] == 3
+    assert "llvm.masked.gather" not in code.stages["blocks"]
+    assert "llvm.masked.scatter" not in code.stages["blocks"]

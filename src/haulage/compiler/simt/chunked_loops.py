@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt import graph
+from haulage.compiler.simt.barriers import barriers
 from haulage.compiler.simt.body import Room
 from haulage.compiler.simt.loop_places import size_of_access, strides_by_turn
 from haulage.compiler.simt.model import Function, Instruction
@@ -103,3 +104,55 @@ def _alive(function: Function, loop: graph.Loop, varying: Set[str]) -> int:
     phis = [phi for phi in function.blocks[loop.header].phis if phi.result in varying]
     calls = any((item.callee or "").startswith(PREFIX) for block in blocks for item in block.body)
     return len(phis) + len(used) + (_MATHEMATICS if calls else _SHORT_LIVED)
+
+
+def apart_from_rows(
+    function: Function,
+    flow: Uniformity,
+    chunked: Iterable[str],
+    turned: Iterable[str],
+    position: int,
+) -> dict[str, tuple[int, ...]]:
+    """Where to cut, block by block, in front of the loops `chunked` and behind them, so that what
+    is around them stays out of chunks: if there are accesses to places of each thread's own, which
+    lanes are slower at than threads one after the other.
+
+    `turned` are the headers that the function is cut at anyway.
+    """
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    stops = {label for label, _, _ in barriers(function)} | set(turned)
+    loops = graph.natural_loops(successors, function.entry)
+    nests = [loop for loop in loops if not loop.labels & (stops | flow.divergent | flow.leaving)]
+    found: dict[str, tuple[int, ...]] = {}
+    inside: set[str] = set()
+    for header in chunked:
+        around = [loop for loop in nests if header in loop.labels]
+        if not around:
+            continue
+        # Inner loops come first.
+        outermost = around[-1]
+        inside |= outermost.labels
+        before = {
+            label
+            for label, targets in successors.items()
+            if outermost.header in targets and label not in outermost.labels
+        }
+        behind = {
+            target for label in outermost.labels for target in successors[label]
+        } - outermost.labels
+        for label in before:
+            end = function.blocks[label].terminator
+            alike = isinstance(end, Instruction) and not flow.varying.intersection(end.operands)
+            if label not in flow.divergent and alike:
+                found[label] = (*found.get(label, ()), len(function.blocks[label].body))
+        for label in behind - flow.divergent:
+            found[label] = (0, *found.get(label, ()))
+    strides = StrideAnalysis(function)
+    for label in function.blocks.keys() - inside:
+        for item in function.blocks[label].body:
+            if item.opcode in ("load", "store"):
+                stride = strides.of(item.operands[-1])[position]
+                if stride not in (0, size_of_access(item)):
+                    # In the order of the blocks, so that the same kernel is always cut alike.
+                    return {each: found[each] for each in function.blocks if each in found}
+    return {}

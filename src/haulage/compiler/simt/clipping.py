@@ -5,8 +5,8 @@ those threads, and no state has to be kept for them. Who does not pass a piece's
 nothing to do in that piece.
 """
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 
 from haulage.compiler.simt import guards
 from haulage.compiler.simt.guards import Guard, Guards
@@ -33,6 +33,19 @@ def none(pieces: Pieces) -> Clipping:
     """Every piece is run for all threads."""
     count = len(pieces.pieces)
     return Clipping((), ((),) * count, (None,) * count, {})
+
+
+def without_own(clipped: Clipping, numbers: Iterable[int]) -> Clipping:
+    """The same, but the pieces of these numbers are run for all that pass the kernel's guards."""
+    all_of_them = frozenset(numbers)
+    own = tuple(
+        () if number in all_of_them else guards for number, guards in enumerate(clipped.of_pieces)
+    )
+    partings = tuple(
+        None if number in all_of_them else parting
+        for number, parting in enumerate(clipped.partings)
+    )
+    return replace(clipped, of_pieces=own, partings=partings)
 
 
 def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:

@@ -64,14 +64,14 @@ def parted_loops(function: Function, flow: Uniformity) -> set[str]:
 def cut(
     function: Function,
     loop_headers: list[str],
-    around: Mapping[str, tuple[int, int]] | None = None,
+    around: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Function:
     """A copy of `function` cut at its barriers and behind the phis of `loop_headers`, and in the
-    blocks `around` in front of two places of their bodies (`apart.py`)."""
+    blocks `around` in front of some places of their bodies (`apart.py`)."""
     result = function.copy()
     numbers = itertools.count(1)
     for header, places in (around or {}).items():
-        for index in sorted(places, reverse=True):
+        for index in sorted(set(places), reverse=True):
             label = f"%apart.{next(numbers)}"
             result.split(header, index, label, Cut(label, "apart"))
     for header in loop_headers:

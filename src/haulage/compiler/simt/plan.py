@@ -1,14 +1,17 @@
 """Which pieces of a kernel run for a chunk of lanes at a time, and where it is cut for that."""
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from haulage.compiler.simt import clipping, cuts, graph, pieces
 from haulage.compiler.simt.barriers import barriers
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.clipping import Clipping
+from haulage.compiler.simt.guards import Guards
 from haulage.compiler.simt.lanes.choice import is_worth_it, lane_function
 from haulage.compiler.simt.lanes.function import LaneFunction
 from haulage.compiler.simt.model import Cut, Function
+from haulage.compiler.simt.nonnegative import nonnegative
 from haulage.compiler.simt.piece_function import PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces
 from haulage.compiler.simt.uniformity import Uniformity
@@ -26,10 +29,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A cut body and the pieces that run for chunks of lanes. `apart` is whether its threads are
-    faster one after the other, so that no loop should be made one that all are in."""
+    """A cut body, the pieces that run for chunks of lanes, and the threads that pieces run for.
+    `apart` is whether its threads are faster one after the other, so that no loop should be made
+    one that all are in."""
 
     pieces: Pieces | None = None
+    clipping: Clipping | None = None
     lanes: Mapping[int, LaneFunction] = field(default_factory=dict)
     apart: bool = False
 
@@ -47,20 +52,21 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
     if barriers(body.function):
         return Plan()
     whole = pieces.divide(cuts.cut(body.function, []), together, rooms)
-    lanes = _lanes(body, whole, shape).get(0)
+    lanes = _lanes(body, whole, clipping.none(whole), shape).get(0)
     if lanes is None or lanes.work.together:
         # Rows of memory are best read for the whole block, turn by turn.
         return Plan()
     if not is_worth_it(lanes.work):
         return Plan(apart=True)
-    return Plan(whole, {0: lanes})
+    return Plan(whole, clipping.none(whole), {0: lanes})
 
 
 def cut_with_lanes(
     body: Body,
     split: Function,
     loops: list[str],
-    around: Mapping[str, tuple[int, int]],
+    around: Mapping[str, tuple[int, ...]],
+    chunks_around: Mapping[str, tuple[int, ...]],
     rare: Set[str],
     chunked: Mapping[str, int],
     present: Uniformity,
@@ -71,10 +77,15 @@ def cut_with_lanes(
     and `around` atomic operations; and the plan for it.
 
     It is not cut at those of the loops that are to be run in chunks (`chunked_loops.py`), if they
-    can. `rare` are the headers of loops that hardly any thread makes a turn of.
+    can, but perhaps around them (`chunks_around`). `rare` are the headers of loops that hardly any
+    thread makes a turn of.
     """
     kept = {header for header in loops if header not in chunked}
-    cut = cuts.cut(split, [header for header in loops if header in kept], around)
+    both = {
+        label: (*around.get(label, ()), *chunks_around.get(label, ()))
+        for label in {**around, **chunks_around}
+    }
+    cut = cuts.cut(split, [header for header in loops if header in kept], both)
     planned = _of_loops_left(body, cut, kept | rare, chunked, present, rooms, shape)
     if planned.headers() >= chunked.keys():
         return cut, planned
@@ -97,20 +108,52 @@ def _of_loops_left(
     left = {*(cuts.parted_loops(body.function, present) - done), *chunked}
     if not left:
         return Plan()
-    divided = pieces.divide(cut, present, rooms)
-    found = _lanes(body, divided, shape, left, chunked)
+    known = nonnegative(cut)
+    first = clipping.kernel_guards(cut, present.varying, known)
+    planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, known, first)
+    if planned is None:
+        nobody = Guards()
+        planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, known, nobody)
+    return planned or Plan()
+
+
+def _clipped_plan(
+    body: Body,
+    cut: Function,
+    left: Set[str],
+    chunked: Mapping[str, int],
+    present: Uniformity,
+    rooms: frozenset[str],
+    shape: Shape,
+    known: frozenset[str],
+    first: Guards,
+) -> Plan | None:
+    """The plan with the kernel's guards `first` as bounds; None if some lanes would have to ask."""
+    staying = replace(present, leaving=present.leaving - first.labels)
+    divided = pieces.divide(cut, staying, rooms)
+    if first.guards and divided.masked:
+        return None
+    clipped = clipping.clip(divided, present.varying, known, first.guards, parts=not body.may_fail)
+    # Lanes are masked by guards of their own piece.
+    nothing = clipping.without_own(clipped, range(len(divided.pieces)))
+    found = _lanes(body, divided, nothing, shape, left, chunked)
     lanes = {number: each for number, each in found.items() if is_worth_it(each.work)}
-    return Plan(divided, lanes) if lanes else Plan()
+    if first.guards and not all(each.follows_rows for each in lanes.values()):
+        return None
+    if not lanes:
+        return Plan()
+    return Plan(divided, clipping.without_own(clipped, lanes), lanes)
 
 
 def _lanes(
     body: Body,
     divided: Pieces,
+    clipped: Clipping,
     shape: Shape,
     left: Set[str] | None = None,
     chunked: Mapping[str, int] | None = None,
 ) -> dict[int, LaneFunction]:
-    functions = PieceFunctions(body, divided, clipping.none(divided))
+    functions = PieceFunctions(body, divided, clipped)
     found: dict[int, LaneFunction] = {}
     for piece in divided.pieces:
         headers = _headers(divided, piece)

@@ -333,12 +333,13 @@ class _Machine:
         k = piece.number
         axes = looped_axes(self.block, self.order)
         width = self.lanes[k].width
-        loop = ChunkLoop(k, f"state.{k}", self.block, axes, self.body.may_fail, width)
+        ranges = self._everyone[0] if self.clipping.of_kernel else None
+        loop = ChunkLoop(k, f"state.{k}", self.block, axes, self.body.may_fail, width, ranges)
         return [
             *loop.opening(),
             *self._call(piece, loop.thread(), str(k), given, passing=True, note=""),
             *loop.closing(),
-            *self._go_on(piece, loop.last_label, str(k)),
+            *self._go_on(piece, loop.last_label, loop.suffix),
         ]
 
     @property
@@ -404,8 +405,11 @@ class _Machine:
             for guard in self.functions.guards(piece)
         ]
         states = [("ptr", "%states")] if self.pieces.masked else []
-        arguments = [*given, *states, *told]
         number = piece.number
+        within: list[tuple[str, str]] = []
+        if number in self.lanes and self.clipping.of_kernel:
+            within = [("i32", f"%from.{number}"), ("i32", f"%to.{number}")]
+        arguments = [*given, *states, *told, *within]
         lines = [
             *private,
             piece_call(

@@ -1,6 +1,7 @@
 """From a kernel's body to a module that runs blocks of one size; chooses the way to run them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -154,7 +155,7 @@ def transform(
         exchanged = exchanges.split(split, of_warp)
         clips = way != SCALAR and lanes is None
         loops: list[str] = []
-        around: dict[str, tuple[int, int]] = {}
+        around: Mapping[str, tuple[int, ...]] = {}
         shape = plan.Shape(block, looped_axes(block, order), _vector_bits(target))
         planned = plan.Plan()
         # Loops that all threads are in together need no lanes.
@@ -182,12 +183,23 @@ def transform(
             chunked = chunked_loops.chunked_loops(
                 kernel.function, of_warp, turned_loops, kernel.shared, inner
             )
+            chunks_around = chunked_loops.apart_from_rows(
+                kernel.function, of_warp, chunked, set(loops) - set(chunked), inner
+            )
             cut_function, planned = plan.cut_with_lanes(
-                kernel, split, loops, around, rare, chunked, of_warp, rooms, shape
+                kernel,
+                split,
+                loops,
+                around,
+                chunks_around,
+                rare,
+                chunked,
+                of_warp,
+                rooms,
+                shape,
             )
         else:
             cut_function = cuts.cut(split, loops, around)
-        # Lanes are masked, whichever guards there are.
         clips = clips and planned.pieces is None
         first = guards.Guards()
         if clips:
@@ -196,7 +208,7 @@ def transform(
         divided = planned.pieces or pieces.divide(cut_function, of_warp, rooms)
         count = len(divided.pieces)
         metadata = Metadata(kernel.around, parallel=way != SCALAR)
-        clipped = clipping.none(divided)
+        clipped = planned.clipping or clipping.none(divided)
         if clips:
             clipped = clipping.clip(
                 divided, of_warp.varying, known, first.guards, parts=not kernel.may_fail

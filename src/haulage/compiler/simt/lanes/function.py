@@ -18,7 +18,7 @@ from haulage.compiler.simt.lanes.layout import Layout
 from haulage.compiler.simt.lanes.likely import LikelySteps
 from haulage.compiler.simt.lanes.operations import is_scalar
 from haulage.compiler.simt.lanes.shapes import Shape, Shapes
-from haulage.compiler.simt.lanes.text import Text
+from haulage.compiler.simt.lanes.text import EVERY_LANE, Text
 from haulage.compiler.simt.lanes.values import Values
 from haulage.compiler.simt.lanes.widening import Widening, can_write
 from haulage.compiler.simt.lanes.work import Work, work_of
@@ -50,7 +50,15 @@ class LaneFunction:
         self._sizes = [(axis, block["xyz".index(axis)]) for axis in reversed(axes)]
         self._threads = prod(block)
         self._text = Text(width)
-        self._blocks = {label: self._pieces.function.blocks[label] for label in piece.labels}
+        self._guards = {
+            guard.condition: value_name(guard.condition, "guard")
+            for guard in functions.guards(piece)
+        }
+        self._clips = bool(functions.clipping.of_kernel)
+        self._blocks = {
+            label: _renamed(self._pieces.function.blocks[label], self._guards)
+            for label in piece.labels
+        }
         self._steps, self._arriving = _arrivals(piece)
         self._stored = functions.stored(piece)
         self._made = functions.made_in[piece.number]
@@ -81,6 +89,11 @@ class LaneFunction:
         """How many threads run at once."""
         return self._text.width
 
+    @property
+    def follows_rows(self) -> bool:
+        """Whether the lanes of a chunk are neighbours along the fastest axis, all of them."""
+        return self._shapes.of(f"%threadIdx.{self._sizes[0][0]}") == 1
+
     @cached_property
     def work(self) -> Work:
         """What the loops of the piece do."""
@@ -90,12 +103,14 @@ class LaneFunction:
         types = {name: item.type for name, (_, item) in self._pieces.function.definitions().items()}
         types |= {step.result: step.type for step in self._steps if step.result}
         types |= {each.name: each.type.split(" ", 1)[0] for each in self._body.function.parameters}
+        types |= dict.fromkeys(self._guards.values(), "i1")
         types |= {room.name: "ptr" for room in (*self._body.shared, *self._body.private)}
         return types
 
     def _find_shapes(self) -> Shapes:
         known: dict[str, Shape] = {each.name: 0 for each in self._body.function.parameters}
         known |= dict.fromkeys((room.name for room in self._body.shared), 0)
+        known |= dict.fromkeys(self._guards.values(), 0)
         for room in self._body.private:
             known[room.name] = private_stride(room)
         known |= self._index_shapes()
@@ -190,16 +205,23 @@ class LaneFunction:
         text.do(f"ret {{ i32, i32 }} {both}")
         head = (
             f"define internal {{ i32, i32 }} @haulage.piece.{self._piece.number}"
-            f"({parameter_list(self._functions.parameters(self._piece))}) {{"
+            f"({parameter_list(self._parameters())}) {{"
         )
         start, *rest = text.lines
         return "\n".join([*text.declarations, head, start, *text.rooms, *rest, "}"])
 
+    def _parameters(self) -> list[tuple[str, str]]:
+        """Types and names of the parameters; with the kernel's guards, which lanes pass them."""
+        within = [("i32", "%lanes.from"), ("i32", "%lanes.to")] if self._clips else []
+        return [*self._functions.parameters(self._piece), *within]
+
     def _first_mask(self) -> str:
         """The lanes that are threads of the block, and are at this piece."""
         text = self._text
-        self._present = "splat (i1 true)"
-        if self._threads % text.width:
+        self._present = EVERY_LANE
+        if self._clips:
+            self._present = text.lanes_between("%lanes.from", "%lanes.to")
+        elif self._threads % text.width:
             numbers = text.steps("i64", "%thread", 1)
             vector = text.vector_type("i64")
             self._present = text.add(f"icmp ult {vector} {numbers}, splat (i64 {self._threads})")
@@ -222,6 +244,8 @@ class LaneFunction:
                 values.arrive(parameter.name, parameter.name)
         for room in (*self._body.shared, *self._body.private):
             values.arrive(room.name, room.name)
+        for told in self._guards.values():
+            values.arrive(told, told)
         self._arrive_indices()
         for name in self._piece.loaded:
             slot = self._pieces.slots[name]
@@ -331,6 +355,22 @@ def _successors(blocks: dict[str, Block]) -> dict[str, tuple[str, ...]]:
         label: () if isinstance(block.terminator, Cut) else block.successors
         for label, block in blocks.items()
     }
+
+
+def _renamed(block: Block, names: dict[str, str]) -> Block:
+    """A block with other names for what its instructions use, other than phis."""
+    if not names:
+        return block
+
+    def renamed(item: Instruction) -> Instruction:
+        others = {name: new for name, new in names.items() if name != item.result}
+        operands = tuple(others.get(name, name) for name in item.operands)
+        return replace(item, text=item.renamed(others), operands=operands)
+
+    end = block.terminator
+    if isinstance(end, Instruction):
+        end = renamed(end)
+    return Block(block.label, block.phis, [renamed(item) for item in block.body], end)
 
 
 def _only(label: str) -> Layout:

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from haulage.compiler.simt.lanes.operations import BYTES
 
+# A mask with all lanes on.
+EVERY_LANE = "splat (i1 true)"
+
 
 class Text:
     """Lines of LLVM, with names for what is new."""
@@ -89,6 +92,16 @@ class Text:
             self.at_hand[kind, value, step] = known
         return known
 
+    def lanes_between(self, first: str, end: str) -> str:
+        """The lanes from one, an i32, up to another, not included: a comparison of bytes."""
+        kind = "i8" if self.width < 256 else "i16"
+        numbers = ", ".join(f"{kind} {_signed(lane, int(kind[1:]))}" for lane in range(self.width))
+        vector = self.vector_type(kind)
+        low = self.splat(kind, self.add(f"trunc i32 {first} to {kind}"))
+        high = self.splat(kind, self.add(f"trunc i32 {end} to {kind}"))
+        above = self.add(f"icmp uge {vector} <{numbers}>, {low}")
+        return self.both(above, self.add(f"icmp ult {vector} <{numbers}>, {high}"))
+
     def any_lane(self, mask: str) -> str:
         """Whether any lane of a mask is on."""
         known = self.at_hand.get(("any", mask))
@@ -149,18 +162,35 @@ class Text:
     def store_lanes(
         self, kind: str, value: str, address: str, mask: str, align: int | None = None
     ) -> None:
-        """Store the lanes of a mask as elements from `address` on."""
+        """Store the lanes of a mask as elements from `address` on.
+
+        If all are on the store has no mask: with one it takes far longer on some processors.
+        """
         stored, align = _in_memory(kind), align or BYTES[kind]
+        vector, whole = self.vector_type(stored), self._to_memory(kind, value)
+        plain = f"store {vector} {whole}, ptr {address}, align {align}"
+        if mask == EVERY_LANE:
+            self.do(plain)
+            return
+        every, some, end = self.fresh("every"), self.fresh("some"), self.fresh("stored")
+        full = self.add(f"icmp eq i{self.width} {self.bits(mask)}, -1")
+        self.do(f"br i1 {full}, label {every}, label {some}")
+        self.label(every, inside=True)
+        self.do(plain)
+        self.do(f"br label {end}")
+        self.label(some, inside=True)
         self.call(
             "void",
             f"llvm.masked.store.{self.suffix(stored)}.p0",
             [
-                (self.vector_type(stored), self._to_memory(kind, value)),
+                (vector, whole),
                 ("ptr", address),
                 ("i32", str(align)),
                 (self.vector_type("i1"), mask),
             ],
         )
+        self.do(f"br label {end}")
+        self.label(end, inside=True)
 
     def scatter(self, kind: str, value: str, addresses: str, mask: str, align: int) -> None:
         """Store the lanes of a mask at their addresses, the first lane first."""
