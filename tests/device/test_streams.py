@@ -423,3 +423,24 @@ def test_streams_and_events_are_not_copied(duplicate):
     for thing in (cuda.stream(), cuda.default_stream(), cuda.event()):
         with pytest.raises(TypeError, match="belongs to this process"):
             duplicate(thing)
+
+
+@cuda.jit
+def when_told(flag, out):
+    while cuda.atomic.add(flag, 0, 0) == 0:
+        pass
+    out[0] += 1
+
+
+def test_a_kernel_that_waits_for_the_host_does_not_keep_its_caller_though_it_was_short_before():
+    flag, out = cuda.mapped_array(1, np.int32), cuda.to_device(np.zeros(1, np.int32))
+    stream = cuda.stream()
+    flag[0] = 1
+    for _ in range(3):
+        when_told[1, 1, stream](flag, out)
+        stream.synchronize()
+    flag[0] = 0
+    when_told[1, 1, stream](flag, out)
+    flag[0] = 1
+    stream.synchronize()
+    assert out.copy_to_host()[0] == 4

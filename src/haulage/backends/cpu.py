@@ -321,7 +321,9 @@ def _run(function: int, launch: bytes) -> None:
     # Not by the clock: until it has the interpreter again, the thread may wait long.
     begun = time.thread_time_ns()
     fault = POOL.run(function, launch)
-    costs.note(function, launch, time.thread_time_ns() - begun)
+    if function not in POOL.waiting:
+        # What may wait, for the host too, is never the caller's: short once says nothing of it.
+        costs.note(function, launch, time.thread_time_ns() - begun)
     if fault:
         raise KernelStopped(function, fault)
 
