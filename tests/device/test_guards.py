@@ -411,8 +411,21 @@ def test_steps_with_arithmetic_or_branches_of_their_own_are_widened():
         cuda.syncthreads()
         x[t] = np.sin(room[t ^ d])
 
-    for kernel in (sorted_pairs, waves):
-        code = haulage.compile(kernel, "void(float32[::1], int64)", block=128)
+    def distances(x, n):
+        first = cuda.shared.array((16, 17), np.float32)
+        second = cuda.shared.array((16, 17), np.float32)
+        t, u = cuda.threadIdx.x, cuda.threadIdx.y
+        first[u, t], second[u, t] = x[16 * u + t], x[256 + 16 * u + t]
+        cuda.syncthreads()
+        total = np.float32(0)
+        for k in range(16):
+            total += (first[u, k] - second[t, k]) ** 2
+        cuda.syncthreads()
+        x[16 * u + t] = total
+
+    for kernel in (sorted_pairs, waves, distances):
+        block = (16, 16) if kernel is distances else 128
+        code = haulage.compile(kernel, "void(float32[::1], int64)", block=block)
         assert "llvm.loop.vectorize.width" not in code.stages["blocks"]
 
 

@@ -4,7 +4,8 @@ shared memory.
 `room[2 * d * t] += room[2 * d * t + d]`: neighbouring threads are far apart there, so on vectors
 each access is a gather or a scatter. These take longer than so many accesses to what is in the
 first cache anyway, and pay only if enough arithmetic comes with them, or if threads would wait for
-branches foretold wrongly.
+branches foretold wrongly. Gathers alone, as where a tile is read by rows, ask for less than
+scatters.
 """
 
 import re
@@ -18,7 +19,8 @@ from haulage.compiler.simt.strides import COMMON, StrideAnalysis, by_thread, siz
 from haulage.compiler.simt.written import Roots
 
 # So much arithmetic has to come with an access of threads that are apart.
-_ARITHMETIC_PER_ACCESS = 6
+_ARITHMETIC_PER_LOAD = 2
+_ARITHMETIC_PER_STORE = 10
 # Accesses up to so many elements apart are wide ones and permutations.
 _NEAR = 4
 
@@ -52,7 +54,7 @@ class _Search:
     def is_scattered(self, piece: Piece) -> bool:
         own = (*self._clipping.of_kernel, *self._clipping.of_pieces[piece.number])
         settled = {guard.condition for guard in own}
-        apart = arithmetic = 0
+        needed = arithmetic = 0
         for label in piece.labels:
             block = self._function.blocks[label]
             for item in block.body:
@@ -61,7 +63,8 @@ class _Search:
                         continue
                     if not self._roots.of(item.operands[-1]) <= self._shared:
                         return False
-                    apart += 1
+                    loads = item.opcode == "load"
+                    needed += _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
                 elif is_mathematics(item.callee) or item.opcode in _SLOW:
                     return False
                 elif item.result and item.opcode not in _ADDRESSES:
@@ -70,7 +73,7 @@ class _Search:
             asked = end.operands if isinstance(end, Instruction) and end.opcode != "ret" else ()
             if not all(self._is_settled(name, settled) for name in asked):
                 return False
-        return apart > 0 and arithmetic < _ARITHMETIC_PER_ACCESS * apart
+        return arithmetic < needed
 
     def _is_apart(self, item: Instruction) -> bool:
         """Whether neighbouring threads access what is far apart, or they do not know where."""
