@@ -201,6 +201,12 @@ class Metadata:
         self._add(f"distinct !{{!{number}, {listed}}}")
         return f", !llvm.loop !{number}"
 
+    def kept_loop(self) -> str:
+        """The note of a loop around others that LLVM is not to unroll."""
+        number = self._first + len(self._lines)
+        self._add(f"distinct !{{!{number}, !{self._no_unroll}}}")
+        return f", !llvm.loop !{number}"
+
     def lane_loop(self, lanes: int) -> str:
         """The note of a loop over the lanes of a warp. Widened it has few turns left, which are to
         be unrolled, so that what lanes keep from loop to loop can stay in registers."""

@@ -107,19 +107,42 @@ class BoundsWriter:
                 found["x"] = first, self._new(f"select i1 {asked}, i32 {passed}, i32 {stopped}")
         return found
 
-    def others(self, guard: Guard, passing: Ranges, start: Ranges) -> Ranges:
-        """The part of the ranges `start` that does not pass a guard of one bound: who passes it are
-        the first or the last of an axis, `passing`."""
-        axis = AXES[guard.bounds[0].axis]
-        first, end = start[axis]
-        begun, ended = passing[axis]
-        if begun == first:
-            behind = self._new(f"call i32 @llvm.umax.i32(i32 {first}, i32 {ended})")
-            return {**start, axis: (behind, end)}
-        return {
-            **start,
-            axis: (first, self._new(f"call i32 @llvm.umin.i32(i32 {begun}, i32 {end})")),
-        }
+    def around(self, inner: Ranges, outer: Ranges, axes: Sequence[str]) -> list[Ranges]:
+        """The part of the ranges `outer` that is not in `inner`, which were made of them: ranges
+        that have no thread in common, some of which may be empty. `axes` are all three."""
+        found: list[Ranges] = []
+        middle = dict(outer)
+        for axis in axes:
+            first, end = outer[axis]
+            begin, behind = inner[axis]
+            if begin != first:
+                begin = self._new(f"call i32 @llvm.umin.i32(i32 {begin}, i32 {end})")
+                found.append({**middle, axis: (first, begin)})
+            if behind != end:
+                # The inner range may be empty.
+                behind = self._new(f"call i32 @llvm.umax.i32(i32 {begin}, i32 {behind})")
+                found.append({**middle, axis: (behind, end)})
+            middle[axis] = (begin, behind)
+        return found
+
+    def chosen(self, number: str, some: Sequence[Ranges]) -> Ranges:
+        """Of some ranges those with a number, an i32."""
+        found = dict(some[0])
+        for other, ranges in enumerate(some[1:], 1):
+            if any(found[axis] != ranges[axis] for axis in AXES):
+                asked = self._new(f"icmp ult i32 {number}, {other}")
+                for axis in AXES:
+                    (first, end), (begin, behind) = found[axis], ranges[axis]
+                    found[axis] = (
+                        self._chosen(asked, first, begin),
+                        self._chosen(asked, end, behind),
+                    )
+        return found
+
+    def _chosen(self, condition: str, one: str, other: str) -> str:
+        if one == other:
+            return one
+        return self._new(f"select i1 {condition}, i32 {one}, i32 {other}")
 
     def not_empty(self, ranges: Ranges, start: Ranges) -> str:
         """An i1: whether there is a thread in the ranges, given that there is one in `start`."""

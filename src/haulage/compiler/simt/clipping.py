@@ -8,13 +8,13 @@ nothing to do in that piece.
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
-from haulage.compiler.simt import guards
+from haulage.compiler.simt import graph, guards
 from haulage.compiler.simt.guards import Guard, Guards
 from haulage.compiler.simt.linear import LinearForms
 from haulage.compiler.simt.model import Block, Cut, Function, Instruction
 from haulage.compiler.simt.pieces import Piece, Pieces
 
-# Instructions of a piece up to which it is worth to have it once for each way.
+# Instructions of a piece that are on both ways, up to which it is worth to have them twice.
 _TWICE = 40
 
 
@@ -35,17 +35,21 @@ def none(pieces: Pieces) -> Clipping:
     return Clipping((), ((),) * count, (None,) * count, {})
 
 
+def without_partings(clipped: Clipping, numbers: Set[int]) -> Clipping:
+    """The same, but the pieces of these numbers are not run in two loops."""
+    partings = tuple(
+        None if number in numbers else parting for number, parting in enumerate(clipped.partings)
+    )
+    return replace(clipped, partings=partings)
+
+
 def without_own(clipped: Clipping, numbers: Iterable[int]) -> Clipping:
     """The same, but the pieces of these numbers are run for all that pass the kernel's guards."""
     all_of_them = frozenset(numbers)
     own = tuple(
         () if number in all_of_them else guards for number, guards in enumerate(clipped.of_pieces)
     )
-    partings = tuple(
-        None if number in all_of_them else parting
-        for number, parting in enumerate(clipped.partings)
-    )
-    return replace(clipped, of_pieces=own, partings=partings)
+    return replace(without_partings(clipped, all_of_them), of_pieces=own)
 
 
 def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:
@@ -80,15 +84,36 @@ def clip(
         if not piece.number:
             own = tuple(guard for guard in own if guard.condition not in given)
         found.append(own)
-        parted = parts and not own and _is_short(pieces, piece)
-        partings.append(met.parting if parted else None)
+        parting = met.parting if parts and not own else None
+        if parting is not None and not _is_worth_parting(pieces, piece, parting):
+            parting = None
+        partings.append(parting)
     return Clipping(of_kernel, tuple(found), tuple(partings), items)
 
 
-def _is_short(pieces: Pieces, piece: Piece) -> bool:
-    """Whether a piece, which leads to one other, is short enough to be written twice."""
-    size = sum(len(pieces.function.blocks[label].body) for label in piece.labels)
-    return len(piece.exits) == 1 and not piece.returns and size <= _TWICE
+def blocks_of_way(function: Function, entry: str, parting: Guard, *, passes: bool) -> Set[str]:
+    """Labels that threads of a piece come to which pass a condition, or which do not."""
+    successors: dict[str, tuple[str, ...]] = {}
+    for label, block in function.blocks.items():
+        targets = () if isinstance(block.terminator, Cut) else block.successors
+        if len(targets) == 2 and parting.condition in _operands(block):
+            targets = targets[:1] if parting.outcome == passes else targets[1:]
+        successors[label] = targets
+    return graph.reachable_until(successors, (entry,), graph.EXIT)
+
+
+def _operands(block: Block) -> tuple[str, ...]:
+    return block.terminator.operands if isinstance(block.terminator, Instruction) else ()
+
+
+def _is_worth_parting(pieces: Pieces, piece: Piece, parting: Guard) -> bool:
+    """Whether to write a piece, which leads to one other or to the end, for each way that a
+    condition sends its threads."""
+    function = pieces.function
+    some = blocks_of_way(function, piece.entry, parting, passes=True)
+    others = blocks_of_way(function, piece.entry, parting, passes=False)
+    twice = sum(len(function.blocks[label].body) for label in some & others)
+    return len(piece.exits) + piece.returns == 1 and twice <= _TWICE
 
 
 def _guards(pieces: Pieces, piece: Piece, forms: LinearForms, made: Set[str]) -> Guards:

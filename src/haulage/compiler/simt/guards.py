@@ -25,6 +25,7 @@ _COMPARED = re.compile(
 _SELECT = re.compile(rf"select i1 ({_VALUE}), i1 ({_VALUE}), i1 ({_VALUE})")
 _PAIR = re.compile(rf"i1 ({_VALUE}), ({_VALUE})")
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+_ONE = Linear(1, (0, 0, 0))
 _SWAPPED = {"gt": "lt", "ge": "le"}
 
 
@@ -55,7 +56,8 @@ class Guard:
 @dataclass(frozen=True)
 class Guards:
     """What threads must pass, and `labels` of the blocks whose branches are settled by it.
-    `parting` is a condition that sends threads two ways, with something to do on each of them."""
+    `parting` is a condition that sends threads two ways, with something to do on each of them, and
+    who passes it are a range of each axis."""
 
     guards: tuple[Guard, ...] = ()
     labels: frozenset[str] = frozenset()
@@ -89,12 +91,15 @@ def find(
             break
         idle = [search.is_idle(target, label) for target in targets]
         if idle[0] == idle[1]:
-            parting = None if idle[0] else search.parting(block.terminator.operands[0])
+            if not idle[0]:
+                bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
+                parting = search.parting(block.terminator.operands[0], bounds)
             break
         condition, outcome = block.terminator.operands[0], idle[1]
         whole = True
         for leaf, wanted in search.leaves(condition, outcome):
-            guard = guards.get(leaf) or search.guard(leaf, wanted)
+            bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
+            guard = guards.get(leaf) or search.guard(leaf, wanted, bounds)
             if guard is None or guard.outcome != wanted:
                 # Left to be asked, like what contradicts another guard.
                 whole = False
@@ -154,16 +159,22 @@ class _Search:
                 return self.leaves(pair[1], not outcome)
         return [(condition, outcome)]
 
-    def parting(self, condition: str) -> Guard | None:
-        """A condition as a guard that those who pass it are one range by, from the block's start
-        on or to its end."""
-        guard = self.guard(condition, True)
-        if guard is None or len(guard.bounds) != 1 or guard.bounds[0].equation:
-            return None
-        return guard
+    def parting(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
+        """A condition as a guard that those who pass it are a range of each axis by. `met` are the
+        bounds that all who ask have passed."""
+        for outcome in (True, False):
+            leaves = self.leaves(condition, outcome)
+            found = [self.guard(leaf, wanted, met) for leaf, wanted in leaves]
+            bounds = tuple(bound for guard in found if guard for bound in guard.bounds)
+            if all(guard and guard.bounds for guard in found) and not any(
+                bound.equation for bound in bounds
+            ):
+                return Guard(condition, outcome, bounds)
+        return None
 
-    def guard(self, leaf: str, wanted: bool) -> Guard | None:
-        """The condition `leaf` as a guard, if it is one: uniform, or about one index."""
+    def guard(self, leaf: str, wanted: bool, met: tuple[Bound, ...]) -> Guard | None:
+        """The condition `leaf` as a guard, if it is one: uniform, or about one index. `met` are the
+        bounds that all who ask have passed."""
         if not leaf.startswith("%"):
             return None
         if leaf not in self.forms.varying:
@@ -177,23 +188,36 @@ class _Search:
         test = test if test in ("eq", "ne") else test[1:]
         if not wanted:
             test = _OPPOSITE[test]
-        made = self._compared(test, signed, found["left"], found["right"], found["type"])
+        made = self._compared(test, signed, found["left"], found["right"], found["type"], met)
         if made is None or not all(_is_of_one_axis(bound, self.forms.known) for bound in made):
             return None
         return Guard(leaf, wanted, tuple(made))
 
     def _compared(
-        self, test: str, signed: bool, left: str, right: str, kind: str
+        self,
+        test: str,
+        signed: bool,
+        left: str,
+        right: str,
+        kind: str,
+        met: tuple[Bound, ...] = (),
     ) -> list[Bound] | None:
         forms = self.forms
         if test in ("gt", "ge"):
             return self._compared(_SWAPPED[test], signed, right, left, kind)
+        one, other = forms.of(left, kind), forms.of(right, kind)
         if test == "ne":
             # 0 is where numbers that are not negative begin.
             if right == "0" and is_nonnegative(left, forms.known):
                 return self._compared("gt", True, left, right, kind)
+            if one is None or other is None:
+                return None
+            # Of numbers that are not above 0, those that are not 0 are below it.
+            ends = [bound.form.plus(_ONE) for bound in met if not bound.equation]
+            for form in (one.plus(other, -1), other.plus(one, -1)):
+                if any(forms.are_equal(form, end) for end in ends):
+                    return [Bound(form)]
             return None
-        one, other = forms.of(left, kind), forms.of(right, kind)
         if not signed:
             if test in ("lt", "le") and one is not None and is_nonnegative(right, forms.known):
                 # From 0 on, too: a negative number is a large one.

@@ -170,6 +170,23 @@ class LinearForms:
         )
         return self.of(source, found[1], depth + 1) if exact else None
 
+    def are_equal(self, one: Linear, other: Linear) -> bool:
+        """Whether two forms show that they are the same number."""
+        return self._spread(one.plus(other, -1)) == ZERO
+
+    def _spread(self, form: Linear) -> Linear:
+        """A form with a sum of a value and a constant for its term, where a term is one."""
+        for term, factor in form.terms:
+            item = self.items.get(term.value)
+            pair = _PAIR.search(item.text) if item is not None and item.opcode == "add" else None
+            if item is None or pair is None or " nsw " not in item.text or not term.signed:
+                continue
+            if pair[1].startswith("%") and _CONSTANT.fullmatch(pair[2]):
+                sum_of = _term(pair[1], term.type, True).plus(Linear(int(pair[2]), (0, 0, 0)))
+                left = form.plus(_term(term.value, term.type, True), -factor)
+                return self._spread(left.plus(sum_of, factor))
+        return form
+
     def as_unsigned(self, value: str, kind: str) -> Linear | None:
         """The form of a value taken as unsigned: where it is uniform, or not negative anyway."""
         if is_nonnegative(value, self.known):

@@ -9,7 +9,8 @@ waiting, if they are near it in another page, as in `if inside: b[i, j] = a[i, j
 from collections.abc import Set
 
 from haulage.compiler.simt import graph
-from haulage.compiler.simt.guards import Guards
+from haulage.compiler.simt.clipping import blocks_of_way
+from haulage.compiler.simt.guards import Guard, Guards
 from haulage.compiler.simt.loop_nest import AXES
 from haulage.compiler.simt.model import Cut, Function, Instruction
 from haulage.compiler.simt.pieces import Pieces
@@ -19,9 +20,17 @@ _ORDERED = tuple(f" {sign}{test} " for sign in "su" for test in ("lt", "le", "gt
 _JOINING = frozenset(("select", "and", "or", "xor"))
 
 
-def is_worth_it(pieces: Pieces, axis: str, varying: Set[str], settled: Guards) -> bool:
-    """Whether to run blocks along an axis as one. `settled` are the guards that loops are bounded
-    by, `varying` the values that differ from thread to thread."""
+def is_worth_it(
+    pieces: Pieces,
+    axis: str,
+    alone: str,
+    varying: Set[str],
+    settled: Guards,
+    parting: Guard | None,
+) -> bool:
+    """Whether to run blocks along an axis as one. `alone` is the axis that a block by itself is run
+    along, `settled` are the guards that loops are bounded by, `parting` is a condition that parts
+    them, `varying` the values that differ from thread to thread."""
     if len(pieces.pieces) > 1:
         return False
     function = pieces.function
@@ -35,18 +44,27 @@ def is_worth_it(pieces: Pieces, axis: str, varying: Set[str], settled: Guards) -
     ]
     if any(strides.of(address)[position] == UNKNOWN for address in addresses):
         return False
-    return not _masks_stores(function, varying, settled)
+    # Neighbours in memory are worth any mask.
+    return axis != alone or not _masks_stores(function, varying, settled, parting)
 
 
-def _masks_stores(function: Function, varying: Set[str], settled: Guards) -> bool:
-    """Whether a store is under a bound on indices that no loop ends at."""
+def _masks_stores(
+    function: Function, varying: Set[str], settled: Guards, parting: Guard | None
+) -> bool:
+    """Whether a store of most threads is under a bound on indices that no loop ends at."""
     told = {guard.condition for guard in settled.guards}
+    labels: Set[str] = function.blocks.keys()
+    if parting is not None:
+        told.add(parting.condition)
+        labels = blocks_of_way(function, function.entry, parting, passes=True)
     items = {name: item for name, (_, item) in function.definitions().items()}
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = graph.immediate_postdominators(successors)
     for label, block in function.blocks.items():
         end = block.terminator
-        if label in settled.labels or isinstance(end, Cut) or end is None or len(end.targets) < 2:
+        if label in settled.labels or label not in labels:
+            continue
+        if isinstance(end, Cut) or end is None or len(end.targets) < 2:
             continue
         if not any(_is_bound(name, items, varying, told) for name in end.operands):
             continue

@@ -23,7 +23,7 @@ from haulage.compiler.simt.block_function import (
 )
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.bounds import COUNT, COUNT_DEFINITION, BoundsWriter, Ranges, whole
-from haulage.compiler.simt.clipping import Clipping
+from haulage.compiler.simt.clipping import Clipping, without_partings
 from haulage.compiler.simt.frames import Frame
 from haulage.compiler.simt.lanes.chunks import ChunkLoop
 from haulage.compiler.simt.lanes.function import LaneFunction
@@ -52,19 +52,24 @@ def write(
     over its axes in an order (outermost first); `cooperative` if it has a frame, as `frames.py`
     says. `lanes` are the functions of the pieces that run for a chunk of threads at a time. With a
     `run` the function runs as many blocks as it is told."""
-    functions = PieceFunctions(body, pieces, clipping)
-    texts = [(lanes.get(piece.number) or functions).text(piece) for piece in pieces.pieces]
-    several: dict[int, str] = {}
     sizes = block if run is None else run.widened(block)
     inner = looped_axes(sizes, order)[-1]
+    jams: frozenset[int] = frozenset()
     if metadata.is_parallel and sizes[AXES.index(inner)] >= jam.COPIES:
-        several = {
-            piece.number: together
-            for piece, text in zip(pieces.pieces, texts, strict=True)
-            if piece.number not in lanes
-            and jam.is_worth_it(body, pieces, piece)
-            and (together := jam.jammed(text, jam.function_name(piece), inner)) is not None
-        }
+        jams = frozenset(
+            piece.number
+            for piece in pieces.pieces
+            if piece.number not in lanes and jam.is_worth_it(body, pieces, piece)
+        )
+    clipping = without_partings(clipping, jams)
+    functions = PieceFunctions(body, pieces, clipping)
+    texts = [(lanes.get(piece.number) or functions).text(piece) for piece in pieces.pieces]
+    several = {
+        piece.number: together
+        for piece, text in zip(pieces.pieces, texts, strict=True)
+        if piece.number in jams
+        and (together := jam.jammed(text, jam.function_name(piece), inner)) is not None
+    }
     machine = _Machine(
         body,
         pieces,
@@ -226,6 +231,7 @@ class _Machine:
                 self.sizes,
                 looped_axes(self.sizes, self.order),
                 lambda nest, passing: self._run(piece, nest, given, passing=passing),
+                self.metadata.kept_loop(),
             )
             return [*lines, *both, *self._go_on(piece, last, str(k))]
         nest = LoopNest(

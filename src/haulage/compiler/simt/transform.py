@@ -217,7 +217,14 @@ def transform(
             along[-1] in joined
             and planned.pieces is None
             and not divided.masked
-            and run_worth.is_worth_it(divided, along[-1], of_warp.varying, first)
+            and run_worth.is_worth_it(
+                divided,
+                along[-1],
+                order[-1],
+                of_warp.varying,
+                first,
+                clipped.partings[0],
+            )
         ):
             run = runs.run_of(along[-1], block)
             order = along if run is not None else order
