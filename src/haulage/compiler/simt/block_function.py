@@ -207,6 +207,12 @@ class Metadata:
         self._add(f"distinct !{{!{number}, !{self._no_unroll}}}")
         return f", !llvm.loop !{number}"
 
+    def loop_not_widened(self) -> str:
+        """The note of a loop that is left to one turn after the other."""
+        single = self._add('!{!"llvm.loop.vectorize.width", i32 1}')
+        self._add(f"distinct !{{!{single + 1}, !{single}}}")
+        return f", !llvm.loop !{single + 1}"
+
     def lane_loop(self, lanes: int) -> str:
         """The note of a loop over the lanes of a warp. Widened it has few turns left, which are to
         be unrolled, so that what lanes keep from loop to loop can stay in registers."""

@@ -4,11 +4,14 @@ Others do not wait for a loop there, nor is it worth to have it for many of them
 """
 
 import re
+from collections.abc import Mapping, Set
 
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
 
 _COMPARED = re.compile(r"= icmp (eq|ne) ")
+_BOTH = re.compile(r"select i1 [^,]+, i1 [^,]+, i1 false")
+_ADDED = re.compile(r"= add [^%]*%[^,]+, -?\d+$")
 _CASTS = frozenset(("sext", "zext", "trunc"))
 
 
@@ -35,6 +38,31 @@ def blocks_of_few(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
+def asks_for_one_index(
+    condition: str, items: Mapping[str, Instruction], varying: Set[str]
+) -> bool | None:
+    """The outcome of a condition that only threads with one index along an axis can come to, if
+    there is one: of `t == n - 1` or `t == 0 and i > 0`, where `n` is the same for all threads."""
+    item = items.get(condition)
+    if item is None:
+        return None
+    if item.opcode == "icmp":
+        found = _COMPARED.search(item.text)
+        indices = [name for name in item.operands if _is_index(name, items)]
+        others = set(item.operands) - set(indices)
+        if found is None or len(indices) != 1 or others & varying:
+            return None
+        return found[1] == "eq"
+    if item.opcode == "xor" and item.text.endswith(", true"):
+        asked = asks_for_one_index(item.operands[0], items, varying)
+        return None if asked is None else not asked
+    if item.opcode in ("and", "or") or (item.opcode == "select" and _BOTH.search(item.text)):
+        both = item.opcode != "or"
+        asked_each = [asks_for_one_index(name, items, varying) for name in item.operands]
+        return both if both in asked_each else None
+    return None
+
+
 def _way_of_few(terminator: object, items: dict[str, Instruction]) -> str | None:
     """Where a branch sends threads with one index, if that is what it asks for."""
     if not isinstance(terminator, Instruction) or len(set(terminator.targets)) != 2:
@@ -48,7 +76,9 @@ def _way_of_few(terminator: object, items: dict[str, Instruction]) -> str | None
     return terminator.targets[0 if found[1] == "eq" else 1]
 
 
-def _is_index(name: str, items: dict[str, Instruction]) -> bool:
-    while name in items and items[name].opcode in _CASTS and items[name].operands:
+def _is_index(name: str, items: Mapping[str, Instruction]) -> bool:
+    while name in items and items[name].operands:
+        if items[name].opcode not in _CASTS and not _ADDED.search(items[name].text):
+            return False
         name = items[name].operands[0]
     return name.startswith("%threadIdx.")

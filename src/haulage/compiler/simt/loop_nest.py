@@ -5,7 +5,7 @@ neighbours in memory. What a program can see of a thread, its indices and its wa
 by that order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -85,8 +85,9 @@ class LoopNest:
             sum_so_far = f"%{axis}.sum.{suffix}"
         return [*lines, f"  %thread.{suffix} = zext i32 {sum_so_far} to i64"]
 
-    def closing(self, note: str) -> list[str]:
-        """Lines behind the loops' body; `note` is added to the innermost loop's branch."""
+    def closing(self, note: str, outer: Callable[[], str] | None = None) -> list[str]:
+        """Lines behind the loops; `note` is added to the branch of the innermost one, and what
+        `outer` makes to that of each other one."""
         k = self.number
         lines: list[str] = []
         if self.faults:
@@ -96,14 +97,15 @@ class LoopNest:
             )
         for axis in reversed(self.axes):
             end = self.ranges[axis][1]
+            if axis != self.innermost:
+                note = outer() if outer is not None else ""
             step = self.step if axis == self.innermost else "1"
             lines += [
                 f"  br label %latch.{axis}.{k}",
                 f"latch.{axis}.{k}:",
                 f"  %{axis}.after.{k} = add nuw nsw i32 %{axis}.{k}, {step}",
                 f"  %{axis}.more.{k} = icmp ult i32 %{axis}.after.{k}, {end}",
-                f"  br i1 %{axis}.more.{k}, label %loop.{axis}.{k}, label %out.{axis}.{k}"
-                f"{note if axis == self.innermost else ''}",
+                f"  br i1 %{axis}.more.{k}, label %loop.{axis}.{k}, label %out.{axis}.{k}{note}",
                 f"out.{axis}.{k}:",
             ]
         return lines

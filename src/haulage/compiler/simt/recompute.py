@@ -47,7 +47,7 @@ class Recompute:
                     continue
                 self._items[item.result] = item
                 self._position[item.result] = len(self._position)
-                if _is_arithmetic(item) and all(map(self._is_at_hand, item.operands)):
+                if is_arithmetic(item) and all(map(self._is_at_hand, item.operands)):
                     self._possible.add(item.result)
 
     def _is_at_hand(self, name: str) -> bool:
@@ -88,7 +88,8 @@ class Recompute:
         return needed, leaves
 
 
-def _is_arithmetic(item: Instruction) -> bool:
+def is_arithmetic(item: Instruction) -> bool:
+    """Whether an instruction may be made again, or earlier, wherever its operands are."""
     if item.opcode == "call":
         return item.callee is not None and item.callee.startswith((*_INTRINSICS, *DIVIDING))
     return item.opcode in _ARITHMETIC

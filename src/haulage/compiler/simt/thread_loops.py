@@ -318,11 +318,13 @@ class _Machine:
     ) -> list[str]:
         """Lines that run a piece for the threads of a nest."""
         note = self.metadata.access() if piece.is_parallel else ""
-        widened = piece.number not in self._scattered
+        column = self._is_of_a_column(piece)
+        widened = piece.number not in self._scattered and not column
+        outer = self.metadata.loop_not_widened if column else None
         return [
             *nest.opening(),
             *self._call(piece, nest.thread(), nest.number, given, passing=passing, note=note),
-            *nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened)),
+            *nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened), outer),
         ]
 
     def _bounds_writer(self, piece: Piece) -> BoundsWriter:
@@ -358,6 +360,15 @@ class _Machine:
         """The pieces that are better run for one thread after the other."""
         position = AXES.index(looped_axes(self.sizes, self.order)[-1])
         return scattered(self.body, self.pieces, self.clipping, position)
+
+    def _is_of_a_column(self, piece: Piece) -> bool:
+        """Whether a piece is run for one index along the innermost axis, so that the next threads
+        are those of another row."""
+        innermost = AXES.index(looped_axes(self.sizes, self.order)[-1])
+        bounds = [
+            bound for guard in self.clipping.of_pieces[piece.number] for bound in guard.bounds
+        ]
+        return any(bound.equation and bound.axis == innermost for bound in bounds)
 
     @cached_property
     def _everyone(self) -> tuple[Ranges, list[str], str]:

@@ -23,6 +23,7 @@ from haulage.compiler.simt import (
     guards,
     jam,
     leaving,
+    lifted_guards,
     loop_places,
     meetings,
     pieces,
@@ -39,6 +40,7 @@ from haulage.compiler.simt import (
 )
 from haulage.compiler.simt.alone import expanded
 from haulage.compiler.simt.axis_order import DEFAULT_ORDER, axis_order
+from haulage.compiler.simt.barriers import barriers
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.compiler.simt.loop_nest import AXES, looped_axes
 from haulage.compiler.simt.model import Function
@@ -151,9 +153,20 @@ def transform(
                 of_warp = uniformity.analyse(kernel.function, private, arms, lanes)
         if way != SCALAR:
             declared = divisions.widen(kernel.function, of_warp.varying, target)
+        clips = way != SCALAR and lanes is None
+        lifted: list[str] = []
+        if clips and not rests and barriers(kernel.function):
+            known = nonnegative(kernel.function)
+            if not _keeps_states(kernel.function, of_warp, known):
+                function, lifted = lifted_guards.lift(kernel.function, of_warp)
+        if lifted:
+            kernel = replace(kernel, function=function)
+            together = uniformity.analyse(function, private)
+            present = of_warp = uniformity.analyse(
+                function, private, leaving.leaving_arms(function)
+            )
         split = kernel.function.copy()
         exchanged = exchanges.split(split, of_warp)
-        clips = way != SCALAR and lanes is None
         loops: list[str] = []
         around: Mapping[str, tuple[int, ...]] = {}
         shape = plan.Shape(block, looped_axes(block, order), _vector_bits(target))
@@ -174,7 +187,7 @@ def transform(
             starts = guard_starts.behind_branches(kernel.function, of_warp)
             loops += starts
             loops += meetings.behind_guards(kernel.function, of_warp, frozenset(starts))
-            loops = list(dict.fromkeys(loops))
+            loops = list(dict.fromkeys([*loops, *lifted]))
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         exchanging = replace(kernel, shared=(*kernel.shared, *given))
         rooms |= {room.name for room in given}
