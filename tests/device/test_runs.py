@@ -95,6 +95,19 @@ def test_indices_that_wrap_in_few_bits_wrap():
 
 
 @cuda.jit
+def of_wrapped_differences(out):
+    t, b = cuda.threadIdx.x, cuda.blockIdx.x
+    out[b * 32 + t] = np.int64(np.uint32(t - b)) + 33 * np.int64(b)
+
+
+def test_differences_of_thread_and_block_that_wrap_wrap():
+    out = np.zeros(40 * 32, np.int64)
+    of_wrapped_differences[40, 32](out)
+    t, b = np.arange(out.size) % 32, np.arange(out.size) // 32
+    assert np.array_equal(out, (t - b) % 2**32 + 33 * b)
+
+
+@cuda.jit
 def chains(x, out):
     i = cuda.grid(1)
     total = 0.0

@@ -1,5 +1,7 @@
 """Which kernels can have blocks that follow one another run as one wide block."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,11 @@ def first_of_block(x, n):
         x[i] = 1
 
 
+def by_a_wrapped_difference(x, n):
+    t, b = cuda.threadIdx.x, cuda.blockIdx.x
+    x[np.int64(np.uint32(t - b)) + 33 * np.int64(b)] = n
+
+
 def shared(x, n):
     room = cuda.shared.array(32, np.float32)
     i = cuda.grid(1)
@@ -98,6 +105,7 @@ def fenced(x, n):
         in_bits,
         backwards,
         first_of_block,
+        by_a_wrapped_difference,
         shared,
         old_value,
         waiting,
@@ -161,6 +169,17 @@ def test_borders_are_loops_of_their_own_beside_long_ones():
 
 def test_blocks_across_the_rows_of_memory_are_run_along_them_though_stores_are_masked():
     assert runs_of(chosen, PLANE, (32, 1))
+
+
+def test_products_of_an_index_that_wrap_in_a_run_lose_the_promise_that_they_do_not():
+    def high(x, n):
+        b = np.int64(cuda.blockIdx.x)
+        x[n] = (np.int64(cuda.threadIdx.x) << 52) + (b << 57)
+
+    text = haulage.compile(high, "void(int64[::1], int64)", block=32).stages["blocks"]
+    assert "%width" in text
+    assert re.search(r"shl i64 %\S+, 52", text)
+    assert not re.search(r"shl n[us]w .*, 52", text)
 
 
 def runs_of(kernel, signature, block):

@@ -141,10 +141,12 @@ class _Form:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the number is one of its signed type, not wrapped, in a run."""
+        """Whether the number is one of its signed type, not wrapped, in a run. With the block's
+        index in it that cannot be told, as a grid may have very many blocks."""
         end = 1 << self.bits - 1
         largest = self.thread * WIDEST + self.constant
-        return self.pure and self.thread >= 0 and -end <= self.constant and largest < end
+        is_own = self.pure and not self.block
+        return is_own and self.thread >= 0 and -end <= self.constant and largest < end
 
 
 class _Sums:
@@ -183,7 +185,7 @@ class _Sums:
             return False
         if form.block == self._size * form.thread:
             return True
-        if not form.pure:
+        if not form.pure or (form.thread and not form.is_exact):
             self.loose.add(item.result)
         self._forms[item.result] = form
         return True
