@@ -67,6 +67,15 @@ PEERS: dict[str, Peer] = {
             limits={"*": "another way to the same result"},
         ),
         Peer(
+            "c",
+            "C, by hand",
+            "benchmarks.peers.with_c",
+            # Its threads keep awake for a while else, on the cores that the next one needs.
+            variables={"OMP_WAIT_POLICY": "passive"},
+            limits={"*": "the loops over a block's threads written by hand, by a compiler for C"},
+            compiles_anew=False,
+        ),
+        Peer(
             "numpy",
             "NumPy",
             "benchmarks.peers.with_numpy",

@@ -1,6 +1,7 @@
 """The suite against other runtimes: what becomes of times, and of peers that are not there."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -189,3 +190,16 @@ def test_what_cannot_be_done_is_one_line(
     told = capsys.readouterr().err
     assert no in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_the_tree_and_the_scan_in_c_have_the_same_results(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reduce-tree", "scan", "--small", "--rounds", "1", "--peers", "c", "--json"]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+    assert command.main() == 0
+    told = json.loads(capsys.readouterr().out)
+    for case in ("reduce-tree", "scan"):
+        assert told["small"][case]["skipped"] == {}
+        assert told["small"][case]["peers"]["c"]["error"] < 1e-6
