@@ -84,3 +84,29 @@ def test_rows_between_barriers_and_loops_within_loops():
     halves = expected.reshape(2, 64)
     same = (halves[:, :, None] == halves[:, None]).sum(2)
     np.testing.assert_array_equal(counts.copy_to_host(), same.ravel())
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2])
+def test_rows_that_are_read_and_written_as_two_arguments(shift):
+    @cuda.jit
+    def kernel(source, target, shift, out):
+        i = cuda.grid(1)
+        total = 1
+        for k in range(source.shape[1] - 2):
+            total = (total * 3 + source[i, k]) & 1023
+            target[i, k + shift] = total
+            total += source[i, k]
+        out[i] = total
+
+    memory = np.random.default_rng(3).integers(0, 50, (38, 13))
+    expected = memory.copy()
+    totals = np.ones(38, np.int64)
+    for k in range(11):
+        totals = (totals * 3 + expected[:, k]) & 1023
+        expected[:, k + shift] = totals
+        totals += expected[:, k]
+    on_device = cuda.to_device(memory)
+    out = cuda.device_array(38, np.int64)
+    kernel[2, 19](on_device, on_device, shift, out)
+    np.testing.assert_array_equal(out.copy_to_host(), totals)
+    np.testing.assert_array_equal(on_device.copy_to_host(), expected)
