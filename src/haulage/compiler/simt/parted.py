@@ -42,10 +42,13 @@ def parted(
         *run(nest, True),
         f"  br label %slabs.{k}",
         f"slabs.{k}:",
-        f"  br label %slab.{k}",
-        f"slab.{k}:",
-        f"  %slab.number.{k} = phi i32 [ 0, %slabs.{k} ], [ %slab.after.{k}, %slab.end.{k} ]",
     ]
+    if len(slabs) > 1:
+        lines += [
+            f"  br label %slab.{k}",
+            f"slab.{k}:",
+            f"  %slab.number.{k} = phi i32 [ 0, %slabs.{k} ], [ %slab.after.{k}, %slab.end.{k} ]",
+        ]
     writer.lines.clear()
     others = writer.chosen(f"%slab.number.{k}", slabs)
     anybody = writer.not_empty(others, everyone)
@@ -57,6 +60,10 @@ def parted(
         *run(nest, False),
         f"  br label %slab.end.{k}",
         f"slab.end.{k}:",
+    ]
+    if len(slabs) == 1:
+        return lines, f"slab.end.{k}"
+    lines += [
         f"  %slab.after.{k} = add nuw nsw i32 %slab.number.{k}, 1",
         f"  %slab.more.{k} = icmp ult i32 %slab.after.{k}, {len(slabs)}",
         f"  br i1 %slab.more.{k}, label %slab.{k}, label %all.next.{k}{note}",
