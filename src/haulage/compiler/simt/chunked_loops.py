@@ -54,6 +54,19 @@ def chunked_loops(
     }
 
 
+def stay_near(function: Function, shared: Iterable[Room], position: int) -> bool:
+    """Whether all that the turns of all loops access is common to the threads, or a row that the
+    turn before them left in the cache. Arguments as for `chunked_loops`."""
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    strides = StrideAnalysis(function)
+    own = {room.name for room in shared}
+    items = {name: item for name, (_, item) in function.definitions().items()}
+    return all(
+        _stays_near(function, loop, strides, own, items, position)
+        for loop in graph.natural_loops(successors, function.entry)
+    )
+
+
 def _stays_near(
     function: Function,
     loop: graph.Loop,

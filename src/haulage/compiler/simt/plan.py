@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from haulage.compiler.simt import clipping, cuts, graph, pieces
 from haulage.compiler.simt.barriers import barriers
 from haulage.compiler.simt.body import Body
+from haulage.compiler.simt.chunked_loops import stay_near
 from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.guards import Guards
 from haulage.compiler.simt.lanes.choice import is_worth_it, lane_function
@@ -53,7 +54,10 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
         return Plan()
     whole = pieces.divide(cuts.cut(body.function, []), together, rooms)
     lanes = _lanes(body, whole, clipping.none(whole), shape).get(0)
-    if lanes is None or lanes.work.together:
+    if lanes is None:
+        return Plan()
+    position = "xyz".index(shape.axes[-1])
+    if lanes.work.together and not stay_near(body.function, body.shared, position):
         # Rows of memory are best read for the whole block, turn by turn.
         return Plan()
     if not is_worth_it(lanes.work):

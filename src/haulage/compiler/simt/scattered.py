@@ -1,21 +1,24 @@
 """Which pieces had better be run for one thread after the other, as all they do is to go about in
-shared memory.
+memory, each thread for itself.
 
 `room[2 * d * t] += room[2 * d * t + d]`: neighbouring threads are far apart there, so on vectors
-each access is a gather or a scatter. These take longer than so many accesses to what is in the
-first cache anyway, and pay only if enough arithmetic comes with them, or if threads would wait for
-branches foretold wrongly. Gathers alone, as where a tile is read by rows, ask for less than
-scatters.
+each access is a gather or a scatter. These take longer than so many accesses one by one, and pay
+only if enough arithmetic comes with them, or if threads would wait for branches foretold wrongly.
+Gathers alone, as where a tile is read by rows, ask for less than scatters. With small matrices, one
+for each thread, LLVM moreover finds what of one thread lies side by side.
 """
 
 import re
 
 from haulage.compiler.mathematics.definitions import is_mathematics
+from haulage.compiler.simt import graph
 from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.clipping import Clipping
-from haulage.compiler.simt.model import Instruction
-from haulage.compiler.simt.pieces import Piece, Pieces
+from haulage.compiler.simt.divisions import is_division
+from haulage.compiler.simt.model import Cut, Instruction
+from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 from haulage.compiler.simt.strides import COMMON, StrideAnalysis, by_thread, size_of
+from haulage.compiler.simt.turns import constant_turns
 from haulage.compiler.simt.written import Roots
 
 # So much arithmetic has to come with an access of threads that are apart.
@@ -23,17 +26,30 @@ _ARITHMETIC_PER_LOAD = 2
 _ARITHMETIC_PER_STORE = 10
 # Accesses up to so many elements apart are wide ones and permutations.
 _NEAR = 4
+# What a loop is taken for whose turns are not known.
+_TURNS = 16
 
 _ADDRESSES = frozenset(("getelementptr", "sext", "zext", "trunc", "phi", "load"))
 _CHOICES = frozenset(("and", "or", "xor", "select"))
-_SLOW = frozenset(("fdiv", "frem"))
+# Instructions that others are as long as.
+_DIVISION = 8
+_MATHEMATICS = 40
 _STORED = re.compile(r"store (\S+) ")
+
+
+def _work(item: Instruction) -> int:
+    """How much arithmetic an instruction is, in additions that a vector does as one."""
+    if item.opcode in _ADDRESSES:
+        return 0
+    if is_mathematics(item.callee) and not is_division(item.callee):
+        return _MATHEMATICS
+    return _DIVISION if item.opcode in ("fdiv", "frem") else 1
 
 
 def scattered(body: Body, pieces: Pieces, clipping: Clipping, position: int) -> frozenset[int]:
     """The numbers of these pieces. `position` is that of the innermost axis of the block."""
     shared = {room.name for room in body.shared}
-    if not shared or pieces.masked:
+    if pieces.masked:
         return frozenset()
     search = _Search(body, pieces, clipping, position, shared)
     return frozenset(piece.number for piece in pieces.pieces if search.is_scattered(piece))
@@ -43,6 +59,7 @@ class _Search:
     def __init__(
         self, body: Body, pieces: Pieces, clipping: Clipping, position: int, shared: set[str]
     ) -> None:
+        self._pieces = pieces
         self._function = pieces.function
         self._clipping = clipping
         self._position = position
@@ -54,26 +71,50 @@ class _Search:
     def is_scattered(self, piece: Piece) -> bool:
         own = (*self._clipping.of_kernel, *self._clipping.of_pieces[piece.number])
         settled = {guard.condition for guard in own}
+        turns = self._turns(piece)
+        # What other pieces are given lies side by side.
+        near = sum(slot.varying for slot in self._slots(piece))
         needed = arithmetic = 0
+        in_shared = True
         for label in piece.labels:
             block = self._function.blocks[label]
             for item in block.body:
                 if item.opcode in ("load", "store"):
                     if not self._is_apart(item):
+                        near += self._strides.of(item.operands[-1]) != COMMON
                         continue
-                    if not self._roots.of(item.operands[-1]) <= self._shared:
-                        return False
+                    in_shared = in_shared and self._roots.of(item.operands[-1]) <= self._shared
                     loads = item.opcode == "load"
-                    needed += _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
-                elif is_mathematics(item.callee) or item.opcode in _SLOW:
-                    return False
-                elif item.result and item.opcode not in _ADDRESSES:
-                    arithmetic += self._strides.of(item.result) != COMMON
+                    least = _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
+                    needed += turns[label] * least
+                elif item.result and self._strides.of(item.result) != COMMON:
+                    arithmetic += turns[label] * _work(item)
             end = block.terminator
             asked = end.operands if isinstance(end, Instruction) and end.opcode != "ret" else ()
             if not all(self._is_settled(name, settled) for name in asked):
                 return False
+        if near and not in_shared:
+            return False
         return arithmetic < needed
+
+    def _slots(self, piece: Piece) -> list[Slot]:
+        loaded = [self._pieces.slots[name] for name in piece.loaded]
+        return loaded + self._pieces.stored(self._pieces.made_in(piece), piece.exits)
+
+    def _turns(self, piece: Piece) -> dict[str, int]:
+        """How often a thread comes to each block of a piece, by a rough measure."""
+        successors = {
+            label: ()
+            if isinstance(self._function.blocks[label].terminator, Cut)
+            else self._function.blocks[label].successors
+            for label in piece.labels
+        }
+        turns = dict.fromkeys(piece.labels, 1)
+        for loop in graph.natural_loops(successors, piece.entry):
+            count = constant_turns(self._function, loop) or _TURNS
+            for label in loop.labels:
+                turns[label] *= count
+        return turns
 
     def _is_apart(self, item: Instruction) -> bool:
         """Whether neighbouring threads access what is far apart, or they do not know where."""

@@ -319,7 +319,8 @@ class _Machine:
         """Lines that run a piece for the threads of a nest."""
         note = self.metadata.access() if piece.is_parallel else ""
         column = self._is_of_a_column(piece)
-        widened = piece.number not in self._scattered and not column
+        apart = piece.number in self._scattered and piece.number not in self.several
+        widened = not (apart or column)
         outer = self.metadata.loop_not_widened if column else None
         return [
             *nest.opening(),

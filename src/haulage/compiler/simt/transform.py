@@ -28,6 +28,7 @@ from haulage.compiler.simt import (
     meetings,
     pieces,
     plan,
+    powers_of_two,
     run_worth,
     runs,
     strided,
@@ -152,6 +153,7 @@ def transform(
             if lanes is not None:
                 of_warp = uniformity.analyse(kernel.function, private, arms, lanes)
         if way != SCALAR:
+            powers_of_two.mask_remainders(kernel.function, of_warp.varying)
             declared = divisions.widen(kernel.function, of_warp.varying, target)
         clips = way != SCALAR and lanes is None
         lifted: list[str] = []
