@@ -65,6 +65,23 @@ def column_lengths(a, limit, out):
     out[i] = j
 
 
+def nearest(x, y, out):
+    i = cuda.grid(1)
+    kept = cuda.local.array(8, np.float32)
+    for k in range(8):
+        kept[k] = np.inf
+    for j in range(y.size):
+        d = abs(x[i] - y[j])
+        if d < kept[7]:
+            k = 7
+            while k > 0 and kept[k - 1] > d:
+                kept[k] = kept[k - 1]
+                k -= 1
+            kept[k] = d
+    for k in range(8):
+        out[i, k] = kept[k]
+
+
 def code_of(kernel, signature):
     return haulage.compile(kernel, signature, block=128)
 
@@ -93,6 +110,11 @@ def test_a_search_that_moves_on_byte_by_byte_is_for_lanes():
 
 def test_a_search_down_columns_goes_over_the_whole_row_of_the_block():
     code = code_of(column_lengths, "void(float32[:,::1], float32, int64[::1])")
+    assert "lanes.start" not in code.stages["blocks"]
+
+
+def test_loops_in_which_each_thread_writes_to_places_of_its_own_are_not_for_lanes():
+    code = code_of(nearest, "void(float32[::1], float32[::1], float32[:,::1])")
     assert "lanes.start" not in code.stages["blocks"]
 
 

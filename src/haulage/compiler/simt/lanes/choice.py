@@ -72,7 +72,9 @@ def lane_function(
 def is_worth_it(work: Work) -> bool:
     """Whether lanes are faster than threads one after the other."""
     least = _ARITHMETIC_PER_ACCESS * work.apart + _ARITHMETIC_PER_TURN * work.one_by_one
-    if work.one_by_one:
+    if work.one_by_one or work.scattered:
+        # Where each lane writes to a place of its own, as an insertion or a stack does, most lanes
+        # moreover wait for the few that do so.
         return work.arithmetic >= least
     if work.follows_loads or (work.parts and not work.nested):
         # Threads one after the other would wait for branches foretold wrongly, or for memory.

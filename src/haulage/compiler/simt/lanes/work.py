@@ -20,13 +20,15 @@ _MATHEMATICS = 20
 @dataclass(frozen=True)
 class Work:
     """Of the instructions in loops: how many are arithmetic on vectors; how many are accesses that
-    lanes make at places of their own (`apart`), or next to one another (`together`); how many take
-    one lane after the other (`one_by_one`). `parts` is whether lanes go different ways in a loop,
-    other than out of it; `nested` whether they leave a loop at different times within another such
-    loop; `follows_loads` whether an address depends on what an earlier turn loaded."""
+    lanes make at places of their own (`apart`, of these `scattered` are stores), or next to one
+    another (`together`); how many take one lane after the other (`one_by_one`). `parts` is whether
+    lanes go different ways in a loop, other than out of it; `nested` whether they leave a loop at
+    different times within another such loop; `follows_loads` whether an address depends on what an
+    earlier turn loaded."""
 
     arithmetic: int
     apart: int
+    scattered: int
     together: int
     one_by_one: int
     parts: bool
@@ -44,7 +46,7 @@ def work_of(
     searched = {
         label for region in loops if len(_exits(blocks, region)) > 1 for label in region.labels
     }
-    arithmetic = apart = together = one_by_one = 0
+    arithmetic = apart = scattered = together = one_by_one = 0
     parts = False
     addresses: set[str] = set()
     for label in looped:
@@ -66,13 +68,14 @@ def work_of(
                 together += 1
             elif step != 0:
                 apart += 1
+                scattered += item.opcode == "store"
                 addresses.add(operation.operands[-1][1])
         inside = layout.region_of[label].labels
         targets = set(blocks[label].successors)
         parts = parts or (len(targets) > 1 and targets <= inside and shapes.branches(label) is None)
     nested = any(_is_nested(region, shapes) for region in loops)
     follows = _follow(blocks, looped, addresses)
-    return Work(arithmetic, apart, together, one_by_one, parts, nested, follows)
+    return Work(arithmetic, apart, scattered, together, one_by_one, parts, nested, follows)
 
 
 def _exits(blocks: Mapping[str, Block], region: Region) -> list[str]:
