@@ -122,3 +122,30 @@ def test_types_with_brackets_and_lists_of_them():
 def test_an_instruction_that_no_kernel_has_is_an_error():
     with pytest.raises(AssertionError, match="va_arg"):
         reading.read_instruction("%x = va_arg ptr %list, i32")
+
+
+NUMBERS = """
+define i32 @f(i64 %i) {
+entry:
+  %at = getelementptr float, ptr inttoptr (i64 4096 to ptr), i64 %i
+  %first = load float, ptr inttoptr (i64 4096 to ptr), align 4
+  store float %first, ptr inttoptr (i64 8192 to ptr), align 4
+  store float 1.0, ptr %at, align 4
+  ret i32 0
+}
+"""
+
+
+def test_addresses_that_are_numbers_have_names_of_their_own():
+    function = reading.read(str(llvm.parse(NUMBERS)), "f")
+    body = function.blocks["%entry"].body
+    assert [item.text for item in body[:2]] == [
+        "%haulage.address.0 = inttoptr i64 4096 to ptr",
+        "%haulage.address.1 = inttoptr i64 8192 to ptr",
+    ]
+    assert [item.operands for item in body[2:]] == [
+        ("%haulage.address.0", "%i"),
+        ("%haulage.address.0",),
+        ("%first", "%haulage.address.1"),
+        ("%at",),
+    ]

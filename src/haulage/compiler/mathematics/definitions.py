@@ -194,6 +194,7 @@ def with_definitions(text: str, target: Target) -> str:
             beyond[name, kind, _arguments(name)] = None
     if beyond:
         bodies.append(far.definitions(beyond))
+        declared.update(dict.fromkeys(far.declarations(beyond)))
     known = {each[0].split("@", 1)[1].split("(", 1)[0] for each in _DECLARED.finditer(kept)}
     new = [line for line in declared if line.split("@", 1)[1].split("(", 1)[0] not in known]
     return "\n".join([kept, *new, *bodies, ""])

@@ -25,20 +25,31 @@ def variants(function: str, kind: str, count: int) -> str:
     return f'"vector-function-abi-variant"="{listed}"'
 
 
+def declarations(wanted: Iterable[tuple[str, str, int]]) -> list[str]:
+    """The C library's functions that `definitions` calls for some (function, type, number of
+    arguments), and what it asks lanes by, as LLVM declares them."""
+    made = [_LIBRARY.format(**_given(*each)) for each in wanted]
+    return made + [_ANY.format(n=n) for n in WIDTHS]
+
+
+def _given(function: str, kind: str, count: int) -> dict[str, str]:
+    library = function if kind == "double" else f"{function}f"
+    kinds = ", ".join([kind] * count)
+    return {"own": name(function, kind), "library": library, "kind": kind, "kinds": kinds}
+
+
 def definitions(wanted: Iterable[tuple[str, str, int]]) -> str:
     """LLVM text of all these functions for some (function, type, number of arguments)."""
     parts = []
     kept = []
     for function, kind, count in wanted:
         own = name(function, kind)
-        library = function if kind == "double" else f"{function}f"
         names = "xy"[:count]
 
         def listed(kind: str, stem: str = "", names: str = names) -> str:
             return ", ".join(f"{kind} %{stem}{each}" for each in names)
 
-        kinds = ", ".join([kind] * count)
-        given = {"own": own, "library": library, "kind": kind, "kinds": kinds}
+        given = _given(function, kind, count)
         parts.append(_SCALAR.format(**given, numbers=listed(kind)))
         # Its parameters stay those that the functions of vectors have, also if one is a constant.
         kept.append(f"ptr @{own}")
@@ -50,7 +61,6 @@ def definitions(wanted: Iterable[tuple[str, str, int]]) -> str:
             vectors = {"vectors": listed(vector), "ones": ones, "each": listed(kind, "one.")}
             parts.append(_VECTOR.format(**given, **vectors, n=n, vector=vector, mask=mask))
             kept.append(f"ptr @{own}.{n}")
-    parts += [_ANY.format(n=n) for n in WIDTHS]
     # LLVM may not drop what nothing calls yet.
     parts.append(f'{_KEPT}[{len(kept)} x ptr] [{", ".join(kept)}], section "llvm.metadata"')
     return "\n".join(parts)
@@ -68,8 +78,9 @@ _KEPT = "@llvm.compiler.used = appending global "
 
 _ANY = "declare i1 @llvm.vector.reduce.or.v{n}i1(<{n} x i1>)"
 
+_LIBRARY = "declare {kind} @{library}({kinds}) nounwind willreturn memory(none)"
+
 _SCALAR = """
-declare {kind} @{library}({kinds}) nounwind willreturn memory(none)
 define internal {kind} @{own}({numbers}) noinline cold nounwind willreturn memory(none) {{
   %result = call {kind} @{library}({numbers})
   ret {kind} %result

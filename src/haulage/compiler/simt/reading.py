@@ -18,14 +18,25 @@ _CALLEE = re.compile(r'@(?:"([^"]*)"|([-a-zA-Z$._0-9]+))\(')
 _CALLS = ("tail call", "musttail call", "notail call")
 _LABEL = re.compile(r'("[^"]*"|[-a-zA-Z$._0-9]+):')
 _COMMENT = re.compile(r"\s+; .*$")
+# An address that is a number, as captured arrays have, unless a constant is counted from it.
+_NUMBER = re.compile(r"\bptr inttoptr \((i64 -?\d+) to ptr\)")
+_COUNTED = re.compile(r"getelementptr [a-z ]*\(")
 _ENDS = frozenset(("br", "switch", "ret", "unreachable"))
 
 
 def read(text: str, name: str) -> Function:
-    """The model of the function `name` of a module's text, whose every value and block is named."""
+    """The model of the function `name` of a module's text, whose every value and block is named.
+
+    Addresses that are numbers get names too, so that analyses find what an access is of.
+    """
     lines = definition(text, name)
     blocks: dict[str, Block] = {}
     block = Block("")
+    addresses: dict[str, str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        return "ptr " + addresses.setdefault(found[1], f"%haulage.address.{len(addresses)}")
+
     for line in lines[1:-1]:
         if not line or line[0] == ";":
             continue
@@ -34,6 +45,8 @@ def read(text: str, name: str) -> Function:
             assert found is not None, line
             block = blocks["%" + found[1]] = Block("%" + found[1])
             continue
+        if "inttoptr (" in line and not _COUNTED.search(line):
+            line = _NUMBER.sub(named, line)
         instruction = read_instruction(line.strip())
         if instruction.is_phi:
             block.phis.append(instruction)
@@ -41,7 +54,14 @@ def read(text: str, name: str) -> Function:
             block.terminator = instruction
         else:
             block.body.append(instruction)
-    return Function(_parameters(lines[0]), blocks)
+    function = Function(_parameters(lines[0]), blocks)
+    if addresses:
+        made = [
+            read_instruction(f"{name} = inttoptr {number} to ptr")
+            for number, name in addresses.items()
+        ]
+        blocks[function.entry].body[:0] = made
+    return function
 
 
 def definition(text: str, name: str) -> list[str]:

@@ -102,7 +102,7 @@ class StrideAnalysis:
         ):
             return COMMON
         if item.opcode == "load":
-            return COMMON if self.of(item.operands[0]) == COMMON else SCATTERED
+            return COMMON if all(self.of(name) == COMMON for name in item.operands) else SCATTERED
         if item.opcode in _KEEPING:
             return self.of(item.operands[0])
         if item.opcode == "getelementptr":
