@@ -181,16 +181,17 @@ def test_what_numba_s_kernels_are_asked_for_privately():
     assert not overload._codelibrary._linking_files
 
 
-def test_a_local_array_that_is_only_copied_through_takes_no_memory():
+@pytest.mark.parametrize(("count", "nbytes"), [(1000, 4000), (100, 0)])
+def test_small_local_arrays_of_known_places_take_no_memory_and_large_ones_theirs(count, nbytes):
     def through(x, y):
-        own = cuda.local.array(1000, np.int32)
+        own = cuda.local.array(count, np.int32)
         for i in range(own.shape[0]):
             own[i] = x[i]
         for i in range(own.shape[0]):
             y[i] = own[i]
 
     kernel = cuda.jit("void(int32[::1], int32[::1])")(through)
-    x, y = np.arange(1000, dtype=np.int32), np.zeros(1000, np.int32)
+    x, y = np.arange(count, dtype=np.int32), np.zeros(count, np.int32)
     kernel[1, 1](x, y)
     np.testing.assert_array_equal(y, x)
-    assert kernel.get_local_mem_per_thread() == 0
+    assert kernel.get_local_mem_per_thread() == nbytes

@@ -21,10 +21,12 @@ from haulage.compiler.simt import graph, reading
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.targets.base import Target
 
-_PRIVATE = re.compile(r"= alloca \[\d+ x i8\]")
+_PRIVATE = re.compile(r"= alloca \[(\d+) x i8\]")
 _LOOP_NOTE = re.compile(r", !llvm\.loop !\d+")
 _DEFINED = re.compile(r"(?m)^(define .*\))([^)\n]*\{)$")
 
+# The bytes of an array up to which it could be in registers, most of it.
+_LARGEST = 512
 # What an unrolled loop may come to, in instructions; and turns that are taken for those of a loop
 # whose number of them is not there to read.
 _MOST = 6000
@@ -134,7 +136,7 @@ def _wanted(function: Function) -> list[graph.Loop]:
     )
     needs = {loop.header: _counted_by(function, loop, facts) for loop in loops}
     wanted: set[str] = set()
-    for array in [name for name, item in items.items() if item.opcode == "alloca"]:
+    for array in [name for name, item in items.items() if _is_small_array(item)]:
         behind = _loops_of_accesses(function, array, facts)
         if behind is not None:
             wanted |= _with_needs(behind, needs) or set()
@@ -151,6 +153,11 @@ def _wanted(function: Function) -> list[graph.Loop]:
         chosen = [loop for loop in chosen if _fits(function, loop, chosen, turns)]
     # A loop whose turns another counts is one of known turns once that is unrolled.
     return [loop for loop in chosen if not needs[loop.header]]
+
+
+def _is_small_array(item: Instruction) -> bool:
+    found = _PRIVATE.search(item.text)
+    return found is not None and int(found[1]) <= _LARGEST
 
 
 def _with_needs(headers: set[str], needs: dict[str, set[str] | None]) -> set[str] | None:
