@@ -255,3 +255,39 @@ launch(load("spin"), 1_000_000, Counters(1_000_000, turns=1_000_000))
     done = run(script)
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
     assert done.returncode != 0
+
+
+def test_a_fork_waits_for_code_that_another_thread_compiles():
+    """Else the child would find LLVM locked for ever."""
+    told = output(
+        """
+import os, threading, warnings
+import llvmlite.binding as llvm
+from haulage.backends import cpu
+from haulage.backends.cpu_driver import loader
+
+warnings.simplefilter("ignore", DeprecationWarning)  # fork of a process with threads
+backend = cpu.CPUBackend()
+begun, forked, seen = threading.Event(), threading.Event(), []
+parse = llvm.parse_assembly
+
+def slow(text):
+    begun.set()
+    seen.append(forked.wait(0.3))
+    return parse(text)
+
+llvm.parse_assembly = slow
+text = "define void @f() { ret void }"
+thread = threading.Thread(target=loader._compiled, args=(text, 0))
+thread.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+forked.set()
+thread.join()
+assert os.waitpid(child, 0)[1] == 0
+print(seen)
+"""
+    )
+    assert told == "[False]"

@@ -183,12 +183,13 @@ def links_at_once() -> bool:
 def _compiled(ir: str, level: int) -> bytes:
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        opt=level, reloc="pic", codemodel="small"
-    )
-    code: bytes = machine.emit_object(llvm.parse_assembly(ir))
+    with _jit_lock:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            opt=level, reloc="pic", codemodel="small"
+        )
+        code: bytes = machine.emit_object(llvm.parse_assembly(ir))
     return code
 
 
