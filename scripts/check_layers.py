@@ -25,6 +25,7 @@ ORDER: list[set[str]] = [
     {"lib"},
     {"smart"},
     {"api"},
+    {"memory"},
     {"kernel"},
     {"platforms"},
     {"runtime"},

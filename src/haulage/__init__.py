@@ -31,10 +31,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from haulage import cuda, hip, roc
+    from haulage import cuda, hip, memory, roc
     from haulage.hook.installing import install, uninstall
     from haulage.kernel import compile
-    from haulage.runtime import memory
     from haulage.runtime.adversary import adversary
     from haulage.runtime.device import devices, use
     from haulage.smart import SmartArray
@@ -44,7 +43,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "cuda": ("haulage.cuda", None),
     "roc": ("haulage.roc", None),
     "hip": ("haulage.hip", None),
-    "memory": ("haulage.runtime.memory", None),
+    "memory": ("haulage.memory", None),
     "use": ("haulage.runtime.device", "use"),
     "devices": ("haulage.runtime.device", "devices"),
     "adversary": ("haulage.runtime.adversary", "adversary"),

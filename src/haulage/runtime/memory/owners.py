@@ -1,0 +1,74 @@
+"""Who asked for memory: the lines of the program, taken so cheaply that it is always done.
+
+What is kept of a frame is its code and how far it was; file and line are looked up when somebody
+wants to read them.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+_ROOT = Path(__file__).parents[2]
+# What lies in the package counts as Haulage itself, but for the programs in it.
+_PACKAGE = f"{_ROOT}/"
+_PROGRAMS = f"{_ROOT / 'cli'}/"
+
+# (code, how far it was) of each frame that is kept, the innermost one first.
+Mark = tuple[tuple[CodeType, int], ...]
+
+# How many frames are kept; changed by `track`.
+frames_kept = 1
+
+
+class Site(NamedTuple):
+    """A line of a program: file, line (0: not known) and name of the function that it is in."""
+
+    filename: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line} in {self.function}"
+
+
+def mark() -> Mark:
+    """The present place in the program: the innermost frames that are not Haulage's own."""
+    outermost = sys._getframe(1)
+    frame: FrameType | None = outermost
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE) or name.startswith(_PROGRAMS):
+            break
+        outermost = frame
+        frame = frame.f_back
+    else:
+        return ((outermost.f_code, outermost.f_lasti),)
+    if frames_kept == 1:
+        return ((frame.f_code, frame.f_lasti),)
+    return tuple(_outwards(frame, frames_kept))
+
+
+def _outwards(frame: FrameType | None, count: int) -> Iterator[tuple[CodeType, int]]:
+    while frame is not None and count:
+        yield frame.f_code, frame.f_lasti
+        frame = frame.f_back
+        count -= 1
+
+
+def sites(mark: Mark) -> tuple[Site, ...]:
+    """The lines that a mark stands for, the innermost one first."""
+    return tuple(Site(code.co_filename, _line(code, at), code.co_qualname) for code, at in mark)
+
+
+def site(mark: Mark) -> Site:
+    """The innermost line of a mark."""
+    return sites(mark[:1])[0]
+
+
+def _line(code: CodeType, at: int) -> int:
+    for start, stop, line in code.co_lines():
+        if start <= at < stop:
+            return line or 0
+    return code.co_firstlineno
