@@ -9,6 +9,7 @@ import threading
 import pytest
 
 import haulage
+from doubles.far import far_device, registered
 from haulage.errors import Unsupported
 
 # A shell starts what runs in its background with Ctrl-C ignored, and programs hand that on to those
@@ -21,15 +22,40 @@ _cache = tempfile.TemporaryDirectory(prefix="haulage-cache-of-tests-")
 os.environ["HAULAGE_CACHE_DIR"] = _cache.name
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--far",
+        action="store_true",
+        help="run the tests of devices on the far device only: the processor with addresses that "
+        "the host cannot use, as a GPU's are",
+    )
+
+
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
-        metafunc.parametrize("device", haulage.devices(), ids=str, indirect=True)
+        far = [far_device()]
+        present = far if metafunc.config.getoption("--far") else haulage.devices()
+        if getattr(metafunc.module, "ALSO_FAR", False) and far[0] not in present:
+            present = present + far
+        metafunc.parametrize("device", present, ids=str, indirect=True)
 
 
 @pytest.fixture
 def device(request):
-    """A device that is present; it is the current one during the test."""
-    with haulage.use(request.param) as device:
+    """A device that is present; it is the current one during the test.
+
+    Where a module says `ALSO_FAR = True`, that is also the one of `doubles.far`.
+    """
+    chosen = request.param
+    known = registered(chosen) if chosen is far_device() else contextlib.nullcontext()
+    with known, haulage.use(chosen) as device:
+        yield device
+
+
+@pytest.fixture
+def far():
+    """The device of `doubles.far`; it is the current one during the test."""
+    with registered(far_device()) as device, haulage.use(device):
         yield device
 
 

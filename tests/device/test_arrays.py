@@ -18,6 +18,7 @@ from haulage.errors import OutOfMemory
 from haulage.runtime import memory
 
 pytestmark = pytest.mark.usefixtures("device")
+ALSO_FAR = True
 
 quick = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from doubles.far import FarBackend
 from haulage.backends import conformance
 from haulage.backends.base import Backend
 from haulage.backends.cpu import CPUBackend
@@ -180,6 +181,7 @@ class CPUPrograms:
 
 BACKENDS: dict[str, tuple[type[Backend], conformance.Programs]] = {
     "cpu": (CPUBackend, CPUPrograms()),
+    "far": (FarBackend, CPUPrograms()),
 }
 
 

@@ -19,6 +19,7 @@ from hypothesis.extra import numpy as hnp
 from haulage import cuda, roc
 
 pytestmark = pytest.mark.usefixtures("device")
+ALSO_FAR = True
 
 quick = settings(
     max_examples=100,

@@ -12,6 +12,7 @@ from haulage import cuda, roc
 from haulage.runtime import memory
 
 pytestmark = pytest.mark.usefixtures("device")
+ALSO_FAR = True
 
 words = pytest.mark.parametrize("words", [cuda, roc], ids=["cuda", "roc"])
 quick = settings(

@@ -16,6 +16,7 @@ from haulage import cuda, roc
 from haulage.backends.base import ATTACH_HOST, MANAGED, MAPPED, PINNED, PORTABLE, WRITE_COMBINED
 
 pytestmark = pytest.mark.usefixtures("device")
+ALSO_FAR = True
 
 quick = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

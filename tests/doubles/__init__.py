@@ -1,0 +1,1 @@
+"""Back ends that stand in for drivers in tests."""
