@@ -25,6 +25,7 @@ MAY_CALLS = {
     "prefetch": (1, 1, 0, 0),
     "advise": (1, 1, "read_mostly", 0),
     "reserve": (1,),
+    "release": (1, 1),
     "map": (1, 1),
     "unmap": (1, 1),
     "capture_begin": (0,),
@@ -47,11 +48,16 @@ def test_every_may_method_is_tried_above():
     }
     without_an_error = {"stream_priorities", "stream_poll", "event_poll", "check_address"}
     without_an_error |= {"can_access_peer", "profile", "unraised", "messages", "prepare_launch"}
+    without_an_error |= {"granularity"}
     assert concrete == {*MAY_CALLS, *without_an_error}
 
 
 def test_no_other_device_can_be_reached_by_default():
     assert not NullBackend().can_access_peer(0, 1)
+
+
+def test_no_addresses_can_be_reserved_by_default():
+    assert NullBackend().granularity() == 0
 
 
 def test_no_failure_is_known_by_default():
@@ -108,9 +114,11 @@ def test_the_conformance_suite_fails_on_a_back_end_that_does_nothing():
         "every_kind_is_aligned_and_apart",
         "handles_are_distinct",
         "priorities_are_a_pair",
-        "prefetch_and_advice_change_no_bytes",  # these three allow a back end to have none
+        "prefetch_and_advice_change_no_bytes",  # these five allow a back end to have none
         "callbacks_run_after_earlier_work",
         "an_exported_allocation_has_one_handle",
+        "mapped_parts_of_a_range_are_memory",
+        "too_large_a_range_is_out_of_memory",
     }
 
 

@@ -396,16 +396,48 @@ class Backend(ABC):
         """May. Tell the driver how managed memory will be used."""
         self._unsupported("advise")
 
+    def granularity(self) -> int:
+        """May. Bytes of the smallest part of a reserved range that memory can be put behind.
+
+        A power of two, constant for the life of the process. Default: 0, the back end cannot
+        reserve addresses, and the four methods below raise Unsupported.
+        """
+        return 0
+
     def reserve(self, nbytes: int) -> int:
-        """May. Reserve a range of device addresses without memory behind it."""
+        """May. Reserve a range of addresses of the active device, without memory behind them.
+
+        `nbytes` is a multiple of `granularity()`, and so is the address that is returned. Until
+        `release` nothing else has addresses of the range. It takes no memory, and nothing may read
+        or write there before `map`.
+
+        Raises:
+            OutOfMemory: there are no such addresses left; nothing is changed.
+        """
         self._unsupported("reserve")
 
+    def release(self, address: int, nbytes: int) -> None:
+        """May. Undo `reserve`, with the same `nbytes`; the caller has unmapped what it mapped."""
+        self._unsupported("release")
+
     def map(self, address: int, nbytes: int) -> None:
-        """May. Put memory behind a part of a reserved range."""
+        """May. Put memory of kind 'device' behind a part of a reserved range that has none.
+
+        `address` and `nbytes` are multiples of `granularity()`. The memory is not initialised. What
+        was mapped piece by piece is one piece of memory where the pieces touch: copies and kernels
+        go across.
+
+        Raises:
+            OutOfMemory: there is no such memory; nothing is changed.
+        """
         self._unsupported("map")
 
     def unmap(self, address: int, nbytes: int) -> None:
-        """May. Take the memory behind a part of a reserved range away."""
+        """May. Take the memory behind a part of a reserved range away; the system has it at once.
+
+        The part need not have been mapped as one, but all of it is mapped, no work uses it and
+        nothing of it is exported. The addresses stay reserved and can be mapped again.
+        """
         self._unsupported("unmap")
 
     def capture_begin(self, stream: int) -> None:

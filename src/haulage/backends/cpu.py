@@ -21,6 +21,7 @@ from haulage.backends.cpu_driver import (
     loader,
     messages,
     processor,
+    ranges,
 )
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
@@ -296,6 +297,34 @@ class CPUBackend(Backend):
 
     def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
         """Nothing to do: all memory is in one place."""
+
+    def granularity(self) -> int:
+        """64 KiB, or a page if that is larger; 0 elsewhere than on Linux."""
+        return ranges.granularity()
+
+    def reserve(self, nbytes: int) -> int:
+        """Addresses of the process that cannot be read or written."""
+        self._check_ranges("reserve")
+        return ranges.reserve(nbytes)
+
+    def release(self, address: int, nbytes: int) -> None:
+        """Give the addresses back."""
+        self._check_ranges("release")
+        ranges.release(address, nbytes)
+
+    def map(self, address: int, nbytes: int) -> None:
+        """Let addresses be read and written; the memory comes page by page as it is used."""
+        self._check_ranges("map")
+        ranges.put(address, nbytes)
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        """Give the pages to the system."""
+        self._check_ranges("unmap")
+        ranges.take(address, nbytes)
+
+    def _check_ranges(self, method: str) -> None:
+        if not ranges.granularity():
+            self._unsupported(method)
 
     def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
         """What kernels have told."""

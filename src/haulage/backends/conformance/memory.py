@@ -129,6 +129,48 @@ def an_exported_allocation_has_one_handle(backend: Backend, programs: Programs) 
 
 
 @check
+def mapped_parts_of_a_range_are_memory(backend: Backend, programs: Programs) -> None:
+    """Parts of a reserved range are mapped and unmapped in any order; what stays keeps its bytes,
+    and copies go across parts that touch."""
+    part = backend.granularity()
+    if not part:
+        what = "a range of a back end without granularity"
+        raised(Unsupported, partial(backend.reserve, 1), what)
+        for method in (backend.release, backend.map, backend.unmap):
+            raised(Unsupported, partial(method, 1, 1), what)
+        return
+    assert part & (part - 1) == 0, f"granularity {part}"
+    with room_of(backend, programs) as room:
+        start = backend.reserve(8 * part)
+        other = backend.reserve(part)
+        assert start % part == 0, f"a range at {start:#x}"
+        assert other + part <= start or start + 8 * part <= other, "two ranges overlap"
+        data = np.random.default_rng(1).integers(0, 256, 3 * part, np.uint8)
+        for number in (4, 3, 2, 6):
+            backend.map(start + number * part, part)
+        room.write(start + 2 * part, data)
+        backend.unmap(start + 3 * part, part)
+        same(room.get(start + 2 * part, data[:part]), data[:part], "the part before an unmapped")
+        same(room.get(start + 4 * part, data[:part]), data[2 * part :], "the part behind it")
+        backend.map(start + 3 * part, part)
+        room.write(start + 2 * part, data[::-1].copy())
+        same(room.get(start + 2 * part, data), data[::-1], "a part that was mapped again")
+        backend.unmap(start + 2 * part, 3 * part)  # mapped as four parts, unmapped as one
+        backend.unmap(start + 6 * part, part)
+        backend.release(start, 8 * part)
+        backend.release(other, part)
+
+
+@check
+def too_large_a_range_is_out_of_memory(backend: Backend, programs: Programs) -> None:
+    """More addresses than there are raise OutOfMemory; fewer are given after."""
+    part = backend.granularity()
+    if part:
+        raised(OutOfMemory, partial(backend.reserve, 1 << 60), "a range of 2**60 bytes")
+        backend.release(backend.reserve(part), part)
+
+
+@check
 def copies_go_every_way(backend: Backend, programs: Programs) -> None:
     """Host to device, device to device, device to host: the bytes arrive, their neighbours stay."""
     with room_of(backend, programs) as room:

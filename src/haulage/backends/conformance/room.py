@@ -56,9 +56,13 @@ class Room:
     def put(self, array: np.ndarray) -> int:
         """Device pointer of new memory with the array's bytes."""
         pointer = self.alloc(array.nbytes)
+        self.write(pointer, array)
+        return pointer
+
+    def write(self, pointer: int, array: np.ndarray) -> None:
+        """Copy the array's bytes to device memory that is there already."""
         self.backend.copy(pointer, address_of(array), array.nbytes, 0)
         self.backend.stream_synchronize(0)
-        return pointer
 
     def get(self, pointer: int, like: np.ndarray) -> np.ndarray:
         """A host array as `like` from device memory, after all work."""

@@ -4,6 +4,9 @@
     figures.py      what the device tells of itself: limits, CUDA's attributes
     identity.py     which processor code is made for
     memory.py       host memory that the device owns or has registered
+    ranges.py       addresses that are reserved, and memory behind their parts
+    room.py         whether there is room for more memory
+    mappings.py     the system's calls for both, and for shared memory
     addresses.py    whether an address of someone else's is memory of this process
     copies.py       contiguous and strided copies, fills; large ones by all workers
     ipc.py          memory that processes of one user share

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from haulage.backends.base import DEVICE, KINDS
-from haulage.backends.cpu_driver import processor
-from haulage.errors import DeviceError, OutOfMemory, Unsupported
+from haulage.backends.cpu_driver import room as room_left
+from haulage.errors import DeviceError, Unsupported
 
 if TYPE_CHECKING:
     from haulage.backends.cpu_driver.ipc import SharedPages
@@ -26,10 +26,6 @@ ALIGNMENT = 256
 PAGE = mmap.PAGESIZE
 SLAB = 64 << 10
 LARGEST_SMALL = 4 << 10  # no system has smaller pages, so no piece stands on two
-
-# The system hands out large memory before it has it and kills a process that then uses it; from
-# this size on it is asked first what is really free. Below, asking costs more than it tells.
-CHECKED_FROM = 16 << 20
 
 
 class Pieces(list[int]):
@@ -86,8 +82,7 @@ class Memory:
                 address = room.pop()
                 self._allocated[address] = (room, kind, nbytes)
             return address
-        if nbytes >= CHECKED_FROM and nbytes > processor.memory()[0]:
-            raise _out_of_memory(nbytes, kind)
+        room_left.check(nbytes, kind)
         room, address = _whole_pages(nbytes, kind)
         with self._lock:
             self._allocated[address] = (room, kind, nbytes)
@@ -165,8 +160,7 @@ class Memory:
     def _lend(self, address: int, home: np.ndarray | Pieces, nbytes: int) -> Lent:
         from haulage.backends.cpu_driver.ipc import SharedPages
 
-        if nbytes >= CHECKED_FROM and nbytes > processor.memory()[0]:
-            raise _out_of_memory(nbytes, "shared")
+        room_left.check(nbytes, "shared")
         if isinstance(home, Pieces):
             start, size = address & -PAGE, PAGE
             pieces = range(start, start + size, home.size)
@@ -259,16 +253,8 @@ def _whole_pages(nbytes: int, kind: str) -> tuple[np.ndarray, int]:
     try:
         storage = np.empty((nbytes + 2 * PAGE - 1) & -PAGE, np.uint8)
     except (MemoryError, ValueError) as error:  # ValueError: larger than an address can be
-        raise _out_of_memory(nbytes, kind) from error
+        raise room_left.none(nbytes, kind) from error
     start = ctypes.addressof(
         ctypes.c_uint8.from_buffer(storage.data)
     )  # the fastest way to learn it
     return storage, (start + PAGE - 1) & -PAGE
-
-
-def _out_of_memory(nbytes: int, kind: str) -> OutOfMemory:
-    free, total = processor.memory()
-    return OutOfMemory(
-        f"the cpu device has no room for {nbytes:,} bytes of {kind} memory: "
-        f"{free:,} of {total:,} bytes are free"
-    )

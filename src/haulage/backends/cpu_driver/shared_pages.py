@@ -3,11 +3,10 @@
 import ctypes
 import errno
 import fcntl
-import functools
 import mmap
 import os
-from typing import Any
 
+from haulage.backends.cpu_driver import mappings
 from haulage.errors import DeviceError, OutOfMemory
 
 # The name of the memory files; the system shows it in /proc/<pid>/fd and /proc/<pid>/maps.
@@ -16,10 +15,6 @@ SHOWN = f"/memfd:{NAME}"
 
 # The largest part that one call of the system writes or reads.
 _PART = 1 << 30
-
-_MAP_FIXED = 0x10
-_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
-_FAILED = ctypes.c_void_p(-1).value
 
 # With these seals a file's size can't change: no access to a mapping of it can fault.
 _FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
@@ -53,12 +48,12 @@ def create(address: int, nbytes: int, tail: int) -> int:
 
 def lay_under(address: int, nbytes: int, file: int) -> None:
     """Let the whole pages at `address` be those of the file, with what is in it."""
-    _map(address, nbytes, mmap.MAP_SHARED | _MAP_FIXED, file)
+    _map(address, nbytes, mmap.MAP_SHARED | mappings.FIXED, file)
 
 
 def make_private(address: int, nbytes: int) -> None:
     """Let the whole pages at `address` be new ones of this process alone, all zeros."""
-    _map(address, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED, -1)
+    _map(address, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mappings.FIXED, -1)
 
 
 def read_back(address: int, nbytes: int, file: int) -> None:
@@ -76,8 +71,10 @@ def map_file(file: int, nbytes: int) -> int:
 
 def unmap(address: int, nbytes: int) -> None:
     """Take a mapping away."""
-    if _system().munmap(address, nbytes):
-        raise _refused(OSError(ctypes.get_errno(), "munmap"), nbytes)
+    try:
+        mappings.take_away(address, nbytes)
+    except OSError as error:
+        raise _refused(error, nbytes) from error
 
 
 def open_file(process: int, number: int, nbytes: int) -> int | None:
@@ -108,20 +105,10 @@ def open_file(process: int, number: int, nbytes: int) -> int | None:
 
 
 def _map(address: int | None, nbytes: int, flags: int, file: int) -> int:
-    got = _system().mmap(address, nbytes, _READ_WRITE, flags, file, 0)
-    if got is None or got == _FAILED:
-        raise _refused(OSError(ctypes.get_errno(), "mmap"), nbytes)
-    return int(got)
-
-
-@functools.cache
-def _system() -> Any:
-    library = ctypes.CDLL(None, use_errno=True)
-    size, pointer = ctypes.c_size_t, ctypes.c_void_p
-    library.mmap.argtypes = (pointer, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
-    library.mmap.restype = pointer
-    library.munmap.argtypes = (pointer, size)
-    return library
+    try:
+        return mappings.lay(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, file)
+    except OSError as error:
+        raise _refused(error, nbytes) from error
 
 
 def _refused(error: OSError, nbytes: int) -> DeviceError:
