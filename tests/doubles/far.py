@@ -266,13 +266,17 @@ class FarBackend(CPUBackend):
         """As `launch`."""
         super().launch_cooperative(function, grid, block, shared_bytes, stream, _real_words(args))
 
-    def ipc_export(self, device_ptr: int) -> bytes:
+    def ipc_export(self, device_ptr: int, nbytes: int, unit: int, unit_nbytes: int) -> bytes:
         """It has none."""
-        return Backend.ipc_export(self, device_ptr)
+        return Backend.ipc_export(self, device_ptr, nbytes, unit, unit_nbytes)
 
     def ipc_import(self, handle: bytes) -> tuple[int, int]:
         """It has none."""
         return Backend.ipc_import(self, handle)
+
+    def granularity(self) -> int:
+        """It has no virtual memory."""
+        return Backend.granularity(self)
 
     # ---- for tests ----------------------------------------------------------------------------
 

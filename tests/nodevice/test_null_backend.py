@@ -16,7 +16,7 @@ MAY_CALLS = {
     "symbol": (1, "x"),
     "function_info": (1,),
     "occupancy": (1, 32, 0),
-    "ipc_export": (1,),
+    "ipc_export": (1, 1, 1, 1),
     "launch_cooperative": (1, (1, 1, 1), (1, 1, 1), 0, 0, b""),
     "max_cooperative_blocks": (1, 32, 0, 0),
     "ipc_import": (b"",),
@@ -48,7 +48,7 @@ def test_every_may_method_is_tried_above():
     }
     without_an_error = {"stream_priorities", "stream_poll", "event_poll", "check_address"}
     without_an_error |= {"can_access_peer", "profile", "unraised", "messages", "prepare_launch"}
-    without_an_error |= {"granularity"}
+    without_an_error |= {"granularity", "ipc_withdraw"}
     assert concrete == {*MAY_CALLS, *without_an_error}
 
 
@@ -58,6 +58,10 @@ def test_no_other_device_can_be_reached_by_default():
 
 def test_no_addresses_can_be_reserved_by_default():
     assert NullBackend().granularity() == 0
+
+
+def test_what_was_exported_can_be_used_again_at_once_by_default():
+    assert NullBackend().ipc_withdraw(1) == (1,)
 
 
 def test_no_failure_is_known_by_default():
@@ -114,9 +118,10 @@ def test_the_conformance_suite_fails_on_a_back_end_that_does_nothing():
         "every_kind_is_aligned_and_apart",
         "handles_are_distinct",
         "priorities_are_a_pair",
-        "prefetch_and_advice_change_no_bytes",  # these five allow a back end to have none
+        "prefetch_and_advice_change_no_bytes",  # these six allow a back end to have none
         "callbacks_run_after_earlier_work",
         "an_exported_allocation_has_one_handle",
+        "pieces_of_a_unit_are_exported_one_by_one",
         "mapped_parts_of_a_range_are_memory",
         "too_large_a_range_is_out_of_memory",
     }

@@ -354,16 +354,38 @@ class Backend(ABC):
         """
         self._unsupported("max_cooperative_blocks")
 
-    def ipc_export(self, device_ptr: int) -> bytes:
-        """May. A handle by which other processes of this machine can open an allocation.
+    def ipc_export(self, device_ptr: int, nbytes: int, unit: int, unit_nbytes: int) -> bytes:
+        """May. A handle by which other processes of this machine can open a piece of memory.
 
-        `device_ptr` is what `alloc` returned, for memory of kind 'device'. The handle stays good
-        until the memory is freed; exported once more, an allocation has the same handle.
+        The piece is `nbytes` at `device_ptr`, of kind 'device', and a part of `unit_nbytes` at
+        `unit`: an allocation; or part of one, or of a mapped range, that has its pages to itself.
+        Pieces of a unit begin multiples of 256 bytes apart. A piece alone in its unit is given as
+        the unit itself, the least that it can be: it may cost less. All exports of pieces of one
+        unit name the same unit.
+
+        The handle stays good until `ipc_withdraw`, or until the memory is freed; exported once
+        more, a piece has the same handle. The first export of a unit may wait for all work.
 
         Raises:
             DeviceError: the driver refuses; nothing is changed.
         """
         self._unsupported("ipc_export")
+
+    def ipc_withdraw(self, device_ptr: int) -> tuple[int, ...]:
+        """May. Let the handle of a piece that was exported open nothing any more.
+
+        To be called when the piece is not needed any more, once no work uses it, and before it is
+        used for something else, unmapped or freed. Neighbours in its unit may be in use.
+
+        Returns:
+            The pieces that can be used for something else now: pieces that were withdrawn earlier
+            too, or none yet, where processes that still have the piece open would write into it.
+            Default: the piece itself; it can be used at once.
+
+        Raises:
+            DeviceError: the driver refuses; no piece can be used for something else.
+        """
+        return (device_ptr,)
 
     def ipc_import(self, handle: bytes) -> tuple[int, int]:
         """May. (device pointer, bytes) of the memory that a handle of `ipc_export` names.

@@ -26,11 +26,12 @@ from haulage.backends.cpu_driver import (
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
 from haulage.backends.cpu_driver.loader import Loader
-from haulage.backends.cpu_driver.memory import Memory, check_sharing
+from haulage.backends.cpu_driver.memory import Memory
 from haulage.backends.cpu_driver.pool import POOL
 from haulage.backends.cpu_driver.pool_run_ir import WAITS
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.threads import Threads
+from haulage.backends.cpu_driver.units import check_sharing
 from haulage.errors import DeviceError
 
 # What a kernel's code finds at its first argument: grid, block, dynamic shared bytes, nothing;
@@ -277,12 +278,18 @@ class CPUBackend(Backend):
         memory = figures.properties().total_memory // cooperative.MEMORY_PART
         return min(cooperative.MOST_THREADS // threads, memory // each)
 
-    def ipc_export(self, device_ptr: int) -> bytes:
-        """A handle of 64 bytes (Linux); waits for all work if the memory is private until now."""
-        if self._memory.is_shared(device_ptr):
-            return self._memory.share(device_ptr)
-        with self._streams.hold_idle():
-            return self._memory.share(device_ptr)
+    def ipc_export(self, device_ptr: int, nbytes: int, unit: int, unit_nbytes: int) -> bytes:
+        """A handle of 64 bytes (Linux); waits for all work if the unit is private until now."""
+        units = self._memory.units
+        handle = units.handle(device_ptr, nbytes, unit)
+        if handle is None:
+            with self._streams.hold_idle():
+                handle = units.share(device_ptr, nbytes, unit, unit_nbytes)
+        return handle
+
+    def ipc_withdraw(self, device_ptr: int) -> tuple[int, ...]:
+        """Take the handle back; the last one of a unit lets it be private again."""
+        return self._memory.units.withdraw(device_ptr)
 
     def ipc_import(self, handle: bytes) -> tuple[int, int]:
         """Map the memory of another process of this user, or of this one once more."""
@@ -310,6 +317,7 @@ class CPUBackend(Backend):
     def release(self, address: int, nbytes: int) -> None:
         """Give the addresses back."""
         self._check_ranges("release")
+        self._memory.units.vacate(address, nbytes)
         ranges.release(address, nbytes)
 
     def map(self, address: int, nbytes: int) -> None:
@@ -320,10 +328,11 @@ class CPUBackend(Backend):
     def unmap(self, address: int, nbytes: int) -> None:
         """Give the pages to the system."""
         self._check_ranges("unmap")
+        self._memory.units.vacate(address, nbytes)
         ranges.take(address, nbytes)
 
     def _check_ranges(self, method: str) -> None:
-        if not ranges.granularity():
+        if not self.granularity():
             self._unsupported(method)
 
     def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:

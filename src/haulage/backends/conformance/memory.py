@@ -9,6 +9,7 @@ import numpy as np
 from haulage.backends.base import (
     DEVICE,
     KINDS,
+    NON_BLOCKING,
     PINNED,
     Backend,
 )
@@ -116,16 +117,45 @@ def an_exported_allocation_has_one_handle(backend: Backend, programs: Programs) 
     """Each allocation has a handle of its own, always the same; exporting keeps the contents."""
     with room_of(backend, programs) as room:
         data = [np.full(size, size % 251, np.uint8) for size in (10, 11, 5000, 1 << 20)]
-        pointers = [room.put(array) for array in data]
+        units = [(room.put(array), array.nbytes) for array in data]
         try:
-            handles = [backend.ipc_export(pointer) for pointer in pointers]
+            handles = [backend.ipc_export(*unit, *unit) for unit in units]
         except Unsupported:
             return
         assert len(set(handles)) == len(handles), "two allocations have the same handle"
-        again = [backend.ipc_export(pointer) for pointer in pointers]
+        again = [backend.ipc_export(*unit, *unit) for unit in units]
         assert again == handles, "an allocation has two handles"
-        for pointer, array in zip(pointers, data, strict=True):
+        for (pointer, _), array in zip(units, data, strict=True):
             same(room.get(pointer, array), array, f"{array.nbytes} exported bytes")
+
+
+@check
+def pieces_of_a_unit_are_exported_one_by_one(backend: Backend, programs: Programs) -> None:
+    """Each piece has a handle of its own; the others keep their bytes and can be used by work that
+    runs meanwhile; each that is withdrawn can be used again at the latest with the last one."""
+    with room_of(backend, programs) as room:
+        data = np.random.default_rng(1).integers(0, 256, 1 << 17, np.uint8)
+        unit = room.put(data)
+        cell = room.put(np.ones(1, np.int64))
+        pieces = [(unit + 512 * k, 500) for k in (0, 3, 100)]
+        try:
+            handles = [backend.ipc_export(*piece, unit, data.nbytes) for piece in pieces]
+        except Unsupported:
+            return
+        assert len(set(handles)) == len(handles), "two pieces have the same handle"
+        again = [backend.ipc_export(*piece, unit, data.nbytes) for piece in pieces]
+        assert again == handles, "a piece has two handles"
+        stream = room.stream(NON_BLOCKING)
+        free: list[int] = []
+        for number, (pointer, _) in enumerate(pieces):
+            room.chain(cell, 1, 1, stream)
+            backend.fill(unit + 2048 + number, b"\7", 1, stream)
+            data[2048 + number] = 7
+            free += backend.ipc_withdraw(pointer)
+            same(room.get(unit, data), data, "a unit with exported pieces")
+        assert sorted(free) == [pointer for pointer, _ in pieces], f"{free} can be used again"
+        assert backend.ipc_export(*pieces[1], unit, data.nbytes) not in handles, "an old handle"
+        same(room.get(unit, data), data, "a unit that is exported once more")
 
 
 @check

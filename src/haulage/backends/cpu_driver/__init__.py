@@ -9,7 +9,8 @@
     mappings.py     the system's calls for both, and for shared memory
     addresses.py    whether an address of someone else's is memory of this process
     copies.py       contiguous and strided copies, fills; large ones by all workers
-    ipc.py          memory that processes of one user share
+    units.py        which of it other processes map, unit by unit
+    ipc.py          handles by which they find it
     shared_pages.py the files and mappings of it
     streams.py      streams, events and the rules of their order
     tasks.py        what streams are made of

@@ -1,9 +1,9 @@
 """Memory of the CPU device shared between processes of one user. Linux only.
 
-The pages of the memory become those of a memory file, which the other process opens through
-/proc/<pid>/fd. A handle names process, file and place. Behind the memory the file has a page of
-tokens, one for each piece of memory that was exported: a handle whose token is not there (the
-memory was freed, or the numbers stand for something else by now) opens nothing.
+The pages of a unit of memory become those of a memory file, which the other process opens through
+/proc/<pid>/fd. A handle names process, file and place. Behind the memory the file has room for
+tokens, one for each piece of the unit that can be exported: a handle whose token is not there (the
+piece was freed, or the numbers stand for something else by now) opens nothing.
 """
 
 import functools
@@ -20,9 +20,9 @@ from haulage.errors import DeviceError
 
 PAGE = mmap.PAGESIZE
 
-_MAGIC = b"HaulIPC1"
+_MAGIC = b"HaulIPC2"
 _TOKEN = 16
-_SMALLEST = 256  # bytes from one allocation of a page to the next, at least
+SMALLEST = 256  # bytes from one piece of a unit to the next, at least
 
 _packed = Struct("=8sIIIQQQ16s4x")
 
@@ -68,7 +68,7 @@ class SharedPages:
         """Copies what is in them into a file; nothing else is changed yet."""
         self.start = start
         self.nbytes = nbytes
-        self._file = shared_pages.create(start, nbytes, PAGE)
+        self._file = shared_pages.create(start, nbytes, _tail(nbytes))
         self._tokens: dict[int, bytes] = {}
 
     def begin(self) -> None:
@@ -76,14 +76,22 @@ class SharedPages:
         shared_pages.lay_under(self.start, self.nbytes, self._file)
 
     def end(self, keep: bool) -> None:
-        """Let the pages be private again, with what is in the file if `keep`."""
+        """Let the pages be private again, with what is in the file if `keep`.
+
+        Nothing may use them meanwhile.
+        """
         shared_pages.make_private(self.start, self.nbytes)
         if keep:
             shared_pages.read_back(self.start, self.nbytes, self._file)
         os.close(self._file)
 
+    def detach(self) -> None:
+        """Let the pages be private copies of the file's, whatever uses them meanwhile."""
+        shared_pages.copy_on_write(self.start, self.nbytes, self._file)
+        os.close(self._file)
+
     def handle(self, address: int, nbytes: int) -> bytes:
-        """The handle of an allocation on these pages; the same one each time."""
+        """The handle of a piece of memory on these pages; the same one each time."""
         token = self._tokens.get(address)
         if token is None:
             token = os.urandom(_TOKEN)
@@ -94,9 +102,13 @@ class SharedPages:
         return bytes(Handle(_machine(), process, self._file, self.nbytes, offset, nbytes, token))
 
     def withdraw(self, address: int) -> None:
-        """Let the handle of an allocation open nothing any more."""
+        """Let the handle of a piece open nothing any more."""
         if self._tokens.pop(address, None) is not None:
             os.pwrite(self._file, bytes(_TOKEN), _place(self.nbytes, address - self.start))
+
+    def exported(self) -> list[int]:
+        """The pieces that have handles."""
+        return list(self._tokens)
 
 
 # Where what was opened is mapped: the address that was given for it -> start and bytes.
@@ -117,7 +129,9 @@ def open_handle(handle: bytes) -> tuple[int, int]:
             "its last start; send a copy of them instead"
         )
     try:
-        file = shared_pages.open_file(wanted.process, wanted.file, wanted.pages + PAGE)
+        file = shared_pages.open_file(
+            wanted.process, wanted.file, wanted.pages + _tail(wanted.pages)
+        )
     except PermissionError as error:
         raise DeviceError(
             f"{_name(wanted)} are out of reach: the system lets only processes of the same user "
@@ -151,8 +165,13 @@ def close(address: int) -> None:
 
 
 def _place(pages: int, offset: int) -> int:
-    """Where in the file the token is; memory of several pages is alone in its file."""
-    return pages + offset // _SMALLEST * _TOKEN
+    """Where in the file the token is."""
+    return pages + offset // SMALLEST * _TOKEN
+
+
+def _tail(pages: int) -> int:
+    """Bytes of a file for tokens; the system has memory only for those that are written."""
+    return (pages // SMALLEST * _TOKEN + PAGE - 1) & -PAGE
 
 
 def _name(handle: Handle) -> str:

@@ -5,7 +5,7 @@ import functools
 import mmap
 from typing import Any
 
-FIXED, NO_RESERVE = 0x10, 0x4000  # of Linux; Python has no names for them
+FIXED, NO_RESERVE, POPULATE = 0x10, 0x4000, 0x8000  # of Linux; Python has not all of the names
 
 _FAILED = ctypes.c_void_p(-1).value
 

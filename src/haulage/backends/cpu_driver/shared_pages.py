@@ -54,6 +54,18 @@ def lay_under(address: int, nbytes: int, file: int) -> None:
 def make_private(address: int, nbytes: int) -> None:
     """Let the whole pages at `address` be new ones of this process alone, all zeros."""
     _map(address, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mappings.FIXED, -1)
+    mappings.prefer_huge_pages(address, nbytes)
+
+
+def copy_on_write(address: int, nbytes: int, file: int) -> None:
+    """Let the whole pages at `address`, which are those of the file, be private copies of them.
+
+    Other threads can go on reading and writing there. Who touches a page meanwhile waits for the
+    system, which holds the old page or the new one and nothing between; it makes all copies
+    (MAP_POPULATE) before this returns, so what others write to the file from then on stays there.
+    """
+    flags = mmap.MAP_PRIVATE | mappings.FIXED | mappings.POPULATE
+    _map(address, nbytes, flags, file)
 
 
 def read_back(address: int, nbytes: int, file: int) -> None:

@@ -304,7 +304,8 @@ def export(block: Block, pointer: int, size: int) -> IpcHandle:
     if size == 0:
         return IpcHandle(b"", 0, 0, str(device))
     device.activate()
-    handle = device.backend.ipc_export(block.device_ptr)
+    unit = block.device_ptr, block.nbytes
+    handle = device.backend.ipc_export(*unit, *unit)
     return IpcHandle(handle, size, pointer - block.device_ptr, str(device))
 
 
