@@ -2,8 +2,9 @@
 
 from contextlib import AbstractContextManager
 
-from haulage.runtime import finalize, memory
+from haulage.runtime import memory
 from haulage.runtime import stream as streams
+from haulage.runtime.context import Context
 from haulage.runtime.device import current_device
 from haulage.runtime.event import Event
 from haulage.runtime.stream import Stream
@@ -63,6 +64,7 @@ def defer_cleanup() -> AbstractContextManager[None]:
     """`with defer_cleanup():` gives no memory, stream or event back before its end.
 
     It can be nested, and then holds until the outermost one ends; it holds for all threads. Only
-    where a device has no room left is memory given back inside.
+    where a device has no room left is memory given back inside. That of a plug-in for the memory of
+    the current device is entered too (see `set_memory_manager`).
     """
-    return finalize.defer_cleanup()
+    return Context(current_device()).defer_cleanup()

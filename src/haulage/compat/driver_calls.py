@@ -4,6 +4,7 @@ They write their results where NVIDIA's C functions do, through pointers of ctyp
 needs handles of NVIDIA's (modules, functions, primary contexts) is an AttributeError that says so.
 """
 
+import ctypes
 from typing import Any
 
 from haulage.api import (
@@ -14,9 +15,12 @@ from haulage.api import (
     synchronize,
 )
 from haulage.errors import DeviceNotFound
+from haulage.runtime import memory
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device
+from haulage.runtime.exchange import ipc
 from haulage.runtime.handle import number_of
+from haulage.runtime.memory import Block
 from haulage.runtime.stream import external_stream
 
 
@@ -87,6 +91,45 @@ class Driver:
         """Writes free and total bytes of the current device's memory."""
         _target(free).value, _target(total).value = get_current_device().memory_info()
 
+    def cuMemAlloc(self, pointer: Any, size: int) -> None:
+        """Writes the address of new memory of the current device; it stays until `cuMemFree`.
+
+        Raises:
+            OutOfMemory: the device has no room.
+        """
+        block = memory.allocate_of_driver(get_current_device(), size)
+        block.exposed = True  # it outlives a reset of the context
+        _allocated[block.device_ptr] = block
+        _target(pointer).value = block.device_ptr
+
+    def cuMemFree(self, pointer: Any) -> None:
+        """Gives memory of `cuMemAlloc` back, after the work that uses it.
+
+        Raises:
+            ValueError: `cuMemAlloc` did not give that address.
+        """
+        block = _allocated.pop(number_of(pointer), None)
+        if block is None:
+            raise ValueError(f"cuMemFree({pointer!r}): expected an address of cuMemAlloc")
+        block.device.synchronize()
+
+    def cuIpcGetMemHandle(self, handle: Any, pointer: Any) -> None:
+        """Writes the 64 bytes by which other processes open an allocation.
+
+        Args:
+            handle: a ctypes array of 64 bytes, by reference.
+            pointer: the first address of the allocation.
+
+        Raises:
+            ValueError: there is no such allocation.
+        """
+        device, address = get_current_device(), number_of(pointer)
+        block = memory.holding(device, address, 0)
+        if block is None:
+            raise ValueError(f"cuIpcGetMemHandle({pointer!r}): {device} has not allocated it")
+        made = bytes(ipc.export(block, address, block.nbytes))
+        ctypes.memmove(_target(handle), made, len(made))
+
     def cuCtxSynchronize(self) -> None:
         """Waits for all work of the current device."""
         synchronize()
@@ -120,6 +163,10 @@ class Driver:
 
     def __repr__(self) -> str:
         return f"<driver of {get_current_device()}>"
+
+
+# Address -> the block of memory there, of `cuMemAlloc`.
+_allocated: dict[int, Block] = {}
 
 
 def _target(pointer: Any) -> Any:

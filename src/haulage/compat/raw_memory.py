@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from haulage.api import DeviceNDArray
+from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Span
@@ -69,8 +70,12 @@ def device_pointer(obj: Any) -> int:
 
 
 def device_extents(devmem: Any) -> tuple[int, int]:
-    """(start, end): addresses of the whole allocation that `devmem` is a part of."""
-    block = _memory(devmem).block
+    """(start, end): addresses of the whole allocation that `devmem` is a part of.
+
+    Of memory that a plug-in cut out of one of the driver's allocations, those of the latter.
+    """
+    part = _memory(devmem)
+    block = memory.holding(part.block.device, part.device_pointer, part.size) or part.block
     return block.device_ptr, block.device_ptr + block.nbytes
 
 

@@ -1,7 +1,7 @@
 """What numba calls the context of a device: its memory, streams and events, asked for directly."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -71,8 +71,15 @@ class Context:
         self.device.reset()
 
     def get_memory_info(self) -> MemoryInfo:
-        """Free and total bytes of the device's memory, now, as its memory manager tells."""
-        return MemoryInfo(*self.memory_manager.get_memory_info())
+        """Free and total bytes of the device's memory, now, as its memory manager tells.
+
+        Raises:
+            NotImplementedError: the memory manager, a plug-in, cannot tell.
+            TypeError: it told something else.
+        """
+        from haulage.runtime.plugins import asking
+
+        return asking.memory_info(self.memory_manager)
 
     @property
     def handle(self) -> Handle:
@@ -123,7 +130,7 @@ class Context:
         """What waits to be given back to the device."""
         from haulage.runtime.plugins.managers import PendingDeallocations
 
-        return PendingDeallocations(self.device)
+        return PendingDeallocations(self)
 
     # ---- memory -----------------------------------------------------------------------------
 
@@ -162,11 +169,18 @@ class Context:
         Returns:
             A `MappedMemory` with `mapped`, else a `PinnedMemory`.
         """
-        return self.memory_manager.mempin(owner, pointer, size, mapped)
+        from haulage.runtime.plugins import asking
 
-    def defer_cleanup(self) -> AbstractContextManager[None]:
-        """`with context.defer_cleanup():` gives no memory back before its end."""
-        return finalize.defer_cleanup()
+        return asking.mempin(self.memory_manager, owner, pointer, size, mapped)
+
+    @contextmanager
+    def defer_cleanup(self) -> Iterator[None]:
+        """`with context.defer_cleanup():` gives no memory back before its end.
+
+        It enters that of the memory manager too, which may be a plug-in's.
+        """
+        with self.memory_manager.defer_cleanup(), finalize.defer_cleanup():
+            yield
 
     def get_ipc_handle(self, memory: Span) -> IpcHandle:
         """A handle by which other processes open memory of the device; see

@@ -1,8 +1,8 @@
 """Device memory that processes share: handles that are sent, and arrays that are opened by them."""
 
+import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, SupportsIndex
 
@@ -21,26 +21,64 @@ from haulage.runtime.stream import StreamLike
 __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
 
 
-@dataclass(frozen=True)
 class IpcHandle:
     """Where some device memory is, for other processes; it can be pickled, `bytes(h)` is `handle`.
 
-    The process that made it must keep the memory alive: `base` is None.
+    Plug-ins make them with the parameters of numba's class. Where `base` is None, the process that
+    made it must keep the memory alive.
 
-    Attributes:
+    Args:
+        base: the memory, which is kept alive by the handle in this process; or None.
         handle: the driver's bytes for the whole allocation; empty if there are no bytes to share.
         size: bytes that are meant.
-        offset: of the first of them in the allocation.
+        source_info: what `get_device_identity()` of the device gives, or its name, as 'cpu:0';
+            None: the current device.
+        offset: of the first byte in the allocation.
+
+    Attributes:
+        base, handle, size, offset: as given, `handle` as bytes.
         device: name of the device, as 'cpu:0'.
+
+    Raises:
+        TypeError: `handle` is no bytes.
+        DeviceNotFound: this process has no such device.
     """
 
-    handle: bytes
-    size: int
-    offset: int
-    device: str
-    _opened: list[Block] = field(default_factory=list, init=False, repr=False, compare=False)
+    def __init__(
+        self,
+        base: Any,
+        handle: Any,
+        size: int,
+        source_info: dict[str, str] | str | None = None,
+        offset: int = 0,
+    ) -> None:
+        if source_info is None:
+            source_info = str(current_device())
+        elif not isinstance(source_info, str):
+            source_info = str(Device.from_identity(source_info))
+        self.base = base
+        self.handle = _bytes_of(getattr(handle, "reserved", handle))
+        self.size = size
+        self.offset = offset
+        self.device = source_info
+        self._opened: list[Block] = []
 
-    base = None
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IpcHandle):
+            return NotImplemented
+        return self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def __repr__(self) -> str:
+        return (
+            f"IpcHandle(handle={self.handle!r}, size={self.size}, offset={self.offset}, "
+            f"device={self.device!r})"
+        )
+
+    def _told(self) -> tuple[bytes, int, str, int]:
+        return self.handle, self.size, self.device, self.offset
 
     def __bytes__(self) -> bytes:
         return self.handle
@@ -138,8 +176,8 @@ class IpcHandle:
         self._opened.pop().close()
 
     def __reduce__(self) -> Any:
-        # That it is open here does not go along.
-        return type(self), (self.handle, self.size, self.offset, self.device)
+        # That it is open here does not go along, nor what it keeps.
+        return type(self), (None, *self._told())
 
 
 class IpcArrayHandle:
@@ -302,11 +340,11 @@ def export(block: Block, pointer: int, size: int) -> IpcHandle:
     """`get_ipc_handle` of `size` bytes at `pointer`, of memory that the device's driver gave."""
     device = block.device
     if size == 0:
-        return IpcHandle(b"", 0, 0, str(device))
+        return IpcHandle(None, b"", 0, str(device))
     device.activate()
     unit = block.device_ptr, block.nbytes
     handle = device.backend.ipc_export(*unit, *unit)
-    return IpcHandle(handle, size, pointer - block.device_ptr, str(device))
+    return IpcHandle(None, handle, size, str(device), pointer - block.device_ptr)
 
 
 def _export(block: Block, pointer: int, size: int) -> IpcHandle:
@@ -314,8 +352,9 @@ def _export(block: Block, pointer: int, size: int) -> IpcHandle:
     device = block.device
     provider = memory.provider()
     if provider is not None:
-        given: IpcHandle = provider.export(block, pointer, size)
-        return given
+        given: IpcHandle | None = provider.export(block, pointer, size)
+        if given is not None:
+            return given
     if size and (block.release is not None or block.kind != DEVICE):
         what = "memory of another owner" if block.release is not None else f"{block.kind} memory"
         raise ValueError(
@@ -341,7 +380,7 @@ def _close(device: Device, pointer: int) -> None:
 
 
 def _bytes_of(handle: Any) -> bytes:
-    if isinstance(handle, (bytes, bytearray, memoryview)):
+    if isinstance(handle, (bytes, bytearray, memoryview, ctypes.Array)):
         return bytes(handle)
     try:
         return bytes(tuple(handle))

@@ -136,11 +136,17 @@ class Provider(Protocol):
         ...
 
     def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
-        """(the device's address of host memory that is pinned now, what undoes it when it goes)."""
+        """(the device's address of host memory that is pinned now, what undoes it when it goes).
+
+        None for the latter leaves it to the driver to undo it.
+        """
         ...
 
     def export(self, block: Block, pointer: int, nbytes: int) -> Any:
-        """What other processes open `nbytes` at `pointer` by, as `Context.get_ipc_handle` gives."""
+        """What other processes open `nbytes` at `pointer` by, as `Context.get_ipc_handle` gives.
+
+        None for a block that it has not given.
+        """
         ...
 
     def reset(self, device: Device) -> None:
@@ -222,6 +228,21 @@ def adopt(
 def are_own(one: Block, other: Block) -> bool:
     """Whether two blocks are two allocations of drivers, so that no byte is in both."""
     return one is not other and one.release is None and other.release is None
+
+
+def holding(device: Device, address: int, nbytes: int) -> Block | None:
+    """The driver's allocation in which `nbytes` bytes at `address` lie; None if there is none."""
+    for ref in tuple(_live.values()):
+        block = ref()
+        if (
+            block is not None
+            and block.device is device
+            and block.release is None
+            and block.device_ptr <= address
+            and address + nbytes <= block.device_ptr + block.nbytes
+        ):
+            return block
+    return None
 
 
 def close_all(device: Device) -> int:

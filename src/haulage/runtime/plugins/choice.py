@@ -1,24 +1,16 @@
-"""Which memory manager is asked, and how Haulage asks it."""
+"""Which memory manager is asked for memory."""
 
 import importlib
+import os
 import threading
 from typing import Any
 
 from haulage import config
-from haulage.backends.base import (
-    ATTACH_HOST,
-    DEVICE,
-    MANAGED,
-    MAPPED,
-    PORTABLE,
-    WRITE_COMBINED,
-)
-from haulage.errors import Unsupported
 from haulage.runtime import memory
-from haulage.runtime.arrays.strided import Span
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
+from haulage.runtime.plugins import asking
 from haulage.runtime.plugins.managers import (
     INTERFACE_VERSION,
     BaseCUDAMemoryManager,
@@ -39,11 +31,21 @@ def set_memory_manager(mm_plugin: Plugin) -> None:
         mm_plugin: a class derived from `BaseCUDAMemoryManager`; one object of it is made for each
             device, when memory is first asked for.
 
+    What an earlier plug-in has given stays its own, and comes back to it.
+
     Raises:
+        TypeError: it is no class, or lacks a method that it has to have.
         RuntimeError: the plug-in is written for another version of the interface.
     """
     plugin: Any = mm_plugin
-    version = plugin(context=None).interface_version
+    if not callable(plugin):
+        raise TypeError(
+            f"set_memory_manager({mm_plugin!r}): expected a class derived from "
+            "BaseCUDAMemoryManager; an object with allocate and deallocate is for "
+            "haulage.memory.set_allocator"
+        )
+    with asking.blamed(plugin, "__init__", ", which was made with context=None for its version"):
+        version = plugin(context=None).interface_version
     if version != INTERFACE_VERSION:
         raise RuntimeError(
             f"EMM Plugin interface has version {version} - version {INTERFACE_VERSION} required"
@@ -77,9 +79,11 @@ def manager_of(device: Device) -> BaseCUDAMemoryManager:
         manager = _managers.get(device)
         if manager is None:
             make: Any = _plugin or DriverMemoryManager
-            manager = make(context=Context(device))
+            with asking.blamed(make, "__init__"):
+                manager = make(context=Context(device))
             assert manager is not None
-            manager.initialize()
+            with asking.blamed(make, "initialize"):
+                manager.initialize()
             _managers[device] = manager
         return manager
 
@@ -105,50 +109,33 @@ class _Asked:
     """`memory.Provider` by plug-ins."""
 
     def allocate(self, device: Device, nbytes: int, kind: str, flags: int) -> Block:
-        manager: Any = manager_of(device)
-        if kind == DEVICE:
-            return _block(manager, manager.memalloc(nbytes), nbytes)
-        if kind == MANAGED:
-            if not hasattr(manager, "memallocmanaged"):
-                raise Unsupported(
-                    f"the memory manager {type(manager).__name__} gives no managed memory: it has "
-                    "no memallocmanaged"
-                )
-            given = manager.memallocmanaged(nbytes, not flags & ATTACH_HOST)
-        else:
-            wishes = bool(flags & PORTABLE), bool(flags & WRITE_COMBINED)
-            given = manager.memhostalloc(nbytes, kind == MAPPED, *wishes)
-        return _block(manager, given, nbytes)
+        return asking.allocate(manager_of(device), device, nbytes, kind, flags)
 
     def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
-        manager = manager_of(device)
-        given = manager.mempin(owner, address, nbytes, True)
-        return _block(manager, given, nbytes).device_ptr, given
+        given = asking.mempin(manager_of(device), owner, address, nbytes, True)
+        return given.device_pointer, given
 
     def export(self, block: Block, pointer: int, nbytes: int) -> Any:
-        return manager_of(block.device).get_ipc_handle(Span(block, pointer, nbytes))
+        return asking.export(block, pointer, nbytes)
 
     def reset(self, device: Device) -> None:
         manager = _managers.get(device)
         if manager is not None:
-            manager.reset()
-
-
-def _block(manager: Any, given: Any, nbytes: int) -> Block:
-    if not isinstance(given, Span):
-        raise TypeError(
-            f"the memory manager {type(manager).__name__} gave {given!r}; expected a "
-            "MemoryPointer, or one of its subclasses"
-        )
-    if given.size < nbytes:
-        raise ValueError(
-            f"the memory manager {type(manager).__name__} gave {given.size} bytes; {nbytes} were "
-            "asked for"
-        )
-    return given.block
+            with asking.blamed(manager, "reset"):
+                manager.reset()
 
 
 _asked = _Asked()
 
 if config.memory_manager() is not None:
     memory.set_provider(_asked)
+
+
+def _start_anew() -> None:
+    # After a fork: another thread may have held it, which is not there any more.
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)

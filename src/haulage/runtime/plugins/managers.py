@@ -20,7 +20,7 @@ from haulage.runtime.arrays.strided import Span
 from haulage.runtime.device import Device
 from haulage.runtime.exchange import ipc
 from haulage.runtime.handle import number_of
-from haulage.runtime.memory import MemoryInfo
+from haulage.runtime.memory import Block, MemoryInfo
 from haulage.runtime.plugins.pointers import MappedMemory, PinnedMemory
 
 if TYPE_CHECKING:
@@ -35,17 +35,31 @@ class PendingDeallocations:
 
     Haulage gives memory back when its last reference goes, not in batches as numba does; so only
     what work still uses waits, and what `defer_cleanup` or `disable` hold back.
+
+    Args:
+        context: the `Context` of the device; with None nothing waits, as there is no device.
     """
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, context: "Context | None") -> None:
+        self._context = context
 
     def __len__(self) -> int:
-        return memory.pending(self._device)
+        return 0 if self._context is None else memory.pending(self._context.device)
+
+    def add_item(self, dtor: Callable[[Any], object], handle: Any, size: int = 0) -> None:
+        """Call `dtor(handle)`: now, or where `is_disabled` once it is no more.
+
+        Args:
+            dtor: gives something back.
+            handle: what it gives back.
+            size: its bytes, by which numba finds out when to end a batch; there are none here.
+        """
+        finalize.give_back(dtor, handle)
 
     def clear(self) -> None:
         """Give back what waits, after the work that uses it; nothing while `is_disabled`."""
-        memory.flush(self._device)
+        if self._context is not None:
+            memory.flush(self._context.device)
 
     def disable(self) -> AbstractContextManager[None]:
         """`with deallocations.disable():` gives nothing back before its end."""
@@ -126,12 +140,16 @@ class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
     """A plug-in that gives memory on the device; that of the host comes from the driver.
 
     A subclass whose `reset` or `defer_cleanup` does something calls that of `super()` too.
+
+    Attributes:
+        allocations: a dict for what the plug-in keeps of its allocations; `reset` empties it.
+        deallocations: what waits to be given back, as `Context.deallocations`.
     """
 
-    @property
-    def deallocations(self) -> PendingDeallocations:
-        """What waits to be given back."""
-        return PendingDeallocations(self.context.device)
+    def __init__(self, context: "Context") -> None:
+        super().__init__(context)
+        self.allocations: dict[Any, Any] = {}
+        self.deallocations = PendingDeallocations(context)
 
     def memhostalloc(
         self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False
@@ -159,7 +177,12 @@ class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
         return self._allocated(size, MANAGED, 0 if attach_global else ATTACH_HOST)
 
     def reset(self) -> None:
-        """Nothing: the host's memory is given back with the arrays that stand on it."""
+        """Forget the plug-in's `allocations`, and give back what waits.
+
+        The host's memory is given back with the arrays that stand on it.
+        """
+        self.allocations.clear()
+        self.deallocations.clear()
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
         """Inside, nothing is given back to the driver."""
@@ -171,11 +194,34 @@ class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
 
 
 class GetIpcHandleMixin:
-    """`get_ipc_handle` for memory that the plug-in has from the device's driver."""
+    """`get_ipc_handle` for memory that the plug-in has from the device's driver.
+
+    It can be all of an allocation or a part of one, as pools give.
+    """
 
     def get_ipc_handle(self, memory: Span) -> Any:
-        """An `IpcHandle` of the memory."""
-        return ipc.export(memory.block, memory.device_pointer, memory.size)
+        """An `IpcHandle` of the memory.
+
+        Raises:
+            ValueError: it is no memory of the driver's.
+        """
+        whole = memory_that_holds(memory)
+        return ipc.export(whole, memory.device_pointer, memory.size)
+
+
+def memory_that_holds(part: Span) -> Block:
+    """The allocation of the device's driver in which `part` lies.
+
+    Raises:
+        ValueError: there is none that Haulage made.
+    """
+    whole = memory.holding(part.block.device, part.device_pointer, part.size)
+    if whole is None:
+        raise ValueError(
+            f"get_ipc_handle: {part!r} is no part of what the driver of {part.block.device} has "
+            "allocated for Haulage; only its own plug-in can make a handle of it"
+        )
+    return whole
 
 
 class DriverMemoryManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
