@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import compiling, environments, machine, outcomes, tables, turns
+from benchmarks import compiling, environments, machine, memory, outcomes, tables, turns
 from benchmarks.contestants import Contestant, Unable, close
 from benchmarks.peers import HAULAGE, MACHINE, PEERS, Peer
 from haulage.cli.bench import chosen_names
@@ -20,6 +20,8 @@ from haulage.cli.refusal import Refusal
 # What `lib/` compiles is kept there, and copies compile nothing.
 COMPILED = [name for name in PROBLEMS if not name.startswith(("copy", "reduce-float", "random"))]
 
+_WITHOUT_CASES = ("limits", "memory")
+
 _EXAMPLES = """\
 examples:
   python -m benchmarks scan --peers njit,numpy --rounds 7     one case, quickly
@@ -27,6 +29,7 @@ examples:
   python -m benchmarks peers --make                           install the other runtimes
   python -m benchmarks --into run.json                        everything, kept
   python -m benchmarks scan --what compile --rounds 5         how long compiling takes
+  python -m benchmarks --what memory                          allocations, fragmentation
   python -m benchmarks page                                   docs/performance.md drawn anew
 """
 
@@ -64,9 +67,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=15, metavar="N", help="rounds (default: 15)")
     add("--slow", type=float, default=20.0, metavar="S", help="seconds that one runtime's turns "
         "in a case may take; a slower one sits some rounds out (default: 20)")  # fmt: skip
-    add("--what", choices=("run", "compile", "start", "limits"), default="run", help="time "
-        "compiled kernels (the default), compiling them, fresh processes up to their first result, "
-        "or only the machine's limits, which a run of all cases measures too")  # fmt: skip
+    add("--what", choices=("run", "compile", "start", "memory", "limits"), default="run",
+        help="time compiled kernels (the default), compiling them, fresh processes up to their "
+        "first result, or only allocations and fragmentation, or the machine's limits, which a "
+        "run of all cases measures too")  # fmt: skip
     add("--small", action="store_true", help="tiny sizes: to see whether everything works")
     add("--device", metavar="D", help="Haulage's device (default: HAULAGE_DEVICE, else the best)")
     add("--into", type=Path, metavar="FILE", help="add what is measured to a file of JSON")
@@ -77,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(chosen: argparse.Namespace) -> int:
     words = [*chosen.names, *filter(None, chosen.only.split(","))]
     names = chosen_names(words, list(PROBLEMS))
+    if words and chosen.what in _WITHOUT_CASES:
+        raise Refusal(f"--what {chosen.what} has no cases; leave {' '.join(words)} out")
     if chosen.rounds < 1:
         raise Refusal(f"--rounds: expected a number above 0, not {chosen.rounds}")
     if chosen.device:
@@ -84,15 +90,18 @@ def _run(chosen: argparse.Namespace) -> int:
     wanted = _wanted(chosen.peers, chosen.small)
     measured = outcomes.empty()
     measured["machine"] = machine.facts()
+    everything = chosen.what == "run" and not words and not chosen.small
     with _progress() as say:
-        if chosen.what == "limits" or (chosen.what == "run" and not words and not chosen.small):
+        if chosen.what == "limits" or everything:
             say("the machine's limits")
             measured["machine"]["limits"] = _limits()
+        if chosen.what == "memory" or everything:
+            measured["memory"] = memory.measure(chosen.rounds, [peer.name for peer in wanted], say)
         if chosen.what == "start":
             cached = [peer for peer in wanted if peer.name == "njit"]
             names = [name for name in names if name in COMPILED]
             measured["start"] = compiling.starts(names, cached, chosen.rounds, say)
-        elif chosen.what != "limits":
+        elif chosen.what not in _WITHOUT_CASES:
             _with_contestants(chosen, [HAULAGE, *wanted], names, measured, say)
     if chosen.json:
         print(json.dumps(measured, indent=1))

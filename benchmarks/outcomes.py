@@ -82,6 +82,8 @@ def merge(kept: Run, measured: Run) -> None:
     """Put what was measured into a run that is kept, pair by pair; the newer replaces the older."""
     for part in ("machine", "compile", "start"):
         kept[part].update(measured[part])
+    # One run's: its parts are compared with one another.
+    kept["memory"] = measured["memory"] or kept["memory"]
     for name, entry in measured["peers"].items():
         if "about" in entry or name not in kept["peers"]:
             kept["peers"][name] = entry
@@ -98,13 +100,14 @@ def merge(kept: Run, measured: Run) -> None:
 
 def empty() -> Run:
     """A run in which nothing was measured yet."""
-    return {"machine": {}, "peers": {}, "cases": {}, "small": {}, "compile": {}, "start": {}}
+    parts = ("machine", "peers", "cases", "small", "compile", "start", "memory")
+    return {part: {} for part in parts}
 
 
 def read(path: Path) -> Run:
     """A run from its file."""
     run: Run = json.loads(path.read_text(encoding="utf-8"))
-    return run
+    return empty() | run
 
 
 def write(run: Run, path: Path) -> None:

@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from benchmarks import outcomes
 from benchmarks.environments import ROOT
+from benchmarks.memory import section
 from benchmarks.outcomes import Pair, Run, pairs
 from benchmarks.peers import PEERS
 from haulage.cli.bench import statistics
@@ -43,14 +45,17 @@ parentheses are **limits**: loops or library calls that solve the problem anothe
 
 
 def draw() -> list[str]:
-    """Write the page and the picture; returns what was written, below the repository."""
+    """Write the page and its pictures; returns what was written, below the repository."""
     from benchmarks import picture
+    from benchmarks.memory import picture as of_memory
 
-    run = json.loads(RESULTS.read_text(encoding="utf-8"))
+    run = outcomes.read(RESULTS)
     remarks = json.loads(REMARKS.read_text(encoding="utf-8"))
+    fragmentation = PICTURE.with_name(section.PICTURE)
     picture.draw(run, PICTURE)
+    of_memory.draw(fragmentation)
     PAGE.write_text(text(run, remarks), encoding="utf-8")
-    return [path.relative_to(ROOT).as_posix() for path in (PAGE, PICTURE)]
+    return [path.relative_to(ROOT).as_posix() for path in (PAGE, PICTURE, fragmentation)]
 
 
 def text(run: Run, remarks: Mapping[str, str]) -> str:
@@ -65,6 +70,7 @@ def text(run: Run, remarks: Mapping[str, str]) -> str:
         *_behind(found, remarks),
         *_launches(run, found),
         *_copies(run, found),
+        *section.lines(run["memory"]),
         *_small(run),
         *_compiling(run),
         *_starts(run),

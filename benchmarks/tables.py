@@ -66,6 +66,7 @@ def print_run(run: Run) -> None:
                 f"{case:<18} {name:<10} first result in a fresh process, ms: {cold:.0f} compiled, "
                 f"{cached:.0f} from disk, of which import {importing:.0f}"
             )
+    _print_memory(run["memory"])
     limits = run["machine"].get("limits")
     if limits:
         print(
@@ -78,6 +79,18 @@ def print_run(run: Run) -> None:
     for case, entry in (*run["cases"].items(), *run["small"].items()):
         for name, reason in entry["skipped"].items():
             print(f"skipped: {name} in {case}: {reason}")
+
+
+def _print_memory(memory: Mapping[str, Any]) -> None:
+    parts = {f"part: {name}": {"haulage": times} for name, times in memory.get("parts", {}).items()}
+    for name, times in (memory.get("cases", {}) | parts).items():
+        told = "  ".join(f"{n} {statistics.median(ns).value:.0f}" for n, ns in times.items())
+        print(f"{name:<18} allocated and freed, ns: {told}")
+    for name, why in memory.get("skipped", {}).items():
+        print(f"skipped: {name}: {why}")
+    for trace, ratios in memory.get("fragmentation", {}).items():
+        told = "  ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+        print(f"{trace:<18} reserved over live: {told}")
 
 
 def any_wrong(run: Run) -> bool:

@@ -1,0 +1,93 @@
+"""The part of docs/performance.md that is about memory."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.memory import policies, traces
+from benchmarks.memory.allocations import BAR, CASES, PEERS, PUBLISHED
+from haulage.cli.bench import statistics
+
+PICTURE = "fragmentation.png"
+
+_TRACES = {"log-uniform": "log-uniform sizes", "drifting-batches": "drifting batches"}
+
+
+def lines(memory: dict[str, Any]) -> Iterator[str]:
+    """Markdown of what `benchmarks.memory.measure` gave."""
+    if not memory:
+        return
+    yield "## Memory\n"
+    yield from _allocations(memory)
+    yield from _parts(memory)
+    yield from _fragmentation(memory)
+
+
+def _allocations(memory: dict[str, Any]) -> Iterator[str]:
+    yield "### An array made and dropped, nanoseconds\n"
+    yield (
+        "From Python, float32, the garbage collector on and the ledger of who holds what, which is "
+        f"always on. The bar: at most {BAR:g} times `np.empty` of the same shape.\n"
+    )
+    rows = []
+    for name, case in CASES.items():
+        times = memory["cases"].get(name, {})
+        if "haulage" not in times:
+            continue
+        cells = [_ns(times[peer]) if peer in times else "" for peer in PEERS]
+        rows.append((case.title, f"**{cells[0]}**", *cells[1:], *_against(times, case.bar)))
+    heads = ("", *(peer.title for peer in PEERS.values()), "of `np.empty`'s time", "bar")
+    yield _table(heads, rows)
+    for peer, why in memory["skipped"].items():
+        yield f"{PEERS[peer].title} is skipped: {why}\n"
+    yield "Published figures of others, microseconds, on other machines:\n"
+    for what, microseconds, source in PUBLISHED:
+        yield f"- {what}: {microseconds} ({source})"
+    yield ""
+
+
+def _against(times: dict[str, list[float]], has_bar: bool) -> tuple[str, str]:
+    if "numpy" not in times:
+        return "", ""
+    ratio = statistics.ratio(times["haulage"], times["numpy"])
+    text = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    if not has_bar:
+        return text, ""
+    return text, f"{BAR:g}" if ratio.value <= BAR else f"{BAR:g}: **missed**"
+
+
+def _parts(memory: dict[str, Any]) -> Iterator[str]:
+    if memory["parts"]:
+        yield "### What it is made of, nanoseconds\n"
+        yield (
+            "Parts of an array of 1000 float32, each timed alone by the same turns; their sum need "
+            "not be the whole.\n"
+        )
+        rows = [(part, _ns(times)) for part, times in memory["parts"].items()]
+        yield _table(("part", "ns"), rows)
+
+
+def _fragmentation(memory: dict[str, Any]) -> Iterator[str]:
+    found = memory["fragmentation"]
+    yield "### Fragmentation\n"
+    yield (
+        "The most bytes reserved over the most bytes live, for two recorded traces of 12 000\n"
+        "allocations and frees with at most 3.2 GiB live (`benchmarks/memory/traces.py` says how\n"
+        "they were made). The rows are models of the policies, not the real libraries. Nothing is\n"
+        "trimmed.\n"
+    )
+    yield f"![What is reserved while the traces are replayed](images/{PICTURE})\n"
+    rows = []
+    for name, (title, _) in policies.POLICIES.items():
+        cells = [found[trace].get(name) for trace in traces.NAMES]
+        rows.append((title, *("" if cell is None else f"{cell:.2f}" for cell in cells)))
+    yield _table(("policy", *(_TRACES[trace] for trace in traces.NAMES)), rows)
+
+
+def _ns(times: list[float]) -> str:
+    return f"{statistics.median(times).value:.0f}"
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
