@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from haulage import cuda, roc
+from haulage.runtime.arrays import staging
 
 pytestmark = pytest.mark.usefixtures("device")
 ALSO_FAR = True
@@ -620,7 +621,9 @@ def test_views_cost_the_same_for_ten_and_for_ten_million_elements(use):
         *("set", "set step", "overlap", "like", "fill", "fill step", "to_device"),
     ],
 )
-def test_copies_make_the_same_calls_for_ten_and_for_ten_million_elements(use):
+def test_copies_make_the_same_calls_for_ten_and_for_ten_million_elements(monkeypatch, use):
+    # Where a device has large copies staged, they are some calls for each buffer.
+    monkeypatch.setattr(staging, "LEAST", 1 << 62)
     few, many = (calls(use, cuda.device_array(n, np.uint8)) for n in SMALL_AND_LARGE)
     assert many <= 2 * few  # large memory is allocated by other calls than small
 

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 import haulage
 from haulage import cuda, roc
 from haulage.backends.base import ATTACH_HOST, MANAGED, MAPPED, PINNED, PORTABLE, WRITE_COMBINED
+from haulage.errors import DeviceError
 
 pytestmark = pytest.mark.usefixtures("device")
 ALSO_FAR = True
@@ -155,6 +156,19 @@ def test_pinned_pins_for_the_body_also_if_it_fails(driver_calls):
     with cuda.pinned():
         pass
     assert driver_calls == [("register",)] * 4
+
+
+def test_all_arrays_are_unpinned_where_the_wait_for_the_device_fails(device, monkeypatch):
+    first, second = numbers(10), numbers(20)
+
+    def lost():
+        raise DeviceError("the device is lost")
+
+    patching = monkeypatch.context()
+    with patching as patch, pytest.raises(DeviceError, match="lost"), cuda.pinned(first, second):
+        patch.setattr(device.backend, "synchronize", lost)
+    with cuda.pinned(second, first):
+        pass
 
 
 def test_a_part_of_a_pinned_array_is_pinned(hold_up):

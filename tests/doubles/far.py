@@ -59,6 +59,17 @@ class Ranges:
         del self._starts[at]
         return self._stops.pop(at) - start
 
+    def cut(self, start: int, stop: int) -> None:
+        """Take the bytes from `start` to `stop` away; all of them are there."""
+        at = bisect.bisect(self._starts, start) - 1
+        while at < len(self._starts) and self._starts[at] < stop:
+            first, last = self._starts.pop(at), self._stops.pop(at)
+            for low, high in ((first, start), (stop, last)):
+                if low < high:
+                    self._starts.insert(at, low)
+                    self._stops.insert(at, high)
+                    at += 1
+
     def cover(self, start: int, stop: int) -> bool:
         """Whether all bytes from `start` to `stop` are in ranges."""
         at = bisect.bisect(self._starts, start) - 1
@@ -77,7 +88,7 @@ class FarBackend(CPUBackend):
 
     def __init__(self, total: int = TOTAL) -> None:
         super().__init__()
-        self.adversary(None)  # it looks at the processor's streams, which are not these
+        super().adversary(None)  # a seed that is set is the processor's
         self._total = total
         self._used = 0
         self._guard = threading.Lock()
@@ -99,6 +110,7 @@ class FarBackend(CPUBackend):
             uuid=f"far-{found.uuid}",
             total_memory=self._total,
             host_memory_is_device_memory=False,
+            stages_copies=True,
             figures={**found.figures, "INTEGRATED": 0, "PAGEABLE_MEMORY_ACCESS": 0},
         )
 
@@ -111,12 +123,8 @@ class FarBackend(CPUBackend):
     def alloc(self, nbytes: int, kind: str, flags: int = 0) -> tuple[int, int]:
         """Memory of the device, which the host cannot address, or of the host, which both can."""
         with self._guard:
-            if kind == DEVICE and nbytes > self._total - self._used:
-                free = self._total - self._used
-                raise OutOfMemory(
-                    f"the far device has no room for {nbytes:,} bytes: {free:,} of "
-                    f"{self._total:,} bytes are free"
-                )
+            if kind == DEVICE:
+                self._check_room(nbytes)
             real = self._memory.alloc(nbytes, kind)
             self._reached.add(real + FAR, nbytes)
             if kind != DEVICE:
@@ -125,6 +133,14 @@ class FarBackend(CPUBackend):
             self._used += nbytes
         self._garbage_of_device.into_new(real, nbytes)
         return real + FAR, 0
+
+    def _check_room(self, nbytes: int) -> None:
+        free = self._total - self._used
+        if nbytes > free:
+            raise OutOfMemory(
+                f"the far device has no room for {nbytes:,} bytes: {free:,} of "
+                f"{self._total:,} bytes are free"
+            )
 
     def free(self, device_ptr: int, host_ptr: int, kind: str) -> None:
         """Give memory back.
@@ -249,6 +265,11 @@ class FarBackend(CPUBackend):
         header, start = super().prepare_launch(device, function, grid, block, shared_bytes)
         return header, lambda stream, args: start(stream, _real_words(args))
 
+    def adversary(self, seed: int | None) -> None:
+        """It has none."""
+        if seed is not None:
+            Backend.adversary(self, seed)
+
     def check_address(self, address: int, nbytes: int) -> None:
         """See that it is memory of the device."""
         if nbytes:
@@ -274,9 +295,30 @@ class FarBackend(CPUBackend):
         """It has none."""
         return Backend.ipc_import(self, handle)
 
-    def granularity(self) -> int:
-        """It has no virtual memory."""
-        return Backend.granularity(self)
+    def reserve(self, nbytes: int) -> int:
+        """Addresses of the device."""
+        return super().reserve(nbytes) + FAR
+
+    def release(self, address: int, nbytes: int) -> None:
+        """Give them back."""
+        super().release(address - FAR, nbytes)
+
+    def map(self, address: int, nbytes: int) -> None:
+        """Put memory of the device behind them."""
+        with self._guard:
+            self._check_room(nbytes)
+            super().map(address - FAR, nbytes)
+            self._reached.add(address, nbytes)
+            self._used += nbytes
+        self._garbage_of_device.into_new(address - FAR, nbytes)
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        """Take it away."""
+        self._check(address, address + nbytes)
+        with self._guard:
+            super().unmap(address - FAR, nbytes)
+            self._reached.cut(address, address + nbytes)
+            self._used -= nbytes
 
     # ---- for tests ----------------------------------------------------------------------------
 

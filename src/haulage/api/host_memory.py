@@ -155,9 +155,13 @@ class register:
 
 
 def deregister(*arrays: np.ndarray) -> None:
-    """Undo `register`; waits for the work of the device that may use the arrays."""
-    for array in arrays:
-        transfer.unregister(array)
+    """Undo `register`; waits for the work of the device that may use the arrays.
+
+    What waiting for one of them raises is raised when all are undone.
+    """
+    with ExitStack() as undo:
+        for array in reversed(arrays):
+            undo.callback(transfer.unregister, array)
 
 
 @contextmanager

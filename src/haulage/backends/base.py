@@ -51,6 +51,8 @@ class Properties:
     (major, minor) version of CUDA whose words kernels and host programs of the device can use.
     `max_argument_bytes` is CUDA's limit since 12.1 unless a device has another. `row_block` is how
     many threads a block best has where each thread walks a row of memory of its own.
+    `stages_copies` says that large copies of pageable host memory are faster by way of pinned
+    buffers, filled and emptied by the host, than in one call.
     `floats` names the types that kernels can use besides the usual ones: 'float16', 'bfloat16' and
     'fp8'. `figures` has more of the numbers that CUDA's driver tells, by its names for them.
     """
@@ -71,6 +73,7 @@ class Properties:
     runtime: tuple[int, int] = (0, 0)
     max_argument_bytes: int = 32764
     row_block: int = 256
+    stages_copies: bool = False
     floats: tuple[str, ...] = ()
     figures: dict[str, int] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)

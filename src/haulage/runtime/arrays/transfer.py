@@ -8,7 +8,7 @@ import numpy as np
 
 from haulage.backends.base import PINNED
 from haulage.runtime import memory
-from haulage.runtime.arrays import layout
+from haulage.runtime.arrays import layout, staging
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.fields import Parts
 from haulage.runtime.device import Device
@@ -78,15 +78,7 @@ def move(
         for at, nbytes in parts:
             move(stream, target + at, target_strides, source + at, source_strides, shape, nbytes)
         return
-    sizes = list(shape)
-    for axis, n in enumerate(shape):
-        if n > 1 and target_strides[axis] == 0:
-            if source_strides[axis] != 0:
-                raise ValueError(
-                    f"cannot write {n} values to axis {axis} of the target, which shows one value "
-                    "repeatedly (stride 0)"
-                )
-            sizes[axis] = 1
+    sizes = _written_once(target_strides, source_strides, shape)
     backend = stream.device.backend
     stream.device.activate()
     small, to, of = layout.coalesce(sizes, target_strides, source_strides)
@@ -96,6 +88,26 @@ def move(
         backend.copy(target, source, small[0] * itemsize, stream.handle)
     else:
         backend.copy_nd(target, to, source, of, small, itemsize, stream.handle)
+
+
+def _written_once(
+    target_strides: Sequence[int], source_strides: Sequence[int], shape: Sequence[int]
+) -> list[int]:
+    """`shape` with 1 for the axes that the target repeats.
+
+    Raises:
+        ValueError: the source has different values there.
+    """
+    sizes = list(shape)
+    for axis, n in enumerate(shape):
+        if n > 1 and target_strides[axis] == 0:
+            if source_strides[axis] != 0:
+                raise ValueError(
+                    f"cannot write {n} values to axis {axis} of the target, which shows one value "
+                    "repeatedly (stride 0)"
+                )
+            sizes[axis] = 1
+    return sizes
 
 
 def move_host(
@@ -112,9 +124,37 @@ def move_host(
     """`move` from or to the host array `host`, and wait for it unless it may run on.
 
     It may in a stream that is not the default one, if the host memory is pinned; that memory is
-    then kept alive until the stream has passed the copy.
+    then kept alive until the stream has passed the copy. Other memory goes by way of pinned buffers
+    where that is faster.
     """
-    runs_on = stream.handle != 0 and note_pinned(host, stream)
+    large = staging.is_worthwhile(host.nbytes, stream.device)
+    pinned = (stream.handle != 0 or large) and note_pinned(host, stream)
+    sides = (target, target_strides, source, source_strides)
+    if not large or pinned or itemsize == 0 or 0 in shape:
+        runs_on = pinned and stream.handle != 0
+        _move_host(host, stream, runs_on, *sides, shape, itemsize, parts)
+        return
+    down = target == address_of(host)
+    sizes = _written_once(target_strides, source_strides, shape)
+    for at, nbytes in parts if parts is not None else ((0, itemsize),):
+        part = (target + at, target_strides, source + at, source_strides)
+        of_device = part[2:] + part[:2] if down else part
+        if not staging.copy(stream, down, *of_device, sizes, nbytes):
+            _move_host(host, stream, False, *part, shape, nbytes)
+
+
+def _move_host(
+    host: np.ndarray,
+    stream: Stream,
+    runs_on: bool,
+    target: int,
+    target_strides: Sequence[int],
+    source: int,
+    source_strides: Sequence[int],
+    shape: Sequence[int],
+    itemsize: int,
+    parts: Parts | None = None,
+) -> None:
     try:
         move(stream, target, target_strides, source, source_strides, shape, itemsize, parts)
         if not runs_on:
