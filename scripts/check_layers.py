@@ -25,7 +25,7 @@ ORDER: list[set[str]] = [
     {"lib"},
     {"smart"},
     {"api"},
-    {"memory"},
+    {"memory", "tracing"},
     {"kernel"},
     {"platforms"},
     {"runtime"},

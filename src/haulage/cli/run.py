@@ -15,7 +15,9 @@ from haulage.hook import children, numba_settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+DEVICE = {"--device": "the name of a device, as in --device cpu"}
 
 _FORMS = "PROGRAM [ARGS], -m MODULE [ARGS], -c CODE [ARGS], or - [ARGS] for standard input"
 
@@ -53,7 +55,16 @@ def main(words: Sequence[str]) -> int:
     Raises:
         Refusal: what is asked cannot be done, or there is no such device.
     """
-    device, program = _split(words)
+    options, program = split(words, "run", DEVICE, ())
+    return become(program, options.get("--device"))
+
+
+def become(program: Sequence[str], device: str | None) -> int:
+    """Become a Python with the words `program`, on the device that is named if one is.
+
+    Raises:
+        Refusal: what is asked cannot be done, or there is no such device.
+    """
     if sys.flags.ignore_environment or sys.flags.no_site:
         raise Refusal(
             "Python was started with -E, -I or -S, so programs cannot be reached by PYTHONPATH "
@@ -78,49 +89,64 @@ def main(words: Sequence[str]) -> int:
     os.execv(sys.executable, command)
 
 
-def asks_for_help(words: Sequence[str]) -> bool:
-    """Whether the first of the words, but for a device, is `-h` or `--help`."""
+def asks_for_help(words: Sequence[str], options: Iterable[str] = DEVICE) -> bool:
+    """Whether the first of the words, but for options with a value, is `-h` or `--help`."""
     rest = list(words)
-    while rest and rest[0].partition("=")[0] == "--device":
+    while rest and rest[0].partition("=")[0] in options:
         del rest[: 1 if "=" in rest[0] else 2]
     return rest[:1] in (["-h"], ["--help"])
 
 
-def _split(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """The device, if one is named, and the words that Python is given."""
-    device = None
+def split(
+    words: Sequence[str], command: str, valued: dict[str, str], plain: Sequence[str]
+) -> tuple[dict[str, str], Sequence[str]]:
+    """The options of a command that runs a program, and the words that Python is given.
+
+    Args:
+        words: what stands behind the command.
+        command: its name, for errors.
+        valued: its options with a value, and what that is, for errors.
+        plain: its options without one.
+
+    Raises:
+        Refusal: an option is unknown or has no value, or no program is named.
+    """
+    options = {}
     rest = list(words)
     while rest:
         word = rest[0]
         name, equals, value = word.partition("=")
-        if name == "--device":
+        if name in valued:
             del rest[0]
             if not equals and not rest:
-                raise Refusal("--device: expected the name of a device, as in --device cpu")
-            device = value if equals else rest.pop(0)
+                raise Refusal(f"{name}: expected {valued[name]}")
+            options[name] = value if equals else rest.pop(0)
+        elif word in plain:
+            options[rest.pop(0)] = ""
         elif word in ("-m", "-c"):
             if len(rest) == 1:
                 raise Refusal(
                     f"{word}: expected {'a module' if word == '-m' else 'a program text'}"
                 )
-            return device, rest
+            return options, rest
         elif word == "-" or word[:2] in ("-m", "-c"):
-            return device, rest
+            return options, rest
         elif word == "--":
-            return device, _program(rest[1:])
+            return options, _program(rest[1:], command)
         elif word.startswith("-"):
+            own = " ".join([*(f"[{name} ...]" for name in valued), *(f"[{o}]" for o in plain)])
             raise Refusal(
-                f"run: unknown option {word}: expected [--device D], then {_FORMS}; options of "
-                f"Python go before: python {word} -m haulage run ..."
+                f"{command}: unknown option {word}: expected {own}, then {_FORMS}; options of "
+                f"Python go before: python {word} -m haulage {command} ..."
             )
         else:
-            return device, rest
-    return device, _program(rest)
+            return options, rest
+    return options, _program(rest, command)
 
 
-def _program(words: Sequence[str]) -> Sequence[str]:
+def _program(words: Sequence[str], command: str) -> Sequence[str]:
     if not words:
-        raise Refusal(f"run: no program is named: expected {_FORMS}")
+        raise Refusal(f"{command}: no program is named: expected {_FORMS}")
     return ["--", *words]
 
 

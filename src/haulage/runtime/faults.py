@@ -2,12 +2,12 @@
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple, cast
 
 from haulage.backends.base import Backend, KernelStopped
 from haulage.compiler.faults import FIGURES
 from haulage.errors import KernelError
-from haulage.runtime import printing
+from haulage.runtime import observing, printing
 
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
@@ -72,6 +72,9 @@ def waited(wait: Callable[[*Ts], R], *args: *Ts) -> R:
         KernelError: threads of a kernel that was waited for had failed.
     """
     try:
+        watching = observing.observer
+        if watching is not None:
+            return cast(R, watching.waited(wait, *args))
         return wait(*args)
     except KernelStopped as stopped:
         error = translate(stopped)

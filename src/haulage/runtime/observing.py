@@ -1,16 +1,29 @@
 """Who is told what happens to memory, in streams and to kernels: `haulage trace`, when it runs.
 
 Nobody is, mostly: then each place that would tell looks at one name of this module and goes on.
+Kernels look when they are loaded, so an observer has to be there before the first of them is.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from haulage.runtime.device import Device
     from haulage.runtime.memory.block import Block
+
+# What work of a stream is: the kinds of `Observer.around`.
+KERNEL, UPLOAD, DOWNLOAD, COPY, FILL = "kernel", "upload", "download", "copy", "fill"
 
 
 class Observer(Protocol):
     """Is told of each event at once, in the thread that it happens in."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is within `around`."""
+        ...
 
     def allocated(self, block: "Block") -> None:
         """A block was given out; `block.mark` says to whom."""
@@ -20,6 +33,40 @@ class Observer(Protocol):
         """The last reference to a block is gone, or it was closed."""
         ...
 
+    def around(
+        self,
+        device: "Device",
+        stream: int,
+        kind: str,
+        name: str,
+        nbytes: int,
+        call: Callable[..., Any],
+        *args: Any,
+    ) -> Any:
+        """Make `call(*args)`, which hands work to the stream with this handle of the driver, and
+        return what it gives: False if it did nothing.
+
+        Work that it tells of itself is a part of this one.
+        `kind` is one of this module's, `name` that of a kernel, `nbytes` what is moved or written.
+        """
+        ...
+
+    def moved(
+        self, device: "Device", kind: str, host: "np.ndarray", address: int, done: bool
+    ) -> None:
+        """What `host` holds was an upload's or a download's; the device's end is at `address`.
+
+        `done` is whether the copy is over; it may still be on its way then.
+        """
+        ...
+
+    def waited(self, wait: Callable[..., Any], *args: Any) -> Any:
+        """Make `wait(*args)`, in which the host waits for a device, and return what it gives."""
+        ...
+
 
 # The one that is told, or None.
 observer: Observer | None = None
+
+# How many frames of the program's stack are kept of who asked for something, to begin with.
+frames = 1

@@ -23,6 +23,10 @@ def _install() -> None:
         _load_haulage()
         from haulage.hook.installing import install
     install()
+    if "HAULAGE_TRACE_SETTINGS" in os.environ:
+        from haulage.tracing import starting
+
+        starting.begin()
 
 
 def _load_haulage() -> None:

@@ -210,8 +210,7 @@ class DeviceNDArrayBase(Strided):
     def _fill(self, value: np.ndarray, stream: Stream, wait: bool = True) -> None:
         self.block.use(stream)
         if self.size:
-            self.device.activate()
-            self.device.backend.fill(self.device_pointer, value.tobytes(), self.size, stream.handle)
+            transfer.fill(stream, self.device_pointer, value.tobytes(), self.size)
         if wait and not stream.handle:
             stream.synchronize()
 

@@ -98,9 +98,7 @@ class Span:
         chosen = resolve(stream, self.block.device)
         self.block.use(chosen)
         if part.size:
-            device = self.block.device
-            device.activate()
-            device.backend.fill(part.device_pointer, bytes([byte]), part.size, chosen.handle)
+            transfer.fill(chosen, part.device_pointer, bytes([byte]), part.size)
         if not chosen.handle:
             chosen.synchronize()
 

@@ -1,13 +1,14 @@
 """Copies between host and device, and the host memory that copies can use without waiting."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from haulage.backends.base import PINNED
-from haulage.runtime import memory
+from haulage.runtime import memory, observing
 from haulage.runtime.arrays import layout, staging
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.fields import Parts
@@ -74,6 +75,12 @@ def move(
     """
     if itemsize == 0 or 0 in shape:
         return
+    watching = observing.observer
+    if watching is not None and not watching.inside:
+        work = (stream, target, target_strides, source, source_strides, shape, itemsize, parts)
+        nbytes = _size(shape, itemsize, parts)
+        watching.around(stream.device, stream.handle, observing.COPY, "", nbytes, move, *work)
+        return
     if parts is not None:
         for at, nbytes in parts:
             move(stream, target + at, target_strides, source + at, source_strides, shape, nbytes)
@@ -139,7 +146,13 @@ def move_host(
     for at, nbytes in parts if parts is not None else ((0, itemsize),):
         part = (target + at, target_strides, source + at, source_strides)
         of_device = part[2:] + part[:2] if down else part
-        if not staging.copy(stream, down, *of_device, sizes, nbytes):
+        work = (stream, down, *of_device, sizes, nbytes)
+        if observing.observer is None:
+            staged = staging.copy(*work)
+        else:
+            size = prod(sizes) * nbytes
+            staged = _observed(host, stream, down, of_device[0], size, False, staging.copy, work)
+        if not staged:
             _move_host(host, stream, False, *part, shape, nbytes)
 
 
@@ -156,13 +169,60 @@ def _move_host(
     parts: Parts | None = None,
 ) -> None:
     try:
-        move(stream, target, target_strides, source, source_strides, shape, itemsize, parts)
+        if observing.observer is None:
+            move(stream, target, target_strides, source, source_strides, shape, itemsize, parts)
+        else:
+            work = (stream, target, target_strides, source, source_strides, shape, itemsize, parts)
+            low, high = _bounds(host)
+            down = low <= target < high
+            size = _size(shape, itemsize, parts)
+            _observed(host, stream, down, source if down else target, size, runs_on, move, work)
         if not runs_on:
             stream.synchronize()
     except BaseException:
         # Ctrl-C may have cut the wait short with the copy under way.
         memory.hold(stream, host)
         raise
+
+
+def _observed(
+    host: np.ndarray,
+    stream: Stream,
+    down: bool,
+    address: int,
+    nbytes: int,
+    runs_on: bool,
+    copy: Callable[..., Any],
+    work: tuple[Any, ...],
+) -> Any:
+    """`copy(*work)`, told to whoever observes; `address` is the device's end of it."""
+    watching = observing.observer
+    if watching is None:
+        return copy(*work)
+    kind = observing.DOWNLOAD if down else observing.UPLOAD
+    done = watching.around(stream.device, stream.handle, kind, "", nbytes, copy, *work)
+    if done is not False:
+        if not runs_on:
+            stream.synchronize()
+        watching.moved(stream.device, kind, host, address, not runs_on)
+    return done
+
+
+def _size(shape: Sequence[int], itemsize: int, parts: Parts | None) -> int:
+    return prod(shape) * (itemsize if parts is None else sum(nbytes for _, nbytes in parts))
+
+
+def fill(stream: Stream, target: int, value: bytes, count: int) -> None:
+    """Write `value`, a whole element of 1 to 16 bytes, `count` times from `target` on."""
+    backend = stream.device.backend
+    stream.device.activate()
+    watching = observing.observer
+    if watching is None:
+        backend.fill(target, value, count, stream.handle)
+    else:
+        work = (backend.fill, target, value, count, stream.handle)
+        nbytes = count * len(value)
+        watching.around(stream.device, stream.handle, observing.FILL, "", nbytes, *work)
 
 
 # ---- pinned host memory -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 
 from haulage.backends.base import Properties
 from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError, LimitError
-from haulage.runtime import faults, printing
+from haulage.runtime import faults, observing, printing
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import device_of_array
 from haulage.runtime.device import Device
@@ -134,7 +134,11 @@ class Loaded:
         self.cooperative: bool = code.metadata["cooperative"]
         # Whether there is something to check of a launch without dynamic shared memory.
         self._has_needs = self.cooperative or code.metadata["uses_dynamic_shared"]
-        self._launch = backend.launch_cooperative if self.cooperative else backend.launch
+        self._launch: Callable[..., None] = (
+            backend.launch_cooperative if self.cooperative else backend.launch
+        )
+        if observing.observer is not None:
+            self._launch = self._observed(self._launch, 4)
         debug = code.metadata["debug"]
 
         def describe(number: int) -> Exception:
@@ -175,13 +179,27 @@ class Loaded:
 
         Such a launch was made by `start` before. It is of no kernel with a barrier of its grid.
         """
-        return self.device.backend.prepare_launch(
+        header, start = self.device.backend.prepare_launch(
             self.device.id,
             self.function,
             configuration.grid,
             configuration.block,
             configuration.shared_bytes,
         )
+        return header, start if observing.observer is None else self._observed(start, 0)
+
+    def _observed(self, launch: Callable[..., None], at: int) -> Callable[..., None]:
+        """`launch`, of whose arguments that at `at` is the stream, told to whoever observes."""
+        device, name = self.device, self.code.metadata["name"]
+
+        def observed(*args: Any) -> None:
+            watching = observing.observer
+            if watching is None:
+                launch(*args)
+            else:
+                watching.around(device, args[at], observing.KERNEL, name, 0, launch, *args)
+
+        return observed
 
     def _check_shared(self, dynamic: int) -> None:
         name, static = self.code.metadata["name"], self.code.metadata["shared_bytes"]

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from haulage.runtime import observing
+
 _ROOT = Path(__file__).parents[2]
 # What lies in the package counts as Haulage itself, but for the programs in it.
 _PACKAGE = f"{_ROOT}/"
@@ -19,7 +21,7 @@ _PROGRAMS = f"{_ROOT / 'cli'}/"
 Mark = tuple[tuple[CodeType, int], ...]
 
 # How many frames are kept; changed by `track`.
-frames_kept = 1
+frames_kept = observing.frames
 
 
 class Site(NamedTuple):

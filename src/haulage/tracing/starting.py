@@ -1,0 +1,74 @@
+"""How the recording begins and ends in a process of the program."""
+
+import atexit
+import functools
+import os
+import sys
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from haulage.runtime import observing
+from haulage.tracing.recorder import Recorder
+from haulage.tracing.settings import Settings, given
+
+
+def begin() -> None:
+    """Record from now on, if this process was told to, and write the files at its end.
+
+    That is when Python ends, also by an exception, by `sys.exit`, by Ctrl-C or by `os._exit`. A
+    process that a signal kills, or that becomes another program, writes nothing. Forked processes
+    record for themselves.
+    """
+    settings = given()
+    if settings is None:
+        return
+    session = _Session(settings)
+    session.begin()
+    atexit.register(session.end)
+    os._exit = _ending(session, os._exit)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=session.begin)
+
+
+def _ending(session: "_Session", leave: Any) -> Any:
+    @functools.wraps(leave)
+    def _exit(status: int) -> NoReturn:
+        session.end()
+        leave(status)
+        raise AssertionError("os._exit came back")
+
+    return _exit
+
+
+def _keep_ctrl_c() -> None:
+    """After an uncaught Ctrl-C let Python end by its signal, as it does where nothing is traced.
+
+    It forgets that when text is executed, as the imports of the files' writers did.
+    """
+    if issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
+
+
+class _Session:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._recorder: Recorder | None = None
+
+    def begin(self) -> None:
+        self._recorder = Recorder(self._settings.most, self._settings.compare)
+        observing.observer = self._recorder
+        observing.frames = self._settings.frames
+
+    def end(self) -> None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        observing.observer = None
+        recorder.sort_in()
+        if not self._settings.is_program and not recorder.has_seen:
+            return
+        from haulage.tracing import writing
+
+        writing.write(recorder, self._settings)
+        _keep_ctrl_c()

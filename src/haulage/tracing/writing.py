@@ -1,0 +1,66 @@
+"""Writes the files at the end of the program, and says where they are."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import IO
+
+from haulage.tracing import chrome
+from haulage.tracing.page import page
+from haulage.tracing.recorder import Recorder
+from haulage.tracing.result import Result, made_of
+from haulage.tracing.settings import Settings
+from haulage.tracing.words import duration, size, throughput
+
+
+def write(recorder: Recorder, settings: Settings) -> None:
+    """Write what the settings ask for, and a summary to standard error."""
+    result = made_of(recorder)
+    name = settings.output if settings.is_program else f"{settings.output}-{os.getpid()}"
+    said = [f"haulage: trace of {result.program}", *summary(result)]
+    if settings.html:
+        said.append(_write(f"{name}.html", lambda file: file.write(page(result))))
+    if settings.json:
+        path = f"{name}.json"
+        said.append(_write(path, lambda file: chrome.write(result, file)) + " (ui.perfetto.dev)")
+    if sys.stderr is not None:
+        print("\n  ".join(said), file=sys.stderr, flush=True)
+
+
+def summary(result: Result) -> list[str]:
+    """What a person wants to know first, in a few lines."""
+    lines = [f"{note}" for note in result.notes]
+    for held in result.memory:
+        place = result.places[held.holders[0][0]] if held.holders else None
+        most = f"; most of it by {place.line} in {place.function}" if place is not None else ""
+        lines.append(
+            f"{held.device} {held.kind} memory: peak {size(held.peak)} at "
+            f"{duration(held.peak_at)}, {size(held.left)} in use at the end{most}"
+        )
+    for kind in ("upload", "download", "kernel"):
+        of_kind = [each for each in result.totals if each.kind == kind]
+        if of_kind:
+            nbytes, busy = sum(e.nbytes for e in of_kind), sum(e.busy for e in of_kind)
+            moved = f", {size(nbytes)}, {throughput(nbytes, busy)}" if nbytes else ""
+            lines.append(f"{kind}s: {sum(e.count for e in of_kind)}, {duration(busy)}{moved}")
+    if result.repeats:
+        first = result.places[result.repeats[0].place]
+        lines.append(
+            f"{sum(e.count for e in result.repeats)} transfers repeated unchanged data: "
+            f"{size(sum(e.nbytes for e in result.repeats))}, most of it at {first.line}"
+        )
+    if not (result.memory or result.lanes):
+        lines.append("the program did nothing with a device")
+    return lines
+
+
+def _write(path: str, write_to: Callable[[IO[str]], object]) -> str:
+    # Whoever looks at the path sees a whole file, this one or an older one.
+    unfinished = f"{path}.{os.getpid()}.unfinished"
+    try:
+        with open(unfinished, "w", encoding="utf-8", newline="\n") as file:
+            write_to(file)
+        os.replace(unfinished, path)
+    except OSError as error:
+        return f"{path} could not be written: {error}"
+    return path
