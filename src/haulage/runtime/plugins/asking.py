@@ -1,10 +1,9 @@
 """How Haulage asks the memory manager of a plug-in, and what it makes of the answers."""
 
-import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from haulage.backends.base import (
     ATTACH_HOST,
@@ -19,10 +18,9 @@ from haulage.runtime import finalize, memory
 from haulage.runtime.arrays.strided import Span
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block, MemoryInfo
+from haulage.runtime.memory.room import with_room
 from haulage.runtime.plugins.managers import BaseCUDAMemoryManager
 from haulage.runtime.plugins.pointers import block_of
-
-_Answer = TypeVar("_Answer")
 
 # Block -> the manager that has given it, which may keep the block itself.
 _givers: "weakref.WeakKeyDictionary[Block, weakref.ref[Any]]" = weakref.WeakKeyDictionary()
@@ -62,7 +60,7 @@ def allocate(manager: Any, device: Device, nbytes: int, kind: str, flags: int) -
     finalize.drain()
     memory.reap()
     with blamed(manager, method, f", which was asked for {nbytes} bytes of {device}"):
-        given = _with_room(device, lambda: ask(nbytes, *options))
+        given = with_room(device, lambda: ask(nbytes, *options))
     return _taken(manager, given, nbytes, kind)
 
 
@@ -117,16 +115,6 @@ def export(block: Block, pointer: int, nbytes: int) -> Any:
             "IpcHandle"
         )
     return made
-
-
-def _with_room(device: Device, ask: Callable[[], _Answer]) -> _Answer:
-    try:
-        return ask()
-    except MemoryError:
-        gc.collect()
-        finalize.drain(deferred=True)
-        memory.flush(device)
-        return ask()
 
 
 def _taken(manager: Any, given: Any, nbytes: int, kind: str) -> Block:

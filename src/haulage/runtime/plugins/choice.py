@@ -6,10 +6,9 @@ import threading
 from typing import Any
 
 from haulage import config
-from haulage.runtime import memory
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device
-from haulage.runtime.memory import Block
+from haulage.runtime.memory import Block, allocators
 from haulage.runtime.plugins import asking
 from haulage.runtime.plugins.managers import (
     INTERFACE_VERSION,
@@ -59,7 +58,7 @@ def choose(plugin: Plugin | None) -> None:
     with _lock:
         _plugin = plugin
         _managers.clear()
-        memory.set_provider(None if plugin is None else _asked)
+        allocators.set_plugin(None if plugin is None else _asked)
 
 
 def chosen() -> Plugin | None:
@@ -74,7 +73,7 @@ def manager_of(device: Device) -> BaseCUDAMemoryManager:
         RuntimeError: `NUMBA_CUDA_MEMORY_MANAGER` names a module that has none.
     """
     with _lock:
-        if _plugin is None and memory.provider() is not None:
+        if _plugin is None and allocators.plugin() is not None:
             set_memory_manager(_named(config.memory_manager()))
         manager = _managers.get(device)
         if manager is None:
@@ -128,7 +127,7 @@ class _Asked:
 _asked = _Asked()
 
 if config.memory_manager() is not None:
-    memory.set_provider(_asked)
+    allocators.set_plugin(_asked)
 
 
 def _start_anew() -> None:

@@ -1,0 +1,241 @@
+"""Allocators that programs bring along: which one gives a device's memory, and how it is asked."""
+
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import RLock
+from typing import Any
+
+from haulage.backends.base import DEVICE
+from haulage.errors import DeviceError
+from haulage.runtime import device as devices
+from haulage.runtime import finalize, ledger, unraisable
+from haulage.runtime.device import Device, current_device, find
+from haulage.runtime.memory import block as blocks
+from haulage.runtime.memory.block import Block, Provider
+from haulage.runtime.memory.calls import Allocator, Calls, name_of
+from haulage.runtime.memory.ranges import Ranges
+from haulage.runtime.memory.room import with_room
+
+__all__ = ["get_allocator", "set_allocator", "set_plugin", "using_allocator"]
+
+# Widest access of a kernel to one element: vector types and complex128 take 16 bytes.
+_ALIGNMENT = 16
+
+
+def set_allocator(allocator: Allocator | None, device: Device | str | None = None) -> None:
+    """Let `allocator` give the memory of all arrays that are made on a device from now on.
+
+    What it has given before comes back to it, whatever is set later. It gives memory of the device
+    only: pinned, mapped and managed arrays stand on Haulage's own, or on that of a plug-in (see
+    `cuda.set_memory_manager`), before which an allocator goes.
+
+    Args:
+        allocator: an `Allocator`; None: Haulage's own again.
+        device: a `Device` or its name, as 'cpu'; None: the current one.
+
+    Raises:
+        TypeError: it has no `allocate` or no `deallocate`.
+        DeviceNotFound: the device is not there.
+    """
+    place = current_device() if device is None else find(device)
+    if allocator is None:
+        _of.pop(place, None)
+    else:
+        _of[place] = _Native(allocator, place)
+    _install()
+
+
+def get_allocator(device: Device | str | None = None) -> Allocator | None:
+    """The allocator that was set for a device (None: the current one); None if there is none."""
+    place = current_device() if device is None else find(device)
+    native = _of.get(place)
+    return None if native is None else native.allocator
+
+
+@contextmanager
+def using_allocator(
+    allocator: Allocator | None, device: Device | str | None = None
+) -> Iterator[Allocator | None]:
+    """`with using_allocator(a):` is `set_allocator(a)` until its end, for all threads.
+
+    Arrays that were made inside can outlive it.
+
+    Args:
+        allocator, device: as for `set_allocator`.
+    """
+    place = current_device() if device is None else find(device)
+    before = get_allocator(place)
+    set_allocator(allocator, place)
+    try:
+        yield allocator
+    finally:
+        set_allocator(before, place)
+
+
+def set_plugin(plugin: Provider | None) -> None:
+    """Let `plugin` give all memory for which no allocator is set, or Haulage again."""
+    global _plugin
+    _plugin = plugin
+    _install()
+
+
+def plugin() -> Provider | None:
+    """What `set_plugin` was called with last."""
+    return _plugin
+
+
+# ---- how they are asked -----------------------------------------------------------------------
+
+
+class _Native:
+    """The allocator of a device."""
+
+    def __init__(self, allocator: Allocator, device: Device) -> None:
+        self.allocator = allocator
+        self.device = device
+        self.calls = Calls(allocator)
+        self.name = name_of(allocator)
+        # Of the same allocator for all its devices.
+        self.lock = _locks.setdefault(id(allocator), _Lock())
+
+    def block(self, nbytes: int) -> Block:
+        device = self.device
+        finalize.drain()
+        blocks.reap()
+        address = with_room(device, partial(self._allocate, nbytes))
+        host_ptr = address if device.properties.host_memory_is_device_memory else 0
+        ledger.allocated(str(device), DEVICE, nbytes)
+        release = partial(self._release, address, nbytes)
+        return blocks.adopt(device, address, host_ptr, nbytes, release)
+
+    def _allocate(self, nbytes: int) -> int:
+        ranges = _given.setdefault(self.device, Ranges())
+        with self.lock.held, _current(self.device):
+            try:
+                given = self.calls.allocate(nbytes)
+            except Exception as error:
+                error.add_note(
+                    f"raised by allocate({nbytes}) of the allocator {self.name} for {self.device}"
+                )
+                raise
+            address = self._address(given, nbytes)
+            other = ranges.add(address, nbytes)
+            if other is not None:
+                raise ValueError(
+                    f"{self._gave(given, nbytes)}, which overlaps the {other[1]} bytes at "
+                    f"{other[0]:#x} that are still in use; expected memory that no array stands on"
+                )
+            try:
+                self._check(address, nbytes)
+            except BaseException:
+                ranges.remove(address)
+                self.calls.deallocate(address, nbytes)
+                raise
+        return address
+
+    def _address(self, given: Any, nbytes: int) -> int:
+        number = getattr(given, "value", given)
+        if isinstance(given, bool) or not (number is None or hasattr(number, "__index__")):
+            raise TypeError(f"{self._gave(given, nbytes)}; expected an address, an int")
+        if given is None:
+            raise TypeError(
+                f"{self._gave(given, nbytes)}; expected an address, or a MemoryError where there "
+                "is no room"
+            )
+        address = 0 if number is None else int(number.__index__())
+        if address <= 0:
+            raise ValueError(f"{self._gave(given, nbytes)}; expected the address of some memory")
+        return address
+
+    def _check(self, address: int, nbytes: int) -> None:
+        if address % _ALIGNMENT:
+            raise ValueError(
+                f"{self._gave(hex(address), nbytes)}; expected a multiple of {_ALIGNMENT}, as "
+                "kernels need it"
+            )
+        self.device.activate()
+        try:
+            self.device.backend.check_address(address, nbytes)
+        except DeviceError as error:
+            raise DeviceError(f"{self._gave(hex(address), nbytes)}: {error}") from error
+
+    def _gave(self, given: object, nbytes: int) -> str:
+        return f"the allocator {self.name} of {self.device} gave {given} for {nbytes} bytes"
+
+    def _release(self, address: int, nbytes: int) -> None:
+        ledger.freed(str(self.device), DEVICE, nbytes)
+        with self.lock.held, _current(self.device):
+            _given[self.device].remove(address)
+            unraisable.call(
+                self.calls.deallocate,
+                address,
+                nbytes,
+                name=f"deallocate({address:#x}, {nbytes}) of the allocator {self.name}",
+            )
+
+
+class _Router:
+    """`memory.Provider` where an allocator is set for some device."""
+
+    def allocate(self, device: Device, nbytes: int, kind: str, flags: int) -> Block:
+        native = _of.get(device) if kind == DEVICE else None
+        if native is not None:
+            return native.block(nbytes)
+        if _plugin is not None:
+            return _plugin.allocate(device, nbytes, kind, flags)
+        return blocks.allocate_of_driver(device, nbytes, kind, flags)
+
+    def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
+        if _plugin is not None:
+            return _plugin.pin(device, owner, address, nbytes)
+        return device.backend.register(address, nbytes), None
+
+    def export(self, block: Block, pointer: int, nbytes: int) -> Any:
+        return None if _plugin is None else _plugin.export(block, pointer, nbytes)
+
+    def reset(self, device: Device) -> None:
+        if _plugin is not None:
+            _plugin.reset(device)
+
+
+class _Lock:
+    """Allocators are called by one thread at a time, so that simple ones are right."""
+
+    __slots__ = ("__weakref__", "held")
+
+    def __init__(self) -> None:
+        self.held = RLock()
+
+
+_locks: "weakref.WeakValueDictionary[int, _Lock]" = weakref.WeakValueDictionary()
+_of: dict[Device, _Native] = {}
+_given: dict[Device, Ranges] = {}
+_plugin: Provider | None = None
+_router = _Router()
+
+
+def _install() -> None:
+    blocks.set_provider(_router if _of else _plugin)
+
+
+@contextmanager
+def _current(device: Device) -> Iterator[None]:
+    devices.enter(device)
+    try:
+        device.activate()
+        yield
+    finally:
+        devices.leave()
+
+
+def _start_anew() -> None:
+    # After a fork: threads that held the locks are not there any more.
+    for lock in tuple(_locks.values()):
+        lock.held = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
