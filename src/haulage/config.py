@@ -23,6 +23,8 @@ def _reader(name: str) -> Callable[[], str]:
 # `HAULAGE_DEVICE`: a device by name and, if wished, number (`cpu`, `nvidia:1`), or "".
 device_choice = _reader("HAULAGE_DEVICE")
 _thread_way = _reader("HAULAGE_CPU_THREADS")
+# And this in each allocation.
+_memory_way = _reader("HAULAGE_MEMORY")
 
 
 def worker_threads() -> int | None:
@@ -107,6 +109,19 @@ def cuda_is_disabled() -> bool:
         raise ValueError(
             f"NUMBA_DISABLE_CUDA={text!r}: expected 0, or 1 to take all devices away"
         ) from None
+
+
+def pools_memory() -> bool:
+    """`HAULAGE_MEMORY`: where arrays get memory: `pool`, the default, keeps what is freed for the
+    next ones; `driver` asks the device's driver for each.
+
+    Raises:
+        ValueError: the variable is set to something else.
+    """
+    way = _memory_way() or "pool"
+    if way not in ("pool", "driver"):
+        raise ValueError(f"HAULAGE_MEMORY={way!r}: expected pool or driver; unset it for pool")
+    return way == "pool"
 
 
 def memory_manager() -> str | None:

@@ -11,6 +11,7 @@
     │   ├── LaunchTypeError (TypeError)     ... with the wrong types or names of arguments
     │   └── LimitError (DeviceError)        ... beyond what the device takes
     ├── CompileError (TypeError)            a kernel could not be compiled
+    ├── LeakError (AssertionError)          memory outlived what it was allocated in
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
     └── KernelError (RuntimeError)          a thread of a running kernel failed
         └── BarrierError                    a barrier that some threads of a block never reach
@@ -125,6 +126,13 @@ class LimitError(LaunchError, DeviceError):
 
 class CompileError(HaulageError, TypeError):
     """A kernel could not be compiled; the message names the kernel and the line."""
+
+
+class LeakError(HaulageError, AssertionError):
+    """Memory that was allocated inside of `haulage.memory.leaks()` is still held at its end.
+
+    An AssertionError, so that test runners count it as a failed test.
+    """
 
 
 class CoherenceError(HaulageError, RuntimeError):

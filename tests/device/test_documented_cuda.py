@@ -279,6 +279,7 @@ def test_mapped_array_asks_the_driver_for_portable_and_write_combined(
     words, device, monkeypatch, options, flags
 ):
     """portable: usable on several devices; wc: faster to write by the host. Both are honoured."""
+    monkeypatch.setenv("HAULAGE_MEMORY", "driver")
     asked = []
     alloc = device.backend.alloc
 

@@ -79,6 +79,7 @@ def settled(device):
 @pytest.fixture
 def driver_calls(device, monkeypatch):
     """What the driver was asked for: names of copying calls, and (kind, flags) of allocations."""
+    monkeypatch.setenv("HAULAGE_MEMORY", "driver")
     asked = []
     for name in ("copy", "copy_nd", "fill", "alloc", "register"):
         call = getattr(device.backend, name)

@@ -92,7 +92,7 @@ class _Copy:
 
     def users(self) -> tuple[Stream, ...]:
         """The streams that may still read or write it. (Blocks do not note the default stream.)"""
-        return (*tuple(self.block.streams.values()), self.block.device.default_stream)
+        return self.block.users()
 
 
 class Coherence:

@@ -43,9 +43,14 @@ def give_back(action: Callable[..., object], *args: Any) -> None:
     _give_back(_waiting, action, args)
 
 
-def give_back_handle(destroy: Callable[[int], object], handle: int) -> None:
+def give_back_handle(destroy: Callable[..., object], *args: Any) -> None:
     """`give_back` for a stream or an event: after all memory that waits to be given back."""
-    _give_back(_waiting_handles, destroy, (handle,))
+    _give_back(_waiting_handles, destroy, args)
+
+
+def later(action: Callable[..., object], *args: Any) -> None:
+    """Call `action(*args)` at the next occasion, never inside this call."""
+    _waiting.append((action, args))
 
 
 def _give_back(queue: _Actions, action: Callable[..., object], args: tuple[Any, ...]) -> None:
@@ -68,7 +73,10 @@ def drain(deferred: bool = False) -> None:
     if not _draining.acquire(blocking=False):
         return
     try:
-        while (_waiting or _waiting_handles) and not _ended:
+        # What is put aside meanwhile waits for the next occasion: this may not be one.
+        for _ in range(waiting()):
+            if _ended or not (_waiting or _waiting_handles):
+                break
             action, args = (_waiting or _waiting_handles).popleft()
             action(*args)
     finally:

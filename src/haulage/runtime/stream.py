@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from haulage.backends.base import NON_BLOCKING
 from haulage.errors import DeviceMismatch
 from haulage.runtime import faults, finalize
 from haulage.runtime.handle import Handle
@@ -32,13 +33,21 @@ class Stream:
     the legacy default stream, 2 for that of a thread. As in numba every stream is true.
     """
 
-    __slots__ = ("__weakref__", "device", "handle", "owned", "role")
+    __slots__ = ("__weakref__", "_blocking", "device", "handle", "owned", "role")
 
-    def __init__(self, device: "Device", handle: int, owned: bool = False, role: str = "") -> None:
+    def __init__(
+        self,
+        device: "Device",
+        handle: int,
+        owned: bool = False,
+        role: str = "",
+        blocking: bool = False,
+    ) -> None:
         self.device = device
         self.handle = Handle(handle)
         self.owned = owned
         self.role = role
+        self._blocking = blocking or not handle
 
     @property
     def context(self) -> "Context":
@@ -49,7 +58,8 @@ class Stream:
     def create(cls, device: "Device", flags: int = 0, role: str = "") -> "Stream":
         """A new stream of `device`, with flags of `haulage.backends.base`."""
         device.activate()
-        made = cls(device, device.backend.stream_create(flags), owned=True, role=role)
+        handle = device.backend.stream_create(flags)
+        made = cls(device, handle, True, role, blocking=not flags & NON_BLOCKING)
         _owned[device, made.handle] = made
         return made
 
@@ -195,7 +205,20 @@ class Stream:
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         # `owned` is not there when `__init__` did not get that far.
         if getattr(self, "owned", False) and not at_end():
-            finalize.give_back_handle(self.device.backend.stream_destroy, self.handle)
+            finalize.give_back_handle(_destroy, self.device, self.handle)
+
+
+# What is called when a stream of a handle is about to be given back; filled by those who keep
+# things for it.
+at_end: list[Callable[["Device", int], object]] = []
+
+
+def _destroy(device: "Device", handle: int) -> None:
+    try:
+        for note in at_end:
+            note(device, handle)
+    finally:
+        device.backend.stream_destroy(handle)
 
 
 # CUDA's numbers for the streams that every device has.
@@ -320,6 +343,11 @@ def per_thread_default_stream(device: "Device") -> Stream:
     if stream is None:
         stream = streams[device] = Stream.create(device, role="per-thread")
     return stream
+
+
+def is_blocking(stream: Stream) -> bool:
+    """Whether it is known that the default stream waits for it, and it for that."""
+    return stream._blocking
 
 
 def device_of(stream: StreamLike) -> "Device | None":

@@ -20,6 +20,11 @@ GRANULARITY = max(64 << 10, mmap.PAGESIZE)
 # they are touched first; a mapped part gets them for the whole ones inside it.
 _HUGE = 2 << 20
 
+# Large ranges are put far from where the system puts libraries and whatever else: code that is made
+# later, by LLVM too, must be within 2 GiB of what it uses, and would come to lie beyond them.
+_next = (16 << 40) + int.from_bytes(os.urandom(3), "little") * _HUGE
+_LARGEST_AMONG_OTHERS = 256 << 20
+
 _NOTHING, _READ_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
 
 
@@ -34,14 +39,20 @@ def reserve(nbytes: int) -> int:
     Raises:
         OutOfMemory: the process can have no more addresses, nothing is changed.
     """
+    global _next
     padded = nbytes + _HUGE
-    if padded > sys.maxsize:
+    if padded > sys.maxsize - _next:
         raise _refused(OSError(errno.ENOMEM, "mmap"), "reserve", nbytes)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mappings.NO_RESERVE
     try:
-        got = mappings.lay(None, padded, _NOTHING, flags)
+        got = mappings.lay(_next, padded, _NOTHING, flags)
     except OSError as error:
         raise _refused(error, "reserve", nbytes) from error
+    if got == _next:
+        _next += (padded + _HUGE) & -_HUGE
+    elif padded > _LARGEST_AMONG_OTHERS:
+        mappings.take_away(got, padded)
+        raise _refused(OSError(errno.ENOMEM, "mmap"), "reserve", nbytes)
     start = (got + _HUGE - 1) & -_HUGE
     for before, after in ((got, start), (start + nbytes, got + padded)):
         if before < after:

@@ -90,7 +90,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         if given is None:
             place = device or device_of(stream) or current_device()
             bound = binding(stream, place)
-            block = memory.allocate(place, high - low)
+            block = memory.allocate(place, high - low, stream=bound)
             pointer = block.device_ptr - low
         else:
             block, start, room = given

@@ -10,7 +10,6 @@ from haulage.runtime import memory
 from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Strided
-from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream, StreamLike
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ class DeviceNDArrayBase(Strided):
             )
         if self._overlaps(source):
             dense = layout.dense_strides(source.shape, source.strides, self.dtype.itemsize)
-            between = _room(self.device, source.shape, dense, self.dtype)
+            between = _room(stream, source.shape, dense, self.dtype)
             between._write_device(source, source.shape, dense, source.strides, stream)
             steps = layout.broadcast(between.shape, dense, shape)
             source = between
@@ -256,12 +255,12 @@ class DeviceNDArrayBase(Strided):
 
 
 def _room(
-    device: Device, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
+    stream: Stream, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
 ) -> DeviceNDArrayBase:
-    """New memory of the device for elements without gaps."""
+    """New memory for elements without gaps, for use in a stream."""
     made = object.__new__(DeviceNDArrayBase)
     low, high = layout.extent(shape, strides, dtype.itemsize)
-    block = memory.allocate(device, high - low)
+    block = memory.allocate(stream.device, high - low, stream=stream)
     made._set(block, block.device_ptr, shape, strides, dtype, 0, False)
     return made
 

@@ -104,7 +104,7 @@ class Exchange(DeviceNDArrayBase):
         return numba_bridge.numba_type(arguments.key_of(self))
 
     def _users(self) -> tuple[Stream, ...]:
-        return (*self.block.streams.values(), self.device.default_stream)
+        return self.block.users()
 
     def _is_settled(self) -> bool:
         return all(stream.idle() for stream in self._users())

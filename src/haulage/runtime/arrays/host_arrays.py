@@ -210,7 +210,7 @@ class HostVisibleNDArray(np.ndarray):
         block = transfer.block_of(self)
         if block is not None:
             block.use()
-            for stream in (*block.streams.values(), block.device.default_stream):
+            for stream in block.users():
                 stream.synchronize()
         return np.asarray(self).__dlpack__(**options)
 

@@ -55,7 +55,7 @@ def dense_array(
     Strides are in bytes, none of them negative; the dtype is of numbers or records.
     """
     bound = binding(stream, device)
-    block = memory.allocate(device, prod(shape) * dtype.itemsize)
+    block = memory.allocate(device, prod(shape) * dtype.itemsize, stream=bound)
     array = object.__new__(DeviceNDArray)
     array._set(block, block.device_ptr, shape, strides, dtype, bound, False)
     return array

@@ -342,8 +342,8 @@ def export(block: Block, pointer: int, size: int) -> IpcHandle:
     if size == 0:
         return IpcHandle(None, b"", 0, str(device))
     device.activate()
-    unit = block.device_ptr, block.nbytes
-    handle = device.backend.ipc_export(*unit, *unit)
+    handle = device.backend.ipc_export(block.device_ptr, block.nbytes, *block.unit)
+    block.exported = True
     return IpcHandle(None, handle, size, str(device), pointer - block.device_ptr)
 
 
@@ -355,8 +355,8 @@ def _export(block: Block, pointer: int, size: int) -> IpcHandle:
         given: IpcHandle | None = provider.export(block, pointer, size)
         if given is not None:
             return given
-    if size and (block.release is not None or block.kind != DEVICE):
-        what = "memory of another owner" if block.release is not None else f"{block.kind} memory"
+    if size and (block.of_others or block.kind != DEVICE):
+        what = "memory of another owner" if block.of_others else f"{block.kind} memory"
         raise ValueError(
             f"get_ipc_handle: the array stands on {what}, and only memory that {device} has "
             "allocated for it can be shared; copy the array with to_device first"

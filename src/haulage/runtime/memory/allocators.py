@@ -11,10 +11,11 @@ from typing import Any
 from haulage.backends.base import DEVICE
 from haulage.errors import DeviceError
 from haulage.runtime import device as devices
-from haulage.runtime import finalize, ledger, unraisable
+from haulage.runtime import finalize, unraisable
 from haulage.runtime.device import Device, current_device, find
-from haulage.runtime.memory import block as blocks
-from haulage.runtime.memory.block import Block, Provider
+from haulage.runtime.memory import allocating, pending
+from haulage.runtime.memory.allocating import Provider
+from haulage.runtime.memory.block import Block, adopt
 from haulage.runtime.memory.calls import Allocator, Calls, name_of
 from haulage.runtime.memory.ranges import Ranges
 from haulage.runtime.memory.room import with_room
@@ -104,12 +105,14 @@ class _Native:
     def block(self, nbytes: int) -> Block:
         device = self.device
         finalize.drain()
-        blocks.reap()
+        pending.reap()
         address = with_room(device, partial(self._allocate, nbytes))
         host_ptr = address if device.properties.host_memory_is_device_memory else 0
-        ledger.allocated(str(device), DEVICE, nbytes)
+        pool = allocating.pool_of(device)
+        for counter in pool.counters:
+            counter.add(nbytes)
         release = partial(self._release, address, nbytes)
-        return blocks.adopt(device, address, host_ptr, nbytes, release)
+        return adopt(device, address, host_ptr, nbytes, release, pool=pool)
 
     def _allocate(self, nbytes: int) -> int:
         ranges = _given.setdefault(self.device, Ranges())
@@ -166,7 +169,8 @@ class _Native:
         return f"the allocator {self.name} of {self.device} gave {given} for {nbytes} bytes"
 
     def _release(self, address: int, nbytes: int) -> None:
-        ledger.freed(str(self.device), DEVICE, nbytes)
+        for counter in allocating.pool_of(self.device).counters:
+            counter.remove(nbytes)
         with self.lock.held, _current(self.device):
             _given[self.device].remove(address)
             unraisable.call(
@@ -186,7 +190,7 @@ class _Router:
             return native.block(nbytes)
         if _plugin is not None:
             return _plugin.allocate(device, nbytes, kind, flags)
-        return blocks.allocate_of_driver(device, nbytes, kind, flags)
+        return allocating.allocate_of_driver(device, nbytes, kind, flags)
 
     def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
         if _plugin is not None:
@@ -218,7 +222,7 @@ _router = _Router()
 
 
 def _install() -> None:
-    blocks.set_provider(_router if _of else _plugin)
+    allocating.set_provider(_router if _of else _plugin)
 
 
 @contextmanager

@@ -1,23 +1,18 @@
-"""Blocks of memory: who owns them, which streams still use them, and when they are given back."""
+"""Blocks of memory: what they are, which streams still use them, and their way back."""
 
-import gc
 import itertools
-import os
 import sys
-import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, Protocol
 
-from haulage.backends.base import DEVICE, KINDS
-from haulage.errors import OutOfMemory
-from haulage.runtime import faults, finalize, ledger
+from haulage.backends.base import DEVICE
+from haulage.runtime import finalize, observing
 from haulage.runtime.device import Device, at_reset
-from haulage.runtime.ledger import Usage
-from haulage.runtime.stream import Stream
-
-__all__ = ["Block", "Usage", "adopt", "allocate", "close_all", "hold", "reap", "stats"]
+from haulage.runtime.memory import owners, pending
+from haulage.runtime.memory.heap import Busy, Place, Pool, heaps
+from haulage.runtime.stream import Stream, at_end, is_blocking
 
 _generations = itertools.count(1)
 
@@ -32,26 +27,45 @@ _live: dict[int, "weakref.ref[Block]"] = {}
 class Block:
     """A piece of memory that a device can reach, given back when the last reference to it goes.
 
-    `device_ptr` and `host_ptr` are addresses (0: not addressable there, or no bytes), `kind` is
-    'device', 'pinned', 'mapped' or 'managed', `generation` is never the same for two blocks.
-    `release` is what gives the memory back where it is not a driver's allocation of ours.
-    `exposed` is set where others, NumPy arrays for one, address the memory directly: `close` then
-    stops its use by the device, and the memory lives as long as they hold the block.
+    Attributes:
+        device: its `Device`.
+        device_ptr, host_ptr: addresses; 0: not addressable there, or no bytes.
+        nbytes: as many as were asked for.
+        kind: 'device', 'pinned', 'mapped' or 'managed'.
+        generation: never the same for two blocks.
+        home: the stream whose work can use the memory again as soon as it is given back; None: no
+            work of any stream may use it then.
+        pool: what it is counted in, and goes back to unless it came from the driver alone; None:
+            memory of others.
+        of_others: whether someone else owns the memory.
+        release: what gives the memory back where it is not a pool's; None: the pool.
+        exposed: others, NumPy arrays for one, address the memory directly: `close` then stops its
+            use by the device, and the memory lives as long as they hold the block.
+        mark: who asked for it; see `owners`.
+        born: when, by `time.monotonic()`.
     """
 
     __slots__ = (
         "__weakref__",
+        "born",
         "closed",
+        "closed_at",
         "device",
         "device_ptr",
+        "exported",
         "exposed",
         "generation",
+        "home",
         "host_ptr",
         "kind",
+        "mark",
         "nbytes",
+        "of_others",
+        "pool",
         "release",
         "returned",
         "streams",
+        "used_before",
     )
 
     def __init__(
@@ -62,6 +76,9 @@ class Block:
         nbytes: int,
         kind: str,
         release: Callable[[], object] | None = None,
+        pool: Pool | None = None,
+        home: Stream | None = None,
+        used_before: bool = False,
     ) -> None:
         self.device = device
         self.device_ptr = device_ptr
@@ -70,11 +87,18 @@ class Block:
         self.kind = kind
         self.generation = next(_generations)
         self.release = release
-        self.streams: dict[int, Stream] = {}
-        self.closed = False
-        self.exposed = False
-        self.returned = False
+        self.pool = pool
+        self.home = home
+        self.used_before = used_before
+        # Those but `home` that were noted, by handle.
+        self.streams: dict[int, Stream] | None = None
+        self.closed = self.exposed = self.exported = self.of_others = self.returned = False
+        self.closed_at: owners.Mark = ()
+        self.mark = owners.mark()
+        self.born = time.monotonic()
         _live[self.generation] = weakref.ref(self)
+        if observing.observer is not None:
+            observing.observer.allocated(self)
 
     def use(self, stream: Stream | None = None) -> None:
         """Note that work handed to `stream` uses this memory; to be called before each use.
@@ -83,21 +107,41 @@ class Block:
             ValueError: the block is closed.
         """
         if self.closed:
+            where = f" at {owners.site(self.closed_at)}" if self.closed_at else ""
             raise ValueError(
-                f"this memory ({self.nbytes} bytes on {self.device}) was given back by close(); "
-                "allocate a new array"
+                f"this memory ({self.nbytes} bytes on {self.device}) was given back by close()"
+                f"{where}; allocate a new array"
             )
-        if stream is not None and stream.handle and stream.handle not in self.streams:
-            if len(self.streams) >= _MANY_STREAMS:
-                self.streams = {h: s for h, s in self.streams.items() if not s.idle()}
-            self.streams[stream.handle] = stream
+        # The default stream is not noted: who gives memory back looks at it anyway.
+        if (
+            stream is not None
+            and stream is not self.home
+            and stream.handle
+            and (self.streams is None or stream.handle not in self.streams)
+        ):
+            self._note(stream)
 
     def close(self) -> None:
         """Give the memory back now, or as soon as the streams that use it are done with it."""
         if not self.closed:
+            self.closed_at = owners.mark()
             self.closed = True
             if not self.exposed:
                 self._give_back()
+
+    @property
+    def unit(self) -> Place:
+        """(address, bytes) of the memory in whose pages it lies, which no other memory does."""
+        if self.pool is None or self.release is not None:
+            return self.device_ptr, self.nbytes
+        return self.pool.heap.unit_of(self.device_ptr, self.nbytes)
+
+    def users(self) -> tuple[Stream, ...]:
+        """The streams that may still use it, the default one among them."""
+        noted = (*tuple((self.streams or {}).values()), self.device.default_stream)
+        if self.home is None or self.home is self.device.default_stream:
+            return noted
+        return (self.home, *noted)
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
@@ -108,104 +152,92 @@ class Block:
         if not getattr(self, "returned", True) and not at_end():
             self._give_back()
 
+    def _note(self, stream: Stream) -> None:
+        if self.streams is None:
+            self.streams = {}
+        elif len(self.streams) >= _MANY_STREAMS:
+            self.streams = {h: s for h, s in self.streams.items() if not s.idle()}
+        home = self.home
+        if (
+            self.used_before
+            and home is not None
+            and not (is_blocking(stream) and not home.handle)
+            and not home.idle()
+        ):
+            # The one who had the memory before may still use it, in its home stream.
+            _order(stream, home)
+        self.streams[stream.handle] = stream
+
     def _give_back(self) -> None:
         self.closed = self.returned = True
         _live.pop(self.generation, None)
-        action = self.release
-        if action is None and self.nbytes:
-            action = partial(
-                _free, self.device, self.device_ptr, self.host_ptr, self.nbytes, self.kind
-            )
-        if action is not None:
-            self.release = None
-            finalize.give_back(_release, self.device, self.streams, action)
+        if observing.observer is not None:
+            observing.observer.freed(self)
+        streams, home, action = self.streams, self.home, self._way_back()
+        if self.exported and home is not None:
+            # Its pages may become others when it is withdrawn: no work may use them then.
+            streams, home = {**(streams or {}), int(home.handle): home}, None
+            action = partial(_withdraw, self.device, self.device_ptr, action)
+        finalize.give_back(_release, self.device, streams, home, action)
+
+    def _way_back(self) -> Callable[[], object]:
+        if self.release is not None or self.pool is None:
+            action, self.release = self.release or _nothing, None
+            return action
+        return partial(_recycle, self.pool, self.device_ptr, self.nbytes)
 
 
-class MemoryInfo(NamedTuple):
-    """Bytes of a device's memory."""
-
-    free: int
-    total: int
+def _nothing() -> None:
+    """There are no bytes."""
 
 
-class Provider(Protocol):
-    """What gives memory of devices in place of their drivers: see `haulage.runtime.plugins`."""
-
-    def allocate(self, device: Device, nbytes: int, kind: str, flags: int) -> Block:
-        """A new block, as `haulage.runtime.memory.allocate` gives."""
-        ...
-
-    def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
-        """(the device's address of host memory that is pinned now, what undoes it when it goes).
-
-        None for the latter leaves it to the driver to undo it.
-        """
-        ...
-
-    def export(self, block: Block, pointer: int, nbytes: int) -> Any:
-        """What other processes open `nbytes` at `pointer` by, as `Context.get_ipc_handle` gives.
-
-        None for a block that it has not given.
-        """
-        ...
-
-    def reset(self, device: Device) -> None:
-        """All memory of the device was given back."""
-        ...
-
-
-_provider: Provider | None = None
-
-
-def provider() -> Provider | None:
-    """What gives memory in place of the drivers; None: they do it themselves."""
-    return _provider
-
-
-def set_provider(chosen: Provider | None) -> None:
-    """Let `chosen` give all memory from now on, or the drivers again."""
-    global _provider
-    _provider = chosen
-
-
-def allocate(device: Device, nbytes: int, kind: str = DEVICE, flags: int = 0) -> Block:
-    """A new block of `nbytes` bytes on `device`, of one of the kinds of `backends.base.KINDS`.
-
-    The contents are not initialised. A block of 0 bytes has the addresses 0.
-
-    Raises:
-        OutOfMemory: the device has no room, also after all that waits to be freed was freed.
-    """
-    if _provider is not None and nbytes > 0:
-        return _provider.allocate(device, nbytes, kind, flags)
-    return allocate_of_driver(device, nbytes, kind, flags)
-
-
-def allocate_of_driver(device: Device, nbytes: int, kind: str = DEVICE, flags: int = 0) -> Block:
-    """`allocate`, whoever else may give memory in place of the driver.
-
-    Raises:
-        OutOfMemory: the device has no room, also after all that waits to be freed was freed.
-    """
-    if kind not in KINDS:
-        raise ValueError(f"kind of memory {kind!r}: expected one of {', '.join(KINDS)}")
-    if nbytes < 0:
-        raise ValueError(f"cannot allocate {nbytes} bytes")
-    if nbytes == 0:
-        return Block(device, 0, 0, 0, kind)
-    finalize.drain()
-    reap()
-    device.activate()
+def _order(later: Stream, earlier: Stream) -> None:
+    backend = later.device.backend
+    later.device.activate()
+    event = backend.event_create(False)
     try:
-        device_ptr, host_ptr = device.backend.alloc(nbytes, kind, flags)
-    except OutOfMemory:
-        gc.collect()
-        finalize.drain(deferred=True)
-        _pending.wait(device)
-        device.activate()
-        device_ptr, host_ptr = device.backend.alloc(nbytes, kind, flags)
-    ledger.allocated(str(device), kind, nbytes)
-    return Block(device, device_ptr, host_ptr, nbytes, kind)
+        backend.event_record(event, earlier.handle)
+        backend.stream_wait_event(later.handle, event)
+    finally:
+        backend.event_destroy(event)
+
+
+def _release(
+    device: Device,
+    streams: dict[int, Stream] | None,
+    home: Stream | None,
+    action: Callable[[], object],
+) -> None:
+    if home is not None and not streams:
+        action()
+    else:
+        pending.after(device, (streams or {}).values(), action)
+
+
+def _recycle(pool: Pool, address: int, nbytes: int) -> None:
+    try:
+        pool.heap.give(pool, address, nbytes)
+    except Busy:
+        finalize.later(_recycle, pool, address, nbytes)
+        return
+    for counter in pool.counters:
+        counter.remove(nbytes)
+
+
+# Memory that is free but still open to other processes, as its neighbours are: how it goes back.
+_withheld: dict[tuple[Device, int], Callable[[], object]] = {}
+
+
+def _withdraw(device: Device, address: int, action: Callable[[], object]) -> None:
+    _withheld[device, address] = action
+    device.activate()
+    for piece in device.backend.ipc_withdraw(address):
+        _withheld.pop((device, piece), _nothing)()
+
+
+def live_blocks() -> Iterator[Block]:
+    """All blocks that are not given back."""
+    return (block for ref in tuple(_live.values()) if (block := ref()) is not None)
 
 
 def adopt(
@@ -215,29 +247,31 @@ def adopt(
     nbytes: int,
     release: Callable[[], object],
     kind: str = DEVICE,
+    pool: Pool | None = None,
 ) -> Block:
     """A block over memory that someone else owns, which `device` can reach.
 
     `release()` is called once, when the last reference to the block has gone (or it was closed) and
     the streams that use it are done with it; never at the end of the process. To keep an object
-    alive until then, let it hold the object, as `partial(id, owner)` does.
+    alive until then, let it hold the object, as `partial(id, owner)` does. `pool` is what it is
+    counted in, if it is.
     """
-    return Block(device, device_ptr, host_ptr, nbytes, kind, release)
+    block = Block(device, device_ptr, host_ptr, nbytes, kind, release, pool)
+    block.of_others = True
+    return block
 
 
 def are_own(one: Block, other: Block) -> bool:
-    """Whether two blocks are two allocations of drivers, so that no byte is in both."""
-    return one is not other and one.release is None and other.release is None
+    """Whether two blocks are two allocations of Haulage's, so that no byte is in both."""
+    return one is not other and not (one.of_others or other.of_others)
 
 
 def holding(device: Device, address: int, nbytes: int) -> Block | None:
-    """The driver's allocation in which `nbytes` bytes at `address` lie; None if there is none."""
-    for ref in tuple(_live.values()):
-        block = ref()
+    """The live block of Haulage's own that has `nbytes` bytes at `address`; None if none does."""
+    for block in live_blocks():
         if (
-            block is not None
-            and block.device is device
-            and block.release is None
+            block.device is device
+            and not block.of_others
             and block.device_ptr <= address
             and address + nbytes <= block.device_ptr + block.nbytes
         ):
@@ -247,134 +281,26 @@ def holding(device: Device, address: int, nbytes: int) -> Block | None:
 
 def close_all(device: Device) -> int:
     """Close every block of `device`; how many there were."""
-    found = [block for ref in tuple(_live.values()) if (block := ref()) is not None]
-    mine = [block for block in found if block.device is device]
+    mine = [block for block in live_blocks() if block.device is device]
     for block in mine:
         block.close()
-    if _provider is not None:
-        _provider.reset(device)
     return len(mine)
 
 
-def pending(device: Device) -> int:
-    """How much waits to be given back: what work of `device` still uses, and what `defer_cleanup`
-    holds back, of all devices."""
-    return finalize.waiting() + sum(of is device for _, of, _ in tuple(_pending.waiting))
+def _stream_ends(device: Device, handle: int) -> None:
+    """Let the memory of a stream go to others when its work is done."""
+    for heap in tuple(heaps.values()):
+        pool = heap.pools.pop(handle, None) if heap.device is device else None
+        if pool is not None:
+            pending.after(device, [Stream(device, handle)], partial(_retire, pool))
 
 
-def flush(device: Device) -> None:
-    """Give back to `device` what waits, after the work that uses it; not inside `defer_cleanup`."""
-    if not finalize.deferring():
-        finalize.drain()
-        _pending.wait(device)
-
-
-def reap() -> None:
-    """Free the memory that waited for streams which are done with it by now; never waits."""
-    if _pending.waiting:
-        _pending.reap()
-
-
-def stats() -> dict[str, dict[str, Usage]]:
-    """What is held now: device (such as 'cpu:0') -> kind of memory -> `Usage`."""
-    finalize.drain()
-    reap()
-    return ledger.usage()
-
-
-def _release(device: Device, streams: dict[int, Stream], action: Callable[[], object]) -> None:
-    busy = [stream for stream in streams.values() if not stream.idle()]
-    if not device.default_stream.idle():
-        busy.append(device.default_stream)
-    if busy:
-        _pending.add([_mark(stream) for stream in busy], device, action)
-    else:
-        action()
-
-
-def hold(stream: Stream, thing: Any) -> None:
-    """Keep `thing` alive until `stream` has passed the work that it holds now."""
-    _pending.add([_mark(stream)], stream.device, partial(id, thing))
-
-
-def _mark(stream: Stream) -> int:
-    stream.device.activate()
-    backend = stream.device.backend
-    event = backend.event_create(False)
-    backend.event_record(event, stream.handle)
-    return event
-
-
-def _free(device: Device, device_ptr: int, host_ptr: int, nbytes: int, kind: str) -> None:
-    device.activate()
-    device.backend.free(device_ptr, host_ptr, kind)
-    ledger.freed(str(device), kind, nbytes)
-
-
-_Waiting = tuple[list[int], Device, Callable[[], object]]
-
-
-class _Pending:
-    """What is to be done once streams have passed some events: mostly, memory to be freed."""
-
-    def __init__(self) -> None:
-        self.waiting: list[_Waiting] = []
-        self._lock = threading.Lock()
-
-    def add(self, events: list[int], device: Device, action: Callable[[], object]) -> None:
-        with self._lock:
-            self.waiting.append((events, device, action))
-
-    def reap(self) -> None:
-        """Do what has its events all reached."""
-        self._take(_reached)
-
-    def wait(self, device: Device) -> None:
-        """Do all of `device`, waiting for its streams."""
-        self._take(lambda events, of: of is device and _wait(events, device))
-
-    def _take(self, is_ready: Callable[[list[int], Device], bool]) -> None:
-        with self._lock:
-            looked_at, self.waiting = self.waiting, []
-        try:
-            while looked_at:
-                events, device, action = looked_at[-1]
-                if is_ready(events, device):
-                    looked_at.pop()
-                    for event in events:
-                        device.backend.event_destroy(event)
-                    action()
-                else:
-                    self.add(*looked_at.pop())
-        finally:
-            # Not empty only if a kernel had failed or Ctrl-C came: it goes on waiting.
-            with self._lock:
-                self.waiting += looked_at
-
-
-def _reached(events: list[int], device: Device) -> bool:
-    device.activate()
-    return all(device.backend.event_query(event) for event in events)
-
-
-def _wait(events: list[int], device: Device) -> bool:
-    device.activate()
-    for event in events:
-        faults.waited(device.backend.event_synchronize, event)
-    return True
-
-
-_pending = _Pending()
+def _retire(pool: Pool) -> None:
+    try:
+        pool.heap.retire(pool)
+    except Busy:
+        finalize.later(_retire, pool)
 
 
 at_reset.append(close_all)
-
-
-def _start_anew() -> None:
-    # After a fork: what the parent's streams used stays the parent's to free.
-    global _pending
-    _pending = _Pending()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+at_end.append(_stream_ends)

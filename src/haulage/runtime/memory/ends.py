@@ -4,8 +4,7 @@ from typing import TypeVar
 
 from haulage.backends.base import DEVICE
 from haulage.runtime.device import Device, current_device, find
-from haulage.runtime.memory import block as blocks
-from haulage.runtime.memory.block import Block
+from haulage.runtime.memory import allocating, heap
 
 __all__ = ["Driver", "Pool"]
 
@@ -57,13 +56,14 @@ class Pool:
 
     def __init__(self, device: Device | str | None = None) -> None:
         self._device = None if device is None else find(device)
-        self._given: dict[int, Block] = {}
+        self._given: dict[int, heap.Pool] = {}
 
     def allocate(self, nbytes: int) -> int:
         """The address of new memory."""
-        block = blocks.allocate_of_driver(self._device or current_device(), nbytes)
-        self._given[block.device_ptr] = block
-        return block.device_ptr
+        pool = allocating.pool_of(self._device or current_device())
+        address, _ = pool.heap.take(pool, nbytes)
+        self._given[address] = pool
+        return address
 
     def deallocate(self, address: int, nbytes: int) -> None:
         """Give memory back.
@@ -71,7 +71,8 @@ class Pool:
         Raises:
             ValueError: it is none that this has given and not got back.
         """
-        _taken(self._given, address).close()
+        pool = _taken(self._given, address)
+        pool.heap.give(pool, address, nbytes)
 
 
 def _taken(given: dict[int, _Kept], address: int) -> _Kept:

@@ -74,3 +74,29 @@ def _line(code: CodeType, at: int) -> int:
         if start <= at < stop:
             return line or 0
     return code.co_firstlineno
+
+
+class track:
+    """Keep `frames` frames of whoever asks for memory from now on; one at least.
+
+    `with track(frames=8):` does so inside only.
+
+    Raises:
+        TypeError, ValueError: `frames` is no whole number, or less than 1.
+    """
+
+    def __init__(self, frames: int = 1) -> None:
+        global frames_kept
+        if isinstance(frames, bool) or not hasattr(frames, "__index__"):
+            raise TypeError(f"track(frames={frames!r}): expected a number of frames")
+        if frames.__index__() < 1:
+            raise ValueError(f"track(frames={frames}): expected 1 or more; one is always kept")
+        self._before = frames_kept
+        frames_kept = frames.__index__()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        global frames_kept
+        frames_kept = self._before

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from haulage.runtime import finalize
 from haulage.runtime.device import Device
-from haulage.runtime.memory import block as blocks
+from haulage.runtime.memory import pending
 
 _Answer = TypeVar("_Answer")
 
@@ -23,5 +23,5 @@ def with_room(device: Device, ask: Callable[[], _Answer]) -> _Answer:
             raise
         gc.collect()
         finalize.drain(deferred=True)
-        blocks.flush(device)
+        pending.flush(device)
         return ask()

@@ -44,7 +44,7 @@ class PendingDeallocations:
         self._context = context
 
     def __len__(self) -> int:
-        return 0 if self._context is None else memory.pending(self._context.device)
+        return 0 if self._context is None else memory.pending_count(self._context.device)
 
     def add_item(self, dtor: Callable[[Any], object], handle: Any, size: int = 0) -> None:
         """Call `dtor(handle)`: now, or where `is_disabled` once it is no more.

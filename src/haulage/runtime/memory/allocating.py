@@ -1,0 +1,232 @@
+"""Where a new block comes from: a pool, the driver alone, or a plug-in in their place."""
+
+from typing import Any, NamedTuple, Protocol
+
+from haulage import config
+from haulage.backends.base import DEVICE, KINDS
+from haulage.errors import OutOfMemory
+from haulage.runtime import adversary, finalize
+from haulage.runtime.device import Device, at_reset
+from haulage.runtime.memory import limits, out_of_memory, pending
+from haulage.runtime.memory.arena import Arena, Segments, Space, Virtual
+from haulage.runtime.memory.block import Block
+from haulage.runtime.memory.heap import Busy, Heap, Pool, heap_of
+from haulage.runtime.stream import Stream, is_blocking
+
+# Where memory is the host's too, other programs need what is free; elsewhere it is kept.
+_SPARE_SHARE, _LEAST_SPARE = 16, 256 << 20
+# Memory grows by so much, as pages of that size are fastest to get and to use.
+_STEP = 2 << 20
+# The host's memory that is pinned can be used for nothing else.
+_SPARE_PINNED = 32 << 20
+
+
+class MemoryInfo(NamedTuple):
+    """Bytes of a device's memory."""
+
+    free: int
+    total: int
+
+
+class Provider(Protocol):
+    """What gives memory of devices in place of their drivers: see `haulage.runtime.plugins`."""
+
+    def allocate(self, device: Device, nbytes: int, kind: str, flags: int) -> Block:
+        """A new block, as `haulage.runtime.memory.allocate` gives."""
+        ...
+
+    def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
+        """(the device's address of host memory that is pinned now, what undoes it when it goes).
+
+        None for the latter leaves it to the driver to undo it.
+        """
+        ...
+
+    def export(self, block: Block, pointer: int, nbytes: int) -> Any:
+        """What other processes open `nbytes` at `pointer` by, as `Context.get_ipc_handle` gives.
+
+        None for a block that it has not given.
+        """
+        ...
+
+    def reset(self, device: Device) -> None:
+        """All memory of the device was given back."""
+        ...
+
+
+_provider: Provider | None = None
+
+
+def provider() -> Provider | None:
+    """What gives memory in place of the drivers; None: they do it themselves."""
+    return _provider
+
+
+def set_provider(chosen: Provider | None) -> None:
+    """Let `chosen` give all memory from now on, or the drivers again."""
+    global _provider
+    _provider = chosen
+
+
+def _reset(device: Device) -> None:
+    if _provider is not None:
+        _provider.reset(device)
+
+
+at_reset.append(_reset)
+
+
+def allocate(
+    device: Device,
+    nbytes: int,
+    kind: str = DEVICE,
+    flags: int = 0,
+    stream: Stream | int | None = None,
+) -> Block:
+    """A new block of `nbytes` bytes on `device`, of one of the kinds of `backends.base.KINDS`.
+
+    The contents are not initialised. A block of 0 bytes has the addresses 0. `stream` is where it
+    will mostly be used: later blocks for that stream can have its memory as soon as it is given
+    back, those for others when that stream is done with it.
+
+    Raises:
+        OutOfMemory: the device has no room, also after all that could be freed was freed, or the
+            limit that was set is reached.
+    """
+    if _provider is not None and nbytes > 0:
+        return _provider.allocate(device, nbytes, kind, flags)
+    return allocate_of_driver(device, nbytes, kind, flags, stream)
+
+
+def allocate_of_driver(
+    device: Device,
+    nbytes: int,
+    kind: str = DEVICE,
+    flags: int = 0,
+    stream: Stream | int | None = None,
+) -> Block:
+    """`allocate`, whoever else may give memory in place of Haulage.
+
+    Raises:
+        OutOfMemory: as for `allocate`.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind of memory {kind!r}: expected one of {', '.join(KINDS)}")
+    if nbytes < 0:
+        raise ValueError(f"cannot allocate {nbytes} bytes")
+    if nbytes == 0:
+        return Block(device, 0, 0, 0, kind)
+    finalize.drain()
+    pending.reap()
+    heap = _heap(device, kind, flags)
+    if limits.is_limited and limits.room(device, kind) < nbytes:
+        return out_of_memory.climb(
+            device, nbytes, kind, lambda: _within_limit(heap, nbytes, stream)
+        )
+    try:
+        return _pooled(heap, nbytes, stream)
+    except OutOfMemory:
+        return out_of_memory.climb(
+            device, nbytes, kind, lambda: _within_limit(heap, nbytes, stream)
+        )
+
+
+def _within_limit(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:
+    limits.check(heap.device, heap.kind, nbytes)
+    return _pooled(heap, nbytes, stream)
+
+
+def _pooled(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:
+    device = heap.device
+    home = _home(device, heap.kind, stream)
+    pool = heap.pool_of(None if home is None else int(home.handle))
+    if adversary.seed is not None or not config.pools_memory():
+        return _from_driver(heap, pool, nbytes)
+    device.activate()
+    try:
+        address, used_before = heap.take(pool, nbytes)
+    except Busy:
+        return _from_driver(heap, pool, nbytes)
+    host = heap.host_address(address)
+    return _counted(Block(device, address, host, nbytes, heap.kind, None, pool, home, used_before))
+
+
+def _from_driver(heap: Heap, pool: Pool, nbytes: int) -> Block:
+    device, kind = heap.device, heap.kind
+    device.activate()
+    address, host = device.backend.alloc(nbytes, kind, heap.flags)
+    pool.direct += nbytes
+
+    def release() -> None:
+        device.activate()
+        device.backend.free(address, host, kind)
+        pool.direct -= nbytes
+        for counter in pool.counters:
+            counter.remove(nbytes)
+
+    return _counted(Block(device, address, host, nbytes, kind, release, pool))
+
+
+def _counted(block: Block) -> Block:
+    assert block.pool is not None
+    for counter in block.pool.counters:
+        counter.add(block.nbytes)
+    return block
+
+
+def _home(device: Device, kind: str, stream: Stream | int | None) -> Stream | None:
+    if kind != DEVICE:
+        return None  # the host writes to it, without a look at streams
+    if isinstance(stream, Stream) and stream.handle and stream.owned and is_blocking(stream):
+        return stream
+    return device.default_stream
+
+
+def pool_of(device: Device) -> Pool:
+    """The pool of a device's memory for work in its default stream."""
+    return _heap(device, DEVICE, 0).pool_of(0)
+
+
+def _heap(device: Device, kind: str, flags: int) -> Heap:
+    return heap_of(device, kind, flags, lambda: _new_heap(device, kind, flags))
+
+
+def _new_heap(device: Device, kind: str, flags: int) -> Heap:
+    device.activate()
+    backend = device.backend
+    properties = device.properties
+    virtual = _virtual(device) if kind == DEVICE else None
+    space: Space
+    if virtual is None:
+
+        def segment(nbytes: int) -> tuple[int, int]:
+            device.activate()
+            return backend.alloc(nbytes, kind, flags)
+
+        def release(address: int, host: int) -> None:
+            device.activate()
+            backend.free(address, host, kind)
+
+        space = Segments(segment, release)
+    else:
+        space = virtual
+    spare = None
+    if kind != DEVICE:
+        spare = _SPARE_PINNED
+    elif properties.host_memory_is_device_memory:
+        spare = max(_LEAST_SPARE, properties.total_memory // _SPARE_SHARE)
+    return Heap(device, kind, flags, Arena(space), spare)
+
+
+def _virtual(device: Device) -> Virtual | None:
+    """Virtual memory, where the device has it and there are addresses to be had."""
+    backend, properties = device.backend, device.properties
+    granularity = backend.granularity()
+    if not granularity:
+        return None
+    step = max(granularity, _STEP)
+    on_host = properties.host_memory_is_device_memory
+    try:
+        return Virtual(backend, step, 2 * properties.total_memory, on_host)
+    except OutOfMemory:
+        return None

@@ -1,0 +1,281 @@
+"""Large blocks, and slabs for small ones, cut from memory that grows by need.
+
+Two ways to grow stand below: `Virtual`, ranges of addresses behind which memory is put page by
+page, so that free space next to other free space is as good as new, and `Segments`, allocations of
+the driver's, where a device has no such thing. Freed memory stays until `trim`.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from haulage.errors import DeviceError, OutOfMemory
+from haulage.runtime.memory.extents import Extents
+
+# Blocks are multiples of it: whole pages, so that they can be shared with other processes.
+QUANTUM = 4096
+
+# Segments for what is asked: up to 1 MiB, up to 10 MiB; more gets one of its own. These are the
+# figures of PyTorch's allocator.
+_SEGMENTS = ((1 << 20, 2 << 20), (10 << 20, 20 << 20))
+_SEGMENT_STEP = 2 << 20
+
+# No processor has so many.
+_ADDRESSES = 1 << 60
+
+
+class Space(Protocol):
+    """Where an arena gets its memory."""
+
+    reserved: int
+
+    def grow(self, nbytes: int, free: Extents) -> None:
+        """Put memory into `free`, so that `nbytes` in one piece are there.
+
+        Raises:
+            OutOfMemory: the device has no room; nothing is changed.
+        """
+        ...
+
+    def shrink(self, free: Extents, enough: int) -> int:
+        """Give memory in `free` back to the device, `enough` bytes of it or all that can be; how
+        much that was."""
+        ...
+
+    def host_address(self, address: int) -> int:
+        """The host's address of a byte of the device's; 0 if it has none."""
+        ...
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """(address, bytes) of what is held."""
+        ...
+
+
+class Arena:
+    """Blocks of any size out of a space; best fit, neighbours that are free become one.
+
+    Not safe for several threads at once; `Heap` sees to that.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.free_extents = Extents()
+
+    @property
+    def reserved(self) -> int:
+        """Bytes held of the device."""
+        return self.space.reserved
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes of these that no block has."""
+        return self.free_extents.nbytes
+
+    @property
+    def largest_free(self) -> int:
+        """The most of these that are in one piece."""
+        return self.free_extents.largest
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of `nbytes`, a multiple of `QUANTUM`.
+
+        Raises:
+            OutOfMemory: the device has no room; nothing is changed.
+        """
+        address = self.free_extents.take(nbytes)
+        if address is None:
+            self.space.grow(nbytes, self.free_extents)
+            address = self.free_extents.take(nbytes)
+            assert address is not None
+        return address
+
+    def free(self, address: int, nbytes: int) -> None:
+        """Take back what `allocate` gave."""
+        self.free_extents.add(address, nbytes)
+
+    def trim(self, enough: int = 1 << 62) -> int:
+        """Give free memory back to the device, until `enough` bytes are; how much that was."""
+        return self.space.shrink(self.free_extents, enough)
+
+
+def rounded(nbytes: int, grain: int = QUANTUM) -> int:
+    """The next multiple of `grain`."""
+    return -(-nbytes // grain) * grain
+
+
+class Segments:
+    """Allocations of a driver: 2 MiB for small requests, 20 MiB for larger ones, their own size
+    for the largest.
+
+    Args:
+        allocate: of bytes: (device's address, host's address or 0). Raises OutOfMemory.
+        release: of these two.
+    """
+
+    def __init__(
+        self, allocate: Callable[[int], tuple[int, int]], release: Callable[[int, int], object]
+    ) -> None:
+        self.reserved = 0
+        self._allocate = allocate
+        self._release = release
+        self._segments: dict[int, tuple[int, int]] = {}  # address -> (bytes, host's address)
+
+    def grow(self, nbytes: int, free: Extents) -> None:
+        """A new segment; one of just the size that is needed where the usual one does not fit."""
+        usual = next((size for most, size in _SEGMENTS if nbytes <= most), None)
+        sizes = [usual or rounded(nbytes, _SEGMENT_STEP), nbytes]
+        for size in dict.fromkeys(sizes):
+            try:
+                address, host = self._allocate(size)
+                break
+            except OutOfMemory:
+                if size == nbytes:
+                    raise
+        self._segments[address] = size, host
+        self.reserved += size
+        free.walls |= {address, address + size}
+        free.add(address, size)
+
+    def shrink(self, free: Extents, enough: int) -> int:
+        """Free segments of which all is free."""
+        given = 0
+        for address, nbytes in list(free):
+            if given >= enough:
+                break
+            if address not in self._segments or self._segments[address][0] != nbytes:
+                continue
+            host = self._segments[address][1]
+            self._release(address, host)
+            free.cut(address, nbytes)
+            del self._segments[address]
+            self.reserved -= nbytes
+            given += nbytes
+        return given
+
+    def host_address(self, address: int) -> int:
+        """By the segment that it is in."""
+        for start, (size, host) in self._segments.items():
+            if start <= address < start + size:
+                return host + address - start if host else 0
+        raise ValueError(f"{address:#x} is in no segment")
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """The segments."""
+        return sorted((address, size) for address, (size, _) in self._segments.items())
+
+
+class Pages(Protocol):
+    """What a `Virtual` space asks of a back end; as `backends.base` has it."""
+
+    def reserve(self, nbytes: int) -> int:
+        """Addresses without memory."""
+        ...
+
+    def map(self, address: int, nbytes: int) -> None:
+        """Memory behind a part of them."""
+        ...
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        """None any more."""
+        ...
+
+
+class Virtual:
+    """Ranges of addresses with memory behind the parts that are in use.
+
+    Args:
+        pages: what reserves addresses and puts memory behind them.
+        granularity: bytes of the smallest part that can have memory.
+        range_bytes: how much is reserved at once.
+        on_host: whether the host's addresses are the same ones.
+
+    Raises:
+        OutOfMemory: there are no addresses to reserve.
+    """
+
+    def __init__(self, pages: Pages, granularity: int, range_bytes: int, on_host: bool) -> None:
+        self.reserved = 0
+        self._pages = pages
+        self._granularity = granularity
+        self._range_bytes = rounded(range_bytes, granularity)
+        self._on_host = on_host
+        self._empty = Extents()  # reserved, without memory
+        self._ranges: list[tuple[int, int]] = []
+        self._add_range(self._granularity)
+
+    def grow(self, nbytes: int, free: Extents) -> None:
+        """Memory behind the addresses where the least of it is needed: behind free memory, if there
+        is some at the end of what is mapped."""
+        place = self._best_place(nbytes, free)
+        if place is None:
+            self._add_range(nbytes)
+            place = self._best_place(nbytes, free)
+            assert place is not None
+        address, missing = place
+        self._pages.map(address, missing)
+        self._empty.cut(address, missing)
+        self.reserved += missing
+        free.walls |= self._empty.walls
+        free.add(address, missing)
+
+    def _best_place(self, nbytes: int, free: Extents) -> tuple[int, int] | None:
+        best: tuple[int, int] | None = None
+        for address, size in self._empty:
+            missing = rounded(nbytes - free.ending_at(address), self._granularity)
+            if missing <= size and (best is None or missing < best[1]):
+                best = address, missing
+        return best
+
+    def _add_range(self, nbytes: int) -> None:
+        if nbytes >= _ADDRESSES:
+            raise OutOfMemory(f"{nbytes:,} bytes are more than a program can address")
+        size = max(self._range_bytes, rounded(nbytes, self._granularity))
+        while True:
+            try:
+                address = self._pages.reserve(size)
+                break
+            except DeviceError:
+                # There may be a limit for addresses, too.
+                size = rounded(size // 4, self._granularity)
+                if size < nbytes:
+                    raise
+        self._ranges.append((address, size))
+        self._empty.walls |= {address, address + size}
+        self._empty.add(address, size)
+
+    def shrink(self, free: Extents, enough: int) -> int:
+        """Take the memory from whole pages that are free, the last ones first."""
+        given = 0
+        for address, nbytes in reversed(list(free)):
+            if given >= enough:
+                break
+            start = rounded(address, self._granularity)
+            whole = (address + nbytes) // self._granularity * self._granularity - start
+            if whole <= 0:
+                continue
+            if whole > enough - given:
+                keep = (whole - (enough - given)) // self._granularity * self._granularity
+                start, whole = start + keep, whole - keep
+            self._pages.unmap(start, whole)
+            free.cut(start, whole)
+            self._empty.add(start, whole)
+            self.reserved -= whole
+            given += whole
+        return given
+
+    def host_address(self, address: int) -> int:
+        """The same one, or none."""
+        return address if self._on_host else 0
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """What has memory, in runs."""
+        held = []
+        for start, size in sorted(self._ranges):
+            at, end = start, start + size
+            for empty, nbytes in self._empty:
+                if start <= empty < end:
+                    if empty > at:
+                        held.append((at, empty - at))
+                    at = empty + nbytes
+            if end > at:
+                held.append((at, end - at))
+        return held

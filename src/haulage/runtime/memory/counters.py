@@ -1,0 +1,61 @@
+"""Counters of memory: always on, so each is a few additions.
+
+They are in plain memory, so that machine code can count too. In Python they are changed by
+statements without calls in between, inside which no other thread comes in under CPython's lock.
+"""
+
+from array import array
+
+IN_USE, PEAK, ALLOCATIONS = 0, 1, 2
+
+
+class Counter:
+    """Bytes in use, most bytes since the last `reset_peak`, and blocks given out so far."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self) -> None:
+        self.cells = array("q", (0, 0, 0))
+
+    @property
+    def in_use(self) -> int:
+        """Bytes in use."""
+        return self.cells[IN_USE]
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that were in use."""
+        return self.cells[PEAK]
+
+    @property
+    def allocations(self) -> int:
+        """How many blocks were given out."""
+        return self.cells[ALLOCATIONS]
+
+    def add(self, nbytes: int) -> None:
+        """A block of `nbytes` is in use from now on."""
+        cells = self.cells
+        cells[ALLOCATIONS] += 1
+        cells[IN_USE] = in_use = cells[IN_USE] + nbytes
+        if in_use > cells[PEAK]:
+            cells[PEAK] = in_use
+
+    def remove(self, nbytes: int) -> None:
+        """A block of `nbytes` is in use no more."""
+        self.cells[IN_USE] -= nbytes
+
+    def reset_peak(self) -> None:
+        """Let the peak be what is in use now."""
+        cells = self.cells
+        cells[PEAK] = cells[IN_USE]
+
+
+# Of all devices and kinds.
+total = Counter()
+
+_of_devices: dict[object, Counter] = {}
+
+
+def of_device(device: object) -> Counter:
+    """That of all kinds of memory on a device."""
+    return _of_devices.setdefault(device, Counter())

@@ -1,0 +1,160 @@
+"""Who holds memory: live blocks by the line that asked for them, in tables and messages."""
+
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from haulage.errors import OutOfMemory
+from haulage.runtime.device import Device
+from haulage.runtime.memory import owners
+from haulage.runtime.memory.block import Block, live_blocks
+from haulage.runtime.memory.heap import heaps
+from haulage.runtime.memory.owners import Site
+
+# So many holders stand in the message of an OutOfMemory.
+_TOP = 5
+
+
+class Holding(NamedTuple):
+    """The live blocks of one kind on one device that one place of the program asked for.
+
+    Attributes:
+        sites: the place: one line, or as many as `track` says, the innermost first.
+        device: such as 'cpu:0'.
+        kind: 'device', 'pinned', 'mapped' or 'managed'.
+        nbytes: bytes of all of them.
+        blocks: how many they are.
+        oldest, newest: seconds since the first and since the last of them was asked for.
+    """
+
+    sites: tuple[Site, ...]
+    device: str
+    kind: str
+    nbytes: int
+    blocks: int
+    oldest: float
+    newest: float
+
+    def __str__(self) -> str:
+        blocks = "1 block" if self.blocks == 1 else f"{self.blocks:,} blocks"
+        line = (
+            f"{self.nbytes:>17,} bytes in {blocks}, {self.kind} memory on {self.device}, "
+            f"{_ages(self.oldest, self.newest)} old: {self.sites[0]}"
+        )
+        return "".join([line, *(f"\n{'':>23} called at {site}" for site in self.sites[1:])])
+
+
+class Report(str):
+    """The text of a report, with the `holdings` that it tells of."""
+
+    __slots__ = ("holdings",)
+
+    holdings: tuple[Holding, ...]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def own_blocks(device: Device | None = None) -> list[Block]:
+    """The live blocks that Haulage has allocated, on one device or on all."""
+    return [
+        block
+        for block in live_blocks()
+        if block.pool is not None and (device is None or block.device is device)
+    ]
+
+
+def holdings(blocks: Iterable[Block]) -> tuple[Holding, ...]:
+    """Blocks by who asked for them, those who hold most first."""
+    now = time.monotonic()
+    groups: dict[Any, list[Block]] = {}
+    for block in blocks:
+        groups.setdefault((block.mark, str(block.device), block.kind), []).append(block)
+    by_site: dict[Any, list[Block]] = {}
+    for (mark, device, kind), members in groups.items():
+        by_site.setdefault((owners.sites(mark), device, kind), []).extend(members)
+    found = [
+        Holding(
+            sites,
+            device,
+            kind,
+            sum(block.nbytes for block in members),
+            len(members),
+            now - min(block.born for block in members),
+            now - max(block.born for block in members),
+        )
+        for (sites, device, kind), members in by_site.items()
+    ]
+    return tuple(sorted(found, key=lambda holding: -holding.nbytes))
+
+
+def report_of(blocks: list[Block], what: str) -> Report:
+    """A report on some blocks; `what` are they, for its first line."""
+    held = holdings(blocks)
+    count = "1 block" if len(blocks) == 1 else f"{len(blocks):,} blocks"
+    first = f"{what}: {sum(block.nbytes for block in blocks):,} bytes in {count}"
+    made = Report("\n".join([first, *map(str, held)]))
+    made.holdings = held
+    return made
+
+
+def report(device: str | Device | None = None) -> Report:
+    """Who holds memory: the live blocks, by the file and line that asked for them, largest first.
+
+    It is a text, to be printed; its `holdings` have the same as numbers.
+
+    Args:
+        device: of which device, a `Device` or a name as in `haulage.use`; None: of all.
+
+    Raises:
+        DeviceNotFound: there is no such device.
+    """
+    from haulage.runtime.device import find
+
+    of = None if device is None else find(device, "report: device")
+    return report_of(own_blocks(of), "live memory" if of is None else f"live memory on {of}")
+
+
+def described(refused: OutOfMemory, device: Device, nbytes: int, kind: str) -> OutOfMemory:
+    """The error for the program: what was asked, what there is, and who has it."""
+    mine = [heap for heap in tuple(heaps.values()) if heap.device is device]
+    same = [heap for heap in mine if heap.kind == kind]
+    reserved = sum(heap.reserved for heap in mine)
+    in_use = sum(heap.counter.in_use for heap in mine)
+    pieces = sum(heap.reserved - heap.counter.in_use for heap in same)
+    largest = max((heap.arena.largest_free for heap in same), default=0)
+    free, all_of_it = device.memory_info()
+    lines = [
+        f"{device} has no room for {nbytes:,} bytes of {kind} memory, asked for at "
+        f"{owners.site(owners.mark())}",
+        f"  {refused}",
+        f"  free on the device: {free:,} of {all_of_it:,} bytes; held by others: "
+        f"{max(0, all_of_it - free - reserved):,}",
+        f"  held by this program: {reserved:,} bytes, {in_use:,} of them in use; "
+        f"{pieces:,} bytes of {kind} memory are free in pieces (fragmented), the largest of "
+        f"{largest:,} bytes",
+    ]
+    held = holdings(own_blocks(device))
+    if held:
+        lines.append("  largest holders:")
+        lines += [f"  {holding}" for holding in held[:_TOP]]
+        rest = sum(holding.nbytes for holding in held[_TOP:])
+        if rest:
+            lines.append(f"  {rest:>17,} bytes more, in {len(held) - _TOP} other places")
+    lines.append(
+        "  close() arrays that are not needed, or see haulage.memory.report() for all holders"
+    )
+    return OutOfMemory("\n".join(lines))
+
+
+def _ages(oldest: float, newest: float) -> str:
+    first, last = _duration(newest), _duration(oldest)
+    return first if first == last else f"{first} to {last}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

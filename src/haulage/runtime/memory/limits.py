@@ -1,0 +1,75 @@
+"""How much memory of a device may be in use."""
+
+from haulage.backends.base import DEVICE, MANAGED
+from haulage.errors import OutOfMemory
+from haulage.runtime.device import Device, find
+from haulage.runtime.memory.heap import UNLIMITED, heaps
+
+# Looked at in each allocation.
+is_limited = False
+_limits: dict[Device, int] = {}
+
+_LIMITED = (DEVICE, MANAGED)
+
+
+def limit(nbytes: int | None, device: str | Device | None = None) -> None:
+    """Let arrays have at most `nbytes` of a device's memory in use; None: as much as there is.
+
+    It counts what arrays in device and managed memory have asked for. An allocation beyond it
+    fails as if the device had no more, after all that would be tried then. What is in use already
+    stays so.
+
+    Args:
+        nbytes: the limit; None lifts it.
+        device: whose memory, a `Device` or a name as in `haulage.use`; None: the current device's.
+
+    Raises:
+        TypeError, ValueError: `nbytes` is no whole number, or negative.
+        DeviceNotFound: there is no such device.
+    """
+    global is_limited
+    from haulage.runtime.device import current_device
+
+    if nbytes is not None:
+        if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
+            raise TypeError(f"limit({nbytes!r}): expected a number of bytes, or None for no limit")
+        nbytes = nbytes.__index__()
+        if nbytes < 0:
+            raise ValueError(f"limit({nbytes}): expected 0 bytes or more, or None for no limit")
+    of = current_device() if device is None else find(device, "limit: device")
+    if nbytes is None:
+        _limits.pop(of, None)
+    else:
+        _limits[of] = nbytes
+    is_limited = bool(_limits)
+
+
+def limit_of(device: Device) -> int | None:
+    """The limit of a device; None if there is none."""
+    return _limits.get(device)
+
+
+def room(device: Device, kind: str) -> int:
+    """How many bytes more of a kind may come into use."""
+    most = _limits.get(device)
+    if most is None or kind not in _LIMITED:
+        return UNLIMITED
+    return most - sum(
+        heap.counter.in_use
+        for heap in tuple(heaps.values())
+        if heap.device is device and heap.kind in _LIMITED
+    )
+
+
+def check(device: Device, kind: str, nbytes: int) -> None:
+    """See that `nbytes` more stay within the limit.
+
+    Raises:
+        OutOfMemory: they do not.
+    """
+    left = room(device, kind)
+    if device in _limits and left < nbytes:
+        raise OutOfMemory(
+            f"{device} may have {_limits[device]:,} bytes in use by haulage.memory.limit(); "
+            f"{max(left, 0):,} of them are left"
+        )

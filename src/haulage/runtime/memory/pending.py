@@ -1,0 +1,153 @@
+"""What is to be done once streams have passed some events: mostly, memory to be given back."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from haulage.errors import DeviceError
+from haulage.runtime import faults, finalize
+from haulage.runtime.device import Device
+from haulage.runtime.stream import Stream
+
+
+class _Waiting(NamedTuple):
+    device: Device
+    events: list[int]
+    # Streams that no event could be recorded in: they have to be idle.
+    streams: list[Stream]
+    action: Callable[[], object]
+
+    def is_reached(self) -> bool:
+        self.device.activate()
+        return all(map(self.device.backend.event_query, self.events)) and all(
+            stream.idle() for stream in self.streams
+        )
+
+    def wait(self) -> None:
+        self.device.activate()
+        for event in self.events:
+            faults.waited(self.device.backend.event_synchronize, event)
+        for stream in self.streams:
+            stream.synchronize()
+
+    def do(self) -> None:
+        try:
+            for event in self.events:
+                self.device.backend.event_destroy(event)
+        finally:
+            self.action()
+
+
+class _Pending:
+    """Actions, each with the events that it waits for."""
+
+    def __init__(self) -> None:
+        self.waiting: list[_Waiting] = []
+        self._lock = threading.Lock()
+
+    def add(self, entry: _Waiting) -> None:
+        with self._lock:
+            self.waiting.append(entry)
+
+    def reap(self) -> None:
+        """Do what has its events all reached."""
+        self._take(_Waiting.is_reached)
+
+    def wait(self, device: Device) -> None:
+        """Do all of `device`, waiting for its streams."""
+
+        def is_waited_for(entry: _Waiting) -> bool:
+            if entry.device is device:
+                entry.wait()
+            return entry.device is device
+
+        self._take(is_waited_for)
+
+    def _take(self, is_ready: Callable[[_Waiting], bool]) -> None:
+        with self._lock:
+            looked_at, self.waiting = self.waiting, []
+        try:
+            while looked_at:
+                if is_ready(looked_at[-1]):
+                    looked_at.pop().do()
+                else:
+                    self.add(looked_at.pop())
+        finally:
+            # Not empty only if a kernel had failed or Ctrl-C came: it goes on waiting.
+            with self._lock:
+                self.waiting += looked_at
+
+
+_pending = _Pending()
+
+
+def after(device: Device, streams: Iterable[Stream], action: Callable[[], object]) -> None:
+    """Call `action()` once the work is done that is in `streams` and the default stream now: at
+    once, or in a later `reap`."""
+    busy = [stream for stream in streams if not stream.idle()]
+    if not device.default_stream.idle():
+        busy.append(device.default_stream)
+    if busy:
+        _wait_for(device, busy, action)
+    else:
+        action()
+
+
+def hold(stream: Stream, thing: Any) -> None:
+    """Keep `thing` alive until `stream` has passed the work that it holds now."""
+    _wait_for(stream.device, [stream], partial(id, thing))
+
+
+def _wait_for(device: Device, busy: list[Stream], action: Callable[[], object]) -> None:
+    events: list[int] = []
+    unmarked = []
+    device.activate()
+    backend = device.backend
+    for stream in busy:
+        try:
+            event = backend.event_create(False)
+        except DeviceError:
+            unmarked.append(stream)
+            continue
+        events.append(event)
+        try:
+            backend.event_record(event, stream.handle)
+        except DeviceError:
+            unmarked.append(stream)
+    _pending.add(_Waiting(device, events, unmarked, action))
+
+
+def reap() -> None:
+    """Do what waited for streams which are done with it by now; never waits."""
+    if _pending.waiting:
+        _pending.reap()
+
+
+def wait(device: Device) -> None:
+    """Do all that waits for streams of `device`, after waiting for them."""
+    _pending.wait(device)
+
+
+def count(device: Device) -> int:
+    """How much waits to be given back: what work of `device` still uses, and what `defer_cleanup`
+    holds back, of all devices."""
+    return finalize.waiting() + sum(entry.device is device for entry in tuple(_pending.waiting))
+
+
+def flush(device: Device) -> None:
+    """Give back to `device` what waits, after the work that uses it; not inside `defer_cleanup`."""
+    if not finalize.deferring():
+        finalize.drain()
+        _pending.wait(device)
+
+
+def _start_anew() -> None:
+    # After a fork: what the parent's streams used stays the parent's to free.
+    global _pending
+    _pending = _Pending()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
