@@ -126,6 +126,19 @@ def test_items_of_deallocations_wait_while_they_are_disabled():
     assert done == [1, 2]
 
 
+def test_memory_of_the_host_is_unpinned_at_once_also_inside_defer_cleanup():
+    chosen(LikeCuPy)
+    host = np.arange(3)
+    with cuda.defer_cleanup():
+        for _ in range(3):
+            with cuda.pinned(host):
+                pass
+            with cuda.mapped(host) as mapped:
+                add_one[1, 32](mapped)
+                cuda.synchronize()
+    assert host.tolist() == [3, 4, 5]
+
+
 READER = """
     import pickle, sys
     from haulage import cuda

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -293,8 +294,8 @@ def note_pinned(array: np.ndarray, stream: Stream) -> bool:
 
 
 # Address -> (end, device, the array, which is so kept alive while it is registered, and what undoes
-# the registration when it goes; None if the driver has to be told).
-_registered: dict[int, tuple[int, Device, np.ndarray, object]] = {}
+# the registration).
+_registered: dict[int, tuple[int, Device, np.ndarray, Callable[[], object]]] = {}
 _lock = threading.Lock()
 
 
@@ -322,13 +323,14 @@ def register(array: np.ndarray, device: Device) -> int:
                 f"the memory at {low:#x}, or a part of it, is pinned already; unpin it first"
             )
         device.activate()
-        held: object = None
+        undo: Callable[[], object]
         provider = memory.provider()
         if provider is None:
             device_ptr = device.backend.register(low, high - low)
+            undo = partial(device.backend.unregister, low)
         else:
-            device_ptr, held = provider.pin(device, array, low, high - low)
-        _registered[low] = (high, device, array, held)
+            device_ptr, undo = provider.pin(device, array, low, high - low)
+        _registered[low] = (high, device, array, undo)
     return device_ptr
 
 
@@ -351,8 +353,8 @@ def unregister(array: np.ndarray) -> None:
         device.synchronize()
     finally:
         with _lock:
-            if _registered.pop(low, None) is not None and entry[3] is None:
-                device.backend.unregister(low)
+            if _registered.pop(low, None) is not None:
+                entry[3]()
 
 
 def _check_host_array(array: Any) -> None:

@@ -1,5 +1,6 @@
 """Where a new block comes from: a pool, the driver alone, or a plug-in in their place."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from haulage import config
@@ -35,11 +36,10 @@ class Provider(Protocol):
         """A new block, as `haulage.runtime.memory.allocate` gives."""
         ...
 
-    def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
-        """(the device's address of host memory that is pinned now, what undoes it when it goes).
-
-        None for the latter leaves it to the driver to undo it.
-        """
+    def pin(
+        self, device: Device, owner: Any, address: int, nbytes: int
+    ) -> tuple[int, Callable[[], object]]:
+        """(the device's address of host memory that is pinned now, what undoes it)."""
         ...
 
     def export(self, block: Block, pointer: int, nbytes: int) -> Any:

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import RLock
@@ -192,10 +192,13 @@ class _Router:
             return _plugin.allocate(device, nbytes, kind, flags)
         return allocating.allocate_of_driver(device, nbytes, kind, flags)
 
-    def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
+    def pin(
+        self, device: Device, owner: Any, address: int, nbytes: int
+    ) -> tuple[int, Callable[[], object]]:
         if _plugin is not None:
             return _plugin.pin(device, owner, address, nbytes)
-        return device.backend.register(address, nbytes), None
+        backend = device.backend
+        return backend.register(address, nbytes), partial(backend.unregister, address)
 
     def export(self, block: Block, pointer: int, nbytes: int) -> Any:
         return None if _plugin is None else _plugin.export(block, pointer, nbytes)

@@ -77,6 +77,18 @@ def mempin(manager: Any, owner: Any, pointer: Any, size: int, mapped: bool) -> A
     return given
 
 
+def unpin(given: Span) -> None:
+    """Let go of what `mempin` gave, also inside `defer_cleanup`: else the same memory could not be
+    pinned once more."""
+    block = given.block
+    release = block.release
+    if release is not None:
+        block.release = int  # what `close` calls then does nothing
+    block.close()
+    if release is not None:
+        release()
+
+
 def memory_info(manager: Any) -> MemoryInfo:
     """Free and total bytes, as `manager` tells.
 

@@ -3,6 +3,8 @@
 import importlib
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from haulage import config
@@ -110,9 +112,11 @@ class _Asked:
     def allocate(self, device: Device, nbytes: int, kind: str, flags: int) -> Block:
         return asking.allocate(manager_of(device), device, nbytes, kind, flags)
 
-    def pin(self, device: Device, owner: Any, address: int, nbytes: int) -> tuple[int, object]:
+    def pin(
+        self, device: Device, owner: Any, address: int, nbytes: int
+    ) -> tuple[int, Callable[[], object]]:
         given = asking.mempin(manager_of(device), owner, address, nbytes, True)
-        return given.device_pointer, given
+        return given.device_pointer, partial(asking.unpin, given)
 
     def export(self, block: Block, pointer: int, nbytes: int) -> Any:
         return asking.export(block, pointer, nbytes)
