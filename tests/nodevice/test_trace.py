@@ -149,6 +149,73 @@ def test_each_transfer_is_an_event_of_its_stream_with_its_line(traced):
     assert "device cpu:0" in {event["args"]["name"] for event in processes}
 
 
+HOLDS = """
+import numpy as np
+from haulage import cuda
+
+def small():
+    return cuda.device_array(100, np.uint8)
+
+def large(n):
+    return cuda.device_array(n, np.uint8)
+
+kept = [small() for _ in range(10)]
+for n in (1000, 50_000, 3000):
+    held = large(n)
+    held.close()
+pinned = cuda.pinned_array(300, np.uint8)
+with cuda.to_device(np.zeros(7)) as last:
+    over = cuda.from_dlpack(np.ones(50))
+    empty = cuda.device_array(0)
+    del over
+del kept[5:]
+"""
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory):
+    """(folder, program) of a program that holds memory, traced."""
+    folder = tmp_path_factory.mktemp("held")
+    program = written(folder / "holds.py", HOLDS)
+    done = trace(program, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "cpu:0 device memory: peak 49.80 KiB at " in done.stderr
+    assert f"most of it by {line_of(program, 'cuda.device_array(n')} in large" in done.stderr
+    return folder, program
+
+
+def test_memory_is_counted_as_it_is_asked_for_and_given_back(held):
+    counters = {}
+    for event in events(held[0] / "haulage-trace-holds.json", "C"):
+        counters.setdefault(event["name"], []).append(event["args"]["bytes"])
+    small = list(range(100, 1100, 100))
+    device = [*small, 2000, 1000, 51_000, 1000, 4000, 1000, 1056, 1000]
+    assert counters["device memory"] == [*device, *range(900, 400, -100)]
+    assert counters["pinned memory"] == [300]
+    of_small = counters[f"device memory of {line_of(held[1], 'device_array(100')}"]
+    assert of_small == [*small, *range(900, 400, -100)]
+
+
+def test_the_largest_holders_at_the_peak_stand_in_a_table(held):
+    folder, program = held
+    page = Page(folder / "haulage-trace-holds.html")
+    holders = [row[1:] for row in page.rows if len(row) == 6 and row[2].endswith(" %")]
+    large, small = line_of(program, "device_array(n"), line_of(program, "device_array(100")
+    assert holders == [
+        ["48.83 KiB", "98.0 %", "1", large, "large"],
+        ["1000 B", "2.0 %", "10", small, "small"],
+        ["300 B", "100.0 %", "1", line_of(program, "pinned ="), "<module>"],
+    ]
+    assert "peak 49.80 KiB at " in page.text
+    assert "14 allocations; 500 B in use at the end" in page.text
+    device = next(each for each in page.data["memory"] if each["peak"] == 51_000)
+    assert sum(device["bytes"]) == 500
+    assert [page.data["places"][place]["lines"][0] for place in device["owners"]] == [
+        [large, "large"],
+        [small, "small"],
+    ]
+
+
 def test_repeated_data_is_told_with_the_line_that_moved_it_first(traced):
     folder, program, _ = traced
     rows = [

@@ -97,6 +97,7 @@ def main(words: Sequence[str]) -> int:
         raise Refusal("trace: --no-html and --no-json leave nothing to write; leave one out")
     output = options.get("--output", options.get("-o"))
     Settings(
+        program=" ".join(program[1:] if program[0] == "--" else program),
         output=_output(output, program),
         html="--no-html" not in options,
         json="--no-json" not in options,

@@ -129,7 +129,6 @@ class Operations:
         # The longest quarter stays as it is. Between two of these, what ran in one lane becomes
         # one: so at most half of them, and one for each lane, are left.
         limit = sorted(operation.busy for operation in self.kept)[len(self.kept) * 3 // 4]
-        self.drawn_together = max(self.drawn_together, limit)
         kept: list[Operation] = []
         run: dict[int, Operation] = {}
         for operation in sorted(self.kept, key=lambda each: each.begin):
@@ -141,6 +140,9 @@ class Operations:
                 run[operation.lane] = operation
                 kept.append(operation)
             else:
+                for each in (before, operation):
+                    if each.count == 1:
+                        self.drawn_together = max(self.drawn_together, each.busy)
                 _join(before, operation)
         self.kept = kept
 

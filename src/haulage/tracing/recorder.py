@@ -79,11 +79,14 @@ class Recorder:
     # ---- what is told ---------------------------------------------------------------------
 
     def allocated(self, block: "Block") -> None:
-        """Note that a block was given out."""
+        """Note that a block was given out, unless it is over memory of others, as an array of
+        another library's: `haulage.memory.stats()` does not count that either."""
+        if block.pool is None:
+            return
         self._changes.append(
             (
                 *(time.monotonic_ns(), str(block.device), block.kind),
-                *(block.generation, block.nbytes, _mark_of(block)),
+                *(block.generation, block.nbytes, block.mark),
             )
         )
         if len(self._changes) >= _OFTEN:
@@ -255,8 +258,3 @@ def _mark() -> Any:
     from haulage.runtime.memory.owners import mark
 
     return mark()
-
-
-def _mark_of(block: "Block") -> Any:
-    mark = getattr(block, "mark", None)
-    return _mark() if mark is None else mark

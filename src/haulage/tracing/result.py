@@ -116,8 +116,8 @@ class Result:
     notes: list[str]
 
 
-def made_of(recorder: Recorder) -> Result:
-    """Look up the names of all that was recorded."""
+def made_of(recorder: Recorder, program: str) -> Result:
+    """Look up the names of all that was recorded of `program`."""
     began = recorder.began
     names = _Places(recorder)
     lanes, rank = _lanes(recorder)
@@ -144,7 +144,7 @@ def made_of(recorder: Recorder) -> Result:
     repeats = [Repeat(*which, *amounts) for which, amounts in again.items()]
     memory = _memory(recorder, names)
     return Result(
-        program=shown(" ".join(sys.argv) or "Python"),
+        program=shown(program),
         process=os.getpid(),
         began=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(recorder.began_at)),
         length=time.monotonic_ns() - began,
@@ -256,8 +256,8 @@ def _notes(recorder: Recorder) -> list[str]:
     count, nbytes = recorder.repeats.not_compared
     if count:
         notes.append(
-            f"{count} downloads ({nbytes} bytes) into pinned memory in a stream were still on "
-            "their way when their call returned, and were not compared with earlier ones."
+            f"{count} downloads ({nbytes / 1e6:.1f} MB) into pinned memory in a stream were still "
+            "on their way when their call returned, and were not compared with earlier ones."
         )
     return notes
 

@@ -13,6 +13,7 @@ class Settings:
     """How a program is traced.
 
     Attributes:
+        program: what the program was called by: its path or `-m` and its name, and its arguments.
         output: path of the files without their endings.
         html: whether the page is written.
         json: whether the trace is written.
@@ -22,6 +23,7 @@ class Settings:
         starter: number of the process of the command, which becomes the program.
     """
 
+    program: str
     output: str
     html: bool
     json: bool

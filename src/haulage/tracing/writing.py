@@ -15,8 +15,10 @@ from haulage.tracing.words import duration, size, throughput
 
 def write(recorder: Recorder, settings: Settings) -> None:
     """Write what the settings ask for, and a summary to standard error."""
-    result = made_of(recorder)
-    name = settings.output if settings.is_program else f"{settings.output}-{os.getpid()}"
+    name, program = settings.output, settings.program
+    if not settings.is_program:
+        name, program = f"{name}-{os.getpid()}", " ".join(sys.argv)
+    result = made_of(recorder, program)
     said = [f"haulage: trace of {result.program}", *summary(result)]
     if settings.html:
         said.append(_write(f"{name}.html", lambda file: file.write(page(result))))

@@ -148,7 +148,11 @@ def _totals(result: Result) -> str:
     moved = [each for each in result.totals if each.kind not in ("kernel", WAIT)]
     return "\n".join(
         _total(result, *each)
-        for each in (("Transfers", moved), ("Kernels", kernels), ("Waits of the host", waits))
+        for each in (
+            ("Transfers", moved),
+            ("Kernels", kernels),
+            ("Waits of the host, of 5 microseconds or more", waits),
+        )
         if each[1]
     )
 

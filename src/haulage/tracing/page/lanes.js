@@ -96,7 +96,7 @@ class LanesChart extends Chart {
       parts.push(size(bytes[n]) + (busy[n] ? ", " + (bytes[n] / busy[n]).toFixed(2) + " GB/s" : ""));
     }
     parts.push(duration(busy[n]) + (busy[n] < length[n] ? " in " + duration(length[n]) : "")
-      + " from " + duration(begin[n]));
+      + " from " + moment(begin[n]));
     parts.push(lineOf(place[n]));
     parts.push(data.lanes[lane[n]]);
     return parts.join("\n");

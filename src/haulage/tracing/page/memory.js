@@ -99,8 +99,11 @@ class MemoryChart extends Chart {
     pen.lineTo(width, peak);
     pen.stroke();
     pen.setLineDash([]);
+    const label = "peak " + size(this.group.peak);
+    pen.fillStyle = colours.paper;
+    pen.fillRect(2, peak + 2, pen.measureText(label).width + 4, 15);
     pen.fillStyle = colours.ink;
-    pen.fillText("peak " + size(this.group.peak), 4, peak + 13);
+    pen.fillText(label, 4, peak + 13);
   }
 
   at(time, x, y) {
@@ -116,7 +119,7 @@ class MemoryChart extends Chart {
       }
     }
     const total = column.reduce((sum, each) => sum + each, 0);
-    return duration(time) + ": " + size(total) + " in use";
+    return moment(time) + ": " + size(total) + " in use";
   }
 
   // As drawn: the most within the pixel.
@@ -143,7 +146,7 @@ class MemoryChart extends Chart {
     const total = column.reduce((sum, each) => sum + each, 0);
     const whose = owner < this.group.owners.length
       ? lineOf(this.group.owners[owner]) : "all lines without a colour of their own";
-    return whose + "\n" + size(bytes) + " of " + size(total) + " in use at " + duration(time);
+    return whose + "\n" + size(bytes) + " of " + size(total) + " in use at " + moment(time);
   }
 
   step(direction) {
@@ -155,7 +158,7 @@ class MemoryChart extends Chart {
     const what = bytes[n] < 0 ? size(-bytes[n]) + " given back" : size(bytes[n]) + " allocated";
     return {
       from: at[n], to: at[n],
-      text: what + " at " + duration(at[n]) + "\n" + lineOf(place[n]) + "\n" + size(total) + " in use",
+      text: what + " at " + moment(at[n]) + "\n" + lineOf(place[n]) + "\n" + size(total) + " in use",
     };
   }
 }

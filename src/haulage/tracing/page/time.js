@@ -24,6 +24,11 @@ function duration(ns) {
   return Math.round(ns) + " ns";
 }
 
+// A time since the begin, in milliseconds, as precise as `step` nanoseconds need.
+function moment(ns, step = 1000) {
+  return (ns / 1e6).toFixed(Math.min(6, Math.max(0, Math.ceil(6 - Math.log10(step))))) + " ms";
+}
+
 function lineOf(place) {
   const { lines } = data.places[place];
   if (!lines.length) return "(no line known)";
@@ -36,8 +41,9 @@ function redraw() {
   planned = true;
   requestAnimationFrame(() => {
     planned = false;
+    const step = (view.to - view.from) / 1000;
     document.getElementById("shown").textContent =
-      duration(view.from) + " to " + duration(view.to) + " of " + duration(whole.to);
+      moment(view.from, step) + " to " + moment(view.to, step) + " of " + duration(whole.to);
     for (const chart of charts) chart.draw();
   });
 }
@@ -174,7 +180,7 @@ class Chart {
       pen.lineTo(x, height);
       pen.stroke();
       pen.fillStyle = colours.faint;
-      pen.fillText(duration(time), x + 3, height - 5);
+      pen.fillText(moment(time, step), x + 3, height - 5);
     }
   }
 }
