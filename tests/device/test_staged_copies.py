@@ -131,7 +131,7 @@ def test_large_pageable_copies_go_by_pinned_buffers_which_go_back(driver):
         assert calls.count("copy") >= staging.BUFFERS
         assert calls.count("alloc") <= staging.BUFFERS
     cuda.synchronize()
-    haulage.memory.stats()
+    haulage.memory.trim()
     assert driver.held() == held
     assert driver.violations == []
 

@@ -141,9 +141,9 @@ class Recorder:
             self._before_free(*args)
         if name == "unmap":
             self._check_unused(name, *args)
-            for part in self._parts(*args):
-                if self.live.pop(("mapping", part), None) is None:
-                    self._violated(f"unmap{args}: nothing is mapped at {part:#x}")
+            parts = [self.live.pop(("mapping", part), None) for part in self._parts(*args)]
+            if None in parts:
+                self._violated(f"unmap{args}: a part is not mapped")
         if name in ("event_record", "stream_wait_event"):
             event, stream = args if name == "event_record" else args[::-1]
             if stream and ("stream", stream) not in self.live:
@@ -177,7 +177,7 @@ class Recorder:
         elif name == "register":
             self.live["registration", args[0]] = args[1]
         elif name == "map":
-            self.live.update({("mapping", part): None for part in self._parts(*args)})
+            self.live.update({("mapping", part): args for part in self._parts(*args)})
         elif name == "ipc_import":
             self.live["import", result[0]] = result[1]
         elif name == "copy":

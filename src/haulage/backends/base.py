@@ -14,7 +14,8 @@ stream is an int made by `stream_create`; 0 is the default stream. Work on the d
 starts only when all earlier work of the other (blocking) streams is done, and work on those only
 when earlier work of the default stream is done. Work in one stream runs in order. Work handed to
 a stream may still be running when the call returns: the caller keeps all memory that it names
-alive until the stream has passed it.
+alive until the stream has passed it. What gives something back has done so even where it raises:
+drivers tell there of what went wrong before.
 """
 
 from abc import ABC, abstractmethod

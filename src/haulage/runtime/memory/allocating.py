@@ -158,11 +158,11 @@ def _from_driver(heap: Heap, pool: Pool, nbytes: int) -> Block:
     pool.direct += nbytes
 
     def release() -> None:
-        device.activate()
-        device.backend.free(address, host, kind)
         pool.direct -= nbytes
         for counter in pool.counters:
             counter.remove(nbytes)
+        device.activate()
+        device.backend.free(address, host, kind)
 
     return _counted(Block(device, address, host, nbytes, kind, release, pool))
 

@@ -132,8 +132,12 @@ class Segments:
                     raise
         self._segments[address] = size, host
         self.reserved += size
-        free.walls |= {address, address + size}
+        free.walls = self._walls()
         free.add(address, size)
+
+    def _walls(self) -> set[int]:
+        starts = self._segments.items()
+        return {wall for start, (size, _) in starts for wall in (start, start + size)}
 
     def shrink(self, free: Extents, enough: int) -> int:
         """Free segments of which all is free."""
@@ -143,12 +147,13 @@ class Segments:
                 break
             if address not in self._segments or self._segments[address][0] != nbytes:
                 continue
-            host = self._segments[address][1]
-            self._release(address, host)
             free.cut(address, nbytes)
-            del self._segments[address]
+            _, host = self._segments.pop(address)
             self.reserved -= nbytes
             given += nbytes
+            # The next segment to be had there may have other ends.
+            free.walls = self._walls()
+            self._release(address, host)
         return given
 
     def host_address(self, address: int) -> int:
@@ -255,11 +260,11 @@ class Virtual:
             if whole > enough - given:
                 keep = (whole - (enough - given)) // self._granularity * self._granularity
                 start, whole = start + keep, whole - keep
-            self._pages.unmap(start, whole)
             free.cut(start, whole)
             self._empty.add(start, whole)
             self.reserved -= whole
             given += whole
+            self._pages.unmap(start, whole)
         return given
 
     def host_address(self, address: int) -> int:

@@ -215,13 +215,17 @@ def _release(
 
 
 def _recycle(pool: Pool, address: int, nbytes: int) -> None:
+    later = False
     try:
         pool.heap.give(pool, address, nbytes)
     except Busy:
         finalize.later(_recycle, pool, address, nbytes)
-        return
-    for counter in pool.counters:
-        counter.remove(nbytes)
+        later = True
+    finally:
+        # Also where the driver failed at what was then too much to be kept.
+        if not later:
+            for counter in pool.counters:
+                counter.remove(nbytes)
 
 
 # Memory that is free but still open to other processes, as its neighbours are: how it goes back.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from haulage.errors import OutOfMemory
+from haulage.errors import DeviceError, OutOfMemory
 from haulage.runtime.device import Device
 from haulage.runtime.memory import classes
 from haulage.runtime.memory.arena import Arena, rounded
@@ -268,7 +268,10 @@ class Heap:
             return address, used_before
 
     def _give_large(self, pool: Pool, address: int, nbytes: int) -> None:
-        is_idle = pool.is_idle()
+        try:
+            is_idle = pool.is_idle()
+        except DeviceError:
+            is_idle = False  # not known
         with self._guard.held():
             pool.held -= nbytes
             if is_idle:

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,11 +34,10 @@ class _Waiting(NamedTuple):
             stream.synchronize()
 
     def do(self) -> None:
-        try:
+        with ExitStack() as each:
+            each.callback(self.action)
             for event in self.events:
-                self.device.backend.event_destroy(event)
-        finally:
-            self.action()
+                each.callback(self.device.backend.event_destroy, event)
 
 
 class _Pending:
@@ -86,13 +86,19 @@ _pending = _Pending()
 def after(device: Device, streams: Iterable[Stream], action: Callable[[], object]) -> None:
     """Call `action()` once the work is done that is in `streams` and the default stream now: at
     once, or in a later `reap`."""
-    busy = [stream for stream in streams if not stream.idle()]
-    if not device.default_stream.idle():
-        busy.append(device.default_stream)
+    busy = [stream for stream in (*streams, device.default_stream) if not _is_idle(stream)]
     if busy:
         _wait_for(device, busy, action)
     else:
         action()
+
+
+def _is_idle(stream: Stream) -> bool:
+    try:
+        return stream.idle()
+    except DeviceError:
+        # Not known, so it is waited for; that tells what is wrong with it.
+        return False
 
 
 def hold(stream: Stream, thing: Any) -> None:
@@ -102,21 +108,17 @@ def hold(stream: Stream, thing: Any) -> None:
 
 def _wait_for(device: Device, busy: list[Stream], action: Callable[[], object]) -> None:
     events: list[int] = []
-    unmarked = []
+    unmarked = list(busy)
     device.activate()
     backend = device.backend
-    for stream in busy:
-        try:
-            event = backend.event_create(False)
-        except DeviceError:
-            unmarked.append(stream)
-            continue
-        events.append(event)
-        try:
-            backend.event_record(event, stream.handle)
-        except DeviceError:
-            unmarked.append(stream)
-    _pending.add(_Waiting(device, events, unmarked, action))
+    try:
+        for stream in busy:
+            with suppress(DeviceError):  # the stream itself is waited for then
+                events.append(backend.event_create(False))
+                backend.event_record(events[-1], stream.handle)
+                unmarked.remove(stream)
+    finally:
+        _pending.add(_Waiting(device, events, unmarked, action))
 
 
 def reap() -> None:
