@@ -122,9 +122,9 @@ def test_a_buffer_of_the_host_is_memory_of_the_cpu(device):
     assert np.frombuffer(buffer, np.int32, 100, offset)[99] == 100
     with pytest.raises(MemoryError, match="the buffer of 9000 bytes is full") as raised:
         cuda.device_array(9_000, np.int8)
-    assert raised.value.__notes__ == [
-        f"raised by allocate(9000) of the allocator Bump for {device}"
-    ]
+    named, told = raised.value.__notes__
+    assert named == f"raised by allocate(9000) of the allocator Bump for {device}"
+    assert f"no room for 9,000 bytes of device memory, asked for at {__file__}" in told
     np.testing.assert_array_equal(second.copy_to_host(), np.full(100, 7))
 
 
@@ -274,6 +274,71 @@ def test_the_device_is_current_when_the_allocator_is_called(device):
     set_allocator(Asking())
     cuda.device_array(3)
     assert current == [device, device]
+
+
+@pytest.mark.parametrize("make", [Recorded, Pool, Driver, lambda: Statistics(Pool())])
+def test_memory_is_counted_and_reported_as_that_of_the_line_that_asked(make, device):
+    before = haulage.memory.stats(device).in_use
+    with using_allocator(make()):
+        array = cuda.device_array(123_457, np.int8)
+    during = haulage.memory.stats(device)
+    assert during.in_use - before == 123_457
+    assert during.reserved >= during.in_use
+    (held,) = [held for held in haulage.memory.report(device).holdings if held.nbytes == 123_457]
+    assert held.sites[0].filename == __file__
+    assert held.sites[0].function == (
+        "test_memory_is_counted_and_reported_as_that_of_the_line_that_asked"
+    )
+    with (
+        pytest.raises(AssertionError, match="123,457 bytes"),
+        haulage.memory.leaks(),
+        using_allocator(make()),
+    ):
+        second = cuda.device_array(123_457, np.int8)
+    array.close()
+    second.close()
+    assert haulage.memory.stats(device).in_use == before
+
+
+def test_the_limit_of_the_device_holds_for_allocators(device):
+    allocator = Recorded()
+    set_allocator(allocator)
+    haulage.memory.limit(haulage.memory.stats(device).in_use + 100, device)
+    try:
+        array = cuda.device_array(60, np.int8)
+        with pytest.raises(
+            MemoryError, match=r"by haulage\.memory\.limit\(\); 40 of them are left"
+        ):
+            cuda.device_array(41, np.int8)
+        assert allocator.live == {array.device_pointer: 60}
+    finally:
+        haulage.memory.limit(None, device)
+
+
+def test_a_function_of_the_program_can_make_room():
+    kept = []
+
+    class Small(Recorded):
+        def allocate(self, nbytes):
+            if self.live:
+                raise MemoryError("one at a time")
+            return super().allocate(nbytes)
+
+    def drop(device, nbytes):
+        asked.append(nbytes)
+        found = bool(kept)
+        kept.clear()
+        return found
+
+    asked = []
+    set_allocator(Small())
+    kept.append(cuda.device_array(3))
+    with haulage.memory.on_out_of_memory(drop):
+        array = cuda.device_array(5)
+        with pytest.raises(MemoryError, match="one at a time"):
+            cuda.device_array(6)
+    assert asked == [40, 48]
+    assert array.size == 5
 
 
 def test_nothing_is_given_back_at_the_end_of_the_process():
@@ -486,8 +551,12 @@ def test_a_limit_holds_and_says_what_it_was():
     allocator = Limit(Recorded(), 100)
     set_allocator(allocator)
     first = cuda.device_array(60, np.int8)
-    with pytest.raises(OutOfMemory, match=r"41 bytes asked of <Limit\(Recorded\)>: 60 of the 100"):
+    with pytest.raises(
+        OutOfMemory, match=r"41 bytes asked of <Limit\(Recorded\)>: 60 of the 100"
+    ) as e:
         cuda.device_array(41, np.int8)
+    assert "largest holders:" in str(e.value)
+    assert "allocate(41) of the allocator Limit(Recorded)" in e.value.__notes__[0]
     second = cuda.device_array(40, np.int8)
     assert allocator.in_use == 100
     del first

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from pool_stand_ins import DeviceBuffer, LikeCuPy, LikeRMM, default_pool, forgetting
 
+import haulage
 from haulage import cuda
 from haulage.cuda.cudadrv import driver
 from haulage.errors import DeviceError, OutOfMemory
@@ -91,6 +92,27 @@ def test_reset_forgets_and_empties(plugin):
         assert default_pool.total_bytes() == 0
     with pytest.raises(ValueError, match="close"):
         array.copy_to_host()
+
+
+@pytest.mark.parametrize("plugin", [LikeRMM, LikeCuPy])
+def test_arrays_of_a_plug_in_count_as_those_of_the_line_that_asked(plugin, device):
+    chosen(plugin)
+    cuda.device_array(1)  # the pool has a piece of the driver's memory from now on
+    before = haulage.memory.stats(device).in_use
+    array = cuda.device_array(12_347, np.int8)
+    assert haulage.memory.stats(device).in_use - before == 12_347
+    (held,) = [held for held in haulage.memory.report(device).holdings if held.nbytes == 12_347]
+    assert (held.kind, held.sites[0].filename) == ("device", __file__)
+    pinned = cuda.pinned_array(100, np.int8)
+    assert haulage.memory.stats(device).in_use - before == 12_447
+    haulage.memory.limit(haulage.memory.stats(device)[str(device)]["device"].in_use + 10, device)
+    try:
+        with pytest.raises(OutOfMemory, match=r"haulage.memory.limit\(\); 10 of them are left"):
+            cuda.device_array(11, np.int8)
+    finally:
+        haulage.memory.limit(None, device)
+    del array, pinned
+    assert haulage.memory.stats(device).in_use == before
 
 
 def test_figures_come_from_the_pool_or_not_at_all():

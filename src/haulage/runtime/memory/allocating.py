@@ -140,7 +140,7 @@ def _pooled(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:
     device = heap.device
     home = _home(device, heap.kind, stream)
     pool = heap.pool_of(None if home is None else int(home.handle))
-    if adversary.seed is not None or not config.pools_memory():
+    if not is_pooling():
         return _from_driver(heap, pool, nbytes)
     device.activate()
     try:
@@ -182,9 +182,14 @@ def _home(device: Device, kind: str, stream: Stream | int | None) -> Stream | No
     return device.default_stream
 
 
-def pool_of(device: Device) -> Pool:
-    """The pool of a device's memory for work in its default stream."""
-    return _heap(device, DEVICE, 0).pool_of(0)
+def is_pooling() -> bool:
+    """Whether memory is kept for the next arrays; else the driver is asked for each."""
+    return adversary.seed is None and config.pools_memory()
+
+
+def pool_of(device: Device, kind: str = DEVICE) -> Pool:
+    """The pool of memory that is no stream's: what is given back to it is in use by none."""
+    return _heap(device, kind, 0).pool_of(None)
 
 
 def _heap(device: Device, kind: str, flags: int) -> Heap:

@@ -11,14 +11,15 @@ from typing import Any
 from haulage.backends.base import DEVICE
 from haulage.errors import DeviceError
 from haulage.runtime import device as devices
-from haulage.runtime import finalize, unraisable
+from haulage.runtime import unraisable
 from haulage.runtime.device import Device, current_device, find
-from haulage.runtime.memory import allocating, pending
+from haulage.runtime.memory import allocating
 from haulage.runtime.memory.allocating import Provider
 from haulage.runtime.memory.block import Block, adopt
-from haulage.runtime.memory.calls import Allocator, Calls, name_of
+from haulage.runtime.memory.calls import Allocator, Calls, end_of, name_of
+from haulage.runtime.memory.elsewhere import counted, with_room
+from haulage.runtime.memory.ends import Pool
 from haulage.runtime.memory.ranges import Ranges
-from haulage.runtime.memory.room import with_room
 
 __all__ = ["get_allocator", "set_allocator", "set_plugin", "using_allocator"]
 
@@ -99,20 +100,17 @@ class _Native:
         self.device = device
         self.calls = Calls(allocator)
         self.name = name_of(allocator)
+        self.is_own = isinstance(end_of(allocator), Pool)
         # Of the same allocator for all its devices.
         self.lock = _locks.setdefault(id(allocator), _Lock())
 
     def block(self, nbytes: int) -> Block:
         device = self.device
-        finalize.drain()
-        pending.reap()
-        address = with_room(device, partial(self._allocate, nbytes))
+        address = with_room(device, nbytes, DEVICE, partial(self._allocate, nbytes))
         host_ptr = address if device.properties.host_memory_is_device_memory else 0
-        pool = allocating.pool_of(device)
-        for counter in pool.counters:
-            counter.add(nbytes)
         release = partial(self._release, address, nbytes)
-        return adopt(device, address, host_ptr, nbytes, release, pool=pool)
+        block = adopt(device, address, host_ptr, nbytes, release)
+        return counted(block, reserves=not self.is_own)
 
     def _allocate(self, nbytes: int) -> int:
         ranges = _given.setdefault(self.device, Ranges())
@@ -169,8 +167,6 @@ class _Native:
         return f"the allocator {self.name} of {self.device} gave {given} for {nbytes} bytes"
 
     def _release(self, address: int, nbytes: int) -> None:
-        for counter in allocating.pool_of(self.device).counters:
-            counter.remove(nbytes)
         with self.lock.held, _current(self.device):
             _given[self.device].remove(address)
             unraisable.call(

@@ -271,13 +271,16 @@ def are_own(one: Block, other: Block) -> bool:
 
 
 def holding(device: Device, address: int, nbytes: int) -> Block | None:
-    """The live block of Haulage's own that has `nbytes` bytes at `address`; None if none does."""
+    """The live block of Haulage's own that has `nbytes` bytes at `address`; None if none does.
+
+    0 bytes lie where one would.
+    """
     for block in live_blocks():
         if (
             block.device is device
             and not block.of_others
             and block.device_ptr <= address
-            and address + nbytes <= block.device_ptr + block.nbytes
+            and address + max(nbytes, 1) <= block.device_ptr + block.nbytes
         ):
             return block
     return None

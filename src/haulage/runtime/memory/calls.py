@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from haulage.runtime.device import current_device
 
-__all__ = ["Allocator", "Calls", "name_of"]
+__all__ = ["Allocator", "Calls", "end_of", "name_of"]
 
 
 class Allocator(Protocol):
@@ -65,6 +65,12 @@ def name_of(allocator: Any) -> str:
     upstream = getattr(allocator, "upstream", None)
     name = type(allocator).__name__
     return name if upstream is None else f"{name}({name_of(upstream)})"
+
+
+def end_of(allocator: Any) -> Any:
+    """The last one of those that hand calls on."""
+    upstream = getattr(allocator, "upstream", None)
+    return allocator if upstream is None else end_of(upstream)
 
 
 def _with_stream(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from typing import TypeVar
 
 from haulage.backends.base import DEVICE
+from haulage.runtime import finalize
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.memory import allocating, heap
 
@@ -57,11 +58,19 @@ class Pool:
     def __init__(self, device: Device | str | None = None) -> None:
         self._device = None if device is None else find(device)
         self._given: dict[int, heap.Pool] = {}
+        self._driver = Driver(device)
 
     def allocate(self, nbytes: int) -> int:
         """The address of new memory."""
-        pool = allocating.pool_of(self._device or current_device())
-        address, _ = pool.heap.take(pool, nbytes)
+        device = self._device or current_device()
+        if not allocating.is_pooling():
+            return self._driver.allocate(nbytes)
+        pool = allocating.pool_of(device)
+        device.activate()
+        try:
+            address, _ = pool.heap.take(pool, nbytes)
+        except heap.Busy:
+            return self._driver.allocate(nbytes)
         self._given[address] = pool
         return address
 
@@ -71,8 +80,19 @@ class Pool:
         Raises:
             ValueError: it is none that this has given and not got back.
         """
-        pool = _taken(self._given, address)
+        pool = self._given.pop(address, None)
+        if pool is None:
+            self._driver.deallocate(address, nbytes)
+        else:
+            _back(pool, address, nbytes)
+
+
+def _back(pool: heap.Pool, address: int, nbytes: int) -> None:
+    pool.heap.device.activate()
+    try:
         pool.heap.give(pool, address, nbytes)
+    except heap.Busy:
+        finalize.later(_back, pool, address, nbytes)
 
 
 def _taken(given: dict[int, _Kept], address: int) -> _Kept:

@@ -61,8 +61,10 @@ def on_out_of_memory(callback: Callback) -> Registration:
     return registration
 
 
-def climb(device: Device, nbytes: int, kind: str, attempt: Callable[[], T]) -> T:
-    """`attempt()`, again after each step that may have made room.
+def climb(
+    device: Device, nbytes: int, kind: str, attempt: Callable[[], T], at_once: bool = False
+) -> T:
+    """`attempt()`, again after each step that may have made room; `at_once` after all of them.
 
     Raises:
         OutOfMemory: no step made room for it; says who holds the memory.
@@ -74,8 +76,10 @@ def climb(device: Device, nbytes: int, kind: str, attempt: Callable[[], T]) -> T
         lambda: _collect(device),
         lambda: _drop_replicas(device, nbytes),
     ]
-    for step in steps:
+    for number, step in enumerate(steps, 1):
         step()
+        if at_once and number < len(steps):
+            continue
         try:
             return attempt()
         except OutOfMemory as refused:

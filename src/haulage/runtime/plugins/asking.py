@@ -14,11 +14,10 @@ from haulage.backends.base import (
     WRITE_COMBINED,
 )
 from haulage.errors import DeviceMismatch, Unsupported
-from haulage.runtime import finalize, memory
 from haulage.runtime.arrays.strided import Span
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block, MemoryInfo
-from haulage.runtime.memory.room import with_room
+from haulage.runtime.memory.elsewhere import counted, with_room
 from haulage.runtime.plugins.managers import BaseCUDAMemoryManager
 from haulage.runtime.plugins.pointers import block_of
 
@@ -57,11 +56,12 @@ def allocate(manager: Any, device: Device, nbytes: int, kind: str, flags: int) -
         raise Unsupported(
             f"the memory manager {_name(manager)} gives no {kind} memory: it has no {method}"
         )
-    finalize.drain()
-    memory.reap()
-    with blamed(manager, method, f", which was asked for {nbytes} bytes of {device}"):
-        given = with_room(device, lambda: ask(nbytes, *options))
-    return _taken(manager, given, nbytes, kind)
+
+    def given_for_it() -> Any:
+        with blamed(manager, method, f", which was asked for {nbytes} bytes of {device}"):
+            return ask(nbytes, *options)
+
+    return _taken(manager, with_room(device, nbytes, kind, given_for_it), nbytes, kind)
 
 
 def mempin(manager: Any, owner: Any, pointer: Any, size: int, mapped: bool) -> Any:
@@ -138,7 +138,8 @@ def _taken(manager: Any, given: Any, nbytes: int, kind: str) -> Block:
         )
     block = block_of(given)
     _givers[block] = weakref.ref(manager)
-    return block
+    # What the parent class has from Haulage is counted already.
+    return block if block.pool is not None else counted(block, reserves=True)
 
 
 def _check(manager: BaseCUDAMemoryManager, given: Any, nbytes: int, kind: str) -> None:
