@@ -279,6 +279,49 @@ def test_files_are_written_however_a_program_ends(tmp_path, last, status, told):
     assert told in Page(tmp_path / "haulage-trace-ends.html").text
 
 
+def test_work_that_is_not_over_at_the_end_is_told(tmp_path):
+    code = (
+        "import threading, time, numpy as np; from haulage import cuda; s = cuda.stream()\n"
+        "held = cuda.pinned_array(9); begun = threading.Event()\n"
+        "s.add_callback(lambda *_: (begun.set(), time.sleep(1))); begun.wait()\n"
+        "a = cuda.to_device(held, stream=s); b = cuda.to_device(held)\n"
+    )
+    # The copy in the default stream waits for those before it: both are over. Not so the last one.
+    code += "s.add_callback(lambda *_: time.sleep(1)); a.copy_to_host(held, stream=s)"
+    done = trace("-o", tmp_path / "x", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "1 operations were not over when the program ended" in done.stderr
+    work = [e["name"] for e in events(tmp_path / "x.json", "X") if e["cat"] != "wait"]
+    assert work == ["upload", "upload"]
+
+
+def test_a_kernel_that_fails_fails_as_without_and_what_follows_is_recorded(tmp_path):
+    program = written(
+        tmp_path / "fails.py",
+        """
+        import numpy as np
+        from numba import cuda
+
+        @cuda.jit
+        def bad(x):
+            raise ValueError("no")
+
+        x = cuda.to_device(np.zeros(4))
+        bad[1, 1, cuda.stream()](x)
+        try:
+            cuda.synchronize()
+        except Exception as error:
+            print(error)
+        x.copy_to_host()
+        """,
+    )
+    done = trace("--no-html", program, cwd=tmp_path)
+    assert "kernel bad: a thread raised ValueError: no" in done.stdout, done.stderr
+    found = events(tmp_path / "haulage-trace-fails.json", "X")
+    work = [event["name"] for event in found if event["cat"] != "wait"]
+    assert work == ["upload", "bad", "download"]
+
+
 def test_a_program_sees_what_it_sees_without(tmp_path):
     program = written(
         tmp_path / "program.py",

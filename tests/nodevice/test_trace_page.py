@@ -3,6 +3,7 @@ told nothing by the console."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from browser import Browser, path
@@ -182,6 +183,28 @@ def test_time_is_zoomed_and_panned_by_buttons_wheel_and_keys(browser, page):
         **{"deltaX": 0, "deltaY": -100, "modifiers": 2},
     )
     browser.wait_for(f"{shown} !== {whole!r}")
+    assert browser.console == []
+
+
+def test_a_program_that_did_nothing_has_a_page_without_an_error(browser, tmp_path):
+    words = [sys.executable, "-m", "haulage", "trace", "--no-json", "-o", tmp_path / "x"]
+    subprocess.run([*words, "-c", "pass"], check=True, capture_output=True, timeout=60)
+    browser.open(tmp_path / "x.html")
+    assert "no memory of a device" in browser.run("document.body.textContent")
+    browser.run("document.getElementById('zoom-in').click()")
+    assert browser.console == []
+
+
+def test_the_page_in_the_docs_is_one_of_this_code(browser):
+    root = Path(__file__).parents[2]
+    shown = root / "docs" / "trace-demo.html"
+    text = shown.read_text(encoding="utf-8")
+    for part in ("page.css", "time.js", "memory.js", "lanes.js", "main.js"):
+        code = (root / "src" / "haulage" / "tracing" / "page" / part).read_text(encoding="utf-8")
+        assert code.rstrip() in text, "run python scripts/make_trace_page.py"
+    browser.open(shown)
+    box(browser, "canvas.lanes")
+    assert colours(browser, "canvas.lanes")["0,99,160"] > 20
     assert browser.console == []
 
 

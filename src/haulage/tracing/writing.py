@@ -25,7 +25,7 @@ def write(recorder: Recorder, settings: Settings) -> None:
     if settings.json:
         path = f"{name}.json"
         said.append(_write(path, lambda file: chrome.write(result, file)) + " (ui.perfetto.dev)")
-    if sys.stderr is not None:
+    if sys.stderr is not None and not sys.stderr.closed:
         print("\n  ".join(said), file=sys.stderr, flush=True)
 
 

@@ -29,19 +29,17 @@ class LanesChart extends Chart {
     const { begin, length, kind, name } = data.operations;
     this.byLane.forEach((lane, number) => {
       const y = number * LANE;
-      let drawn = -1; // up to this pixel something of this kind is drawn
-      let last = -1;
+      const drawn = data.kinds.map(() => -1); // up to which pixel each kind is
       for (let at = this.first(lane, view.from); at < lane.length; at += 1) {
         const n = lane[at];
         if (begin[n] > view.to) break;
         const x = Math.max(this.x(begin[n]), 0);
         const end = Math.min(Math.max(this.x(begin[n] + length[n]), x + 1), width);
         // What is within a pixel of its own kind cannot be seen.
-        if (end <= drawn && kind[n] === last) continue;
+        if (end <= drawn[kind[n]]) continue;
         pen.fillStyle = data.kinds[kind[n]].colour;
         pen.fillRect(x, y + 13, end - x, LANE - 16);
-        drawn = Math.ceil(end);
-        last = kind[n];
+        drawn[kind[n]] = Math.ceil(end);
         if (end - x > 60) {
           pen.save();
           pen.beginPath();

@@ -52,15 +52,14 @@ class MemoryChart extends Chart {
     for (let x = 0; x < width; x += 1) {
       const end = view.from + ((x + 1) / width) * (view.to - view.from);
       let most = total;
-      let best = state.slice();
+      const best = state.slice();
       while (n < at.length && at[n] < end) {
         total += bytes[n];
         state[this.owner(n)] += bytes[n];
         n += 1;
-        // A change at the very time of another is a step of it.
         if (total > most) {
           most = total;
-          best = state.slice();
+          best.set(state);
         }
       }
       columns.push(best);
@@ -127,7 +126,7 @@ class MemoryChart extends Chart {
     const width = Math.max(1, Math.floor(this.canvas.clientWidth));
     const pixel = (view.to - view.from) / width;
     const begin = view.from + Math.floor((time - view.from) / pixel) * pixel;
-    let best = this.state(this.until(begin));
+    const best = this.state(this.until(begin));
     let most = best.reduce((sum, each) => sum + each, 0);
     const state = best.slice();
     let total = most;
@@ -136,7 +135,7 @@ class MemoryChart extends Chart {
       state[this.owner(n)] += this.group.bytes[n];
       if (total > most) {
         most = total;
-        best = state.slice();
+        best.set(state);
       }
     }
     return best;

@@ -91,13 +91,15 @@ class Chart {
   constructor(canvas) {
     this.canvas = canvas;
     charts.push(this);
-    canvas.addEventListener("pointermove", (event) => this.pointed(event));
+    canvas.addEventListener("pointermove", (event) => this.dragged(event));
+    canvas.addEventListener("mousemove", (event) => this.pointed(event));
     canvas.addEventListener("pointerdown", (event) => {
       this.held = event.clientX;
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointerup", () => { this.held = undefined; });
-    canvas.addEventListener("pointerleave", tellNothing);
+    canvas.addEventListener("pointercancel", () => { this.held = undefined; });
+    canvas.addEventListener("mouseleave", tellNothing);
     canvas.addEventListener("blur", tellNothing);
     canvas.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.metaKey) return;
@@ -115,12 +117,15 @@ class Chart {
     return ((time - view.from) / (view.to - view.from)) * this.canvas.clientWidth;
   }
 
+  dragged(event) {
+    if (this.held === undefined) return;
+    tellNothing();
+    pan((this.held - event.clientX) / this.canvas.clientWidth);
+    this.held = event.clientX;
+  }
+
   pointed(event) {
-    if (this.held !== undefined) {
-      pan((this.held - event.clientX) / this.canvas.clientWidth);
-      this.held = event.clientX;
-      return;
-    }
+    if (this.held !== undefined) return;
     const text = this.at(this.time(event.offsetX), event.offsetX, event.offsetY);
     if (text) tell(text, event.clientX, event.clientY);
     else tellNothing();
