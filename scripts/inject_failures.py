@@ -3,8 +3,8 @@
     python scripts/inject_failures.py [PROGRAM ...]
 
 Each program runs once for each call that it makes, on the CPU device and on one whose memory is
-apart from the host's, with and without pools; also with Ctrl-C in each wait. Ends with 1 if
-anything was lost, leaked or given back twice.
+apart from the host's, with and without pools; also with Ctrl-C in each wait, and with no more
+memory from each call for some on. Ends with 1 if anything was lost, leaked or given back twice.
 """
 
 import os
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from doubles.injection import WAITS, Injection, Outcome
 from doubles.programs import PROGRAMS
-from doubles.watched import BACKENDS, interrupt, watched_device
+from doubles.watched import BACKENDS, SHORTAGES, interrupt, watched_device
 
 
 def main(chosen: list[str]) -> int:
@@ -32,10 +32,15 @@ def main(chosen: list[str]) -> int:
         names, lambda injection, name: injection.run(PROGRAMS[name], interrupt, WAITS)
     )
     _tell("waits with Ctrl-C", interrupted)
+    full = _run_all(
+        names,
+        lambda injection, name: injection.run(PROGRAMS[name], methods=SHORTAGES, for_good=True),
+    )
+    _tell("calls for memory from which on there is no more", full)
     print(f"\n{'method':20} {'tried':>6} {'survived':>9}")
     for method, tried in failing.tried.most_common():
         print(f"{method:20} {tried:6} {failing.survived[method]:9}")
-    faults = failing.faults + interrupted.faults
+    faults = failing.faults + interrupted.faults + full.faults
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

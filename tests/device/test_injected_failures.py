@@ -8,7 +8,7 @@ import pytest
 
 from doubles.injection import WAITS, Injection
 from doubles.programs import PROGRAMS
-from doubles.watched import interrupt, watched_device
+from doubles.watched import SHORTAGES, interrupt, watched_device
 
 
 @pytest.fixture(scope="module", params=["cpu", "far"])
@@ -28,4 +28,10 @@ def test_any_call_may_fail(injection, name):
 def test_any_wait_may_be_interrupted(injection, name):
     outcome = injection.run(PROGRAMS[name], interrupt, WAITS)
     assert outcome.tried
+    assert outcome.faults == []
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "a_kernel_that_is_loaded"])
+def test_there_may_be_no_more_room(injection, name):
+    outcome = injection.run(PROGRAMS[name], methods=SHORTAGES, for_good=True)
     assert outcome.faults == []

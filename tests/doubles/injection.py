@@ -10,8 +10,9 @@ from typing import Any
 
 import haulage
 from doubles.programs import Bystanders, Program, numbers
-from doubles.watched import GIVES_BACK, Fault, shortage_or_error
+from doubles.watched import GIVES_BACK, SHORTAGES, Fault, shortage_or_error
 from haulage import cuda
+from haulage.errors import OutOfMemory
 from haulage.runtime import memory
 from haulage.runtime.device import Device
 
@@ -78,20 +79,26 @@ class Injection:
         program: Program,
         error: Fault = shortage_or_error,
         methods: Container[str] | None = None,
+        for_good: bool = False,
     ) -> Outcome:
         """Let each call that the program makes fail once, with what `error` makes of its name.
 
         Args:
+            program: what to run.
+            error: makes what is raised.
             methods: which calls are meant; None: all.
+            for_good: let all later calls of that method fail too, until the program ends.
         """
         gc.collect()
         gc.freeze()  # all that is older than the program need not be looked through each time
         try:
-            return self._run(program, error, methods)
+            return self._run(program, error, methods, for_good)
         finally:
             gc.unfreeze()
 
-    def _run(self, program: Program, error: Fault, methods: Container[str] | None) -> Outcome:
+    def _run(
+        self, program: Program, error: Fault, methods: Container[str] | None, for_good: bool
+    ) -> Outcome:
         for _ in range(2):  # what is made once and kept is made before
             program(Bystanders())
             self.settle()
@@ -103,7 +110,7 @@ class Injection:
         outcome = Outcome()
         for number, name in enumerate(calls):
             if methods is None or name in methods:
-                self._run_once(program, number, error, before, outcome)
+                self._run_once(program, number, error, for_good, before, outcome)
         return outcome
 
     def _held(self) -> Counter[str]:
@@ -116,6 +123,7 @@ class Injection:
         program: Program,
         number: int,
         error: Fault,
+        for_good: bool,
         before: Counter[str],
         outcome: Outcome,
     ) -> None:
@@ -123,12 +131,14 @@ class Injection:
         made: list[str] = []
 
         def make(name: str) -> BaseException:
+            if made:
+                return error(name, made[0])
             made.append(f"the {number}th call, {name}, was made to fail")
             return error(name, made[0])
 
         bystanders, unraisable = Bystanders(), []
         with _unraisable(unraisable):
-            self.driver.count_from_here(number, make)
+            self.driver.count_from_here(number, make, for_good)
             raised = _raised(program, bystanders)
             if raised is None and not made:
                 raised = _raised(self.settle)
@@ -143,7 +153,9 @@ class Injection:
                 outcome.survived[name] += 1
             seen = None
             for seen in filter(None, (raised, *unraisable)):
-                if not _comes_from(seen, made[0]):
+                # Where there is no room, Haulage says so in words of its own.
+                is_told = isinstance(seen, OutOfMemory) and name in SHORTAGES
+                if not (is_told or _comes_from(seen, made[0])):
                     outcome.lost.append(f"{where}: raised {seen!r}")
             if unraisable and name not in GIVES_BACK:
                 outcome.lost.append(f"{where}: its error is lost in a finaliser: {unraisable}")

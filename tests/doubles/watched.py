@@ -60,7 +60,8 @@ _UNCOUNTED = frozenset(
     {"activate", "count", "properties", "memory_info", "messages", "unraised", "granularity"}
     | {"adversary", "stream_priorities", "can_access_peer", "profile", "prepare_launch"}
 )
-_SHORTAGES = frozenset({"alloc", "map", "register"})
+# What fails for want of room.
+SHORTAGES = frozenset({"alloc", "map", "register"})
 
 
 class Recorder:
@@ -76,20 +77,27 @@ class Recorder:
         self._counting = False
         self._fails_at = -1
         self._error: Callable[[str], BaseException] | None = None
+        self._for_good = False
+        self._failing = ""
         self._lock = threading.RLock()
 
     # ---- counting and failing -----------------------------------------------------------------
 
     def count_from_here(
-        self, fails_at: int = -1, error: Callable[[str], BaseException] | None = None
+        self,
+        fails_at: int = -1,
+        error: Callable[[str], BaseException] | None = None,
+        for_good: bool = False,
     ) -> None:
         """Begin `calls` anew; the call that would be number `fails_at` in it raises instead what
-        `error` makes of the method's name."""
+        `error` makes of the method's name, and `for_good` all later ones of that method do."""
         with self._lock:
             self.calls = []
             self._counting = True
             self._fails_at = fails_at
             self._error = error
+            self._for_good = for_good
+            self._failing = ""
 
     def stop_counting(self) -> list[str]:
         """The names of the methods that were called, in order; none fails any more."""
@@ -103,8 +111,12 @@ class Recorder:
             if not self._counting or name in _UNCOUNTED:
                 return None
             self.calls.append(name)
-            if len(self.calls) - 1 != self._fails_at or self._error is None:
+            if self._error is None or not (
+                len(self.calls) - 1 == self._fails_at or name == self._failing
+            ):
                 return None
+            if self._for_good:
+                self._failing = name
             return self._error(name)
 
     # ---- the things -----------------------------------------------------------------------------
@@ -235,7 +247,7 @@ Fault = Callable[[str, str], BaseException]
 
 def shortage_or_error(name: str, message: str) -> BaseException:
     """What a driver would raise if the method `name` failed."""
-    return (InjectedShortage if name in _SHORTAGES else Injected)(message)
+    return (InjectedShortage if name in SHORTAGES else Injected)(message)
 
 
 def interrupt(name: str, message: str) -> BaseException:
