@@ -429,6 +429,21 @@ def test_long_runs_are_kept_short_and_the_page_says_so(tmp_path):
     assert "uploads: 5005, " in done.stderr
 
 
+def test_more_streams_than_can_be_drawn_are_in_the_trace(tmp_path):
+    code = (
+        "import numpy as np; from haulage import cuda\n"
+        "for n in range(70): cuda.to_device(np.ones(9), stream=cuda.stream())"
+    )
+    done = trace("-o", tmp_path / "x", "-c", code)
+    assert done.returncode == 0, done.stderr
+    page = Page(tmp_path / "x.html")
+    lanes = page.data["operations"]["lane"]
+    assert len(page.data["lanes"]) == 60 == max(lanes) + 1
+    assert re.search(r"1\d more streams and threads, with less work, are in the trace", page.text)
+    uploads = [e for e in events(tmp_path / "x.json", "X") if e["cat"] == "upload"]
+    assert len({event["tid"] for event in uploads}) == 70
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

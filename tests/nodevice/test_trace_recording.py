@@ -92,6 +92,15 @@ def test_operations_beyond_the_most_are_drawn_together_and_all_counted(seed, lan
     assert sorted(length for length in alone if length > kept.drawn_together) == long
 
 
+def test_operations_of_ever_new_streams_are_left_out_and_counted():
+    kept = Operations(50)
+    for lane in range(1000):
+        kept.add(operation("copy", lane, 10 * lane, 1 + lane % 7))
+        assert len(kept.kept) <= 50
+    assert kept.left_out + sum(each.count for each in kept.kept) == kept.count == 1000
+    assert [figures[0] for figures in kept.totals.values()] == [1000]
+
+
 def test_only_the_same_contents_to_the_same_place_are_repeats():
     repeats = Repeats()
     data = np.arange(12.0).reshape(3, 4)

@@ -4,6 +4,7 @@ Around each piece of work an event is recorded in its stream. When both are reac
 for their times; until then nothing waits for them.
 """
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -50,6 +51,7 @@ class Clock:
         self._free: list[int] = []
         # Handle of a stream -> what it was handed and has perhaps not done yet, in order.
         self._pending: dict[int, deque[tuple[Operation, int, int]]] = {}
+        self._lock = threading.RLock()
         self._base = self._backend.event_create(True)
         self._backend.event_record(self._base, stream)
         self._backend.event_synchronize(self._base)
@@ -70,17 +72,21 @@ class Clock:
         if given is False:
             self._free += start, end
         else:
-            self._pending.setdefault(stream, deque()).append((operation, start, end))
+            with self._lock:
+                self._pending.setdefault(stream, deque()).append((operation, start, end))
         return given
 
     def settle(self) -> Iterable[Operation]:
         """The operations that are over by now and were not given yet; never waits."""
         self.device.activate()
-        for waiting in tuple(self._pending.values()):
+        for stream, waiting in tuple(self._pending.items()):
             while waiting and self._backend.event_query(waiting[0][2]):
                 operation, start, end = waiting.popleft()
                 self._time(operation, start, end)
                 yield operation
+            with self._lock:
+                if not waiting:
+                    self._pending.pop(stream, None)
 
     def unfinished(self) -> int:
         """How many operations were not over when they were last looked at."""
@@ -103,7 +109,11 @@ class Clock:
 
 
 class Operations:
-    """Operations that are over: at most `most` of them, beyond that short ones drawn together."""
+    """Operations that are over: at most `most` of them.
+
+    Beyond that short ones of a lane are drawn together, and where there are too many lanes for
+    that, left out.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -111,6 +121,8 @@ class Operations:
         # How many there were, and up to which length (in nanoseconds) some were drawn together.
         self.count = 0
         self.drawn_together = 0
+        # How many are not kept at all, of streams with few of them.
+        self.left_out = 0
         # (kind, name, place) -> [how many, bytes, nanoseconds]: of all, whatever is kept.
         self.totals: dict[tuple[str, str, int], list[int]] = {}
 
@@ -144,6 +156,10 @@ class Operations:
                     if each.count == 1:
                         self.drawn_together = max(self.drawn_together, each.busy)
                 _join(before, operation)
+        if len(kept) > self._most * 3 // 4:
+            kept.sort(key=lambda each: -each.busy)
+            self.left_out += sum(each.count for each in kept[self._most // 2 :])
+            del kept[self._most // 2 :]
         self.kept = kept
 
 

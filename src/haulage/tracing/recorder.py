@@ -55,9 +55,10 @@ class Recorder:
         self.operations = Operations(most)
         self.memory = MemoryLog(most)
         self.repeats = Repeats()
-        # What a lane is: (name of a device, handle of its stream), or ("", name of a thread).
-        self.lanes: list[tuple[str, int | str]] = []
-        self._lanes: dict[tuple[str, int | str], int] = {}
+        # What a lane is: (name of a device, handle of its stream, ""), or ("", number of a thread,
+        # its name).
+        self.lanes: list[tuple[str, int, str]] = []
+        self._lanes: dict[tuple[str, int, str], int] = {}
         # The marks of places (see `runtime.memory.owners`), by number; that of 0 is empty.
         self.marks: list[tuple[tuple[CodeType, int], ...]] = [()]
         self._places: dict[tuple[int, ...], int] = {}
@@ -163,7 +164,8 @@ class Recorder:
             self.waits[1] += end - begin
             if end - begin >= _SHORT_WAIT:
                 name = _WAITS.get(wait.__name__, wait.__name__)
-                lane = self._lane("", threading.current_thread().name)
+                thread = threading.current_thread()
+                lane = self._lane("", threading.get_ident(), thread.name)
                 operation = Operation(WAIT, name, 0, lane, self._place(_mark()))
                 operation.took(begin, end)
                 self._waited.append(operation)
@@ -226,8 +228,8 @@ class Recorder:
 
     # ---- names of things ------------------------------------------------------------------
 
-    def _lane(self, device: str, stream: int | str) -> int:
-        key = device, stream
+    def _lane(self, device: str, number: int, thread: str = "") -> int:
+        key = device, number, thread
         lane = self._lanes.get(key)
         if lane is None:
             with self._placing:

@@ -190,10 +190,10 @@ def _lanes(recorder: Recorder) -> tuple[list[Lane], list[int]]:
     each of the recorder's."""
     lanes: list[Lane] = []
     streams: dict[str, int] = {}
-    for device, which in recorder.lanes:
+    for device, stream, thread in recorder.lanes:
         if not device:
-            lanes.append(Lane("", f"thread {shown(which)}"))
-        elif which == 0:
+            lanes.append(Lane("", f"thread {shown(thread)}"))
+        elif stream == 0:
             lanes.append(Lane(device, "default stream"))
         else:
             streams[device] = streams.get(device, 0) + 1
@@ -242,6 +242,11 @@ def _notes(recorder: Recorder) -> list[str]:
             f"({len(operations.kept)}): those of up to {operations.drawn_together / 1e3:.1f} "
             "microseconds that came one after the other in a stream are drawn as one. "
             "The totals count every one (--max-events)."
+        )
+    if operations.left_out:
+        notes.append(
+            f"{operations.left_out} short operations, of more streams than can be drawn, are in "
+            "the totals only."
         )
     if memory.drawn_together:
         notes.append(

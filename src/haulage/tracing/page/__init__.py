@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from haulage.tracing.page.drawing import COLOURS, KINDS, drawing
+from haulage.tracing.page.drawing import COLOURS, KINDS, drawing, lanes_drawn
 from haulage.tracing.result import WAIT, Holdings, Place, Result, Total
 from haulage.tracing.words import duration, size, throughput
 
@@ -111,10 +111,16 @@ def _streams(result: Result) -> str:
         for kind, (name, colour) in KINDS.items()
         if kind in used
     )
+    more = len(result.lanes) - len(lanes_drawn(result))
+    rest = (
+        f'<p class="none">{more} more streams and threads, with less work, are in the trace.</p>'
+        if more
+        else ""
+    )
     return (
         f'<ul class="key">{key}</ul>\n<figure><canvas class="lanes" tabindex="0" role="img" '
         'aria-label="Transfers and kernels of each stream over time. Keys N and P tell each one."'
-        "></canvas></figure>"
+        f"></canvas></figure>{rest}"
     )
 
 

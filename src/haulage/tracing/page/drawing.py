@@ -33,27 +33,43 @@ KINDS = {
 }
 
 
+# A canvas cannot be of any height; nobody would look at more.
+MOST_LANES = 60
+
+
+def lanes_drawn(result: Result) -> list[int]:
+    """The numbers of the lanes that are drawn: of too many, those with the longest work."""
+    if len(result.lanes) <= MOST_LANES:
+        return list(range(len(result.lanes)))
+    busy = [0] * len(result.lanes)
+    for each in result.drawn:
+        busy[each.lane] += each.busy
+    return sorted(sorted(range(len(busy)), key=lambda lane: -busy[lane])[:MOST_LANES])
+
+
 def drawing(result: Result) -> str:
     """The data of the charts, safe between `<script>` and `</script>`."""
     names: dict[str, int] = {}
+    rank = {lane: n for n, lane in enumerate(lanes_drawn(result))}
+    drawn = [each for each in result.drawn if each.lane in rank]
     kinds = list(KINDS)
     columns: dict[str, list[int]] = {
-        "lane": [each.lane for each in result.drawn],
-        "kind": [kinds.index(each.kind) for each in result.drawn],
-        "name": [names.setdefault(each.name, len(names)) for each in result.drawn],
-        "place": [each.place for each in result.drawn],
-        "begin": [each.begin for each in result.drawn],
-        "length": [each.end - each.begin for each in result.drawn],
-        "bytes": [each.nbytes for each in result.drawn],
-        "count": [each.count for each in result.drawn],
-        "busy": [each.busy for each in result.drawn],
+        "lane": [rank[each.lane] for each in drawn],
+        "kind": [kinds.index(each.kind) for each in drawn],
+        "name": [names.setdefault(each.name, len(names)) for each in drawn],
+        "place": [each.place for each in drawn],
+        "begin": [each.begin for each in drawn],
+        "length": [each.end - each.begin for each in drawn],
+        "bytes": [each.nbytes for each in drawn],
+        "count": [each.count for each in drawn],
+        "busy": [each.busy for each in drawn],
     }
     data: dict[str, Any] = {
         "length": result.length,
         "colours": COLOURS,
         "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.values()],
         "names": list(names),
-        "lanes": [f"{lane.device} {lane.name}".strip() for lane in result.lanes],
+        "lanes": [f"{result.lanes[n].device} {result.lanes[n].name}".strip() for n in rank],
         "places": [{"lines": place.lines} for place in result.places],
         "operations": columns,
         "memory": [
