@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from benchmarks.memory import fragmentation, policies, traces
+from benchmarks.memory import fragmentation, traces
 
 # Name, label, colour and dashes: distinct without colour as well.
 _SHOWN = (
+    ("haulage", "Haulage", "#d55e00", "-"),
     ("growing", "one growing range", "#e69f00", "-."),
     ("pytorch", "2/20 MiB segments", "#009e73", "--"),
     ("cupy", "segments as requested", "#0072b2", ":"),
@@ -28,7 +29,7 @@ def draw(path: Path) -> None:
         live = [nbytes / gib for nbytes in fragmentation.live(operations)]
         panel.fill_between(range(len(live)), live, color="#dddddd", label="live")
         for name, label, colour, dashes in _SHOWN:
-            held = fragmentation.reserved(operations, policies.POLICIES[name][1]())
+            held = fragmentation.reserved(operations, fragmentation.ALL[name][1]())
             panel.plot(
                 [nbytes / gib for nbytes in held],
                 color=colour,

@@ -29,8 +29,9 @@ class Classes:
     """A list of free blocks for each size that `rounded` gives, and no splitting.
 
     With sizes to 256 bytes it is a cache of exact sizes. With 8 classes per doubling it wastes at
-    most an eighth of each block, as PyCUDA's `DeviceMemoryPool` does (which has 4 by default).
-    With powers of two it is the buddy system's rounding without its merging.
+    most an eighth of each block; the pools of PyCUDA and PyOpenCL take their classes from the
+    leading bits of a size in this way. With powers of two it rounds as the buddy system, which
+    would merge as well.
     """
 
     def __init__(self, rounded: Callable[[int], int]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.memory import policies, traces
+from benchmarks.memory import fragmentation, traces
 from benchmarks.memory.allocations import BAR, CASES, PEERS, PUBLISHED
 from haulage.cli.bench import statistics
 
@@ -72,12 +72,13 @@ def _fragmentation(memory: dict[str, Any]) -> Iterator[str]:
     yield (
         "The most bytes reserved over the most bytes live, for two recorded traces of 12 000\n"
         "allocations and frees with at most 3.2 GiB live (`benchmarks/memory/traces.py` says how\n"
-        "they were made). The rows are models of the policies, not the real libraries. Nothing is\n"
-        "trimmed.\n"
+        "they were made). Haulage's rows are its own code, over pages that are only counted; the\n"
+        "others are models of the policies, not the real libraries. Nothing is trimmed by hand.\n"
+        f"The bar for Haulage with virtual memory is {fragmentation.BAR:g}.\n"
     )
     yield f"![What is reserved while the traces are replayed](images/{PICTURE})\n"
     rows = []
-    for name, (title, _) in policies.POLICIES.items():
+    for name, (title, _) in fragmentation.ALL.items():
         cells = [found[trace].get(name) for trace in traces.NAMES]
         rows.append((title, *("" if cell is None else f"{cell:.2f}" for cell in cells)))
     yield _table(("policy", *(_TRACES[trace] for trace in traces.NAMES)), rows)

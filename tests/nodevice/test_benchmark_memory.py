@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import benchmarks.__main__ as command
 from benchmarks import outcomes
-from benchmarks.memory import allocations, fragmentation, policies, section, traces
+from benchmarks.memory import allocations, fragmentation, ours, policies, section, traces
 from benchmarks.memory.policies import MIB
 
 # ---- traces -------------------------------------------------------------------------------------
@@ -52,6 +52,7 @@ def test_sizes_of_the_first_trace_are_log_uniform_and_those_of_the_second_drift(
 # ---- models -------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2**40))
 def test_classes_hold_what_is_asked_and_little_more(nbytes: int) -> None:
     for rounded, most in (
@@ -106,6 +107,7 @@ def test_a_growing_range_adds_only_what_is_missing_at_its_end() -> None:
 
 
 @pytest.mark.parametrize("make", [policies.cupy, policies.pytorch, policies.Growing])
+@settings(deadline=None)
 @given(data=st.data())
 def test_blocks_of_a_model_do_not_overlap(make: Any, data: st.DataObject) -> None:
     policy = make()
@@ -141,6 +143,27 @@ def test_models_waste_as_much_as_their_policies_are_known_to() -> None:
     assert found["log-uniform"]["cupy"] < 1.6 < found["log-uniform"]["powers"]
 
 
+def test_ours_reserves_at_most_1_4_of_what_is_live_and_less_than_every_model() -> None:
+    for ratios in fragmentation.ratios().values():
+        assert 1 <= ratios["haulage"] <= fragmentation.BAR
+        others = [ratio for name, ratio in ratios.items() if not name.startswith("haulage")]
+        assert ratios["haulage"] < min(others)
+
+
+@pytest.mark.parametrize("seed", [11, 12, 13])
+def test_ours_does_so_for_traces_that_are_not_recorded(seed: int) -> None:
+    for make in (traces.log_uniform, traces.drifting_batches):
+        operations = make(seed)
+        held = fragmentation.reserved(operations, ours.virtual())
+        assert max(held) <= fragmentation.BAR * max(fragmentation.live(operations))
+
+
+def test_batches_that_drift_do_not_pile_up_segments() -> None:
+    operations = traces.read("drifting-batches")
+    held = fragmentation.reserved(operations, ours.segmented())
+    assert max(held) <= fragmentation.BAR * max(fragmentation.live(operations))
+
+
 # ---- the page and the command -------------------------------------------------------------------
 
 
@@ -171,6 +194,7 @@ def test_the_page_tells_which_allocations_reach_the_bar() -> None:
     assert "| 100 MB, not touched | **9000** | 1000 |  | 9.00 (9.00 to 9.00) |  |" in text
     assert "| the call | 25 |" in text
     assert "is skipped: not installed" in text
+    assert "| **Haulage**, with virtual memory | 1.25 | 1.24 |" in text
     assert "| a cache of exact sizes | 18.50 | 32.00 |" in text
 
 

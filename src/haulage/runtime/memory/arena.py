@@ -14,6 +14,11 @@ from haulage.runtime.memory.extents import Extents
 # Blocks are multiples of it: whole pages, so that they can be shared with other processes.
 QUANTUM = 4096
 
+# Per cent of what is in use that may be held before free memory moves to where it is needed.
+# Without this a third and more of it ends in pieces that nothing fits into, where sizes vary; with
+# less, memory moves all the time (docs/performance-notes.md).
+SLACK = 125
+
 # Segments for what is asked: up to 1 MiB, up to 10 MiB; more gets one of its own. These are the
 # figures of PyTorch's allocator.
 _SEGMENTS = ((1 << 20, 2 << 20), (10 << 20, 20 << 20))
@@ -34,6 +39,10 @@ class Space(Protocol):
         Raises:
             OutOfMemory: the device has no room; nothing is changed.
         """
+        ...
+
+    def missing(self, nbytes: int, free: Extents) -> int:
+        """Bytes that `grow` would add."""
         ...
 
     def shrink(self, free: Extents, enough: int) -> int:
@@ -83,6 +92,7 @@ class Arena:
         """
         address = self.free_extents.take(nbytes)
         if address is None:
+            self._make_way(nbytes)
             self.space.grow(nbytes, self.free_extents)
             address = self.free_extents.take(nbytes)
             assert address is not None
@@ -91,6 +101,15 @@ class Arena:
     def free(self, address: int, nbytes: int) -> None:
         """Take back what `allocate` gave."""
         self.free_extents.add(address, nbytes)
+
+    def _make_way(self, nbytes: int) -> None:
+        """Give free memory back, in pieces too small for `nbytes`, where much more than what is in
+        use would be held with what has to be added."""
+        missing = self.space.missing(nbytes, self.free_extents)
+        in_use = self.reserved - self.free_bytes + nbytes
+        excess = self.reserved + missing - in_use * SLACK // 100
+        if excess > 0:
+            self.trim(min(excess, missing))
 
     def trim(self, enough: int = 1 << 62) -> int:
         """Give free memory back to the device, until `enough` bytes are; how much that was."""
@@ -121,9 +140,7 @@ class Segments:
 
     def grow(self, nbytes: int, free: Extents) -> None:
         """A new segment; one of just the size that is needed where the usual one does not fit."""
-        usual = next((size for most, size in _SEGMENTS if nbytes <= most), None)
-        sizes = [usual or rounded(nbytes, _SEGMENT_STEP), nbytes]
-        for size in dict.fromkeys(sizes):
+        for size in dict.fromkeys((self.missing(nbytes, free), nbytes)):
             try:
                 address, host = self._allocate(size)
                 break
@@ -138,6 +155,11 @@ class Segments:
     def _walls(self) -> set[int]:
         starts = self._segments.items()
         return {wall for start, (size, _) in starts for wall in (start, start + size)}
+
+    def missing(self, nbytes: int, free: Extents) -> int:
+        """The usual size of a segment for it."""
+        usual = next((size for most, size in _SEGMENTS if nbytes <= most), None)
+        return usual or rounded(nbytes, _SEGMENT_STEP)
 
     def shrink(self, free: Extents, enough: int) -> int:
         """Free segments of which all is free."""
@@ -221,6 +243,11 @@ class Virtual:
         self.reserved += missing
         free.walls |= self._empty.walls
         free.add(address, missing)
+
+    def missing(self, nbytes: int, free: Extents) -> int:
+        """What is not free already at the best place."""
+        place = self._best_place(nbytes, free)
+        return rounded(nbytes, self._granularity) if place is None else place[1]
 
     def _best_place(self, nbytes: int, free: Extents) -> tuple[int, int] | None:
         best: tuple[int, int] | None = None
