@@ -25,6 +25,7 @@ device_choice = _reader("HAULAGE_DEVICE")
 _thread_way = _reader("HAULAGE_CPU_THREADS")
 # And this in each allocation.
 _memory_way = _reader("HAULAGE_MEMORY")
+_native = _reader("HAULAGE_NATIVE")
 
 
 def worker_threads() -> int | None:
@@ -122,6 +123,19 @@ def pools_memory() -> bool:
     if way not in ("pool", "driver"):
         raise ValueError(f"HAULAGE_MEMORY={way!r}: expected pool or driver; unset it for pool")
     return way == "pool"
+
+
+def native() -> bool | None:
+    """`HAULAGE_NATIVE`: whether small arrays are made by code that is emitted for this process: 1,
+    from the first one on; 0, never; None, the default: once a process has asked for many.
+
+    Raises:
+        ValueError: the variable is set to something else.
+    """
+    text = _native()
+    if text not in ("", "0", "1"):
+        raise ValueError(f"HAULAGE_NATIVE={text!r}: expected 0 or 1; unset it for the default")
+    return bool(int(text)) if text else None
 
 
 def memory_manager() -> str | None:

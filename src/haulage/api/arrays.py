@@ -6,6 +6,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from haulage.errors import DeviceMismatch
+from haulage.runtime import native
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
@@ -118,10 +119,18 @@ def device_array(
         order: 'C' or 'F'.
         stream: that the array is bound to.
     """
+    if native.take is not None:
+        taken = native.take(shape, dtype, strides, order, stream)
+        if taken is not None:
+            return taken
     sizes, steps, kind = prepare(shape, dtype, strides, order)
     if strides is None and kind.subdtype is None:
         assert isinstance(steps, tuple)
-        return dense_array(sizes, steps, kind, stream, device_of(stream) or current_device())
+        place = device_of(stream) or current_device()
+        made = dense_array(sizes, steps, kind, stream, place)
+        if order == "C" and made.stream == 0:
+            native.made(shape, dtype, made)
+        return made
     return DeviceNDArray(sizes, steps, kind, stream)
 
 
