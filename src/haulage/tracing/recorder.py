@@ -115,10 +115,12 @@ class Recorder:
         *args: Any,
     ) -> Any:
         """Note work of a stream."""
-        if self.inside or self._closed or str(device) in self.failed:
+        if self.inside:
             return call(*args)
         self._of_thread.inside = True
         try:
+            if self._closed or str(device) in self.failed:
+                return call(*args)
             device.activate()
             clock = self._clocks.get(id(device))
             if clock is None:
