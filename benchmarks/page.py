@@ -31,6 +31,7 @@ Kernels written as for a GPU, with no hint for the CPU, against other runtimes o
     make bench-peers                                # install the other runtimes, below .peers
     make bench                                      # everything: some ten minutes
     make bench ARGS='scan --peers njit --rounds 7'  # one case, quickly
+    make bench ARGS='--what memory'                 # allocations and fragmentation alone
     make bench ARGS='--into benchmarks/results.json' && make bench-page
     haulage bench                                   # the kernels alone
 

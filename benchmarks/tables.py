@@ -82,10 +82,12 @@ def print_run(run: Run) -> None:
 
 
 def _print_memory(memory: Mapping[str, Any]) -> None:
-    parts = {f"part: {name}": {"haulage": times} for name, times in memory.get("parts", {}).items()}
-    for name, times in (memory.get("cases", {}) | parts).items():
+    for name, times in memory.get("cases", {}).items():
         told = "  ".join(f"{n} {statistics.median(ns).value:.0f}" for n, ns in times.items())
         print(f"{name:<18} allocated and freed, ns: {told}")
+    for path, parts in memory.get("parts", {}).items():
+        for name, ns in parts.items():
+            print(f"{path:<10} {statistics.median(ns).value:>6.0f} ns: {name}")
     for name, why in memory.get("skipped", {}).items():
         print(f"skipped: {name}: {why}")
     for trace, ratios in memory.get("fragmentation", {}).items():

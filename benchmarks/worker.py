@@ -54,15 +54,16 @@ class Worker:
         """What `benchmarks.limits` measures."""
         return self.module.limits()
 
-    def statements(self):
-        """The names of the allocations and their parts that the peer has."""
-        return list(self.module.allocations())
+    def statements(self, parts=False):
+        """The names of the allocations that the peer has, or of the parts of one."""
+        return list(self.module.parts() if parts else self.module.allocations())
 
     def statement(self, name):
         """Nanoseconds of one of them."""
         from benchmarks.memory.allocations import nanoseconds
 
-        return nanoseconds(self.module.allocations()[name], self.module.NAMES)
+        statement = self.module.allocations().get(name) or self.module.parts()[name]
+        return nanoseconds(statement, self.module.NAMES)
 
     def _first(self, module, case, inputs):
         made = module.setups()[case]

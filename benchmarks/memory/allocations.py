@@ -45,10 +45,19 @@ CASES = {
     )
 }
 
+# With machine code for what is usual, and without.
+_OURS = ("haulage", "python")
+
 PEERS = {
     peer.name: peer
     for peer in (
         Peer("haulage", "Haulage", "benchmarks.memory.with_haulage"),
+        Peer(
+            "python",
+            "Haulage's Python path",
+            "benchmarks.memory.with_haulage",
+            variables={"HAULAGE_NATIVE": "0"},
+        ),
         Peer("numpy", "`np.empty`", "benchmarks.memory.with_numpy"),
         Peer("warp", "Warp's `wp.empty`", "benchmarks.memory.with_warp", "warp"),
     )
@@ -66,12 +75,13 @@ PUBLISHED = (
 def times(rounds: int, wanted: list[str], say: Callable[[str], None]) -> dict[str, Any]:
     """Nanoseconds of each case and part, a list of a number for each round.
 
-    Returns {"cases": {case: {peer: [ns]}}, "parts": {part: [ns]}, "skipped": {peer: why}}.
+    Returns {"cases": {case: {peer: [ns]}}, "parts": {"haulage" or "python": {part: [ns]}},
+    "skipped": {peer: why}}.
     """
     found: dict[str, Any] = {"cases": {}, "parts": {}, "skipped": {}}
     contestants: dict[str, Contestant] = {}
     try:
-        for name in ("haulage", *(name for name in PEERS if name in wanted)):
+        for name in (name for name in PEERS if name in (*_OURS, *wanted)):
             try:
                 contestants[name] = Contestant(PEERS[name])
                 contestants[name].ask("about")
@@ -79,8 +89,9 @@ def times(rounds: int, wanted: list[str], say: Callable[[str], None]) -> dict[st
                 found["skipped"][name] = str(no)
         for case in CASES:
             found["cases"][case] = _case(case, contestants, rounds, say)
-        if "haulage" in contestants:
-            _parts(contestants["haulage"], rounds, found["parts"], say)
+        for name in _OURS:
+            if name in contestants:
+                found["parts"][name] = _parts(contestants[name], rounds, say)
     finally:
         close(contestants.values())
     return found
@@ -102,14 +113,13 @@ def _case(
     return kept
 
 
-def _parts(
-    haulage: Contestant, rounds: int, kept: dict[str, list[float]], say: Callable[[str], None]
-) -> None:
-    names = [name for name in haulage.ask("statements") if name not in CASES]
+def _parts(ours: Contestant, rounds: int, say: Callable[[str], None]) -> dict[str, list[float]]:
+    kept: dict[str, list[float]] = {name: [] for name in ours.ask("statements", parts=True)}
     for turn in range(rounds):
         say(f"parts of an allocation: round {turn + 1} of {rounds}")
-        for name in names:
-            kept.setdefault(name, []).append(haulage.ask("statement", name=name))
+        for name, times in kept.items():
+            times.append(ours.ask("statement", name=name))
+    return kept
 
 
 @dataclass(frozen=True)
