@@ -22,21 +22,22 @@ class Pieces:
 
     def take(self, nbytes):
         need = max(256, -(-nbytes // 256) * 256)
-        for place, (start, size) in enumerate(self.free):
-            if size >= need:
-                self.free[place] = (start + need, size - need)
+        device = cuda.current_context().device
+        for place, (start, size, of) in enumerate(self.free):
+            if size >= need and of is device:
+                self.free[place] = (start + need, size - need, of)
                 break
         else:
             piece = ctypes.c_uint64()
             driver.cuMemAlloc(ctypes.byref(piece), max(need, _PIECE))
             self.pieces.append(piece.value)
             start = piece.value
-            self.free.append((start + need, max(need, _PIECE) - need))
-        self.held[start] = need
+            self.free.append((start + need, max(need, _PIECE) - need, device))
+        self.held[start] = need, device
         return start
 
     def give_back(self, start):
-        self.free.insert(0, (start, self.held.pop(start)))
+        self.free.insert(0, (start, *self.held.pop(start)))
 
     def empty(self):
         if not self.held:
@@ -78,10 +79,10 @@ class MemoryPool:
         return PooledMemory(self, nbytes)
 
     def free_bytes(self):
-        return sum(size for _, size in self.pieces.free)
+        return sum(size for _, size, _ in self.pieces.free)
 
     def total_bytes(self):
-        return self.free_bytes() + sum(self.pieces.held.values())
+        return self.free_bytes() + sum(size for size, _ in self.pieces.held.values())
 
     def free_all_blocks(self):
         self.pieces.empty()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from haulage.runtime import memory
 from haulage.runtime.memory.ranges import Ranges
 
 pytestmark = pytest.mark.usefixtures("device")
+ALSO_FAR = True
 
 
 @pytest.fixture(autouse=True)
@@ -493,6 +495,35 @@ def test_a_deallocate_that_raises_is_reported_and_harms_no_other(monkeypatch):
     del other
     assert said == [("no 32", "deallocate"), ("no 40", "deallocate")]
     assert allocator.freed == [32, 40]
+
+
+class Thing:
+    """What a frame holds."""
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError, OutOfMemory])
+def test_an_error_is_all_that_holds_the_frames_that_it_went_by(error):
+    class Broken(Recorded):
+        def allocate(self, nbytes):
+            raise error("no")
+
+    held = []
+
+    def work():
+        thing = Thing()
+        held.append(weakref.ref(thing))
+        cuda.device_array(3)
+
+    gc.collect()
+    gc.disable()
+    try:
+        for allocator in (Broken(), Limit(Broken(), 100), Failing(Recorded(), nth=1, error=error)):
+            set_allocator(allocator)
+            with pytest.raises(error):
+                work()
+            assert held.pop()() is None
+    finally:
+        gc.enable()
 
 
 def test_what_is_no_allocator_is_refused():

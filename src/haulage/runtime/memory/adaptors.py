@@ -272,7 +272,10 @@ class Failing(_Adaptor):
         if fails:
             error = self._error(f"call {number} of {self!r}, for {nbytes} bytes, was made to fail")
             error.is_final = True  # type: ignore[attr-defined]
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # which holds this frame
         return super().allocate(nbytes)
 
 

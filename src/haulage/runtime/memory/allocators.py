@@ -18,7 +18,7 @@ from haulage.runtime.memory.allocating import Provider
 from haulage.runtime.memory.block import Block, adopt
 from haulage.runtime.memory.calls import Allocator, Calls, end_of, name_of
 from haulage.runtime.memory.elsewhere import counted, with_room
-from haulage.runtime.memory.ends import Pool
+from haulage.runtime.memory.ends import Driver, Pool
 from haulage.runtime.memory.ranges import Ranges
 
 __all__ = ["get_allocator", "set_allocator", "set_plugin", "using_allocator"]
@@ -100,7 +100,9 @@ class _Native:
         self.device = device
         self.calls = Calls(allocator)
         self.name = name_of(allocator)
-        self.is_own = isinstance(end_of(allocator), Pool)
+        end = type(end_of(allocator))
+        self.is_pool = end is Pool
+        self.is_driver = end is Driver
         # Of the same allocator for all its devices.
         self.lock = _locks.setdefault(id(allocator), _Lock())
 
@@ -109,12 +111,17 @@ class _Native:
         address = with_room(device, nbytes, DEVICE, partial(self._allocate, nbytes))
         host_ptr = address if device.properties.host_memory_is_device_memory else 0
         release = partial(self._release, address, nbytes)
-        block = adopt(device, address, host_ptr, nbytes, release)
-        return counted(block, reserves=not self.is_own)
+        try:
+            block = adopt(device, address, host_ptr, nbytes, release)
+        except BaseException:  # Ctrl-C
+            release()
+            raise
+        return counted(block, reserves=not self.is_pool)
 
     def _allocate(self, nbytes: int) -> int:
         ranges = _given.setdefault(self.device, Ranges())
-        with self.lock.held, _current(self.device):
+        with self.lock.held, _Current(self.device):
+            self.device.activate()
             try:
                 given = self.calls.allocate(nbytes)
             except Exception as error:
@@ -129,12 +136,13 @@ class _Native:
                     f"{self._gave(given, nbytes)}, which overlaps the {other[1]} bytes at "
                     f"{other[0]:#x} that are still in use; expected memory that no array stands on"
                 )
-            try:
-                self._check(address, nbytes)
-            except BaseException:
-                ranges.remove(address)
-                self.calls.deallocate(address, nbytes)
-                raise
+            if not (self.is_pool or self.is_driver):
+                try:
+                    self._check(address, nbytes)
+                except BaseException:
+                    ranges.remove(address)
+                    self.calls.deallocate(address, nbytes)
+                    raise
         return address
 
     def _address(self, given: Any, nbytes: int) -> int:
@@ -167,14 +175,12 @@ class _Native:
         return f"the allocator {self.name} of {self.device} gave {given} for {nbytes} bytes"
 
     def _release(self, address: int, nbytes: int) -> None:
-        with self.lock.held, _current(self.device):
+        # That the device could not be made active is no reason to keep the memory.
+        with self.lock.held, _Current(self.device):
             _given[self.device].remove(address)
-            unraisable.call(
-                self.calls.deallocate,
-                address,
-                nbytes,
-                name=f"deallocate({address:#x}, {nbytes}) of the allocator {self.name}",
-            )
+            name = f"deallocate({address:#x}, {nbytes}) of the allocator {self.name}"
+            unraisable.call(self.device.activate, name=name)
+            unraisable.call(self.calls.deallocate, address, nbytes, name=name)
 
 
 class _Router:
@@ -224,13 +230,18 @@ def _install() -> None:
     allocating.set_provider(_router if _of else _plugin)
 
 
-@contextmanager
-def _current(device: Device) -> Iterator[None]:
-    devices.enter(device)
-    try:
-        device.activate()
-        yield
-    finally:
+class _Current:
+    """`with _Current(device):` makes it the current one."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __enter__(self) -> None:
+        devices.enter(self._device)
+
+    def __exit__(self, *exception: object) -> None:
         devices.leave()
 
 

@@ -26,17 +26,29 @@ def with_room(device: Device, nbytes: int, kind: str, ask: Callable[[], _Answer]
         MemoryError: another one of `ask`, with a note that says the same.
     """
     errors: list[MemoryError] = []
+    finalize.drain()
+    pending.reap()
+    try:
+        return _with_room(device, nbytes, kind, ask, errors)
+    finally:
+        errors.clear()  # they hold the frames that hold them
 
+
+def _with_room(
+    device: Device,
+    nbytes: int,
+    kind: str,
+    ask: Callable[[], _Answer],
+    errors: list[MemoryError],
+) -> _Answer:
     def attempt() -> _Answer:
         try:
             limits.check(device, kind, nbytes)
             return ask()
         except MemoryError as error:
             errors.append(error)
-            raise OutOfMemory(str(error)) from error
+            raise OutOfMemory(str(error)) from None
 
-    finalize.drain()
-    pending.reap()
     try:
         return attempt()
     except OutOfMemory:
@@ -45,15 +57,12 @@ def with_room(device: Device, nbytes: int, kind: str, ask: Callable[[], _Answer]
     try:
         return out_of_memory.climb(device, nbytes, kind, attempt, at_once=True)
     except OutOfMemory as described:
-        last = errors[-1]
-        if not isinstance(last, OutOfMemory):
-            last.add_note(str(described))
-            raise last from None
-        for note in getattr(last, "__notes__", ()):
+        if not isinstance(errors[-1], OutOfMemory):
+            errors[-1].add_note(str(described))
+            raise errors[-1] from None
+        for note in getattr(errors[-1], "__notes__", ()):
             described.add_note(note)
         raise
-    finally:
-        errors.clear()  # which hold the frames that hold them
 
 
 def counted(block: Block, reserves: bool) -> Block:

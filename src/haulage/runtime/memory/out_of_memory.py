@@ -83,7 +83,7 @@ def climb(
         try:
             return attempt()
         except OutOfMemory as refused:
-            error = refused
+            error = OutOfMemory(str(refused))  # without the frames, one of which is this
     for registration in tuple(_registered):
         for _ in range(_PATIENCE):
             if not registration.callback(device, nbytes):
@@ -92,7 +92,7 @@ def climb(
             try:
                 return attempt()
             except OutOfMemory as refused:
-                error = refused
+                error = OutOfMemory(str(refused))
     raise holders.described(error, device, nbytes, kind) from None
 
 
