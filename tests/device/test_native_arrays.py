@@ -509,3 +509,19 @@ def test_a_setting_that_is_none_is_refused(way, monkeypatch):
     monkeypatch.setattr(native, "take", None)
     with pytest.raises(ValueError, match="HAULAGE_NATIVE"):
         cuda.device_array(3, np.float32)
+
+
+def test_many_shapes_and_callers_are_known_at_once(way):
+    if way == "python":
+        pytest.skip("without emitted code there is nothing to be known")
+    learnt(way, 3)
+    makers = []
+    for number in range(40):
+        names = {"cuda": cuda, "np": np}
+        exec(f"def make(): return cuda.device_array(({number + 1}, 2), np.int16)", names)
+        makers.append(names["make"])
+    for _ in range(3):
+        for make in makers:
+            make()
+    natives = sum(is_native(make()) for make in makers)
+    assert natives >= 38

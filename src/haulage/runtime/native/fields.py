@@ -47,6 +47,8 @@ OF_PROCESS, PROCESS_CHOICE, FIRST_PLAIN = 0, 1, 2
 PLANS = 256
 # Code objects of the program: an array that they ask for is theirs.
 CODES = 256
+# A plan or code object is at its place or one of the next ones; so many are looked at.
+WAYS = 4
 
 WATCHED_AT = 8 * len(STATE)
 PLANS_AT = WATCHED_AT + 32 * WATCHED
@@ -77,8 +79,14 @@ def numbers(nbytes: int, shape: Sequence[int], counters: Sequence[int]) -> bytes
     return struct.pack(f"={len(NUMBERS)}q", nbytes, len(shape), *axes, *counters)
 
 
+def shape(numbers: bytes) -> tuple[int, ...]:
+    """The shape in the numbers of a plan."""
+    _, ndim, *axes = struct.unpack_from(f"={2 + MOST_AXES}q", numbers)
+    return tuple(axes[:ndim])
+
+
 def slot_of(shape: Sequence[int], dtype: object) -> int:
-    """The place of a plan in the table; the code's `find` does the same."""
+    """The first place for a plan in the table; the code's `find` does the same."""
     mixed = id(dtype) >> 4
     for axis in shape:
         mixed = (mixed * 31 + axis) % 2**64
@@ -86,5 +94,5 @@ def slot_of(shape: Sequence[int], dtype: object) -> int:
 
 
 def place_of_code(code: object) -> int:
-    """The place of a code object in the table; the code's `take` does the same."""
+    """The first place for a code object in the table; the code's `is_known` does the same."""
     return (id(code) >> 6) % CODES

@@ -21,7 +21,7 @@ no:
 }}
 
 ; null: there is none, or the shape is neither an exact int nor an exact tuple of them
-define internal ptr @find(ptr %shape, ptr %dtype) {{
+define internal ptr @find(ptr %shape, ptr %dtype, ptr %device) {{
 entry:
   %axes = alloca [{most_axes} x i64]
   %type_at = getelementptr i8, ptr %shape, i64 {type_at}
@@ -69,24 +69,36 @@ mix_in:
   br label %mix
 choose:
   %high = lshr i64 %mixed, 8
-  %both = xor i64 %mixed, %high
-  %slot = and i64 %both, {last_plan}
+  %first = xor i64 %mixed, %high
+  br label %way
+way:
+  %w = phi i64 [ 0, %choose ], [ %w_after, %other ]
+  %no_more = icmp eq i64 %w, {ways}
+  br i1 %no_more, label %none, label %try
+try:
+  %moved = add i64 %first, %w
+  %slot = and i64 %moved, {last_plan}
   %plan_at = getelementptr ptr, ptr {plans_at}, i64 %slot
   %plan = load ptr, ptr %plan_at
   %empty = icmp eq ptr %plan, null
-  br i1 %empty, label %none, label %compare
+  br i1 %empty, label %other, label %compare
 compare:
   %its_dtype_at = getelementptr i8, ptr %plan, i64 {p_dtype}
   %its_dtype = load ptr, ptr %its_dtype_at
   %same_dtype = icmp eq ptr %its_dtype, %dtype
-  br i1 %same_dtype, label %compare_ndim, label %none
+  br i1 %same_dtype, label %compare_device, label %other
+compare_device:
+  %its_device_at = getelementptr i8, ptr %plan, i64 {p_device}
+  %its_device = load ptr, ptr %its_device_at
+  %same_device = icmp eq ptr %its_device, %device
+  br i1 %same_device, label %compare_ndim, label %other
 compare_ndim:
   %numbers_at = getelementptr i8, ptr %plan, i64 {p_numbers}
   %numbers = load ptr, ptr %numbers_at
   %its_ndim_at = getelementptr i8, ptr %numbers, i64 {n_ndim}
   %its_ndim = load i64, ptr %its_ndim_at
   %same_ndim = icmp eq i64 %its_ndim, %ndim
-  br i1 %same_ndim, label %compare_next, label %none
+  br i1 %same_ndim, label %compare_next, label %other
 compare_next:
   %k = phi i64 [ 0, %compare_ndim ], [ %k_after, %same_axis ]
   %found = icmp eq i64 %k, %ndim
@@ -98,14 +110,43 @@ compare_axis:
   %given_at = getelementptr i64, ptr %axes, i64 %k
   %given = load i64, ptr %given_at
   %is_same_axis = icmp eq i64 %its_axis, %given
-  br i1 %is_same_axis, label %same_axis, label %none
+  br i1 %is_same_axis, label %same_axis, label %other
 same_axis:
   %k_after = add i64 %k, 1
   br label %compare_next
+other:
+  %w_after = add i64 %w, 1
+  br label %way
 yes:
   ret ptr %plan
 none:
   ret ptr null
+}}
+
+; Whether a code object is known as the program's.
+define internal i1 @is_known(ptr %code) {{
+entry:
+  %number = ptrtoint ptr %code to i64
+  %first = lshr i64 %number, 6           ; as fields.place_of_code
+  br label %way
+way:
+  %w = phi i64 [ 0, %entry ], [ %w_after, %other ]
+  %no_more = icmp eq i64 %w, {ways}
+  br i1 %no_more, label %no, label %try
+try:
+  %moved = add i64 %first, %w
+  %place = and i64 %moved, {last_code}
+  %at = getelementptr ptr, ptr {codes_at}, i64 %place
+  %known = load ptr, ptr %at
+  %is_same = icmp eq ptr %known, %code
+  br i1 %is_same, label %yes, label %other
+other:
+  %w_after = add i64 %w, 1
+  br label %way
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }}
 
 ; ---- the device ----------------------------------------------------------------------------------

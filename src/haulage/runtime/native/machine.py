@@ -88,6 +88,30 @@ class _Method(ctypes.Structure):
     _fields_ = (("name", c_char_p), ("meth", c_void_p), ("flags", c_int), ("doc", c_char_p))
 
 
+class _Table:
+    """A table of objects in the state; each is at its place or one of the next ones."""
+
+    def __init__(self, at: int, size: int) -> None:
+        self._at = at
+        self._things: list[Any] = [_ABSENT] * size
+        self._turn = 0
+
+    def put(self, place: int, thing: object, is_of_same: Callable[[Any], bool]) -> None:
+        """Let `thing` be found, in place of what is there for the same, if anything is."""
+        size = len(self._things)
+        places = [(place + way) % size for way in range(fields.WAYS)]
+        chosen = places[self._turn % fields.WAYS]
+        self._turn += 1
+        for each in reversed(places):
+            if self._things[each] is _ABSENT:
+                chosen = each
+        for each in places:
+            if self._things[each] is not _ABSENT and is_of_same(self._things[each]):
+                chosen = each
+        self._things[chosen] = thing
+        _exchange(self._at + 8 * chosen, thing)
+
+
 class Machine:
     """The native path. There is one a process, which stays to its end.
 
@@ -98,7 +122,7 @@ class Machine:
         take: `take(shape, dtype, strides, order, stream)` as `device_array` calls it: the array,
             or None where it is not one of the plain cases.
         live: `live()` gives a list of the native blocks that are alive.
-        plans: those that it has, by their place.
+        plans, codes: what `take` finds plans in, and the code objects of the program.
         block_slots, array_slots: the slots that a plan has values for, in its order.
     """
 
@@ -119,7 +143,8 @@ class Machine:
         self.block_type = _block_type(code["dealloc"])
         self.take: Callable[..., DeviceNDArray | None] = _function(b"take", code["take"], _FASTCALL)
         self.live: Callable[[], list[Block]] = _function(b"live", code["live"], _NO_ARGUMENTS)
-        self.plans: dict[int, tuple[Any, ...]] = {}
+        self.plans = _Table(self._state + fields.PLANS_AT, fields.PLANS)
+        self.codes = _Table(self._state + fields.CODES_AT, fields.CODES)
         self._tell_constants()
 
     def _tell_constants(self) -> None:
@@ -177,15 +202,6 @@ class Machine:
         variable = environment.encodekey("HAULAGE_DEVICE")
         self.set("device_of_value", device)
         self.set("device_value", environment._data.get(variable, _ABSENT))
-
-    def put_plan(self, place: int, plan: tuple[Any, ...]) -> None:
-        """Let `take` find a plan from now on."""
-        self.plans[place] = plan
-        _exchange(self._state + fields.PLANS_AT + 8 * place, plan)
-
-    def put_code(self, place: int, code: object) -> None:
-        """Let `take` know a code object as the program's."""
-        _exchange(self._state + fields.CODES_AT + 8 * place, code)
 
     def set(self, name: str, value: object) -> None:
         """Let a cell of the state have an object."""

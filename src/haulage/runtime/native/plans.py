@@ -1,6 +1,5 @@
 """What the native path can make: a plan for each shape and dtype that was asked for before."""
 
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -31,15 +30,13 @@ def learn(machine: Machine, shape: Any, dtype: Any, made: DeviceNDArray) -> None
         and _is_plain(block)
     ):
         return
-    _learn_code(machine, block.mark[0][0])
+    code = block.mark[0][0]
+    machine.codes.put(fields.place_of_code(code), code, lambda other: other is code)
     if block.device is _unchosen_device():
         machine.note_device(block.device)
     machine.note_surroundings()
-    place = fields.slot_of(axes, dtype)
-    numbers, cells, of_dtype, *_ = machine.plans.get(place, (b"", None, None))
     plan = _plan(machine, axes, dtype, made)
-    if not (of_dtype is dtype and plan[0] == numbers and plan[1] is cells):
-        machine.put_plan(place, plan)
+    machine.plans.put(fields.slot_of(axes, dtype), plan, lambda other: _of_same(plan, other))
 
 
 def _is_constant(dtype: Any) -> bool:
@@ -86,8 +83,11 @@ def _plan(
     )
 
 
-def _learn_code(machine: Machine, code: CodeType) -> None:
-    machine.put_code(fields.place_of_code(code), code)
+def _of_same(plan: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two plans are of the same shape, dtype and device."""
+    numbers, _, dtype, device, *_ = plan
+    ours, theirs = (fields.shape(each) for each in (numbers, other[0]))
+    return ours == theirs and other[2] is dtype and other[3] is device
 
 
 def _unchosen_device() -> devices.Device | None:

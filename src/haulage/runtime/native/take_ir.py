@@ -43,15 +43,10 @@ look:
   %shape = load ptr, ptr %arguments
   %dtype_at = getelementptr ptr, ptr %arguments, i64 1
   %dtype = load ptr, ptr %dtype_at
-  %plan = call ptr @find(ptr %shape, ptr %dtype)
-  %no_plan = icmp eq ptr %plan, null
-  br i1 %no_plan, label %refuse, label %where
-where:
-  %plan_device_at = getelementptr i8, ptr %plan, i64 {p_device}
-  %plan_device = load ptr, ptr %plan_device_at
   %device = call ptr @current_device()
-  %is_there = icmp eq ptr %device, %plan_device
-  br i1 %is_there, label %who, label %refuse
+  %plan = call ptr @find(ptr %shape, ptr %dtype, ptr %device)
+  %no_plan = icmp eq ptr %plan, null
+  br i1 %no_plan, label %refuse, label %who
 who:                                     ; sys._getframe(1): a reference to the caller's frame
   call void @keep(ptr %plan)
   %getframe = load ptr, ptr {getframe}
@@ -68,12 +63,7 @@ framed:
   %code = call ptr @PyFrame_GetCode(ptr %frame)
   %lasti = call i32 @PyFrame_GetLasti(ptr %frame)
   call void @drop(ptr %frame)
-  %code_number = ptrtoint ptr %code to i64
-  %code_mixed = lshr i64 %code_number, 6
-  %code_place = and i64 %code_mixed, {last_code}
-  %code_at = getelementptr ptr, ptr {codes_at}, i64 %code_place
-  %known_code = load ptr, ptr %code_at
-  %is_known = icmp eq ptr %known_code, %code
+  %is_known = call i1 @is_known(ptr %code)
   br i1 %is_known, label %make, label %undo_code
 make:
   %array_type = load ptr, ptr {array_type}

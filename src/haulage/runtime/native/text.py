@@ -41,6 +41,7 @@ def text(block: list[layouts.Slot], block_bytes: int, weak: int, array: list[lay
         **places,
         state_bytes=fields.STATE_BYTES,
         most_axes=fields.MOST_AXES,
+        ways=fields.WAYS,
         first_plain=fields.FIRST_PLAIN,
         last_plan=fields.PLANS - 1,
         last_code=fields.CODES - 1,
