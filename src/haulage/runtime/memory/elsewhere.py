@@ -7,7 +7,7 @@ from typing import TypeVar
 from haulage.errors import OutOfMemory
 from haulage.runtime import finalize
 from haulage.runtime.device import Device
-from haulage.runtime.memory import allocating, limits, out_of_memory, owners, pending
+from haulage.runtime.memory import allocating, limits, out_of_memory, pending
 from haulage.runtime.memory.block import Block
 from haulage.runtime.memory.heap import Pool
 
@@ -66,7 +66,7 @@ def _with_room(
 
 
 def counted(block: Block, reserves: bool) -> Block:
-    """The block, counted as memory in use, until it is given back, by who asks for it now.
+    """The block, counted as memory in use until it is given back.
 
     Args:
         block: over memory of others that is not counted yet.
@@ -79,7 +79,6 @@ def counted(block: Block, reserves: bool) -> Block:
     pool.direct += reserved
     block.release = partial(_given_back, pool, block.nbytes, reserved, block.release)
     block.pool = pool
-    block.mark = owners.mark()
     return block
 
 

@@ -16,7 +16,7 @@ from haulage.backends.base import (
 from haulage.errors import DeviceMismatch, Unsupported
 from haulage.runtime.arrays.strided import Span
 from haulage.runtime.device import Device
-from haulage.runtime.memory import Block, MemoryInfo
+from haulage.runtime.memory import Block, MemoryInfo, owners
 from haulage.runtime.memory.elsewhere import counted, with_room
 from haulage.runtime.plugins.managers import BaseCUDAMemoryManager
 from haulage.runtime.plugins.pointers import block_of
@@ -138,6 +138,7 @@ def _taken(manager: Any, given: Any, nbytes: int, kind: str) -> Block:
         )
     block = block_of(given)
     _givers[block] = weakref.ref(manager)
+    block.mark = owners.mark()  # till now, the plug-in's own line
     # What the parent class has from Haulage is counted already.
     return block if block.pool is not None else counted(block, reserves=True)
 
