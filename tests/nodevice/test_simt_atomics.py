@@ -82,7 +82,8 @@ entry:
   ret i32 0
 }
 """)
-    assert apart.around_atomics(function, uniformity.analyse(function, frozenset())) == {}
+    flow = uniformity.analyse(function, frozenset())
+    assert apart.around_atomics(function, flow, frozenset()) == {}
 
 
 # ---- arrays that are only added to --------------------------------------------------------------

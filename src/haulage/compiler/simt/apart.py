@@ -5,6 +5,8 @@ threads may run in any order, so where all of them come to it together there may
 of it and one behind it: the loop over the threads with the operation is then short.
 """
 
+from collections.abc import Set
+
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.compiler.simt.uniformity import Uniformity
 
@@ -13,13 +15,15 @@ from haulage.compiler.simt.uniformity import Uniformity
 _WORTH = 6
 
 
-def around_atomics(function: Function, flow: Uniformity) -> dict[str, tuple[int, int]]:
+def around_atomics(
+    function: Function, flow: Uniformity, held: Set[str]
+) -> dict[str, tuple[int, int]]:
     """For each block that is worth it: the indices of its body to cut it at, the later one being
-    behind the last of its atomic operations."""
+    behind the last of its atomic operations. Blocks in `held` have none (`locks.py`)."""
     found: dict[str, tuple[int, int]] = {}
     for block in function.blocks.values():
         staying = [index for index, item in enumerate(block.body) if _is_scalar(item)]
-        if not staying or block.label in flow.divergent:
+        if not staying or block.label in flow.divergent | held:
             continue
         first, last = staying[0], staying[-1]
         rest = [*block.body[:first], *block.body[last + 1 :]]

@@ -29,14 +29,15 @@ from haulage.compiler.simt.uniformity import Uniformity
 _DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
 
 
-def lift(function: Function, flow: Uniformity) -> tuple[Function, list[str]]:
-    """(the function with the guards lifted, labels of the blocks to cut at)."""
+def lift(function: Function, flow: Uniformity, held: Set[str]) -> tuple[Function, list[str]]:
+    """(the function with the guards lifted, labels of the blocks to cut at). Nothing is lifted from
+    where a thread may hold a lock: at blocks in `held` (`locks.py`)."""
     result = function.copy()
     cuts: list[str] = []
     for label in list(result.blocks):
         block = result.blocks[label]
         found = _found(result, block, flow.varying)
-        if found is None:
+        if found is None or found.label in held or found.meeting in held:
             continue
         if label not in flow.divergent:
             outer = None

@@ -24,6 +24,7 @@ from haulage.compiler.simt import (
     jam,
     leaving,
     lifted_guards,
+    locks,
     loop_places,
     meetings,
     pieces,
@@ -103,6 +104,8 @@ def transform(
     private = frozenset(room.name for room in kernel.private)
     rooms = private | {room.name for room in kernel.shared}
     of_block = rooms | {f"%{DYNAMIC_SHARED}"}
+    # Those of the block's own locks too, which are no atomic operations any more behind this.
+    held = locks.held(kernel.function)
     atomics.in_rooms(kernel.function, of_block)
     added: tuple[totals.Total, ...] = ()
     if way != SCALAR and not cooperative:
@@ -131,8 +134,8 @@ def transform(
         # The scalar way is what the others are measured by: it is cut where it has to be, only.
         taken = SCALAR if way == SCALAR else CUT
         rests: dict[str, str] = {}
-        if way != SCALAR:
-            together = uniformity.analyse(kernel.function, private)
+        together = uniformity.analyse(kernel.function, private)
+        if way != SCALAR and not held:
             turned = strided.turn(kernel.function, together, block)
             rests = dict(turned.rests)
         joined: tuple[str, ...] = ()
@@ -160,7 +163,7 @@ def transform(
         if clips and not rests and barriers(kernel.function):
             known = nonnegative(kernel.function)
             if not _keeps_states(kernel.function, of_warp, known):
-                function, lifted = lifted_guards.lift(kernel.function, of_warp)
+                function, lifted = lifted_guards.lift(kernel.function, of_warp, held)
         if lifted:
             kernel = replace(kernel, function=function)
             together = uniformity.analyse(function, private)
@@ -182,13 +185,16 @@ def transform(
             turned_loops = loop_places.loops_to_turn(
                 kernel.function, of_warp, kernel.private, inner, block[inner]
             )
+            turned_loops = [label for label in turned_loops if label not in held]
             loops = [*turned_loops, *rests.values()]
-            around = apart.around_atomics(split, of_warp)
+            around = apart.around_atomics(split, of_warp, held)
         known = nonnegative(kernel.function) if clips else frozenset()
         if clips and not _keeps_states(kernel.function, of_warp, known):
             starts = guard_starts.behind_branches(kernel.function, of_warp)
+            starts = [label for label in starts if label not in held]
             loops += starts
-            loops += meetings.behind_guards(kernel.function, of_warp, frozenset(starts))
+            behind = meetings.behind_guards(kernel.function, of_warp, frozenset(starts))
+            loops += [label for label in behind if label not in held]
             loops = list(dict.fromkeys([*loops, *lifted]))
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         exchanging = replace(kernel, shared=(*kernel.shared, *given))
@@ -201,6 +207,9 @@ def transform(
             chunks_around = chunked_loops.apart_from_rows(
                 kernel.function, of_warp, chunked, set(loops) - set(chunked), inner
             )
+            chunks_around = {
+                label: places for label, places in chunks_around.items() if label not in held
+            }
             cut_function, planned = plan.cut_with_lanes(
                 kernel,
                 split,
