@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from haulage.backends.base import NON_BLOCKING
+
 if TYPE_CHECKING:
     from haulage.runtime.device import Device
 
@@ -45,7 +47,7 @@ class Operation:
 class Clock:
     """The times of one device's operations."""
 
-    def __init__(self, device: "Device", stream: int) -> None:
+    def __init__(self, device: "Device") -> None:
         self.device = device
         self._backend = device.backend
         self._free: list[int] = []
@@ -53,9 +55,12 @@ class Clock:
         self._pending: dict[int, deque[tuple[Operation, int, int]]] = {}
         self._lock = threading.RLock()
         self._base = self._backend.event_create(True)
-        self._backend.event_record(self._base, stream)
+        # In a stream that waits for no other, as this thread may be what others wait for.
+        own = self._backend.stream_create(NON_BLOCKING)
+        self._backend.event_record(self._base, own)
         self._backend.event_synchronize(self._base)
         self._base_ns = time.monotonic_ns()
+        self._backend.stream_destroy(own)
 
     def around(
         self, operation: Operation, stream: int, call: Callable[..., Any], args: tuple[Any, ...]

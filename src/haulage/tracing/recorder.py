@@ -124,7 +124,7 @@ class Recorder:
             device.activate()
             clock = self._clocks.get(id(device))
             if clock is None:
-                clock = self._clocks[id(device)] = Clock(device, stream)
+                clock = self._clocks[id(device)] = Clock(device)
                 if len(self._clocks) == 1:
                     # Called before what the driver, which is there by now, does at the end.
                     atexit.register(self.close)
