@@ -87,8 +87,9 @@ class FarBackend(CPUBackend):
     name = KIND
 
     def __init__(self, total: int = TOTAL) -> None:
+        self._made = False
         super().__init__()
-        super().adversary(None)  # a seed that is set is the processor's
+        self._made = True
         self._total = total
         self._used = 0
         self._guard = threading.Lock()
@@ -266,8 +267,8 @@ class FarBackend(CPUBackend):
         return header, lambda stream, args: start(stream, _real_words(args))
 
     def adversary(self, seed: int | None) -> None:
-        """It has none."""
-        if seed is not None:
+        """It has none; the seed of the environment, given as it is made, is the processor's."""
+        if seed is not None and self._made:
             Backend.adversary(self, seed)
 
     def check_address(self, address: int, nbytes: int) -> None:

@@ -415,7 +415,8 @@ def test_long_runs_are_kept_short_and_the_page_says_so(tmp_path):
     program = written(tmp_path / "long.py", text)
     done = trace("--max-events", "1000", program, cwd=tmp_path)
     # As many copies, and those waits of the host that were long enough.
-    assert re.search(r"50\d\d operations and waits are more than are kept", done.stderr)
+    told = re.search(r"(\d+) operations and waits are more than are kept", done.stderr)
+    assert int(told[1]) >= 5005
     page = Page(tmp_path / "haulage-trace-long.html")
     assert "drawn as one" in page.text
     operations = page.data["operations"]
