@@ -11,6 +11,7 @@ from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.coherence import HOST, Coherence, Mode, Place
 from haulage.runtime.device import Device, current_device, find
+from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
 from haulage.smart.numpy_like import NumpyLike
 
@@ -69,7 +70,6 @@ class SmartArray(NumpyLike):
         "__weakref__",
         "_aligned",
         "_dtype",
-        "_on_device",
         "_shape",
         "_strides",
         "_typed",
@@ -94,7 +94,6 @@ class SmartArray(NumpyLike):
                 f"SmartArray: expected either an array or a shape, got {given}; "
                 "write SmartArray(array) or SmartArray(shape=..., dtype=...)"
             )
-        self._on_device: dict[Device, DeviceNDArray] = {}
         self._aligned = True
         self._typed: Any = None
         if shape is not None:
@@ -186,12 +185,10 @@ class SmartArray(NumpyLike):
         coherence.release(HOST, mode)
 
     def _device_array(self, device: Device, mode: Mode, stream: Stream, why: str) -> DeviceNDArray:
-        block = self.coherence.acquire_device(device, mode, stream, why)
-        array = self._on_device.get(device)
-        if array is None:
-            array = DeviceNDArray(self.shape, self.strides, self.dtype, 0, block)
-            self._on_device[device] = array
-        return array
+        return self.coherence.acquire_array(device, mode, stream, why, self._array_over)
+
+    def _array_over(self, block: Block) -> DeviceNDArray:
+        return DeviceNDArray(self._shape, self._strides, self._dtype, 0, block)
 
     # ---- places -----------------------------------------------------------------------------
 
@@ -211,7 +208,9 @@ class SmartArray(NumpyLike):
         Returns:
             A NumPy array on the host, a device array otherwise; the same memory each time, whose
             elements are current until a kernel or an assignment changes another place. After
-            writing to it call `mark_changed`.
+            writing to it call `mark_changed`. A device array stays where it is as long as you hold
+            it or a view of it; one that nobody holds may make room for others, and be elsewhere
+            the next time.
 
         Raises:
             ValueError: `where` is unknown.

@@ -119,21 +119,18 @@ def allocate_of_driver(
     finalize.drain()
     pending.reap()
     heap = _heap(device, kind, flags)
-    if limits.is_limited and limits.room(device, kind) < nbytes:
-        return out_of_memory.climb(
-            device, nbytes, kind, lambda: _within_limit(heap, nbytes, stream)
-        )
+    take = _within_limit if limits.is_limited else _pooled
     try:
-        return _pooled(heap, nbytes, stream)
+        return take(heap, nbytes, stream)
     except OutOfMemory:
-        return out_of_memory.climb(
-            device, nbytes, kind, lambda: _within_limit(heap, nbytes, stream)
-        )
+        pass  # now step by step
+    return out_of_memory.climb(device, nbytes, kind, lambda: _within_limit(heap, nbytes, stream))
 
 
 def _within_limit(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:
-    limits.check(heap.device, heap.kind, nbytes)
-    return _pooled(heap, nbytes, stream)
+    with limits.counting:
+        limits.check(heap.device, heap.kind, nbytes)
+        return _pooled(heap, nbytes, stream)
 
 
 def _pooled(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:

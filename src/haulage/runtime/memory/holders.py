@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from haulage.backends.base import DEVICE, KINDS, MANAGED
 from haulage.errors import OutOfMemory
 from haulage.runtime.device import Device
 from haulage.runtime.memory import owners
@@ -117,7 +118,14 @@ def report(device: str | Device | None = None) -> Report:
 
 def described(refused: OutOfMemory, device: Device, nbytes: int, kind: str) -> OutOfMemory:
     """The error for the program: what was asked, what there is, and who has it."""
-    mine = [heap for heap in tuple(heaps.values()) if heap.device is device]
+    properties = device.properties
+    # Where the host has memory of its own, what is pinned there is none of the device's.
+    on_device = KINDS if properties.host_memory_is_device_memory else (DEVICE, MANAGED)
+    mine = [
+        heap
+        for heap in tuple(heaps.values())
+        if heap.device is device and (heap.kind in on_device) == (kind in on_device)
+    ]
     same = [heap for heap in mine if heap.kind == kind]
     reserved = sum(heap.reserved for heap in mine)
     in_use = sum(heap.counter.in_use for heap in mine)
@@ -134,7 +142,7 @@ def described(refused: OutOfMemory, device: Device, nbytes: int, kind: str) -> O
         f"{pieces:,} bytes of {kind} memory are free in pieces (fragmented), the largest of "
         f"{largest:,} bytes",
     ]
-    held = holdings(own_blocks(device))
+    held = [one for one in holdings(own_blocks(device)) if one.kind in {h.kind for h in mine}]
     if held:
         lines.append("  largest holders:")
         lines += [f"  {holding}" for holding in held[:_TOP]]

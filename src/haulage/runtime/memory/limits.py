@@ -1,5 +1,8 @@
 """How much memory of a device may be in use."""
 
+import os
+import threading
+
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
 from haulage.runtime.device import Device, find
@@ -10,6 +13,9 @@ is_limited = False
 _limits: dict[Device, int] = {}
 
 _LIMITED = (DEVICE, MANAGED)
+
+# Held from the look at the limit until what was taken is counted, where there is a limit.
+counting = threading.RLock()
 
 
 def limit(nbytes: int | None, device: str | Device | None = None) -> None:
@@ -73,3 +79,13 @@ def check(device: Device, kind: str, nbytes: int) -> None:
             f"{device} may have {_limits[device]:,} bytes in use by haulage.memory.limit(); "
             f"{max(left, 0):,} of them are left"
         )
+
+
+def _start_anew() -> None:
+    # After a fork: a thread that held it is not there any more.
+    global counting
+    counting = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)

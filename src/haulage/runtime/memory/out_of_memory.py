@@ -1,23 +1,27 @@
 """What is done when a device has no room, step by step, the cheapest first."""
 
 import gc
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
 from haulage.runtime import finalize
 from haulage.runtime.device import Device
-from haulage.runtime.memory import holders, pending
-from haulage.runtime.memory.heap import Busy, heaps
+from haulage.runtime.memory import holders, limits, pending
+from haulage.runtime.memory.heap import UNLIMITED, Busy, heaps
 
 T = TypeVar("T")
 
-# Called with a device and a number of bytes: give memory of it back that is not needed, such as
-# copies of what is elsewhere too; how many bytes that was. Filled by those who hold such memory.
-replicas: list[Callable[[Device, int], int]] = []
+# Called with a device, the number of bytes that it has no room for, and how many are to be given
+# back of it, if so many can be; how many that was. Filled by those who hold such memory: `replicas`
+# has what needs no copy, as the bytes are elsewhere too, `spills` what copies them to the host.
+Hook = Callable[[Device, int, int], int]
+replicas: list[Hook] = []
+spills: list[Hook] = []
 
 Callback = Callable[[Device, int], object]
-_callbacks: list[Callback] = []
 
 # A callback that always says it has freed something is believed so many times.
 _PATIENCE = 16
@@ -47,9 +51,10 @@ _registered: list[Registration] = []
 def on_out_of_memory(callback: Callback) -> Registration:
     """Let `callback(device, nbytes)` free memory when a device has none left for `nbytes` bytes.
 
-    It is called after all that Haulage can do itself, in the thread that allocates. If it gives
-    something true the allocation is tried once more; what it raises comes out of the allocation.
-    Of several the one that was added first is asked first.
+    It is called after all that Haulage can do itself, in the thread that allocates, and the
+    allocation is tried once more. While it gives something true and that was not enough it is
+    called again, 16 times at most; what it raises comes out of the allocation. Of several the one
+    that was added first is asked first. For memory that a callback asks for itself none is called.
 
     Raises:
         TypeError: it cannot be called.
@@ -61,39 +66,73 @@ def on_out_of_memory(callback: Callback) -> Registration:
     return registration
 
 
+_here = threading.local()
+
+
 def climb(
     device: Device, nbytes: int, kind: str, attempt: Callable[[], T], at_once: bool = False
 ) -> T:
-    """`attempt()`, again after each step that may have made room; `at_once` after all of them.
+    """`attempt()`, again after each step that may have made room.
+
+    `at_once` is for memory that Haulage does not give itself: what it can free of its own is all
+    done before the first attempt.
 
     Raises:
         OutOfMemory: no step made room for it; says who holds the memory.
+        KernelError: a kernel that was waited for had failed.
     """
-    steps: list[Callable[[], object]] = [
-        pending.reap,
-        lambda: _trim(device),
-        lambda: _wait(device),
-        lambda: _collect(device),
-        lambda: _drop_replicas(device, nbytes),
-    ]
-    for number, step in enumerate(steps, 1):
-        step()
-        if at_once and number < len(steps):
-            continue
-        try:
-            return attempt()
-        except OutOfMemory as refused:
-            error = OutOfMemory(str(refused))  # without the frames, one of which is this
-    for registration in tuple(_registered):
-        for _ in range(_PATIENCE):
-            if not registration.callback(device, nbytes):
-                break
-            _trim(device)
+    is_first = not getattr(_here, "climbs", False)
+    _here.climbs = True
+    try:
+        for _ in _steps(device, nbytes, kind, at_once, is_first):
             try:
                 return attempt()
             except OutOfMemory as refused:
-                error = OutOfMemory(str(refused))
-    raise holders.described(error, device, nbytes, kind) from None
+                error = OutOfMemory(str(refused))  # without the frames, one of which is this
+    finally:
+        if is_first:
+            _here.climbs = False
+    raise holders.described(error, device, nbytes, kind)
+
+
+def _steps(
+    device: Device, nbytes: int, kind: str, at_once: bool, is_first: bool
+) -> Iterator[object]:
+    """Makes a step, and then yields, for a new attempt."""
+    for step in (_reap, _trim, _wait):
+        step(device)
+        if not at_once:
+            yield step
+    _collect(device)
+    yield _collect
+    if not is_first:
+        return  # what one of the steps below asks for
+    if _can_move(device, nbytes, kind):
+        for hooks in (replicas, spills):
+            # In pieces that are too small for it there may be as much: so all in the end.
+            for enough in (nbytes, UNLIMITED):
+                if sum(hook(device, nbytes, enough) for hook in tuple(hooks)):
+                    _settle(device)
+                    yield hooks
+    for registration in tuple(_registered):
+        for _ in range(_PATIENCE):
+            goes_on = registration.callback(device, nbytes)
+            _settle(device)
+            yield registration
+            if not goes_on:
+                break
+
+
+def _can_move(device: Device, nbytes: int, kind: str) -> bool:
+    """Whether room may come of memory that moves away from the device."""
+    properties = device.properties
+    on_device = kind in (DEVICE, MANAGED) or properties.host_memory_is_device_memory
+    most = limits.limit_of(device) if kind in (DEVICE, MANAGED) else None
+    return on_device and nbytes <= (properties.total_memory if most is None else most)
+
+
+def _reap(device: Device) -> None:
+    pending.reap()
 
 
 def _trim(device: Device) -> None:
@@ -108,19 +147,17 @@ def _trim(device: Device) -> None:
 
 def _wait(device: Device) -> None:
     finalize.drain()
-    pending.wait(device)
     device.synchronize()
+    pending.wait(device)
     _trim(device)
 
 
 def _collect(device: Device) -> None:
     gc.collect()
+    _settle(device)
+
+
+def _settle(device: Device) -> None:
     finalize.drain(deferred=True)
     pending.wait(device)
     _trim(device)
-
-
-def _drop_replicas(device: Device, nbytes: int) -> None:
-    if sum(drop(device, nbytes) for drop in tuple(replicas)):
-        pending.wait(device)
-        _trim(device)

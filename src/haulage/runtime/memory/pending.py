@@ -45,10 +45,12 @@ class _Pending:
 
     def __init__(self) -> None:
         self.waiting: list[_Waiting] = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        # What threads look at just now, by thread: the devices.
+        self._in_hand: dict[int, frozenset[Device]] = {}
 
     def add(self, entry: _Waiting) -> None:
-        with self._lock:
+        with self._changed:
             self.waiting.append(entry)
 
     def reap(self) -> None:
@@ -56,7 +58,7 @@ class _Pending:
         self._take(_Waiting.is_reached)
 
     def wait(self, device: Device) -> None:
-        """Do all of `device`, waiting for its streams."""
+        """Do all of `device`, waiting for its streams, and for threads that are about to do it."""
 
         def is_waited_for(entry: _Waiting) -> bool:
             if entry.device is device:
@@ -64,10 +66,20 @@ class _Pending:
             return entry.device is device
 
         self._take(is_waited_for)
+        with self._changed:
+            # Not in the midst of such a thing, or two threads may wait for each other.
+            while threading.get_ident() not in self._in_hand and any(
+                device in devices for devices in self._in_hand.values()
+            ):
+                self._changed.wait()
 
     def _take(self, is_ready: Callable[[_Waiting], bool]) -> None:
-        with self._lock:
+        me = threading.get_ident()
+        with self._changed:
             looked_at, self.waiting = self.waiting, []
+            outer = self._in_hand.get(me, frozenset())
+            if looked_at:
+                self._in_hand[me] = outer.union(entry.device for entry in looked_at)
         try:
             while looked_at:
                 if is_ready(looked_at[-1]):
@@ -75,9 +87,14 @@ class _Pending:
                 else:
                     self.add(looked_at.pop())
         finally:
-            # Not empty only if a kernel had failed or Ctrl-C came: it goes on waiting.
-            with self._lock:
+            with self._changed:
+                # Not empty only if a kernel had failed or Ctrl-C came: it goes on waiting.
                 self.waiting += looked_at
+                if outer:
+                    self._in_hand[me] = outer
+                else:
+                    self._in_hand.pop(me, None)
+                self._changed.notify_all()
 
 
 _pending = _Pending()
