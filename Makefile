@@ -25,8 +25,9 @@ demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ 
 test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
 	$(BIN)/python -m pytest $(ARGS)
 
-# These launch kernels and wait for them one by one: nothing of theirs could be reordered.
-IN_ORDER := random_kernels libdevice math_accuracy
+# These launch kernels and wait for them one by one: nothing of theirs could be reordered. Or they
+# are about memory that is kept for later, of which there is none in that mode.
+IN_ORDER := random_kernels libdevice math_accuracy native_arrays
 test-adversary: $(READY)  ## The tests of devices with all work late and reordered (SEED=... ARGS=...)
 	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
 	  $(IN_ORDER:%=--ignore=tests/device/test_%.py) $(ARGS)
