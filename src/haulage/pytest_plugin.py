@@ -1,14 +1,20 @@
-"""The plugin for pytest: with `pytest --haulage`, numba.cuda is Haulage's in the tests.
+"""The plugin for pytest: `--haulage`, with which numba.cuda is Haulage's in the tests, and the
+fixture `haulage_leaks`, with which a test fails that leaves memory of a device behind.
 
-It is begun before any `conftest.py` is imported. Without the option nothing of Haulage is imported
-but this file.
+The former is begun before any `conftest.py` is imported. Without the options and the fixture
+nothing of Haulage is imported but this file.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from haulage.memory import leaks
 
 _DEVICE = "HAULAGE_DEVICE"
 _WORDS = "numba.cuda, numba.roc and numba.hip"
@@ -18,9 +24,14 @@ _told_key = pytest.StashKey[list[str]]()
 _installed_key = pytest.StashKey[bool]()
 _device_before_key = pytest.StashKey[str | None]()
 
+# Of a test that is looked at: what looks, and whether the test has passed.
+_leaks_key = pytest.StashKey["leaks"]()
+_passed_key = pytest.StashKey[bool]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options `--haulage` and `--haulage-device`, and the setting `haulage`."""
+    """The options `--haulage`, `--haulage-device` and `--haulage-leaks`, and the settings `haulage`
+    and `haulage_leaks`."""
     group = parser.getgroup("haulage", f"programs of {_WORDS}")
     group.addoption(
         "--haulage",
@@ -33,7 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the same, on a device: cpu, nvidia, amd, with a number if there are several "
         "(default: HAULAGE_DEVICE, else the best one present)",
     )
-    parser.addini("haulage", "true: as if --haulage were given", type="bool", default=False)
+    group.addoption(
+        "--haulage-leaks",
+        action="store_true",
+        help="a test that passes but leaves memory of a device behind is an error that names the "
+        "lines which asked for it; as if each test used the fixture haulage_leaks",
+    )
+    for name in ("haulage", "haulage_leaks"):
+        option = name.replace("_", "-")
+        parser.addini(name, f"true: as if --{option} were given", type="bool", default=False)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -61,6 +80,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     install(children=True)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let each test use the fixture `haulage_leaks`, if asked to."""
+    if config.getoption("haulage_leaks") or config.getini("haulage_leaks"):
+        config.pluginmanager.register(_EachTest(), "haulage-leaks")
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """The device, and what was left out of the environment."""
     return config.stash.get(_told_key, [])
@@ -79,6 +104,64 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         from haulage.hook.installing import uninstall
 
         uninstall()
+
+
+# ---- memory that is left behind ---------------------------------------------------------------
+
+
+@pytest.fixture
+def haulage_leaks(request: pytest.FixtureRequest) -> leaks:
+    """Fails a test that passes but leaves memory of a device behind, with who asked for it.
+
+    What counts is what was allocated since, in the test and in fixtures that are set up after this
+    one, and is still held when all fixtures of the test itself are torn down. Fixtures of a class,
+    a module or the session, which come first, may keep what they have. See `haulage.memory.leaks`,
+    which this is: its `report()` tells what there is so far.
+    """
+    from haulage.memory import leaks
+
+    return request.node.stash.setdefault(_leaks_key, leaks().__enter__())
+
+
+class _EachTest:
+    @pytest.fixture(autouse=True)
+    def _haulage_leaks_in_each_test(self, haulage_leaks: leaks) -> None:
+        """For the option `--haulage-leaks`."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note whether a test has passed: the traceback of one that has not holds what it used."""
+    report = yield
+    if report.when == "call":
+        item.stash[_passed_key] = report.passed
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Look for what is left behind, when all that belongs to the test is torn down.
+
+    Raises:
+        pytest.fail.Exception: there is something; has the report.
+    """
+    yield
+    check = item.stash.get(_leaks_key, None)
+    if check is None or not item.stash.get(_passed_key, False):
+        return
+    del item.stash[_leaks_key]
+    held = check.report()
+    if held is not None:
+        # The values of its fixtures are kept for a while; nobody needs them any more.
+        getattr(item, "funcargs", {}).clear()
+        held = check.report()
+    if held is not None:
+        pytest.fail(f"{held}\nfree them in the test, or in a fixture of it", pytrace=False)
+
+
+# ---- --haulage --------------------------------------------------------------------------------
 
 
 def _device(asked: str | None) -> str:

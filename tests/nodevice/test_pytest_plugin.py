@@ -1,4 +1,5 @@
-"""`pytest --haulage`: numba.cuda is Haulage's in a test suite, from its first `conftest.py` on."""
+"""`pytest --haulage`: numba.cuda is Haulage's in a test suite, from its first `conftest.py` on; and
+`haulage_leaks`, with which a test fails that leaves memory behind."""
 
 import importlib.util
 import os
@@ -131,3 +132,99 @@ def test_an_installed_haulage_that_came_before_pytest_is_no_warning(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "haulage-1" in done.stdout
+
+
+# ---- haulage_leaks ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def leaking(suite, tmp_path):
+    """Runs pytest on tests of which some leave memory behind."""
+    (tmp_path / "conftest.py").write_text("")
+    (tmp_path / "test_it.py").write_text(
+        textwrap.dedent("""
+        import unittest
+        import pytest
+        from haulage import cuda
+
+        kept = []
+
+        @pytest.fixture(scope="module")
+        def of_module():
+            return cuda.device_array(10)
+
+        @pytest.fixture
+        def of_test():
+            return cuda.device_array(20)
+
+        def test_that_leaks(haulage_leaks):
+            kept.append(cuda.device_array(100))
+
+        def test_that_is_clean(of_module, haulage_leaks, of_test):
+            cycle = [cuda.device_array(30)]
+            cycle.append(cycle)
+
+        def test_that_fails(haulage_leaks):
+            array = cuda.device_array(40)
+            assert array.size == 41
+
+        def test_that_is_skipped(haulage_leaks):
+            array = cuda.device_array(50)
+            pytest.skip("now")
+
+        def test_that_does_not_ask():
+            kept.append(cuda.device_array(200))
+
+        def test_that_looks_itself(haulage_leaks):
+            array = cuda.device_array(60)
+            assert "480 bytes" in haulage_leaks.report()
+
+        class TestOfUnittest(unittest.TestCase):
+            def setUp(self):
+                self.array = cuda.device_array(70)
+
+            def test_that_is_clean_too(self):
+                assert self.array.size == 70
+        """)
+    )
+    return suite
+
+
+def outcomes(done):
+    return sorted(line.split(" - ")[0] for line in done.stdout.splitlines() if "::" in line)
+
+
+OTHERS = [
+    "FAILED test_it.py::test_that_fails",
+    "PASSED test_it.py::TestOfUnittest::test_that_is_clean_too",
+    "PASSED test_it.py::test_that_does_not_ask",
+    "PASSED test_it.py::test_that_is_clean",
+    "PASSED test_it.py::test_that_leaks",
+    "PASSED test_it.py::test_that_looks_itself",
+]
+
+
+@pytest.mark.parametrize("option", [[], ["--haulage"]])
+def test_a_test_that_leaves_memory_behind_is_an_error_with_the_line(leaking, tmp_path, option):
+    done = leaking(*option)
+    assert outcomes(done) == ["ERROR test_it.py::test_that_leaks", *OTHERS], done.stdout
+    assert "800 bytes in 1 block, device memory on " in done.stdout
+    assert f"{tmp_path / 'test_it.py'}:17 in test_that_leaks" in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+
+
+@pytest.mark.parametrize("way", ["option", "setting"])
+def test_all_tests_can_be_looked_at(leaking, tmp_path, way):
+    if way == "setting":
+        (tmp_path / "pytest.ini").write_text("[pytest]\nhaulage_leaks = true\n")
+    done = leaking(*(["--haulage-leaks"] if way == "option" else []))
+    errors = ["ERROR test_it.py::test_that_does_not_ask", "ERROR test_it.py::test_that_leaks"]
+    assert outcomes(done) == [*errors, *OTHERS], done.stdout
+
+
+def test_workers_of_xdist_look_too(leaking):
+    if importlib.util.find_spec("xdist") is None:
+        pytest.skip("pytest-xdist is not installed")
+    done = leaking("-n1")
+    assert "ERROR test_it.py::test_that_leaks" in outcomes(done)
+    assert "800 bytes in 1 block" in done.stdout
