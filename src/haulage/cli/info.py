@@ -109,6 +109,7 @@ def _settings() -> list[Fact]:
     return [
         Fact("worker threads", f"{threads} (HAULAGE_NUM_THREADS; every usable core by default)"),
         Fact("adversarial mode", _adversary()),
+        Fact("memory", f"{_memory()} (HAULAGE_MEMORY; pool by default)"),
         Fact("cache folder", _cache_folder()),
     ]
 
@@ -116,6 +117,12 @@ def _settings() -> list[Fact]:
 def _adversary() -> str:
     seed = config.adversary_seed()
     return f"{'off' if seed is None else f'on, seed {seed}'} (HAULAGE_ADVERSARY; off by default)"
+
+
+def _memory() -> str:
+    if not config.pools_memory():
+        return "driver: the device's driver gives each array's"
+    return "pool: what is freed is kept for the next arrays"
 
 
 def _cache_folder() -> str:
