@@ -8,10 +8,10 @@ from haulage.backends.base import DEVICE, KINDS
 from haulage.errors import OutOfMemory
 from haulage.runtime import adversary, finalize
 from haulage.runtime.device import Device, at_reset
-from haulage.runtime.memory import limits, out_of_memory, pending
+from haulage.runtime.memory import classes, limits, out_of_memory, pending
 from haulage.runtime.memory.arena import Arena, Segments, Space, Virtual
-from haulage.runtime.memory.block import Block
-from haulage.runtime.memory.heap import Busy, Heap, Pool, heap_of
+from haulage.runtime.memory.block import Block, of_class
+from haulage.runtime.memory.heap import Busy, Heap, Pool, heap_of, heaps
 from haulage.runtime.stream import Stream, is_blocking
 
 # Where memory is the host's too, other programs need what is free; elsewhere it is kept.
@@ -117,8 +117,8 @@ def allocate_of_driver(
     if nbytes == 0:
         return Block(device, 0, 0, 0, kind)
     finalize.drain()
-    pending.reap()
-    heap = _heap(device, kind, flags)
+    pending.reap_some()
+    heap = heaps.get((device, kind, flags)) or _heap(device, kind, flags)
     take = _within_limit if limits.is_limited else _pooled
     try:
         return take(heap, nbytes, stream)
@@ -135,21 +135,22 @@ def _within_limit(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block
 
 def _pooled(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:
     device = heap.device
-    home = _home(device, heap.kind, stream)
-    pool = heap.pool_of(None if home is None else int(home.handle))
     if not is_pooling():
-        return _from_driver(heap, pool, nbytes)
-    device.activate()
+        return _from_driver(heap, nbytes)
+    home = _home(device, heap.kind, stream)
+    pool = heap.pool_of(None if home is None else home.handle)
     try:
+        if nbytes <= classes.LARGEST:
+            return of_class(pool, home, nbytes)
         address, used_before = heap.take(pool, nbytes)
     except Busy:
-        return _from_driver(heap, pool, nbytes)
+        return _from_driver(heap, nbytes)
     host = heap.host_address(address)
     return _counted(Block(device, address, host, nbytes, heap.kind, None, pool, home, used_before))
 
 
-def _from_driver(heap: Heap, pool: Pool, nbytes: int) -> Block:
-    device, kind = heap.device, heap.kind
+def _from_driver(heap: Heap, nbytes: int) -> Block:
+    device, kind, pool = heap.device, heap.kind, heap.pool_of(None)
     device.activate()
     address, host = device.backend.alloc(nbytes, kind, heap.flags)
     pool.direct += nbytes

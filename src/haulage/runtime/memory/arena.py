@@ -5,6 +5,7 @@ page, so that free space next to other free space is as good as new, and `Segmen
 the driver's, where a device has no such thing. Freed memory stays until `trim`.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Protocol
 
@@ -52,6 +53,10 @@ class Space(Protocol):
 
     def host_address(self, address: int) -> int:
         """The host's address of a byte of the device's; 0 if it has none."""
+        ...
+
+    def repair(self) -> None:
+        """Make it whole again where `grow` or `shrink` was cut short in the middle."""
         ...
 
     def ranges(self) -> list[tuple[int, int]]:
@@ -102,6 +107,11 @@ class Arena:
         """Take back what `allocate` gave."""
         self.free_extents.add(address, nbytes)
 
+    def repair(self) -> None:
+        """Make it whole again where something was cut short in the middle."""
+        self.free_extents.repair()
+        self.space.repair()
+
     def _make_way(self, nbytes: int) -> None:
         """Give free memory back, in pieces too small for `nbytes`, where much more than what is in
         use would be held with what has to be added."""
@@ -137,6 +147,7 @@ class Segments:
         self._allocate = allocate
         self._release = release
         self._segments: dict[int, tuple[int, int]] = {}  # address -> (bytes, host's address)
+        self._starts: list[int] = []  # their addresses, in order
 
     def grow(self, nbytes: int, free: Extents) -> None:
         """A new segment; one of just the size that is needed where the usual one does not fit."""
@@ -147,14 +158,12 @@ class Segments:
             except OutOfMemory:
                 if size == nbytes:
                     raise
+        if address not in self._segments:
+            insort(self._starts, address)
         self._segments[address] = size, host
         self.reserved += size
-        free.walls = self._walls()
+        free.walls |= {address, address + size}
         free.add(address, size)
-
-    def _walls(self) -> set[int]:
-        starts = self._segments.items()
-        return {wall for start, (size, _) in starts for wall in (start, start + size)}
 
     def missing(self, nbytes: int, free: Extents) -> int:
         """The usual size of a segment for it."""
@@ -169,21 +178,40 @@ class Segments:
                 break
             if address not in self._segments or self._segments[address][0] != nbytes:
                 continue
+            host = self._segments[address][1]
+            # Nobody may get what the driver has back, whatever comes in between or goes wrong.
             free.cut(address, nbytes)
-            _, host = self._segments.pop(address)
-            self.reserved -= nbytes
+            self._forget(address, nbytes, free)
             given += nbytes
-            # The next segment to be had there may have other ends.
-            free.walls = self._walls()
             self._release(address, host)
         return given
 
+    def _forget(self, address: int, nbytes: int, free: Extents) -> None:
+        del self._segments[address]
+        del self._starts[bisect_right(self._starts, address) - 1]
+        self.reserved -= nbytes
+        # A segment that later has these addresses inside is one piece there.
+        if address + nbytes not in self._segments:
+            free.walls.discard(address + nbytes)
+        at = bisect_right(self._starts, address) - 1
+        before = self._starts[at] if at >= 0 else None
+        if before is None or before + self._segments[before][0] != address:
+            free.walls.discard(address)
+
     def host_address(self, address: int) -> int:
         """By the segment that it is in."""
-        for start, (size, host) in self._segments.items():
-            if start <= address < start + size:
-                return host + address - start if host else 0
-        raise ValueError(f"{address:#x} is in no segment")
+        starts = self._starts
+        at = bisect_right(starts, address) - 1
+        start = starts[at] if at >= 0 else address
+        size, host = self._segments.get(start, (0, 0))
+        if not start <= address < start + size:
+            raise ValueError(f"{address:#x} is in no segment")
+        return host + address - start if host else 0
+
+    def repair(self) -> None:
+        """By the table of segments."""
+        self._starts = sorted(self._segments)
+        self.reserved = sum(size for size, _ in self._segments.values())
 
     def ranges(self) -> list[tuple[int, int]]:
         """The segments."""
@@ -238,8 +266,12 @@ class Virtual:
             place = self._best_place(nbytes, free)
             assert place is not None
         address, missing = place
-        self._pages.map(address, missing)
         self._empty.cut(address, missing)
+        try:
+            self._pages.map(address, missing)
+        except DeviceError:
+            self._empty.add(address, missing)
+            raise
         self.reserved += missing
         free.walls |= self._empty.walls
         free.add(address, missing)
@@ -287,12 +319,17 @@ class Virtual:
             if whole > enough - given:
                 keep = (whole - (enough - given)) // self._granularity * self._granularity
                 start, whole = start + keep, whole - keep
-            free.cut(start, whole)
+            free.cut(start, whole, address)
             self._empty.add(start, whole)
             self.reserved -= whole
             given += whole
             self._pages.unmap(start, whole)
         return given
+
+    def repair(self) -> None:
+        """By the table of addresses without memory."""
+        self._empty.repair()
+        self.reserved = sum(size for _, size in self._ranges) - self._empty.nbytes
 
     def host_address(self, address: int) -> int:
         """The same one, or none."""

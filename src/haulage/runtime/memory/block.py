@@ -10,7 +10,7 @@ from functools import partial
 from haulage.backends.base import DEVICE
 from haulage.runtime import finalize, observing
 from haulage.runtime.device import Device, at_reset
-from haulage.runtime.memory import owners, pending
+from haulage.runtime.memory import classes, owners, pending
 from haulage.runtime.memory.heap import Busy, Place, Pool, heaps
 from haulage.runtime.stream import Stream, at_end, is_blocking
 
@@ -82,6 +82,7 @@ class Block:
         pool: Pool | None = None,
         home: Stream | None = None,
         used_before: bool = False,
+        has_memory: bool = True,
     ) -> None:
         self.device = device
         self.device_ptr = device_ptr
@@ -95,10 +96,15 @@ class Block:
         self.used_before = used_before
         # Those but `home` that were noted, by handle.
         self.streams: dict[int, Stream] | None = None
-        self.closed = self.exposed = self.exported = self.of_others = self.returned = False
+        self.closed = self.exposed = self.exported = self.of_others = False
+        self.returned = not has_memory
         self.closed_at: owners.Mark = ()
         self.mark = owners.mark()
         self.born = time.monotonic()
+        if has_memory:
+            self._begin()
+
+    def _begin(self) -> None:
         _live[self.generation] = weakref.ref(self)
         if observing.observer is not None:
             observing.observer.allocated(self)
@@ -159,35 +165,78 @@ class Block:
         if self.streams is None:
             self.streams = {}
         elif len(self.streams) >= _MANY_STREAMS:
-            self.streams = {h: s for h, s in self.streams.items() if not s.idle()}
-        home = self.home
-        if (
-            self.used_before
-            and home is not None
-            and not (is_blocking(stream) and not home.handle)
-            and not home.idle()
-        ):
-            # The one who had the memory before may still use it, in its home stream.
-            _order(stream, home)
+            # In place: other threads add to it.
+            for handle, noted in tuple(self.streams.items()):
+                del self.streams[handle]
+                if not noted.idle():
+                    self.streams[handle] = noted
+        if self.used_before and self.home is not None:
+            # The one who had the memory before may still use it, in its home stream or in the
+            # default one, for which blocking streams wait by themselves.
+            default = self.device.default_stream
+            if self.home.handle and not self.home.idle():
+                _order(stream, self.home)
+            if not is_blocking(stream) and not default.idle():
+                _order(stream, default)
         self.streams[stream.handle] = stream
 
     def _give_back(self) -> None:
-        self.closed = self.returned = True
-        _live.pop(self.generation, None)
-        if observing.observer is not None:
-            observing.observer.freed(self)
+        self.closed = True
+        pool, nbytes = self.pool, self.nbytes
+        if (
+            self.home is not None
+            and pool is not None
+            and not self.streams
+            and nbytes <= classes.LARGEST
+            and not self.exported
+            and not finalize.deferring()
+        ):
+            # Also in a collector's pass: it takes neither a lock nor the driver.
+            given = pool.take_back(self, pool.free[classes.class_of(nbytes)])
+        else:
+            given = self._give_back_later()
+        if given:
+            _live.pop(self.generation, None)
+            if observing.observer is not None:
+                observing.observer.freed(self)
+
+    def _give_back_later(self) -> bool:
+        # No call in between: of two threads one does it.
+        if self.returned:
+            return False
+        self.returned = True
         streams, home, action = self.streams, self.home, self._way_back()
         if self.exported and home is not None:
             # Its pages may become others when it is withdrawn: no work may use them then.
             streams, home = {**(streams or {}), int(home.handle): home}, None
             action = partial(_withdraw, self.device, self.device_ptr, action)
         finalize.give_back(_release, self.device, streams, home, action)
+        return True
 
     def _way_back(self) -> Callable[[], object]:
         if self.release is not None or self.pool is None:
             action, self.release = self.release or _nothing, None
             return action
-        return partial(_recycle, self.pool, self.device_ptr, self.nbytes)
+        return partial(_recycle, self.pool, self.device_ptr, self.nbytes, self.home)
+
+
+def of_class(pool: Pool, home: Stream | None, nbytes: int) -> Block:
+    """A new block of one of the size classes; arguments as those of `Block`.
+
+    Raises:
+        OutOfMemory: the device has no room.
+        Busy: it has to come from the driver instead.
+    """
+    heap = pool.heap
+    number = classes.class_of(nbytes)
+    cells = pool.free[number]
+    # It is there before its memory is, so that it gives that back whatever happens.
+    block = Block(heap.device, 0, 0, nbytes, heap.kind, None, pool, home, True, False)
+    while not pool.take_into(block, cells):
+        heap.refill(pool, number)
+    block.host_ptr = heap.host_address(block.device_ptr)
+    block._begin()
+    return block
 
 
 def _nothing() -> None:
@@ -214,15 +263,17 @@ def _release(
     if home is not None and not streams:
         action()
     else:
-        pending.after(device, (streams or {}).values(), action)
+        # What is used in the home stream next waits for the default one anyway, see `_note`.
+        pending.after(device, (streams or {}).values(), action, also_default=home is None)
 
 
-def _recycle(pool: Pool, address: int, nbytes: int) -> None:
+def _recycle(pool: Pool, address: int, nbytes: int, home: Stream | None) -> None:
+    # `home` is there so that the stream is not given back before the memory that is kept for it.
     later = False
     try:
         pool.heap.give(pool, address, nbytes)
     except Busy:
-        finalize.later(_recycle, pool, address, nbytes)
+        finalize.later(_recycle, pool, address, nbytes, home)
         later = True
     finally:
         # Also where the driver failed at what was then too much to be kept.
@@ -244,7 +295,9 @@ def _withdraw(device: Device, address: int, action: Callable[[], object]) -> Non
 
 def live_blocks() -> Iterator[Block]:
     """All blocks that are not given back."""
-    yield from (block for ref in tuple(_live.values()) if (block := ref()) is not None)
+    for ref in tuple(_live.values()):
+        if (block := ref()) is not None and not block.returned:
+            yield block
     for alive in others_alive:
         yield from (block for block in alive() if not block.returned)
 
@@ -304,6 +357,7 @@ def _stream_ends(device: Device, handle: int) -> None:
     for heap in tuple(heaps.values()):
         pool = heap.pools.pop(handle, None) if heap.device is device else None
         if pool is not None:
+            heap.leaving.append(pool)
             pending.after(device, [Stream(device, handle)], partial(_retire, pool))
 
 

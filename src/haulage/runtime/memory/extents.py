@@ -1,6 +1,6 @@
 """Free ranges of addresses, by place and by size."""
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 
@@ -8,14 +8,17 @@ class Extents:
     """Ranges (address, bytes) that do not overlap; ranges that touch become one.
 
     They do not across a *wall*, an address where memory begins that was given apart.
+
+    Args:
+        walls: a set of such addresses that others have too; None: one of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, walls: set[int] | None = None) -> None:
         self.nbytes = 0
-        self._sizes: dict[int, int] = {}  # by address
+        self._sizes: dict[int, int] = {}  # by address; the others follow from it
         self._starts: dict[int, int] = {}  # by the address behind
         self._ordered: list[tuple[int, int]] = []  # (bytes, address)
-        self.walls: set[int] = set()
+        self.walls: set[int] = set() if walls is None else walls
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -57,29 +60,20 @@ class Extents:
             self._insert(address + nbytes, size - nbytes)
         return address
 
-    def cut(self, address: int, nbytes: int) -> None:
-        """Take out a part of one of the ranges."""
-        start, size = self.around(address)
-        self._remove(start)
-        if address > start:
-            self._insert(start, address - start)
-        rest = start + size - address - nbytes
-        if rest:
-            self._insert(address + nbytes, rest)
-
-    def around(self, address: int) -> tuple[int, int]:
-        """(address, bytes) of the range that `address` lies in.
+    def cut(self, address: int, nbytes: int, start: int | None = None) -> None:
+        """Take out a part of one of the ranges, of the one from `start` on; None: from `address`.
 
         Raises:
-            KeyError: it lies in none.
+            KeyError: there is none.
         """
-        if address in self._sizes:
-            return address, self._sizes[address]
-        starts = sorted(self._sizes)
-        at = bisect_right(starts, address) - 1
-        if at < 0 or address >= starts[at] + self._sizes[starts[at]]:
-            raise KeyError(address)
-        return starts[at], self._sizes[starts[at]]
+        first = address if start is None else start
+        size = self._sizes[first]
+        self._remove(first)
+        if address > first:
+            self._insert(first, address - first)
+        rest = first + size - address - nbytes
+        if rest:
+            self._insert(address + nbytes, rest)
 
     def ending_at(self, address: int) -> int:
         """Bytes of the range that ends before `address`; 0 if none does, or there is a wall."""
@@ -92,6 +86,16 @@ class Extents:
         for address, _ in all_of_them:
             self._remove(address)
         return all_of_them
+
+    def repair(self) -> None:
+        """Make it whole again where something was cut short in the middle.
+
+        A range is out of `_sizes` before a part of it is in again, so that none is there twice; at
+        worst one is lost.
+        """
+        self._starts = {address + nbytes: address for address, nbytes in self._sizes.items()}
+        self._ordered = sorted((nbytes, address) for address, nbytes in self._sizes.items())
+        self.nbytes = sum(self._sizes.values())
 
     def _insert(self, address: int, nbytes: int) -> None:
         self._sizes[address] = nbytes

@@ -8,15 +8,22 @@ work of their stream may still use them, to a place where only that stream finds
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from haulage.errors import DeviceError, OutOfMemory
 from haulage.runtime.device import Device
 from haulage.runtime.memory import classes
 from haulage.runtime.memory.arena import Arena, rounded
-from haulage.runtime.memory.counters import Counter, of_device, total
+from haulage.runtime.memory.counters import (
+    ALLOCATIONS,
+    IN_USE,
+    PEAK,
+    Counter,
+    of_device,
+    total,
+)
 from haulage.runtime.memory.extents import Extents
 
 # No limit: more bytes than there are.
@@ -26,7 +33,19 @@ Place = tuple[int, int]  # (address, bytes)
 
 
 class Busy(Exception):
-    """This very thread is inside the heap already: a signal's handler came in between."""
+    """This very thread is inside a heap already: a signal's handler or a finaliser came in between.
+
+    It must not wait there, not for another heap either, whose lock a thread may hold that waits
+    for this one's.
+    """
+
+
+class Holder(Protocol):
+    """What has memory: of `block.Block`, all that matters here."""
+
+    nbytes: int
+    device_ptr: int
+    returned: bool
 
 
 class Slab(NamedTuple):
@@ -46,19 +65,75 @@ class Pool:
     device, and all.
     """
 
-    __slots__ = ("counter", "counters", "direct", "free", "heap", "held", "parked", "stream")
+    __slots__ = (
+        "counter",
+        "counters",
+        "direct",
+        "figures",
+        "free",
+        "heap",
+        "held",
+        "parked",
+        "stream",
+    )
 
     def __init__(self, heap: "Heap", stream: int | None) -> None:
         self.heap = heap
         self.stream = stream
         self.counter = Counter()
         self.counters = (self.counter, heap.counter, of_device(heap.device), total)
+        self.figures = tuple(counter.cells for counter in self.counters)
         self.held = 0  # bytes of slabs and large blocks, be they free or not
         self.direct = 0  # bytes of blocks that came from the driver one by one
         # Addresses of free blocks, by class.
         self.free: list[list[int]] = [[] for _ in classes.SIZES]
         # Large blocks that work of the stream may still use.
-        self.parked = Extents()
+        self.parked = Extents(heap.arena.free_extents.walls)
+
+    def take_into(self, block: Holder, cells: list[int]) -> bool:
+        """Let `block` have the last one of some free blocks, and count it; False: there is none.
+
+        There is no call in it, so neither another thread nor a signal's handler comes in between:
+        no memory is lost or given twice, whatever the handler raises. The same for `take_back`.
+        """
+        of_pool, of_heap, of_device, of_all = self.figures
+        nbytes = block.nbytes
+        if not cells:
+            return False
+        block.device_ptr = cells[-1]
+        del cells[-1]
+        block.returned = False
+        of_pool[ALLOCATIONS] += 1
+        of_heap[ALLOCATIONS] += 1
+        of_device[ALLOCATIONS] += 1
+        of_all[ALLOCATIONS] += 1
+        of_pool[IN_USE] = in_use = of_pool[IN_USE] + nbytes
+        if in_use > of_pool[PEAK]:
+            of_pool[PEAK] = in_use
+        of_heap[IN_USE] = in_use = of_heap[IN_USE] + nbytes
+        if in_use > of_heap[PEAK]:
+            of_heap[PEAK] = in_use
+        of_device[IN_USE] = in_use = of_device[IN_USE] + nbytes
+        if in_use > of_device[PEAK]:
+            of_device[PEAK] = in_use
+        of_all[IN_USE] = in_use = of_all[IN_USE] + nbytes
+        if in_use > of_all[PEAK]:
+            of_all[PEAK] = in_use
+        return True
+
+    def take_back(self, block: Holder, cells: list[int]) -> bool:
+        """Put the memory of `block` to the free blocks, unless it was before."""
+        of_pool, of_heap, of_device, of_all = self.figures
+        nbytes = block.nbytes
+        if block.returned:
+            return False
+        block.returned = True
+        cells += (block.device_ptr,)
+        of_pool[IN_USE] -= nbytes
+        of_heap[IN_USE] -= nbytes
+        of_device[IN_USE] -= nbytes
+        of_all[IN_USE] -= nbytes
+        return True
 
     @property
     def reserved(self) -> int:
@@ -66,12 +141,14 @@ class Pool:
         return self.held + self.parked.nbytes + self.direct
 
     def is_idle(self) -> bool:
-        """Whether no work of the stream can use its free blocks."""
+        """Whether no work can use its free blocks: in its stream, or in the default one, whose use
+        of a block is not noted."""
         if self.stream is None:
             return True
         device = self.heap.device
         device.activate()
-        return device.backend.stream_query(self.stream)
+        is_done = device.backend.stream_query
+        return is_done(self.stream) and (not self.stream or is_done(0))
 
 
 class Heap:
@@ -95,7 +172,11 @@ class Heap:
         self.counter = Counter()
         self.pools: dict[int | None, Pool] = {}
         self.slabs: dict[int, Slab] = {}
-        self._guard = _Guard()
+        # Those whose stream is gone, with work still in it.
+        self.leaving: list[Pool] = []
+        self._lock = threading.Lock()
+        # Something has come out of the middle of a change, such as Ctrl-C, or a fork into it.
+        self._is_torn = False
 
     @property
     def reserved(self) -> int:
@@ -120,10 +201,11 @@ class Heap:
         """
         if nbytes <= classes.LARGEST:
             number = classes.class_of(nbytes)
-            try:
-                return pool.free[number].pop(), True
-            except IndexError:
-                return self._cut_slab(pool, number), False
+            while True:
+                try:
+                    return pool.free[number].pop(), True
+                except IndexError:
+                    self.refill(pool, number)
         return self._take_large(pool, rounded(nbytes))
 
     def give(self, pool: Pool, address: int, nbytes: int) -> None:
@@ -136,6 +218,25 @@ class Heap:
             pool.free[classes.class_of(nbytes)].append(address)
         else:
             self._give_large(pool, address, rounded(nbytes))
+
+    def refill(self, pool: Pool, number: int) -> None:
+        """Cut a slab into blocks of a class, if none of them is free now.
+
+        Raises:
+            OutOfMemory: the device has no room; nothing is changed.
+            Busy: they have to come from the driver instead.
+        """
+        nbytes = classes.slab_bytes(number)
+        size = classes.SIZES[number]
+        with self._held():
+            # Another thread may have cut one meanwhile, or memory have come back.
+            if pool.free[number]:
+                return
+            address = self._allocate(nbytes)
+            self.slabs[address] = Slab(address, nbytes, number, pool)
+            pool.held += nbytes
+            count = nbytes // size
+            pool.free[number] += range(address + (count - 1) * size, address - size, -size)
 
     def unit_of(self, address: int, nbytes: int) -> Place:
         """What a block's pages belong to: itself, or the slab that it is cut from."""
@@ -158,7 +259,7 @@ class Heap:
         Raises:
             Busy: not now.
         """
-        with self._guard.held():
+        with self._held():
             self._settle()
 
     def trim(self, enough: int = UNLIMITED) -> int:
@@ -167,7 +268,7 @@ class Heap:
         Raises:
             Busy: not now.
         """
-        with self._guard.held():
+        with self._held():
             self._settle()
             given = self.arena.trim(enough)
             if given < enough and self._free_slabs():
@@ -175,10 +276,14 @@ class Heap:
             return given
 
     def cached(self) -> Iterator[Place]:
-        """(address, bytes) of all that is held and no block has."""
-        with self._guard.held():
+        """(address, bytes) of all that is held and no block has.
+
+        Raises:
+            Busy: not now.
+        """
+        with self._held():
             found = list(self.arena.free_extents)
-            for pool in tuple(self.pools.values()):
+            for pool in (*self.pools.values(), *self.leaving):
                 found += pool.parked
                 for number, addresses in enumerate(pool.free):
                     found += [(address, classes.SIZES[number]) for address in tuple(addresses)]
@@ -190,7 +295,9 @@ class Heap:
         Raises:
             Busy: not now.
         """
-        with self._guard.held():
+        with self._held():
+            if pool in self.leaving:
+                self.leaving.remove(pool)
             heir = self.pool_of(0)
             for address, nbytes in pool.parked.drain():
                 self.arena.free(address, nbytes)
@@ -206,59 +313,71 @@ class Heap:
 
     def renew_lock(self) -> None:
         """After a fork, in the child: who held the lock is not there."""
-        self._guard = _Guard()
+        self._lock = threading.Lock()
 
     # ---- inside -----------------------------------------------------------------------------
 
-    def _cut_slab(self, pool: Pool, number: int) -> int:
-        nbytes = classes.slab_bytes(number)
-        size = classes.SIZES[number]
-        with self._guard.held():
-            # Another thread may have cut one meanwhile, or memory have come back.
-            if pool.free[number]:
-                return pool.free[number].pop()
-            address = self._allocate(nbytes)
-            self.slabs[address] = Slab(address, nbytes, number, pool)
-            pool.held += nbytes
-            count = nbytes // size
-            pool.free[number] += range(address + (count - 1) * size, address, -size)
-            return address
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        me = threading.get_ident()
+        if me in _inside:
+            raise Busy
+        _inside.add(me)
+        try:
+            with self._lock:
+                self.device.activate()
+                if self._is_torn:
+                    self.arena.repair()
+                    for pool in (*self.pools.values(), *self.leaving):
+                        pool.parked.repair()
+                self._is_torn = True
+                try:
+                    yield
+                except DeviceError:
+                    self._is_torn = False
+                    raise
+                self._is_torn = False
+        finally:
+            _inside.discard(me)
 
     def _free_slabs(self) -> int:
         """Give to the arena the slabs of which all is free, and that no work uses."""
-        idle = [pool for pool in self.pools.values() if pool.is_idle()]
+        starts = sorted(self.slabs)
         given = 0
-        for pool in idle:
-            for number, cells in enumerate(pool.free):
-                # Others take from and add to the list meanwhile, one by one.
-                addresses = []
-                while cells:
-                    try:
-                        addresses.append(cells.pop())
-                    except IndexError:
-                        break
-                size = classes.SIZES[number]
-                free_in: dict[int, int] = {}
-                mine = [s for s in self.slabs.values() if s.pool is pool and s.number == number]
-                starts = sorted(slab.address for slab in mine)
-                for address in addresses:
-                    start = _before(starts, address)
-                    free_in[start] = free_in.get(start, 0) + 1
-                whole = {
-                    slab.address: slab
-                    for slab in mine
-                    if free_in.get(slab.address) == slab.nbytes // size
-                }
-                for slab in whole.values():
-                    del self.slabs[slab.address]
-                    self.arena.free(slab.address, slab.nbytes)
+        for pool in [pool for pool in tuple(self.pools.values()) if pool.is_idle()]:
+            for cells in pool.free:
+                given += self._free_slabs_of(pool, cells, starts) if cells else 0
+        return given
+
+    def _free_slabs_of(self, pool: Pool, cells: list[int], starts: list[int]) -> int:
+        # Others take from the list and add to it meanwhile, one by one.
+        taken: list[int] = []
+        by_slab: dict[int, list[int]] = {}
+        left: Iterable[list[int]] = (taken,)
+        given = 0
+        try:
+            while cells:
+                # No call in between: each is in one of the two lists, also after Ctrl-C.
+                taken += cells[-1:]
+                del cells[-1:]
+            for address in taken:
+                by_slab.setdefault(_before(starts, address), []).append(address)
+            left = by_slab.values()
+            for start in tuple(by_slab):
+                slab = self.slabs[start]
+                if len(by_slab[start]) == slab.nbytes // classes.SIZES[slab.number]:
+                    del by_slab[start]
+                    del self.slabs[start]
                     pool.held -= slab.nbytes
+                    self.arena.free(start, slab.nbytes)
                     given += slab.nbytes
-                cells += [a for a in reversed(addresses) if _before(starts, a) not in whole]
+        finally:
+            for addresses in left:
+                cells += addresses
         return given
 
     def _take_large(self, pool: Pool, nbytes: int) -> tuple[int, bool]:
-        with self._guard.held():
+        with self._held():
             address = pool.parked.take(nbytes) if pool.parked.nbytes else None
             used_before = address is not None
             if address is None:
@@ -272,7 +391,7 @@ class Heap:
             is_idle = pool.is_idle()
         except DeviceError:
             is_idle = False  # not known
-        with self._guard.held():
+        with self._held():
             pool.held -= nbytes
             if is_idle:
                 self.arena.free(address, nbytes)
@@ -308,29 +427,13 @@ def _before(starts: list[int], address: int) -> int:
     return starts[bisect_right(starts, address) - 1]
 
 
-class _Guard:
-    """A lock that tells its own thread that it is inside already, rather than let it in again."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = 0
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        me = threading.get_ident()
-        if self._owner == me:
-            raise Busy
-        with self._lock:
-            self._owner = me
-            try:
-                yield
-            finally:
-                self._owner = 0
-
+# The threads that are inside of a heap, or wait to be.
+_inside: set[int] = set()
 
 # (device, kind, flags) -> its heap
 heaps: dict[tuple[Device, str, int], Heap] = {}
-_making = threading.Lock()
+# Reentrant, as a finaliser that allocates may come in between.
+_making = threading.RLock()
 
 
 def heap_of(device: Device, kind: str, flags: int, make: Callable[[], Heap]) -> Heap:
@@ -340,13 +443,14 @@ def heap_of(device: Device, kind: str, flags: int, make: Callable[[], Heap]) -> 
         with _making:
             heap = heaps.get((device, kind, flags))
             if heap is None:
-                heap = heaps[device, kind, flags] = make()
+                heap = heaps.setdefault((device, kind, flags), make())
     return heap
 
 
 def _start_anew() -> None:
     global _making
-    _making = threading.Lock()
+    _making = threading.RLock()
+    _inside.clear()
     for heap in heaps.values():
         heap.renew_lock()
 

@@ -23,7 +23,7 @@ class _Waiting(NamedTuple):
     def is_reached(self) -> bool:
         self.device.activate()
         return all(map(self.device.backend.event_query, self.events)) and all(
-            stream.idle() for stream in self.streams
+            map(_is_done, self.streams)
         )
 
     def wait(self) -> None:
@@ -31,7 +31,8 @@ class _Waiting(NamedTuple):
         for event in self.events:
             faults.waited(self.device.backend.event_synchronize, event)
         for stream in self.streams:
-            stream.synchronize()
+            if not _is_done(stream):
+                stream.synchronize()
 
     def do(self) -> None:
         with ExitStack() as each:
@@ -53,9 +54,9 @@ class _Pending:
         with self._changed:
             self.waiting.append(entry)
 
-    def reap(self) -> None:
-        """Do what has its events all reached."""
-        self._take(_Waiting.is_reached)
+    def reap(self, patience: int | None = None) -> None:
+        """Do what has its events all reached; no more after so many that have not."""
+        self._take(_Waiting.is_reached, patience)
 
     def wait(self, device: Device) -> None:
         """Do all of `device`, waiting for its streams, and for threads that are about to do it."""
@@ -73,7 +74,7 @@ class _Pending:
             ):
                 self._changed.wait()
 
-    def _take(self, is_ready: Callable[[_Waiting], bool]) -> None:
+    def _take(self, is_ready: Callable[[_Waiting], bool], patience: int | None = None) -> None:
         me = threading.get_ident()
         with self._changed:
             looked_at, self.waiting = self.waiting, []
@@ -81,14 +82,17 @@ class _Pending:
             if looked_at:
                 self._in_hand[me] = outer.union(entry.device for entry in looked_at)
         try:
-            while looked_at:
+            while looked_at and patience != 0:
                 if is_ready(looked_at[-1]):
                     looked_at.pop().do()
-                else:
-                    self.add(looked_at.pop())
+                    continue
+                self.add(looked_at.pop())
+                if patience is not None:
+                    patience -= 1
         finally:
             with self._changed:
-                # Not empty only if a kernel had failed or Ctrl-C came: it goes on waiting.
+                # Not empty if a kernel had failed or Ctrl-C came, too: it goes on waiting. What was
+                # looked at stands first now, so that it is the others' turn.
                 self.waiting += looked_at
                 if outer:
                     self._in_hand[me] = outer
@@ -99,11 +103,20 @@ class _Pending:
 
 _pending = _Pending()
 
+# An allocation looks at no more than so many that are not done yet.
+_PATIENCE = 4
 
-def after(device: Device, streams: Iterable[Stream], action: Callable[[], object]) -> None:
-    """Call `action()` once the work is done that is in `streams` and the default stream now: at
-    once, or in a later `reap`."""
-    busy = [stream for stream in (*streams, device.default_stream) if not _is_idle(stream)]
+
+def after(
+    device: Device,
+    streams: Iterable[Stream],
+    action: Callable[[], object],
+    also_default: bool = True,
+) -> None:
+    """Call `action()` once the work is done that is in `streams`, and in the default stream, now:
+    at once, or in a later `reap`."""
+    users = [*streams, device.default_stream] if also_default else streams
+    busy = [stream for stream in users if not _is_idle(stream)]
     if busy:
         _wait_for(device, busy, action)
     else:
@@ -116,6 +129,14 @@ def _is_idle(stream: Stream) -> bool:
     except DeviceError:
         # Not known, so it is waited for; that tells what is wrong with it.
         return False
+
+
+def _is_done(stream: Stream) -> bool:
+    # Who made an external stream may destroy it once its work was waited for.
+    try:
+        return stream.idle()
+    except DeviceError:
+        return stream.external
 
 
 def hold(stream: Stream, thing: Any) -> None:
@@ -142,6 +163,12 @@ def reap() -> None:
     """Do what waited for streams which are done with it by now; never waits."""
     if _pending.waiting:
         _pending.reap()
+
+
+def reap_some() -> None:
+    """`reap`, but for what lies behind much that streams still use: for each allocation."""
+    if _pending.waiting:
+        _pending.reap(_PATIENCE)
 
 
 def wait(device: Device) -> None:

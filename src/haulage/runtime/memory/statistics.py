@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from haulage.errors import DeviceError
 from haulage.runtime import finalize
 from haulage.runtime.device import Device, find
 from haulage.runtime.memory import owners, pending
@@ -180,9 +181,14 @@ def snapshot() -> dict[str, Any]:
     for heap in tuple(heaps.values()):
         place = {"device": str(heap.device), "kind": heap.kind}
         regions += [{**place, "address": a, "nbytes": n} for a, n in heap.arena.space.ranges()]
-        blocks += [
-            {**place, "address": a, "nbytes": n, "state": "cached"} for a, n in heap.cached()
-        ]
+        try:
+            cached = tuple(heap.cached())
+        except Busy:
+            raise DeviceError(
+                "snapshot() was called by a signal's handler, or a finaliser, that came in while "
+                f"this thread was changing the memory of {heap.device}; take it later"
+            ) from None
+        blocks += [{**place, "address": a, "nbytes": n, "state": "cached"} for a, n in cached]
     usage = stats()
     return {
         "version": 1,
