@@ -314,10 +314,12 @@ def test_each_guarded_step_of_a_scan_is_a_loop_with_its_bounds():
     assert len(re.findall(r"%bound\.1\.\d+ =", text)) == 3
 
 
-def sums_by_a_tree(x, sums, shares):
+@cuda.jit(device=True)
+def sum_by_a_tree(own):
+    """The sum of the numbers of a block's 128 threads."""
     room = cuda.shared.array(128, np.float32)
     t = cuda.threadIdx.x
-    room[t] = x[cuda.grid(1)]
+    room[t] = own
     cuda.syncthreads()
     d = 64
     while d > 0:
@@ -325,10 +327,16 @@ def sums_by_a_tree(x, sums, shares):
             room[t] += room[t + d]
         cuda.syncthreads()
         d //= 2
+    return room[0]
+
+
+def sums_by_a_tree(x, sums, shares):
+    t = cuda.threadIdx.x
+    total = sum_by_a_tree(x[cuda.grid(1)])
     if t == 0:
-        sums[cuda.blockIdx.x] = room[0]
+        sums[cuda.blockIdx.x] = total
     elif t < shares.shape[1]:
-        shares[cuda.blockIdx.x, t] = x[cuda.grid(1)] / room[0]
+        shares[cuda.blockIdx.x, t] = x[cuda.grid(1)] / total
 
 
 def test_a_guard_in_a_loop_with_a_barrier_behind_it(way):
@@ -342,18 +350,9 @@ def test_a_guard_in_a_loop_with_a_barrier_behind_it(way):
 
 def test_a_step_of_a_tree_and_what_follows_the_tree_need_no_masks():
     def tree(x, sums):
-        room = cuda.shared.array(128, np.float32)
-        t = cuda.threadIdx.x
-        room[t] = x[cuda.grid(1)]
-        cuda.syncthreads()
-        d = 64
-        while d > 0:
-            if t < d:
-                room[t] += room[t + d]
-            cuda.syncthreads()
-            d //= 2
-        if t == 0:
-            sums[cuda.blockIdx.x] = room[0]
+        total = sum_by_a_tree(x[cuda.grid(1)])
+        if cuda.threadIdx.x == 0:
+            sums[cuda.blockIdx.x] = total
 
     text = haulage.compile(tree, "void(float32[::1], float32[::1])", block=128).stages["llvm"]
     assert "x float>" in text

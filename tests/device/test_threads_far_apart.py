@@ -3,32 +3,16 @@
 import numpy as np
 import pytest
 
+from doubles.kernels import butterflies
 from haulage import cuda
 
 pytestmark = pytest.mark.usefixtures("device", "way")
 
 
 def test_butterflies_with_remainders_by_powers_of_two():
-    @cuda.jit
-    def transform(x, y):
-        s = cuda.shared.array(64, np.float32)
-        t = cuda.threadIdx.x
-        s[t] = x[t]
-        s[t + 32] = x[t + 32]
-        h = 1
-        while h < 64:
-            cuda.syncthreads()
-            i = t // h * (2 * h) + t % h
-            a, b = s[i], s[i + h]
-            s[i], s[i + h] = a + b, a - b
-            h *= 2
-        cuda.syncthreads()
-        y[t] = s[t]
-        y[t + 32] = s[t + 32]
-
     numbers = np.arange(64, dtype=np.float32)
     result = cuda.device_array(64, np.float32)
-    transform[1, 32](cuda.to_device(numbers), result)
+    cuda.jit(butterflies(32))[1, 32](cuda.to_device(numbers), result)
     matrix = np.ones((1, 1), np.float32)
     for _ in range(6):
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])

@@ -1,1 +1,1 @@
-"""Back ends that stand in for drivers in tests."""
+"""Back ends that stand in for drivers in tests, and programs and kernels that tests share."""

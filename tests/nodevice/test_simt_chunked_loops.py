@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from llvm_models import SUMS as SUMS_OF_ROWS
 from llvm_models import model_of
 
 import haulage
@@ -11,32 +12,13 @@ from haulage.compiler.simt import uniformity
 from haulage.compiler.simt.body import Room
 from haulage.compiler.simt.chunked_loops import chunked_loops
 
-# Each thread sums elements that are ROW apart from its neighbour's and TURN from turn to turn.
-SUMS = """
-define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i64 %n, ptr %data) {
-entry:
-  %t = zext nneg i32 %threadIdx.x to i64
-  %start = mul nsw i64 %t, ROW
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
-  %sum = phi float [ 0.0, %entry ], [ %sum.next, %loop ]
-  %k.next = add nuw nsw i64 %k, 1
-  %step = mul nsw i64 %k, TURN
-  %place = add nsw i64 %start, %step
-  %address = getelementptr float, ptr %data, i64 %place
-  %value = load float, ptr %address
-  %own.value = sitofp i64 %t to float
+# Each thread weighs what it sums by a number of its own.
+SUMS = SUMS_OF_ROWS.replace("LAST", "%n").replace(
+    "%sum.next = fadd float %sum, %value",
+    """%own.value = sitofp i64 %t to float
   %product = fmul float %own.value, %value
-  %sum.next = fadd float %sum, %product
-  %done = icmp eq i64 %k.next, %n
-  br i1 %done, label %end, label %loop
-end:
-  %own = getelementptr float, ptr %data, i64 %t
-  store float %sum.next, ptr %own
-  ret i32 0
-}
-"""
+  %sum.next = fadd float %sum, %product""",
+)
 
 
 def _chunked(text, shared=()):

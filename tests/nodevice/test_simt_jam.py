@@ -5,6 +5,7 @@ import re
 import pytest
 
 import haulage
+from doubles.kernels import row_sums
 from haulage import cuda
 from haulage.compiler.simt import jam
 
@@ -48,15 +49,6 @@ def test_threads_that_may_go_different_ways_are_not_jammed():
     assert jam.jammed(FUNCTION.replace("END", "%scaled"), "several", "x") is None
 
 
-def _row_sums(a, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        total = out[i]
-        for k in range(a.shape[1]):
-            total += a[i, k]
-        out[i] = total
-
-
 def _scaled_rows(a, out):
     i = cuda.grid(1)
     if i < out.size:
@@ -87,7 +79,7 @@ def _columns(a, out):
 @pytest.mark.parametrize(
     ("kernel", "block", "expected"),
     [
-        (_row_sums, 128, True),
+        (row_sums, 128, True),
         # LLVM widens these loops along the row.
         (_scaled_rows, 128, False),
         (_rows_until, 128, False),

@@ -1,37 +1,12 @@
 """Which loops are turned outside the loop over the threads."""
 
 import pytest
-from llvm_models import model_of
+from llvm_models import SUMS, model_of
 
 import haulage
-from haulage import cuda
+from doubles.kernels import row_sums
 from haulage.compiler.simt import uniformity
 from haulage.compiler.simt.loop_places import loops_to_turn
-
-# Each thread sums elements that are ROW apart from its neighbour's and TURN from turn to turn.
-SUMS = """
-define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i64 %n, ptr %data) {
-entry:
-  %t = zext nneg i32 %threadIdx.x to i64
-  %start = mul nsw i64 %t, ROW
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
-  %sum = phi float [ 0.0, %entry ], [ %sum.next, %loop ]
-  %k.next = add nuw nsw i64 %k, 1
-  %step = mul nsw i64 %k, TURN
-  %place = add nsw i64 %start, %step
-  %address = getelementptr float, ptr %data, i64 %place
-  %value = load float, ptr %address
-  %sum.next = fadd float %sum, %value
-  %done = icmp eq i64 %k.next, LAST
-  br i1 %done, label %end, label %loop
-end:
-  %own = getelementptr float, ptr %data, i64 %t
-  store float %sum.next, ptr %own
-  ret i32 0
-}
-"""
 
 
 def _turned(row, turn, last="%n", threads=256):
@@ -120,13 +95,5 @@ def test_a_chain_of_loads_waits_so_long_that_all_threads_go_together():
 
 
 def test_a_kernel_that_sums_rows_has_no_gathers():
-    def sums(a, out):
-        i = cuda.grid(1)
-        if i < out.size:
-            total = out[i]
-            for k in range(a.shape[1]):
-                total += a[i, k]
-            out[i] = total
-
-    text = haulage.compile(sums, "void(float32[:,::1], float32[::1])", block=128).stages["llvm"]
+    text = haulage.compile(row_sums, "void(float32[:,::1], float32[::1])", block=128).stages["llvm"]
     assert "llvm.masked.gather" not in text

@@ -8,6 +8,7 @@ import pytest
 from llvm_models import model_of
 
 import haulage
+from doubles.kernels import butterflies
 from haulage import cuda
 from haulage.compiler.simt.nonnegative import nonnegative
 from haulage.compiler.simt.powers_of_two import mask_remainders, powers_of_two
@@ -22,23 +23,6 @@ def products(a, b, c):
                 for k in range(4):
                     s += a[i, r, k] * b[i, k, q]
                 c[i, r, q] = s
-
-
-def butterflies(x, y):
-    s = cuda.shared.array(256, np.float32)
-    t = cuda.threadIdx.x
-    s[t] = x[t]
-    s[t + 128] = x[t + 128]
-    h = 1
-    while h < 256:
-        cuda.syncthreads()
-        i = t // h * (2 * h) + t % h
-        a, b = s[i], s[i + h]
-        s[i], s[i + h] = a + b, a - b
-        h *= 2
-    cuda.syncthreads()
-    y[t] = s[t]
-    y[t + 128] = s[t + 128]
 
 
 def gathered(x, y, places):
@@ -91,7 +75,7 @@ MATRICES = "void(float32[:,:,::1], float32[:,:,::1], float32[:,:,::1])"
 
 @pytest.mark.parametrize(
     ("kernel", "signature"),
-    [(products, MATRICES), (butterflies, "void(float32[::1], float32[::1])")],
+    [(products, MATRICES), (butterflies(128), "void(float32[::1], float32[::1])")],
 )
 def test_threads_far_apart_neither_gather_nor_scatter(kernel, signature):
     code = code_of(kernel, signature).stages["llvm"]

@@ -6,12 +6,10 @@ between two barriers, the innermost loop is the one along which the accesses are
 another.
 """
 
-import re
-
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.loop_nest import AXES
 from haulage.compiler.simt.model import Function, Instruction
-from haulage.compiler.simt.strides import Stride, StrideAnalysis, size_of
+from haulage.compiler.simt.strides import Stride, StrideAnalysis, size_of_access
 
 # Of the nests with a given innermost axis the one in which the next axes follow as they do in
 # arrays that are indexed by the axes in turn.
@@ -28,8 +26,6 @@ _ARITHMETIC = 0.25
 _SCATTERED = 1.0
 _SHARED_LOAD = 0.05
 _SHARED_STORE = 0.5
-
-_STORED = re.compile(r"store (?:volatile |atomic )?(\S+) ")
 
 
 def axis_order(function: Function, sizes: tuple[int, int, int]) -> str:
@@ -65,8 +61,6 @@ def _cost(item: Instruction, analysis: StrideAnalysis, position: int, lanes: int
     stride: Stride = analysis.of(address)[position]
     if stride == 0:
         return _SHARED_LOAD if item.opcode == "load" else _SHARED_STORE
-    found = _STORED.search(item.text)
-    kind = item.type if item.opcode == "load" or found is None else found[1]
-    if isinstance(stride, int) and abs(stride) == size_of(kind):
+    if isinstance(stride, int) and abs(stride) == size_of_access(item):
         return 1 / lanes
     return _SCATTERED

@@ -12,9 +12,9 @@ from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.barriers import barriers
 from haulage.compiler.simt.body import Room
-from haulage.compiler.simt.loop_places import size_of_access, strides_by_turn
+from haulage.compiler.simt.loop_places import strides_by_turn
 from haulage.compiler.simt.model import Function, Instruction
-from haulage.compiler.simt.strides import StrideAnalysis
+from haulage.compiler.simt.strides import StrideAnalysis, size_of_access
 from haulage.compiler.simt.uniformity import Uniformity
 
 # Bytes from one turn to the next that leave most of what is read in the nearest cache.

@@ -17,7 +17,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt.model import Function, Instruction
-from haulage.compiler.simt.strides import size_of
+from haulage.compiler.simt.strides import size_of, size_of_access
 from haulage.compiler.simt.unrolled import Step, unrolled
 from haulage.compiler.simt.written import ANYWHERE, Roots
 
@@ -27,7 +27,6 @@ _ELEMENT = re.compile(
     r"getelementptr (?:(?:inbounds|nuw|nusw) )*(?P<type>\S.*?), "
     rf"ptr (?P<base>{_VALUE}), i\d+ (?P<index>{_VALUE})(?:, !.*)?$"
 )
-_STORED = re.compile(r"store (?P<type>\S+) ")
 _ZERO_ARM = re.compile(r"\b0(?:, !.*)?$|, i\d+ 0, ")
 _KEEPING = frozenset(("sext", "zext", "trunc", "freeze"))
 _THREAD = re.compile(r"%threadIdx\.[xyz]$")
@@ -119,15 +118,11 @@ class Interleaving:
         item = step.item
         if item.opcode not in ("load", "store") or not item.operands:
             return None
-        kind = item.type
-        if item.opcode == "store":
-            found = _STORED.search(item.text)
-            kind = found["type"] if found else ""
         address = item.operands[-1]
         terms, offset = self._sum(address, loose=False)
         family = frozenset(self._sum(address, loose=True)[0].items())
         roots = frozenset(self._roots.of(step.original.operands[-1]))
-        size = size_of(kind) or 0
+        size = size_of_access(item) or 0
         return _Access(item.opcode == "store", roots, terms, offset, size, family)
 
     def _may_be_wide(self, access: _Access) -> bool:

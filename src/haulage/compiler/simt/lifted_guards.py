@@ -101,15 +101,6 @@ def _found(function: Function, block: Block, varying: Set[str]) -> _Few | None:
         return None
     if any(not successors[each] for each in inside) or not any(map(has_effect, items_inside)):
         return None
-    used = {name for item in items_inside if (name := item.result)}
-    outside = (
-        item
-        for label, each in function.blocks.items()
-        if label not in inside
-        for item in each.instructions()
-    )
-    if any(used.intersection(item.operands) for item in outside):
-        return None
     return _Few(block.label, arm, meeting, inside)
 
 

@@ -9,7 +9,6 @@ the loop over the threads is the innermost one all the same, and what lives from
 in registers.
 """
 
-import re
 from collections.abc import Callable, Iterable
 
 from haulage.compiler.mathematics.definitions import PREFIX
@@ -24,7 +23,7 @@ from haulage.compiler.simt.strides import (
     StrideAnalysis,
     Strides,
     by_thread,
-    size_of,
+    size_of_access,
 )
 from haulage.compiler.simt.uniformity import Uniformity
 
@@ -47,8 +46,6 @@ _MATHEMATICS_LATENCY = 40.0
 
 # Instructions up to which LLVM unrolls a loop wholly; its own limit is 300.
 _UNROLLED = 200
-
-_STORED = re.compile(r"store (?:volatile |atomic )?(\S+) ")
 
 
 def loops_to_turn(
@@ -148,12 +145,6 @@ def _cost(item: Instruction, strides: Callable[[str], Strides], position: int, l
     if isinstance(stride, int) and abs(stride) == size_of_access(item):
         return _ACCESS / lanes
     return _GATHER if lanes > 1 else _ACCESS
-
-
-def size_of_access(item: Instruction) -> int | None:
-    """Bytes that a load or store is about; None if its type is no scalar."""
-    found = _STORED.search(item.text)
-    return size_of(item.type if item.opcode == "load" or found is None else found[1])
 
 
 def _inside(function: Function, loop: graph.Loop, label: str) -> tuple[str, ...]:

@@ -39,8 +39,9 @@ _ELEMENT = re.compile(
 _BITS = re.compile(r"i(\d+)$")
 _NUMBER = re.compile(r"-?\d+")
 _PROMISES = re.compile(r" (?:nuw|nsw|inbounds|nusw)\b")
-# By these a thread could wait for one of another block, or be waited for.
-_MAY_WAIT = re.compile(r"\b(cmpxchg|fence|volatile|load atomic|store atomic)\b")
+# By these a thread could wait for one of another block, or be waited for; atomic operations whose
+# results are used are looked for by themselves.
+_WAITING_OR_AWAITED = re.compile(r"\b(cmpxchg|fence|volatile|load atomic|store atomic)\b")
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
         or any(_may_wait(item) for item in items)
         or any(item.opcode == "atomicrmw" and item.result in used for item in items)
         or re.search(rf"\batomicrmw\b|@{PAUSE}\b", body.around)
-        or _MAY_WAIT.search(body.around)
+        or _WAITING_OR_AWAITED.search(body.around)
     ):
         return ()
     known = nonnegative(function)
@@ -125,7 +126,7 @@ def prepared(function: Function, axes: Iterable[str], block: tuple[int, int, int
 
 
 def _may_wait(item: Instruction) -> bool:
-    return item.callee == PAUSE or _MAY_WAIT.search(item.text) is not None
+    return item.callee == PAUSE or _WAITING_OR_AWAITED.search(item.text) is not None
 
 
 @dataclass(frozen=True)

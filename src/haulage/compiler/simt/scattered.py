@@ -8,8 +8,6 @@ Gathers alone, as where a tile is read by rows, ask for less than scatters. With
 for each thread, LLVM moreover finds what of one thread lies side by side.
 """
 
-import re
-
 from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.body import Body
@@ -17,7 +15,7 @@ from haulage.compiler.simt.clipping import Clipping
 from haulage.compiler.simt.divisions import is_division
 from haulage.compiler.simt.model import Cut, Instruction
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
-from haulage.compiler.simt.strides import COMMON, StrideAnalysis, by_thread, size_of
+from haulage.compiler.simt.strides import COMMON, StrideAnalysis, by_thread, size_of_access
 from haulage.compiler.simt.turns import constant_turns
 from haulage.compiler.simt.written import Roots
 
@@ -34,7 +32,6 @@ _CHOICES = frozenset(("and", "or", "xor", "select"))
 # Instructions that others are as long as.
 _DIVISION = 8
 _MATHEMATICS = 40
-_STORED = re.compile(r"store (\S+) ")
 
 
 def _work(item: Instruction) -> int:
@@ -121,8 +118,7 @@ class _Search:
         if not item.operands:
             return False
         stride = self._strides.of(item.operands[-1])[self._position]
-        found = _STORED.search(item.text)
-        size = size_of(item.type if item.opcode == "load" or found is None else found[1])
+        size = size_of_access(item)
         return not isinstance(stride, int) or size is None or abs(stride) > _NEAR * size
 
     def _is_settled(self, condition: str, settled: set[str]) -> bool:

@@ -31,6 +31,7 @@ _ELEMENT = re.compile(
 )
 _SIZES = {"float": 4, "double": 8, "half": 2, "ptr": 8}
 _KEEPING = frozenset(("sext", "zext", "trunc", "freeze"))
+_STORED = re.compile(r"store (?:volatile |atomic )*(\S+) ")
 
 
 def size_of(kind: str) -> int | None:
@@ -44,6 +45,12 @@ def size_of(kind: str) -> int | None:
         return None
     element = size_of(array[2])
     return None if element is None else int(array[1]) * element
+
+
+def size_of_access(item: Instruction) -> int | None:
+    """Bytes that a load or store is about; None if its type is no scalar."""
+    found = _STORED.search(item.text)
+    return size_of(item.type if item.opcode == "load" or found is None else found[1])
 
 
 def by_thread(private: Iterable[Room] = ()) -> dict[str, Strides]:

@@ -84,8 +84,8 @@ class Transformed:
     jammed: bool
 
 
-# Without one of these no thread sees what another block writes while both run.
-_MAY_WAIT = re.compile(r"\b(atomicrmw|cmpxchg|fence|volatile|load atomic)\b")
+# Without one of these no thread sees what another block, or the host, writes while both run.
+_SEES_OTHERS = re.compile(r"\b(atomicrmw|cmpxchg|fence|volatile|load atomic)\b")
 
 
 def transform(
@@ -268,7 +268,7 @@ def transform(
         start = grids.write_entry(kernel, framed=taken != COROUTINES)
     else:
         start = entry.write(kernel, prod(block), order, added, run)
-    if _MAY_WAIT.search(text):
+    if _SEES_OTHERS.search(text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
     module = "\n\n".join([kernel.around, *declared, start, adding, *parts])
     return Transformed(
