@@ -112,3 +112,33 @@ def test_mathematics_in_loops_over_private_arrays(way):
     o = cuda.device_array_like(a)
     spectrum[1, 40](cuda.to_device(a), o)
     assert np.allclose(o.copy_to_host(), np.abs(np.fft.fft(a)) ** 2)
+
+
+def rows_of_three_kinds(out):
+    room = cuda.shared.array(32, np.int64)
+    own = cuda.local.array(4, np.int64)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    t = x + 8 * y
+    for s in range(4):
+        own[s] = s + t
+    room[t] = 7 * t
+    if x == 0 and y == 0:
+        out[t] = t
+    for _ in range(t % 3):
+        if y == 0 and out[32] > 2:
+            out[t] = t + 1
+        if y == 3:
+            break
+    out[t] += room[t] + own[0] + own[3]
+
+
+def test_a_number_that_is_compared_again_and_again_beside_private_arrays(way):
+    out = np.arange(33) % 5 + 2
+    out[32] = 3
+    expected = out[:32].copy()
+    expected[0] = 0
+    for t in (1, 2, 4, 5, 7):
+        expected[t] = t + 1
+    expected += 7 * np.arange(32) + np.arange(32) + np.arange(32) + 3
+    cuda.jit(rows_of_three_kinds)[1, (8, 4)](out)
+    np.testing.assert_array_equal(out[:32], expected)

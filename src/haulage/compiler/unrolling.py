@@ -72,7 +72,8 @@ def unrolled(text: str, name: str, target: Target) -> str:
         llvm.run_passes(
             module, target, "loop_unroll", "sroa", "instruction_combine", "simplify_cfg"
         )
-        llvm.run_passes(module, target, "instruction_namer")
+        # Comparisons with several constants, one behind the other, have become a switch.
+        llvm.run_passes(module, target, "lower_switch", "instruction_namer")
         made = str(module)
     if _arrays(made) == _arrays(text):
         return text
