@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage import SmartArray, cuda
+from haulage import SmartArray, cuda, memory
 
 N = 3000
 # So many numbers that their copies go by pinned buffers, and their memory is no part of other's.
@@ -308,6 +308,26 @@ def smart_arrays(keep: Bystanders) -> None:
     assert np.array_equal(smart.get("host"), 2 * numbers(N))
     _add[N // 100 + 1, 100](smart, plain)
     assert np.array_equal(np.asarray(smart), 3 * numbers(N))
+
+
+@program
+def smart_arrays_that_make_room(keep: Bystanders) -> None:
+    device = cuda.current_context().device
+    ones = cuda.to_device(np.ones(N))
+    dirty = [SmartArray(shape=N, where="gpu"), SmartArray(numbers(N))]
+    dirty[0][...] = numbers(N)
+    for array in dirty:
+        _add[N // 100 + 1, 100](array, ones)
+        keep.expect(array, numbers(N) + 1)
+    clean = keep.expect(SmartArray(numbers(N), where="gpu"), numbers(N))
+    memory.limit(memory.stats(device).in_use, device)
+    try:
+        made = [cuda.device_array(N) for _ in range(3)]
+        del made
+        _add[N // 100 + 1, 100](SmartArray(numbers(N)), ones)
+    finally:
+        memory.limit(None, device)
+    assert clean.coherence.current() == ["host"]
 
 
 @program
