@@ -25,7 +25,7 @@ _HUGE = 2 << 20
 _next = (16 << 40) + int.from_bytes(os.urandom(3), "little") * _HUGE
 _LARGEST_AMONG_OTHERS = 256 << 20
 
-_NOTHING, _READ_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
+_NOTHING, _READ_WRITE = 0, 3  # PROT_NONE, PROT_READ | PROT_WRITE: Windows has no such names
 
 
 def granularity() -> int:

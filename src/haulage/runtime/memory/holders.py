@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from haulage.backends.base import DEVICE, KINDS, MANAGED
 from haulage.errors import OutOfMemory
-from haulage.runtime.device import Device
+from haulage.runtime.device import Device, find
 from haulage.runtime.memory import owners
 from haulage.runtime.memory.block import Block, live_blocks
 from haulage.runtime.memory.heap import heaps
@@ -110,8 +110,6 @@ def report(device: str | Device | None = None) -> Report:
     Raises:
         DeviceNotFound: there is no such device.
     """
-    from haulage.runtime.device import find
-
     of = None if device is None else find(device, "report: device")
     return report_of(own_blocks(of), "live memory" if of is None else f"live memory on {of}")
 

@@ -5,7 +5,7 @@ import threading
 
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
-from haulage.runtime.device import Device, find
+from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.memory.heap import UNLIMITED, heaps
 
 # Looked at in each allocation.
@@ -34,8 +34,6 @@ def limit(nbytes: int | None, device: str | Device | None = None) -> None:
         DeviceNotFound: there is no such device.
     """
     global is_limited
-    from haulage.runtime.device import current_device
-
     if nbytes is not None:
         if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
             raise TypeError(f"limit({nbytes!r}): expected a number of bytes, or None for no limit")

@@ -4,6 +4,7 @@ What is kept of a frame is its code and how far it was; file and line are looked
 wants to read them.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,8 @@ from haulage.runtime import observing
 
 _ROOT = Path(__file__).parents[2]
 # What lies in the package counts as Haulage itself, but for the programs in it.
-_PACKAGE = f"{_ROOT}/"
-_PROGRAMS = f"{_ROOT / 'cli'}/"
+_PACKAGE = f"{_ROOT}{os.sep}"
+_PROGRAMS = f"{_ROOT / 'cli'}{os.sep}"
 
 # (code, how far it was) of each frame that is kept, the innermost one first.
 Mark = tuple[tuple[CodeType, int], ...]

@@ -7,8 +7,9 @@ from haulage.runtime.native import fields, find_ir, free_ir, layouts, objects_ir
 
 EXPORTS = ("state_at", "take", "live", "dealloc")
 
-# The clock of `time.monotonic`, read to some milliseconds in a fifth of the time.
-_CLOCK = {"linux": 6, "darwin": 6}  # CLOCK_MONOTONIC_COARSE; macOS has CLOCK_MONOTONIC alone
+# The clock of `time.monotonic`; on Linux as it was at the last tick, some milliseconds ago at most,
+# which takes a fifth of the time: CLOCK_MONOTONIC_COARSE. On macOS it is CLOCK_UPTIME_RAW.
+_CLOCK = {"linux": 6, "darwin": 8}
 
 
 def text(block: list[layouts.Slot], block_bytes: int, weak: int, array: list[layouts.Slot]) -> str:
