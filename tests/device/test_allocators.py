@@ -755,7 +755,8 @@ def test_all_adaptors_stand_on_each_other_in_any_order():
 
 
 def test_threads_share_adaptors_and_allocators_that_know_no_threads(device):
-    slab = Driver().allocate(1 << 20)
+    driver = Driver()
+    slab = driver.allocate(1 << 20)
     counting = Statistics(Limit(Bump(slab, 1 << 20), 1 << 20))
     set_allocator(counting)
     wrong = []
@@ -777,6 +778,7 @@ def test_threads_share_adaptors_and_allocators_that_know_no_threads(device):
     assert wrong == []
     assert counting.counts[:2] + counting.counts[4:] == (0, 0, total, 200)
     assert counting.upstream.in_use == counting.upstream.upstream.count == 0
+    driver.deallocate(slab, 1 << 20)
 
 
 # ---- ranges -------------------------------------------------------------------------------------
