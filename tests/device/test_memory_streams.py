@@ -151,6 +151,19 @@ def test_a_stream_that_ends_in_a_collection_leaves_its_memory_to_others(device):
     assert len(after.by_stream) <= len(before.by_stream) + 1
 
 
+def test_ever_new_streams_have_the_memory_of_those_that_are_gone(device):
+    held = []
+    for _ in range(3):
+        for _ in range(100):
+            stream = cuda.stream()
+            cuda.device_array(1000, stream=stream).copy_to_host(stream=stream)
+            cuda.device_array(20_000, stream=stream).copy_to_host(stream=stream)
+            stream.synchronize()
+            del stream
+        held.append(memory.stats(device).reserved)
+    assert held[2] <= held[0]
+
+
 def test_a_threads_own_stream_leaves_its_memory_when_the_thread_ends(device):
     before = memory.stats(device)
 

@@ -290,7 +290,8 @@ class Heap:
         return iter(sorted(found))
 
     def retire(self, pool: Pool) -> None:
-        """A pool's stream is gone and its work is done: the default stream's takes all over.
+        """A pool's stream is gone and its work is done: what is free goes to the arena, where new
+        streams find it, and what is left, with blocks that are in use, to the default stream's.
 
         Raises:
             Busy: not now.
@@ -301,6 +302,9 @@ class Heap:
             heir = self.pool_of(0)
             for address, nbytes in pool.parked.drain():
                 self.arena.free(address, nbytes)
+            starts = sorted(self.slabs)
+            for cells in filter(None, pool.free):
+                self._free_slabs_of(pool, cells, starts)
             for address, slab in tuple(self.slabs.items()):
                 if slab.pool is pool:
                     self.slabs[address] = slab._replace(pool=heir)
