@@ -159,7 +159,12 @@ class Block:
     # Bound here, as module names may be gone by the time that the interpreter ends.
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         if not getattr(self, "returned", True) and not at_end():
-            self._give_back()
+            try:
+                self._give_back()
+            except BaseException:
+                # Ctrl-C, which ends here: nobody else gives it back.
+                self._give_back()
+                raise
 
     def _note(self, stream: Stream) -> None:
         if self.streams is None:
@@ -195,10 +200,9 @@ class Block:
             given = pool.take_back(self, pool.free[classes.class_of(nbytes)])
         else:
             given = self._give_back_later()
-        if given:
-            _live.pop(self.generation, None)
-            if observing.observer is not None:
-                observing.observer.freed(self)
+        _live.pop(self.generation, None)
+        if given and observing.observer is not None:
+            observing.observer.freed(self)
 
     def _give_back_later(self) -> bool:
         # No call in between: of two threads one does it.

@@ -32,6 +32,8 @@ AFTER, AFTER_IF_QUICK = 2000, 200
 take: "Callable[..., DeviceNDArray | None] | None" = None
 
 _machine: "Machine | None" = None
+# `plans.learn`, once there is a machine.
+_learn: "Callable[[Machine, Any, Any, DeviceNDArray], None] | None" = None
 _impossible = False
 _made = 0
 _starting = threading.Lock()
@@ -45,10 +47,9 @@ def made(shape: Any, dtype: Any, array: "DeviceNDArray") -> None:
     """
     if _machine is None and not (_is_time() and _start(array)):
         return
-    from haulage.runtime.native import plans
-
     assert _machine is not None
-    plans.learn(_machine, shape, dtype, array)
+    assert _learn is not None
+    _learn(_machine, shape, dtype, array)
 
 
 def _is_time() -> bool:
@@ -70,16 +71,19 @@ def _is_time() -> bool:
 
 def _start(array: "DeviceNDArray") -> bool:
     """Make the code, unless that is under way; whether it is there."""
-    global _impossible, _machine, take
+    global _impossible, _learn, _machine, take
     if not _starting.acquire(blocking=False):
         return False
     try:
         if _machine is None:
             layouts.check()
+            from haulage.runtime.native import plans
             from haulage.runtime.native.machine import Machine
 
             machine = Machine(array)
             blocks.others_alive.append(machine.live)
+            # In this order: a signal's handler may come in and allocate.
+            _learn = plans.learn
             _machine, take = machine, machine.take
         return True
     except layouts.NotHere as why:
