@@ -99,7 +99,8 @@ class Block:
         self.closed = self.exposed = self.exported = self.of_others = False
         self.returned = not has_memory
         self.closed_at: owners.Mark = ()
-        self.mark = owners.mark()
+        # `of_class` is called by nobody but the two functions of `allocating`.
+        self.mark = owners.mark() if has_memory else owners.mark(5)
         self.born = time.monotonic()
         if has_memory:
             self._begin()

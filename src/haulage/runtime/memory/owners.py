@@ -36,13 +36,27 @@ class Site(NamedTuple):
         return f"{self.filename}:{self.line} in {self.function}"
 
 
-def mark() -> Mark:
-    """The present place in the program: the innermost frames that are not Haulage's own."""
-    outermost = sys._getframe(1)
+class _Own(dict[str, bool]):
+    """Whether a file of code is one of Haulage's own."""
+
+    def __missing__(self, name: str) -> bool:
+        self[name] = found = name.startswith(_PACKAGE) and not name.startswith(_PROGRAMS)
+        return found
+
+
+_is_own = _Own()
+
+
+def mark(depth: int = 1) -> Mark:
+    """The present place in the program: the innermost frames that are not Haulage's own.
+
+    `depth` is that of the first frame which may be one: the innermost ones of which it is known
+    that they are Haulage's need not be looked at.
+    """
+    outermost = sys._getframe(depth)
     frame: FrameType | None = outermost
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE) or name.startswith(_PROGRAMS):
+        if not _is_own[frame.f_code.co_filename]:
             break
         outermost = frame
         frame = frame.f_back
