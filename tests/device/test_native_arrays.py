@@ -525,3 +525,27 @@ def test_many_shapes_and_callers_are_known_at_once(way):
             make()
     natives = sum(is_native(make()) for make in makers)
     assert natives >= 38
+
+
+def test_empty_and_device_array_like_are_plain_cases_too(way):
+    like = np.zeros((3, 2), np.float32)
+    for make in (
+        lambda: cuda.empty((3, 2), np.float32),
+        lambda: cuda.device_array_like(like),
+        lambda: cuda.device_array_like(cuda.device_array((3, 2), np.float32)),
+    ):
+        for _ in range(3):
+            array = make()
+        assert is_native(array) == (way == "native")
+        assert (array.shape, array.dtype, array.strides) == ((3, 2), np.float32, (8, 4))
+        site = haulage.memory.report().holdings[0].sites[0]
+        assert (site.filename, site.line) == (__file__, make.__code__.co_firstlineno)
+    assert cuda.device_array_like(np.asfortranarray(like)).strides == (4, 12)
+
+
+def test_names_of_dtypes_that_are_made_anew_leave_what_is_known(way):
+    learnt(way, (3, 2))
+    names = ["".join(("float", str(32))) for _ in range(2000)]
+    for name in names:
+        assert cuda.device_array((3, 2), name).dtype == np.float32
+    assert is_native(cuda.device_array((3, 2), np.float32)) == (way == "native")

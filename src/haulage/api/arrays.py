@@ -139,7 +139,16 @@ def device_array_like(ary: Any, stream: StreamLike = 0) -> DeviceNDArray:
 
     Not initialised. An array with gaps gives one without.
     """
-    return DeviceNDArray(*like(ary), ary.dtype, stream)
+    shape, strides = like(ary)
+    dtype = ary.dtype
+    if not layout.is_c_contiguous(shape, strides, dtype.itemsize):
+        return DeviceNDArray(shape, strides, dtype, stream)
+    if native.take is not None:
+        # Here as well as below: it looks at its caller's caller only.
+        taken = native.take(shape, dtype, None, "C", stream)
+        if taken is not None:
+            return taken
+    return device_array(shape, dtype, stream=stream)
 
 
 # ---- with elements ------------------------------------------------------------------------------
@@ -149,6 +158,11 @@ def empty(
     shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
 ) -> DeviceNDArray:
     """`device_array` under NumPy's name and with its order of arguments."""
+    if native.take is not None:
+        # Here as well as below: it looks at its caller's caller only.
+        taken = native.take(shape, dtype, None, order, stream)
+        if taken is not None:
+            return taken
     return device_array(shape, dtype, order=order, stream=stream)
 
 

@@ -96,6 +96,12 @@ class _Table:
         self._things: list[Any] = [_ABSENT] * size
         self._turn = 0
 
+    def has(self, place: int, is_it: Callable[[Any], bool]) -> bool:
+        """Whether a thing of which `is_it` says so is at one of its places."""
+        size = len(self._things)
+        found = (self._things[(place + way) % size] for way in range(fields.WAYS))
+        return any(each is not _ABSENT and is_it(each) for each in found)
+
     def put(self, place: int, thing: object, is_of_same: Callable[[Any], bool]) -> None:
         """Let `thing` be found, in place of what is there for the same, if anything is."""
         size = len(self._things)

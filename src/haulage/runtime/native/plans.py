@@ -14,6 +14,11 @@ from haulage.runtime.native.machine import Machine
 # Types whose dtype is always the same.
 _TYPES = frozenset({bool, int, float, complex, *np.sctypeDict.values()})
 
+# Names of dtypes are found by identity. A name that is written in the program is one object, or one
+# in each module; of one that is put together anew each time these are learnt, which are few.
+_MOST_OF_A_NAME = 4
+_names: dict[str, list[str]] = {}
+
 
 def learn(machine: Machine, shape: Any, dtype: Any, made: DeviceNDArray) -> None:
     """Let `machine` make by itself what Python has just made for `shape` and `dtype`, in the usual
@@ -30,19 +35,44 @@ def learn(machine: Machine, shape: Any, dtype: Any, made: DeviceNDArray) -> None
         and _is_plain(block)
     ):
         return
-    code = block.mark[0][0]
-    machine.codes.put(fields.place_of_code(code), code, lambda other: other is code)
     if block.device is _unchosen_device():
         machine.note_device(block.device)
     machine.note_surroundings()
+    code, place = block.mark[0][0], fields.slot_of(axes, dtype)
+    code_place = fields.place_of_code(code)
+    if machine.codes.has(code_place, lambda other: other is code) and machine.plans.has(
+        place, lambda other: _is_of(other, axes, dtype, block)
+    ):
+        # Known, but Python had to make it, as for a caller in Haulage: it may be so each time.
+        return
+    machine.codes.put(code_place, code, lambda other: other is code)
     plan = _plan(machine, axes, dtype, made)
-    machine.plans.put(fields.slot_of(axes, dtype), plan, lambda other: _of_same(plan, other))
+    machine.plans.put(place, plan, lambda other: _of_same(plan, other))
 
 
 def _is_constant(dtype: Any) -> bool:
     if isinstance(dtype, np.dtype):
         return dtype.names is None
-    return type(dtype) is str or (isinstance(dtype, type) and dtype in _TYPES)
+    if type(dtype) is str:
+        same = _names.setdefault(dtype, [])
+        if not any(each is dtype for each in same):
+            if len(same) == _MOST_OF_A_NAME:
+                return False
+            same.append(dtype)
+        return True
+    return isinstance(dtype, type) and dtype in _TYPES
+
+
+def _is_of(plan: tuple[Any, ...], axes: tuple[int, ...], dtype: Any, block: Block) -> bool:
+    """Whether a plan is of this shape and dtype, and takes memory where `block` has its own."""
+    assert block.pool is not None
+    numbers, free, of, device, *_ = plan
+    return (
+        of is dtype
+        and device is block.device
+        and free is block.pool.free[classes.class_of(block.nbytes)]
+        and fields.shape(numbers) == axes
+    )
 
 
 def _is_plain(block: Block) -> bool:
