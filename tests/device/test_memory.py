@@ -119,6 +119,16 @@ def test_limit_refuses_what_is_no_number_of_bytes(nbytes):
     cuda.device_array(10)
 
 
+def test_limit_takes_its_bytes_by_name(device):
+    memory.limit(bytes=memory.stats(device).in_use + 10, device=device)
+    try:
+        with pytest.raises(MemoryError, match=r"limit\(\)"):
+            cuda.device_array(4000, np.uint8)
+    finally:
+        memory.limit(bytes=None, device=device)
+    cuda.device_array(4000, np.uint8)
+
+
 def test_out_of_memory_says_who_holds_it(device):
     line = line_of_next_call()
     holder = cuda.device_array(1 << 20, np.uint8)

@@ -219,6 +219,20 @@ def test_a_callback_that_frees_a_part_is_asked_again(device):
     assert asked == [5000] * 3
 
 
+@pytest.mark.parametrize(
+    "callback", [None, 5, lambda: None, lambda nbytes: None, lambda a, b, c: None, lambda **k: None]
+)
+def test_a_callback_that_cannot_be_called_with_device_and_bytes_is_refused_at_once(callback):
+    with pytest.raises(TypeError, match=r"expected a function of \(device, nbytes\)"):
+        memory.on_out_of_memory(callback)
+
+
+@pytest.mark.parametrize("callback", [print, lambda *a: None, lambda device, nbytes, more=1: None])
+def test_a_callback_that_can_be_called_with_device_and_bytes_is_taken(callback):
+    with memory.on_out_of_memory(callback) as registration:
+        assert registration.callback is callback
+
+
 def test_a_callback_need_not_say_that_it_freed_something(device):
     kept = [new(6000)]
     with room_for(device, 0), memory.on_out_of_memory(lambda *_: kept.clear()):

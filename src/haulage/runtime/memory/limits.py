@@ -18,22 +18,23 @@ _LIMITED = (DEVICE, MANAGED)
 counting = threading.RLock()
 
 
-def limit(nbytes: int | None, device: str | Device | None = None) -> None:
-    """Let arrays have at most `nbytes` of a device's memory in use; None: as much as there is.
+def limit(bytes: int | None, device: str | Device | None = None) -> None:
+    """Let arrays have at most so many bytes of a device's memory in use; None: as many as it has.
 
     It counts what arrays in device and managed memory have asked for. An allocation beyond it
     fails as if the device had no more, after all that would be tried then. What is in use already
     stays so.
 
     Args:
-        nbytes: the limit; None lifts it.
+        bytes: the limit; None lifts it.
         device: whose memory, a `Device` or a name as in `haulage.use`; None: the current device's.
 
     Raises:
-        TypeError, ValueError: `nbytes` is no whole number, or negative.
+        TypeError, ValueError: `bytes` is no whole number, or negative.
         DeviceNotFound: there is no such device.
     """
     global is_limited
+    nbytes = bytes
     if nbytes is not None:
         if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
             raise TypeError(f"limit({nbytes!r}): expected a number of bytes, or None for no limit")

@@ -1,6 +1,7 @@
 """What is done when a device has no room, step by step, the cheapest first."""
 
 import gc
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -57,13 +58,27 @@ def on_out_of_memory(callback: Callback) -> Registration:
     that was added first is asked first. For memory that a callback asks for itself none is called.
 
     Raises:
-        TypeError: it cannot be called.
+        TypeError: it cannot be called, or not with two arguments.
     """
-    if not callable(callback):
+    if not (callable(callback) and _takes_two(callback)):
         raise TypeError(f"on_out_of_memory({callback!r}): expected a function of (device, nbytes)")
     registration = Registration(callback)
     _registered.append(registration)
     return registration
+
+
+def _takes_two(callback: Callback) -> bool:
+    """Whether it can be called with a device and a number, as far as it tells."""
+    try:
+        signature = inspect.signature(callback)
+    except (TypeError, ValueError):
+        # It is written in C and does not tell.
+        return True
+    try:
+        signature.bind(None, 0)
+    except TypeError:
+        return False
+    return True
 
 
 _here = threading.local()
