@@ -119,6 +119,16 @@ def test_limit_refuses_what_is_no_number_of_bytes(nbytes):
     cuda.device_array(10)
 
 
+def test_the_peak_of_all_follows_that_of_a_device_that_was_reset(device):
+    memory.reset_peak()
+    array = cuda.device_array(1 << 22, np.uint8)
+    array.close()
+    assert memory.stats().peak >= 1 << 22
+    memory.reset_peak(device)
+    stats = memory.stats()
+    assert stats.in_use <= stats.peak < 1 << 22
+
+
 def test_limit_takes_its_bytes_by_name(device):
     memory.limit(bytes=memory.stats(device).in_use + 10, device=device)
     try:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from haulage.errors import DeviceError
@@ -99,6 +99,8 @@ def stats(device: str | Device | None = None) -> Stats:
     }
     if of is None:
         whole = _usage(total, sum(heap.reserved for heap in mine))
+        # Peaks of devices may have been reset one by one since.
+        whole = replace(whole, peak=min(whole.peak, sum(u.peak for u in by_device.values())))
     else:
         whole = by_device.get(str(of), Usage(0, 0, 0, 0))
     return Stats(whole, by_device, mine)
