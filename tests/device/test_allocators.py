@@ -317,6 +317,38 @@ def test_the_limit_of_the_device_holds_for_allocators(device):
         haulage.memory.limit(None, device)
 
 
+def test_what_an_allocator_is_giving_to_another_thread_counts_for_the_limit(device):
+    asked, goes_on = threading.Event(), threading.Event()
+
+    class Slow(Recorded):
+        def allocate(self, nbytes):
+            asked.set()
+            goes_on.wait(2)
+            return super().allocate(nbytes)
+
+    def work():
+        with device:
+            made.append(cuda.device_array(60, np.int8))
+
+    made = []
+    set_allocator(Slow())
+    haulage.memory.limit(haulage.memory.stats(device).in_use + 100, device)
+    thread = threading.Thread(target=work)
+    try:
+        thread.start()
+        assert asked.wait(10)
+        with pytest.raises(MemoryError, match="40 of them are left"):
+            cuda.device_array(60, np.int8)
+        goes_on.set()
+        thread.join()
+        cuda.device_array(40, np.int8)
+    finally:
+        goes_on.set()
+        thread.join()
+        haulage.memory.limit(None, device)
+    assert made[0].size == 60
+
+
 def test_a_function_of_the_program_can_make_room():
     kept = []
 

@@ -107,8 +107,11 @@ class _Native:
         self.lock = _locks.setdefault(id(allocator), _Lock())
 
     def block(self, nbytes: int) -> Block:
+        return with_room(self.device, nbytes, DEVICE, partial(self._block, nbytes))
+
+    def _block(self, nbytes: int) -> Block:
         device = self.device
-        address = with_room(device, nbytes, DEVICE, partial(self._allocate, nbytes))
+        address = self._allocate(nbytes)
         host_ptr = address if device.properties.host_memory_is_device_memory else 0
         release = partial(self._release, address, nbytes)
         try:

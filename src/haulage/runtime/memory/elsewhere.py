@@ -15,7 +15,7 @@ _Answer = TypeVar("_Answer")
 
 
 def with_room(device: Device, nbytes: int, kind: str, ask: Callable[[], _Answer]) -> _Answer:
-    """`ask()`, within the limit of the device.
+    """`ask()`, which gives memory that is `counted`, within the limit of the device.
 
     If it raises a MemoryError, it is called once more after all was done that may make room, and
     again after each function of the program that says it has made some; but not after an error that
@@ -43,8 +43,8 @@ def _with_room(
 ) -> _Answer:
     def attempt() -> _Answer:
         try:
-            limits.check(device, kind, nbytes)
-            return ask()
+            with limits.claimed(device, kind, nbytes):
+                return ask()
         except MemoryError as error:
             errors.append(error)
             raise OutOfMemory(str(error)) from None

@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
@@ -16,6 +18,9 @@ _LIMITED = (DEVICE, MANAGED)
 
 # Held from the look at the limit until what was taken is counted, where there is a limit.
 counting = threading.RLock()
+
+# What others than Haulage are asked for, till it is counted: (thread, device, bytes).
+_claims: dict[object, tuple[int, Device, int]] = {}
 
 
 def limit(bytes: int | None, device: str | Device | None = None) -> None:
@@ -59,11 +64,17 @@ def room(device: Device, kind: str) -> int:
     most = _limits.get(device)
     if most is None or kind not in _LIMITED:
         return UNLIMITED
-    return most - sum(
+    me = threading.get_ident()
+    # Before the counters, as what was given is counted first and then claimed no more.
+    asked = sum(
+        nbytes for thread, of, nbytes in tuple(_claims.values()) if of is device and thread != me
+    )
+    in_use = sum(
         heap.counter.in_use
         for heap in tuple(heaps.values())
         if heap.device is device and heap.kind in _LIMITED
     )
+    return most - in_use - asked
 
 
 def check(device: Device, kind: str, nbytes: int) -> None:
@@ -80,10 +91,31 @@ def check(device: Device, kind: str, nbytes: int) -> None:
         )
 
 
+@contextmanager
+def claimed(device: Device, kind: str, nbytes: int) -> Iterator[None]:
+    """Inside, `nbytes` more are in use for other threads: who may take long to give them is asked
+    for them there, and what was given is counted.
+
+    Raises:
+        OutOfMemory: they are beyond the limit.
+    """
+    claim = object()
+    if is_limited:
+        with counting:
+            check(device, kind, nbytes)
+            if kind in _LIMITED:
+                _claims[claim] = threading.get_ident(), device, nbytes
+    try:
+        yield
+    finally:
+        _claims.pop(claim, None)
+
+
 def _start_anew() -> None:
-    # After a fork: a thread that held it is not there any more.
+    # After a fork: threads that held or claimed something are not there any more.
     global counting
     counting = threading.RLock()
+    _claims.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -57,11 +57,12 @@ def allocate(manager: Any, device: Device, nbytes: int, kind: str, flags: int) -
             f"the memory manager {_name(manager)} gives no {kind} memory: it has no {method}"
         )
 
-    def given_for_it() -> Any:
+    def taken() -> Block:
         with blamed(manager, method, f", which was asked for {nbytes} bytes of {device}"):
-            return ask(nbytes, *options)
+            given = ask(nbytes, *options)
+        return _taken(manager, given, nbytes, kind)
 
-    return _taken(manager, with_room(device, nbytes, kind, given_for_it), nbytes, kind)
+    return with_room(device, nbytes, kind, taken)
 
 
 def mempin(manager: Any, owner: Any, pointer: Any, size: int, mapped: bool) -> Any:
