@@ -272,6 +272,7 @@ def test_ctrl_c_in_the_midst_of_a_change_leaves_the_memory_whole(
         cuda.device_array(1 << 20)
 
 
+@pooled
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no interval timers")
 def test_ctrl_c_at_any_time_loses_no_small_block(device, monkeypatch):
     """The timer raises in the midst of allocations; what they had is there again."""

@@ -10,6 +10,7 @@ import haulage
 from doubles.watched import watched_device
 from haulage import cuda
 from haulage.backends.base import MAPPED, PINNED, PORTABLE, WRITE_COMBINED
+from haulage.runtime import adversary
 from haulage.runtime.arrays.transfer import block_of
 
 N = 5000
@@ -19,7 +20,7 @@ N = 5000
 def driver(request, monkeypatch):
     """The driver of the current device, which is pooled and counts the calls."""
     monkeypatch.delenv("HAULAGE_MEMORY", raising=False)
-    monkeypatch.delenv("HAULAGE_ADVERSARY", raising=False)
+    monkeypatch.setattr(adversary, "seed", None)
     with watched_device(request.param) as device:
         yield device.backend
 

@@ -69,8 +69,8 @@ class Memory:
 
     def sizes(self) -> dict[int, int]:
         """All allocations: address -> bytes."""
-        with self._lock:
-            return {address: entry[2] for address, entry in self._allocated.items()}
+        # A signal's handler may allocate meanwhile, in the thread that has the lock.
+        return {address: entry[2] for address, entry in tuple(self._allocated.items())}
 
     # ---- registrations ------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class Memory:
             DeviceError: the range overlaps one that is registered already.
         """
         with self._lock:
-            for start, length in self._registered.items():
+            for start, length in tuple(self._registered.items()):
                 if start < address + nbytes and address < start + length:
                     raise DeviceError(
                         f"register of {nbytes} bytes at {address:#x}: {length} bytes at "

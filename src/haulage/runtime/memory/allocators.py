@@ -119,7 +119,7 @@ class _Native:
         except BaseException:  # Ctrl-C
             release()
             raise
-        return counted(block, reserves=not self.is_pool)
+        return counted(block, reserves=not (self.is_pool and allocating.is_pooling()))
 
     def _allocate(self, nbytes: int) -> int:
         ranges = _given.setdefault(self.device, Ranges())
