@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from haulage import config
 from haulage.errors import Unsupported
 from haulage.runtime.memory import block as blocks
+from haulage.runtime.memory.classes import LARGEST
 from haulage.runtime.native import layouts
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def made(shape: Any, dtype: Any, array: "DeviceNDArray") -> None:
     Raises:
         Unsupported: `HAULAGE_NATIVE=1` asks for what this interpreter can't have.
     """
+    if array.block.nbytes > LARGEST:
+        return  # it comes from the arena, which is Python's
     if _machine is None and not (_is_time() and _start(array)):
         return
     assert _machine is not None
