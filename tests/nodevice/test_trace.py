@@ -528,4 +528,5 @@ def test_a_file_that_cannot_be_written_is_told_and_the_status_stays(tmp_path):
     done = trace("-o", f"{folder}/x", "-c", code)
     assert done.returncode == 3
     assert f"{folder}/x.html could not be written: " in done.stderr
+    assert "perfetto" not in done.stderr
     assert "Traceback" not in done.stderr

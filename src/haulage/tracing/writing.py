@@ -23,8 +23,8 @@ def write(recorder: Recorder, settings: Settings) -> None:
     if settings.html:
         said.append(_write(f"{name}.html", lambda file: file.write(page(result))))
     if settings.json:
-        path = f"{name}.json"
-        said.append(_write(path, lambda file: chrome.write(result, file)) + " (ui.perfetto.dev)")
+        path, hint = f"{name}.json", " (ui.perfetto.dev)"
+        said.append(_write(path, lambda file: chrome.write(result, file), hint))
     if sys.stderr is not None and not sys.stderr.closed:
         print("\n  ".join(said), file=sys.stderr, flush=True)
 
@@ -56,7 +56,7 @@ def summary(result: Result) -> list[str]:
     return lines
 
 
-def _write(path: str, write_to: Callable[[IO[str]], object]) -> str:
+def _write(path: str, write_to: Callable[[IO[str]], object], hint: str = "") -> str:
     # Whoever looks at the path sees a whole file, this one or an older one.
     unfinished = f"{path}.{os.getpid()}.unfinished"
     try:
@@ -65,4 +65,4 @@ def _write(path: str, write_to: Callable[[IO[str]], object]) -> str:
         os.replace(unfinished, path)
     except OSError as error:
         return f"{path} could not be written: {error}"
-    return path
+    return f"{path}{hint}"
