@@ -213,3 +213,21 @@ def test_elsewhere_than_on_linux_no_addresses_are_reserved(monkeypatch):
     for call in (backend.reserve, lambda n: backend.map(1, n), lambda n: backend.unmap(1, n)):
         with pytest.raises(Unsupported, match="the cpu back end has no"):
             call(1)
+
+
+def test_no_more_memory_is_given_than_the_machine_has():
+    """A device's memory ends, also where none of it is touched."""
+    driver = CPUBackend()
+    total = driver.memory_info()[1]
+    size = 2 * total // ranges.GRANULARITY * ranges.GRANULARITY
+    start = driver.reserve(size)
+    half = total // 2 // ranges.GRANULARITY * ranges.GRANULARITY
+    driver.map(start, half)
+    try:
+        with pytest.raises(OutOfMemory, match="are given out"):
+            driver.map(start + half, half + 2 * ranges.GRANULARITY)
+        driver.map(start + half, ranges.GRANULARITY)
+        driver.unmap(start + half, ranges.GRANULARITY)
+    finally:
+        driver.unmap(start, half)
+        driver.release(start, size)

@@ -8,8 +8,9 @@ import errno
 import mmap
 import os
 import sys
+import threading
 
-from haulage.backends.cpu_driver import mappings, room
+from haulage.backends.cpu_driver import mappings, processor, room
 from haulage.errors import DeviceError, OutOfMemory
 
 # To map a part takes some 3 microseconds and to unmap it some 5 to 10, whatever its size up to
@@ -24,6 +25,10 @@ _HUGE = 2 << 20
 # later, by LLVM too, must be within 2 GiB of what it uses, and would come to lie beyond them.
 _next = (16 << 40) + int.from_bytes(os.urandom(3), "little") * _HUGE
 _LARGEST_AMONG_OTHERS = 256 << 20
+
+# Bytes behind ranges.
+_given = 0
+_counting = threading.Lock()
 
 _NOTHING, _READ_WRITE = 0, 3  # PROT_NONE, PROT_READ | PROT_WRITE: Windows has no such names
 
@@ -81,11 +86,13 @@ def put(address: int, nbytes: int) -> None:
         DeviceError: the system refuses, nothing is changed.
     """
     room.check(nbytes, "device")
+    _count(nbytes)
     try:
         mappings.protect(address, nbytes, _READ_WRITE)
     except OSError as error:
         # It may have come to a part of it; what has no memory yet takes none by this.
         mappings.protect(address, nbytes, _NOTHING)
+        _count(-nbytes)
         raise _refused(error, "map", nbytes) from error
 
 
@@ -99,6 +106,7 @@ def take(address: int, nbytes: int) -> None:
         mappings.empty(address, nbytes)
     except OSError as error:
         raise _refused(error, "unmap", nbytes) from error
+    _count(-nbytes)
     try:
         mappings.protect(address, nbytes, _NOTHING)
     except OSError as error:
@@ -106,6 +114,32 @@ def take(address: int, nbytes: int) -> None:
         # mistakes: the memory is gone, and `put` will be right here.
         if error.errno != errno.ENOMEM:
             raise _refused(error, "unmap", nbytes) from error
+
+
+def _count(nbytes: int) -> None:
+    """Keep what is put behind ranges to the memory of the machine, as a device's is.
+
+    The system gives a page when it is first touched, so it would let a program have any number.
+    """
+    global _given
+    with _counting:
+        if nbytes > 0:
+            total = processor.memory()[1]
+            if _given + nbytes > total:
+                raise OutOfMemory(
+                    f"the cpu device has no room for {nbytes:,} bytes of device memory: "
+                    f"{_given:,} of its {total:,} bytes are given out"
+                )
+        _given += nbytes
+
+
+def _start_anew() -> None:
+    global _counting
+    _counting = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def _refused(error: OSError, what: str, nbytes: int) -> DeviceError:
