@@ -272,13 +272,10 @@ def test_ctrl_c_in_the_midst_of_a_change_leaves_the_memory_whole(
         cuda.device_array(1 << 20)
 
 
-@pooled
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no interval timers")
-def test_ctrl_c_at_any_time_loses_no_small_block(device, monkeypatch):
-    """The timer raises in the midst of allocations; what they had is there again."""
+def interrupted_at_any_time(monkeypatch, seconds, work):
+    """Call `work()` again and again, with Ctrl-C in its midst; how often that came out of it."""
     # Of a `__del__` it does not come out; the block is closed by then.
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
-
     armed = []  # empty: what comes now would come out of the test
 
     def handler(number, frame):
@@ -287,23 +284,50 @@ def test_ctrl_c_at_any_time_loses_no_small_block(device, monkeypatch):
             raise KeyboardInterrupt
 
     rounds = 0
+    moments = random.Random(1)
+    before = signal.signal(signal.SIGALRM, handler)
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            try:
+                armed.append(True)
+                signal.setitimer(signal.ITIMER_REAL, moments.random() / 1000)
+                for _ in range(300):  # what is raised in a `__del__` ends there
+                    work()
+                armed.clear()
+            except KeyboardInterrupt:
+                rounds += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return rounds
+
+
+@pooled
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no interval timers")
+def test_ctrl_c_at_any_time_loses_no_small_block(device, monkeypatch):
+    """The timer raises in the midst of allocations; what they had is there again."""
     with nothing_is_lost(device):
-        before = signal.signal(signal.SIGALRM, handler)
-        end = time.monotonic() + 1
-        try:
-            while time.monotonic() < end:
-                try:
-                    armed.append(True)
-                    signal.setitimer(signal.ITIMER_REAL, random.Random(rounds).random() / 1000)
-                    for _ in range(300):  # what is raised in a `__del__` ends there
-                        cuda.device_array(3000, np.uint8).close()
-                    armed.clear()
-                except KeyboardInterrupt:
-                    rounds += 1
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+        rounds = interrupted_at_any_time(
+            monkeypatch, 1, lambda: cuda.device_array(3000, np.uint8).close()
+        )
     assert rounds > 10
+
+
+@pooled
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no interval timers")
+def test_after_ctrl_c_at_any_time_large_arrays_are_counted_and_pooled(device, monkeypatch):
+    before = memory.stats(device).in_use
+    rounds = interrupted_at_any_time(
+        monkeypatch, 1, lambda: cuda.device_array(100_000, np.uint8).close()
+    )
+    assert rounds > 10
+    array = cuda.device_array(100_000, np.uint8)
+    assert memory.stats(device).in_use >= before + array.nbytes
+    assert any(
+        region["address"] <= array.device_pointer < region["address"] + region["nbytes"]
+        for region in memory.snapshot()["regions"]
+    )
 
 
 # ---- ends ---------------------------------------------------------------------------------------

@@ -142,34 +142,29 @@ def _pooled(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:
     try:
         if nbytes <= classes.LARGEST:
             return of_class(pool, home, nbytes)
-        address, used_before = heap.take(pool, nbytes)
+        # It is there before its memory is, so that the ledger is right whatever comes in between.
+        block = Block(device, 0, 0, nbytes, heap.kind, None, pool, home, has_memory=False)
+        address, block.used_before = heap.take(pool, nbytes)
+        pool.begin(block, address)
     except Busy:
         return _from_driver(heap, nbytes)
-    host = heap.host_address(address)
-    return _counted(Block(device, address, host, nbytes, heap.kind, None, pool, home, used_before))
+    return block.begun(heap.host_address(address))
 
 
 def _from_driver(heap: Heap, nbytes: int) -> Block:
     device, kind, pool = heap.device, heap.kind, heap.pool_of(None)
-    device.activate()
-    address, host = device.backend.alloc(nbytes, kind, heap.flags)
-    pool.direct += nbytes
 
     def release() -> None:
-        pool.direct -= nbytes
-        for counter in pool.counters:
-            counter.remove(nbytes)
+        pool.end_direct(nbytes)
         device.activate()
         device.backend.free(address, host, kind)
 
-    return _counted(Block(device, address, host, nbytes, kind, release, pool))
-
-
-def _counted(block: Block) -> Block:
-    assert block.pool is not None
-    for counter in block.pool.counters:
-        counter.add(block.nbytes)
-    return block
+    block = Block(device, 0, 0, nbytes, kind, release, pool, has_memory=False)
+    device.activate()
+    address, host = device.backend.alloc(nbytes, kind, heap.flags)
+    pool.direct += nbytes
+    pool.begin(block, address)
+    return block.begun(host)
 
 
 def _home(device: Device, kind: str, stream: Stream | int | None) -> Stream | None:

@@ -25,6 +25,9 @@ SLACK = 125
 _SEGMENTS = ((1 << 20, 2 << 20), (10 << 20, 20 << 20))
 _SEGMENT_STEP = 2 << 20
 
+# What is reserved at once where addresses are scarce.
+_SMALL_RANGE = 256 << 20
+
 # No processor has so many.
 _ADDRESSES = 1 << 60
 
@@ -298,10 +301,11 @@ class Virtual:
                 address = self._pages.reserve(size)
                 break
             except DeviceError:
-                # There may be a limit for addresses, too.
-                size = rounded(size // 4, self._granularity)
-                if size < nbytes:
+                # There may be a limit for addresses, which others need, too.
+                least = rounded(nbytes, self._granularity)
+                if size <= max(_SMALL_RANGE, least):
                     raise
+                size = max(_SMALL_RANGE, least)
         self._ranges.append((address, size))
         self._empty.walls |= {address, address + size}
         self._empty.add(address, size)

@@ -103,12 +103,15 @@ class Block:
         self.mark = owners.mark() if has_memory else owners.mark(5)
         self.born = time.monotonic()
         if has_memory:
-            self._begin()
+            self.begun(host_ptr)
 
-    def _begin(self) -> None:
+    def begun(self, host_ptr: int) -> "Block":
+        """Itself, which has its memory now; `host_ptr` is the host's address of that."""
+        self.host_ptr = host_ptr
         _live[self.generation] = weakref.ref(self)
         if observing.observer is not None:
             observing.observer.allocated(self)
+        return self
 
     def use(self, stream: Stream | None = None) -> None:
         """Note that work handed to `stream` uses this memory; to be called before each use.
@@ -206,23 +209,24 @@ class Block:
             observing.observer.freed(self)
 
     def _give_back_later(self) -> bool:
+        streams, home = self.streams, self.home
+        back = _WayBack(self)
+        action: Callable[[], object] = back
+        if self.exported and home is not None:
+            # Its pages may become others when it is withdrawn: no work may use them then.
+            streams, home = {**(streams or {}), int(home.handle): home}, None
+            action = partial(_withdraw, self.device, self.device_ptr, back)
         # No call in between: of two threads one does it.
         if self.returned:
             return False
         self.returned = True
-        streams, home, action = self.streams, self.home, self._way_back()
-        if self.exported and home is not None:
-            # Its pages may become others when it is withdrawn: no work may use them then.
-            streams, home = {**(streams or {}), int(home.handle): home}, None
-            action = partial(_withdraw, self.device, self.device_ptr, action)
-        finalize.give_back(_release, self.device, streams, home, action)
+        try:
+            finalize.give_back(_release, self.device, streams, home, action, back)
+        except BaseException:
+            if not back.is_begun:
+                finalize.later(_release, self.device, streams, home, action, back)
+            raise
         return True
-
-    def _way_back(self) -> Callable[[], object]:
-        if self.release is not None or self.pool is None:
-            action, self.release = self.release or _nothing, None
-            return action
-        return partial(_recycle, self.pool, self.device_ptr, self.nbytes, self.home)
 
 
 def of_class(pool: Pool, home: Stream | None, nbytes: int) -> Block:
@@ -239,9 +243,7 @@ def of_class(pool: Pool, home: Stream | None, nbytes: int) -> Block:
     block = Block(heap.device, 0, 0, nbytes, heap.kind, None, pool, home, True, False)
     while not pool.take_into(block, cells):
         heap.refill(pool, number)
-    block.host_ptr = heap.host_address(block.device_ptr)
-    block._begin()
-    return block
+    return block.begun(heap.host_address(block.device_ptr))
 
 
 def _nothing() -> None:
@@ -264,27 +266,54 @@ def _release(
     streams: dict[int, Stream] | None,
     home: Stream | None,
     action: Callable[[], object],
+    back: "_WayBack",
 ) -> None:
-    if home is not None and not streams:
-        action()
-    else:
-        # What is used in the home stream next waits for the default one anyway, see `_note`.
-        pending.after(device, (streams or {}).values(), action, also_default=home is None)
-
-
-def _recycle(pool: Pool, address: int, nbytes: int, home: Stream | None) -> None:
-    # `home` is there so that the stream is not given back before the memory that is kept for it.
-    later = False
     try:
-        pool.heap.give(pool, address, nbytes)
-    except Busy:
-        finalize.later(_recycle, pool, address, nbytes, home)
-        later = True
-    finally:
-        # Also where the driver failed at what was then too much to be kept.
-        if not later:
-            for counter in pool.counters:
-                counter.remove(nbytes)
+        if home is not None and not streams:
+            action()
+        else:
+            # What is used in the home stream next waits for the default one anyway, see `_note`.
+            pending.after(device, (streams or {}).values(), action, also_default=home is None)
+    except BaseException:
+        # Such as Ctrl-C, or a driver that does not tell whether a stream is done.
+        if not back.is_begun:
+            finalize.later(_release, device, streams, home, action, back)
+        raise
+
+
+class _WayBack:
+    """How the memory of a block goes back: once, also where Ctrl-C comes in between.
+
+    `home` is there so that the stream is not given back before the memory that is kept for it.
+    """
+
+    __slots__ = ("address", "home", "is_begun", "nbytes", "pool", "release")
+
+    def __init__(self, block: Block) -> None:
+        self.pool = block.pool
+        self.address = block.device_ptr
+        self.nbytes = block.nbytes
+        self.home = block.home
+        self.release = block.release
+        self.is_begun = False
+
+    def __call__(self) -> None:
+        if self.is_begun:
+            return
+        pool, release = self.pool, self.release
+        if release is not None or pool is None:
+            self.is_begun = True
+            if release is not None:
+                release()
+            return
+        try:
+            pool.heap.give(pool, self.address, self.nbytes, self)
+        except Busy:
+            finalize.later(self)
+        except BaseException:
+            if not self.is_begun:
+                finalize.later(self)
+            raise
 
 
 # Memory that is free but still open to other processes, as its neighbours are: how it goes back.

@@ -48,6 +48,13 @@ class Holder(Protocol):
     returned: bool
 
 
+class WayBack(Protocol):
+    """How the memory of a block goes back."""
+
+    nbytes: int
+    is_begun: bool
+
+
 class Slab(NamedTuple):
     """A piece of an arena that was cut into blocks of one class."""
 
@@ -120,6 +127,48 @@ class Pool:
         if in_use > of_all[PEAK]:
             of_all[PEAK] = in_use
         return True
+
+    def begin(self, block: Holder, address: int) -> None:
+        """Let `block` have the memory at `address`, and count it; as `take_into`, in one piece."""
+        of_pool, of_heap, of_device, of_all = self.figures
+        nbytes = block.nbytes
+        block.device_ptr = address
+        block.returned = False
+        of_pool[ALLOCATIONS] += 1
+        of_heap[ALLOCATIONS] += 1
+        of_device[ALLOCATIONS] += 1
+        of_all[ALLOCATIONS] += 1
+        of_pool[IN_USE] = in_use = of_pool[IN_USE] + nbytes
+        if in_use > of_pool[PEAK]:
+            of_pool[PEAK] = in_use
+        of_heap[IN_USE] = in_use = of_heap[IN_USE] + nbytes
+        if in_use > of_heap[PEAK]:
+            of_heap[PEAK] = in_use
+        of_device[IN_USE] = in_use = of_device[IN_USE] + nbytes
+        if in_use > of_device[PEAK]:
+            of_device[PEAK] = in_use
+        of_all[IN_USE] = in_use = of_all[IN_USE] + nbytes
+        if in_use > of_all[PEAK]:
+            of_all[PEAK] = in_use
+
+    def end(self, back: "WayBack") -> None:
+        """Count the block of `back` no more, in one piece."""
+        of_pool, of_heap, of_device, of_all = self.figures
+        nbytes = back.nbytes
+        back.is_begun = True
+        of_pool[IN_USE] -= nbytes
+        of_heap[IN_USE] -= nbytes
+        of_device[IN_USE] -= nbytes
+        of_all[IN_USE] -= nbytes
+
+    def end_direct(self, nbytes: int) -> None:
+        """Count a block of `nbytes` that came from the driver no more, in one piece."""
+        of_pool, of_heap, of_device, of_all = self.figures
+        self.direct -= nbytes
+        of_pool[IN_USE] -= nbytes
+        of_heap[IN_USE] -= nbytes
+        of_device[IN_USE] -= nbytes
+        of_all[IN_USE] -= nbytes
 
     def take_back(self, block: Holder, cells: list[int]) -> bool:
         """Put the memory of `block` to the free blocks, unless it was before."""
@@ -208,16 +257,20 @@ class Heap:
                     self.refill(pool, number)
         return self._take_large(pool, rounded(nbytes))
 
-    def give(self, pool: Pool, address: int, nbytes: int) -> None:
+    def give(self, pool: Pool, address: int, nbytes: int, back: "WayBack | None" = None) -> None:
         """Take back what `take` gave; later work of the pool's stream may use it at once.
+
+        `back` is told when it begins, and counted no more from then on.
 
         Raises:
             Busy: it has to be given back later.
         """
         if nbytes <= classes.LARGEST:
+            if back is not None:
+                pool.end(back)
             pool.free[classes.class_of(nbytes)].append(address)
         else:
-            self._give_large(pool, address, rounded(nbytes))
+            self._give_large(pool, address, rounded(nbytes), back)
 
     def refill(self, pool: Pool, number: int) -> None:
         """Cut a slab into blocks of a class, if none of them is free now.
@@ -326,8 +379,8 @@ class Heap:
         me = threading.get_ident()
         if me in _inside:
             raise Busy
-        _inside.add(me)
         try:
+            _inside.add(me)
             with self._lock:
                 self.device.activate()
                 if self._is_torn:
@@ -390,12 +443,14 @@ class Heap:
             pool.held += nbytes
             return address, used_before
 
-    def _give_large(self, pool: Pool, address: int, nbytes: int) -> None:
+    def _give_large(self, pool: Pool, address: int, nbytes: int, back: "WayBack | None") -> None:
         try:
             is_idle = pool.is_idle()
         except DeviceError:
             is_idle = False  # not known
         with self._held():
+            if back is not None:
+                pool.end(back)
             pool.held -= nbytes
             if is_idle:
                 self.arena.free(address, nbytes)
