@@ -1,6 +1,7 @@
 """Fixtures for all tests: `device` runs a test once on each device that is present."""
 
 import contextlib
+import gc
 import os
 import signal
 import tempfile
@@ -29,6 +30,15 @@ def pytest_addoption(parser):
         help="run the tests of devices on the far device only: the processor with addresses that "
         "the host cannot use, as a GPU's are",
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collections_leave_other_modules_alone():
+    """A garbage collection in a test looks at what its module has made: all that kernels of earlier
+    modules have left would take it a second, and some tests collect a thousand times."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def pytest_generate_tests(metafunc):

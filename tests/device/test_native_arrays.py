@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import haulage
 from haulage import cuda
 from haulage.runtime import finalize, native, observing
+from haulage.runtime.memory import owners
 from haulage.runtime.memory.block import Block, live_blocks
 from haulage.runtime.native import layouts
 
@@ -538,7 +539,7 @@ def test_empty_and_device_array_like_are_plain_cases_too(way):
             array = make()
         assert is_native(array) == (way == "native")
         assert (array.shape, array.dtype, array.strides) == ((3, 2), np.float32, (8, 4))
-        site = haulage.memory.report().holdings[0].sites[0]
+        site = owners.site(array.block.mark)
         assert (site.filename, site.line) == (__file__, make.__code__.co_firstlineno)
     assert cuda.device_array_like(np.asfortranarray(like)).strides == (4, 12)
 

@@ -220,6 +220,7 @@ class Block:
         if self.returned:
             return False
         self.returned = True
+        self.release = None  # what it holds goes with the memory, not with the last array
         try:
             finalize.give_back(_release, self.device, streams, home, action, back)
         except BaseException:
@@ -302,7 +303,7 @@ class _WayBack:
             return
         pool, release = self.pool, self.release
         if release is not None or pool is None:
-            self.is_begun = True
+            self.is_begun, self.release = True, None
             if release is not None:
                 release()
             return
