@@ -210,6 +210,7 @@ def test_leaks_does_not_hide_what_failed_inside():
 
 def test_trim_gives_free_memory_back(device):
     gc.collect()
+    cuda.synchronize()  # what earlier tests have left
     memory.trim(device)
     before = memory.stats(device).reserved
     array = cuda.device_array(50_000_000, np.uint8)

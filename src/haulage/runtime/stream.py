@@ -329,6 +329,7 @@ def legacy_default_stream(device: "Device") -> Stream:
 
 
 _of_thread = threading.local()
+_of_parents: list[threading.local] = []
 
 
 def per_thread_default_stream(device: "Device") -> Stream:
@@ -356,8 +357,10 @@ def device_of(stream: StreamLike) -> "Device | None":
 
 
 def _start_anew() -> None:
-    # After a fork: the parent's thread goes on with the stream that it has.
+    # After a fork: the parent's thread goes on with the stream that it has. Here it is kept, as to
+    # give it back takes locks that may have been held, and are renewed only later.
     global _of_thread
+    _of_parents.append(_of_thread)
     _of_thread = threading.local()
 
 
