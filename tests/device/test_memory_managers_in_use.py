@@ -634,6 +634,9 @@ def test_threads_share_a_manager():
         thread.start()
     for thread in threads:
         thread.join()
+    # Of the last arrays some wait for work that other threads had queued.
+    cuda.synchronize()
+    haulage.memory.stats()
     del DeviceBuffer.pieces.give_back
     assert (wrong, Counted.made) == ([], 1)
     assert DeviceBuffer.pieces.held == {}
