@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Both ends of the range in pyproject.toml.
 NUMBAS := 0.66 0.68
-SOURCES := src tests scripts examples benchmarks
+SOURCES := src tests scripts scripts/gpu-check examples benchmarks
 
 define NEW_ENOUGH
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adversary test-compat test-numba test-programs random-kernels check format bench bench-peers bench-page clean
+.PHONY: help demo test test-codegen test-adversary test-ptx test-nvidia test-compat test-numba test-programs random-kernels check format bench bench-peers bench-page clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +23,11 @@ demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ 
 	$(BIN)/haulage demo$(if $(PHOTO), "$(PHOTO)")$(if $(DEVICE), --device $(DEVICE))$(if $(OUT), --out "$(OUT)")
 
 test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --codegen once $(ARGS)
+
+test-codegen: $(READY)  ## Code of the tests' kernels for all of NVIDIA's architectures, assembled (ARGS=...)
+	$(BIN)/python -m pytest --codegen all tests/device $(ARGS)
+	$(BIN)/python tests/compat --codegen all
 
 # These launch kernels and wait for them one by one: nothing of theirs could be reordered. Or they
 # are about memory that is kept for later, of which there is none in that mode.
@@ -32,12 +36,31 @@ test-adversary: $(READY)  ## The tests of devices with all work late and reorder
 	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
 	  $(IN_ORDER:%=--ignore=tests/device/test_%.py) $(ARGS)
 
+# Those of what kernels work out; a part of them is in `make test` too (tests/doubles/ptx/part.py).
+OF_KERNELS := array_assignment atomics bad_input bad_launches bench_kernels big_kernels borders \
+  captured_arrays chunked_loops clocks cooperative_grids debug divisions documented_cuda \
+  documented_roc early_returns enums exit filled_arrays functions guards gufuncs half hints inspection \
+  jammed_rows kernel_calls kernel_methods kernel_programs kernels lanes launch libdevice \
+  lifted_guards locks math math_accuracy math_in_lanes order_of_accesses print private_arrays random \
+  random_kernels ranges record_kernels records reduce remainders rounding run_time_shapes runs \
+  small_words strided_loops threads_far_apart timedeltas transpose ufuncs unrolled_turns vectors \
+  warp_words warps_apart wavebarrier
+test-ptx: $(READY)  ## The tests of kernels with NVIDIA's code, executed without a GPU (ARGS=...)
+	$(BIN)/python -m pytest --ptx $(OF_KERNELS:%=tests/device/test_%.py) $(ARGS)
+
+# One by one: what one breaks on the stand-in driver is broken for those after it, as on a GPU.
+test-nvidia: $(READY)  ## The tests of devices on the NVIDIA back end, with a stand-in for its driver (ARGS=...)
+	@failed=; for file in tests/device/test_*.py; do \
+	  $(BIN)/python -m pytest --nvidia-double -q $$file $(ARGS); \
+	  case $$? in 0|5) ;; *) failed="$$failed $$file" ;; esac; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
 random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
 	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \
 	  tests/device/test_random_kernels.py $(ARGS)
 
 test-compat: $(READY)  ## Numba's own tests of numba.cuda, with Haulage in its place (ARGS="cudapy.test_lang -v")
-	$(BIN)/python tests/compat $(ARGS)
+	$(BIN)/python tests/compat --codegen once $(ARGS)
 
 test-numba:  ## The tests with the oldest and the newest Numba that pyproject.toml allows
 	@for version in $(NUMBAS); do \

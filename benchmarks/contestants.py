@@ -21,6 +21,8 @@ class Unable(Exception):
 class Contestant:
     """A worker process of one runtime, which holds the data of one case at a time."""
 
+    worker = "benchmarks.worker"
+
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         reason = environments.missing(peer)
@@ -31,7 +33,7 @@ class Contestant:
     def _begin(self) -> None:
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (it lives as long as the process)
         self.process = subprocess.Popen(
-            [environments.python(self.peer), "-m", "benchmarks.worker", self.peer.module],
+            [environments.python(self.peer), "-m", self.worker, self.peer.module],
             cwd=environments.ROOT,
             env=environments.variables(self.peer),
             stdin=subprocess.PIPE,

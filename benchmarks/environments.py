@@ -64,7 +64,10 @@ def variables(peer: Peer) -> dict[str, str]:
     ours = dict(os.environ)
     # pip compiles the modules of other packages; those of this checkout do so themselves.
     ours.pop("PYTHONDONTWRITEBYTECODE", None)
-    ours["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    paths = [str(ROOT / "src"), str(ROOT)]
+    if peer.environment is None and "PYTHONPATH" in ours:
+        paths.append(ours["PYTHONPATH"])
+    ours["PYTHONPATH"] = os.pathsep.join(paths)
     ours.update(peer.variables)
     if peer.environment == "intel":
         home = HOME / "intel"

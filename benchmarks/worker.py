@@ -85,8 +85,8 @@ class Worker:
         self.run = self.result = None
 
 
-def main(module):
-    """Answer until the pipe is closed."""
+def main(module, make=Worker):
+    """Answer until the pipe is closed, by the methods of what `make(module)` gives."""
     # What a library prints must not come between the answers.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
@@ -95,7 +95,7 @@ def main(module):
             question = json.loads(line)
             try:
                 if worker is None:
-                    worker = Worker(module)
+                    worker = make(module)
                 answer = {"answer": getattr(worker, question.pop("do"))(**question)}
             except Exception as error:
                 traceback.print_exc()

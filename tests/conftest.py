@@ -10,7 +10,14 @@ import threading
 import pytest
 
 import haulage
-from doubles.far import far_device, registered
+from doubles import far as far_double
+from doubles import libcuda, not_on_gpus
+from doubles.far import far_device
+from doubles.far_pair import far_pair
+from doubles.ptx import device as ptx_double
+from doubles.ptx import part
+from doubles.ptx.device import ptx_device
+from doubles.ptx.runtime import compiler
 from haulage.errors import Unsupported
 
 # A shell starts what runs in its background with Ctrl-C ignored, and programs hand that on to those
@@ -23,6 +30,13 @@ _cache = tempfile.TemporaryDirectory(prefix="haulage-cache-of-tests-")
 os.environ["HAULAGE_CACHE_DIR"] = _cache.name
 
 
+# Options that choose the devices of a run.
+_CHOOSING = ("--far", "--far-second", "--ptx", "--nvidia-double", "--devices")
+
+# Fixtures that say how the processor runs the threads of a block.
+_WAYS = ("way", "any_way")
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--far",
@@ -30,24 +44,142 @@ def pytest_addoption(parser):
         help="run the tests of devices on the far device only: the processor with addresses that "
         "the host cannot use, as a GPU's are",
     )
+    parser.addoption(
+        "--far-second",
+        action="store_true",
+        help="run the tests of devices on the second of two far devices, whose driver wants each "
+        "call to come where the device was made active",
+    )
+    parser.addoption(
+        "--ptx",
+        action="store_true",
+        help="run the tests of devices with kernels compiled for NVIDIA's GPUs, whose PTX the "
+        "processor executes",
+    )
+    parser.addoption(
+        "--nvidia-double",
+        action="store_true",
+        help="run the tests of devices on the NVIDIA back end, with a stand-in for NVIDIA's driver "
+        "whose kernels the processor executes",
+    )
+    parser.addoption(
+        "--devices",
+        metavar="KIND",
+        help="run the tests of devices on the present ones of this kind only",
+    )
+    parser.addoption(
+        "--codegen",
+        choices=("none", "once", "all"),
+        default="none",
+        help="make code for NVIDIA's GPUs too of each kernel that the tests compile, and assemble "
+        "it: for one architecture in turn, or for all of them",
+    )
+
+
+_collector = pytest.StashKey()
+
+
+_until_the_end = contextlib.ExitStack()
+
+
+def pytest_configure(config):
+    if config.getoption("--nvidia-double"):
+        # Before anything has looked for the driver.
+        libcuda.of_tests()
+        haulage.use("nvidia")
+    if config.getoption("--ptx"):
+        # For all threads of the process, and until its end.
+        _until_the_end.enter_context(ptx_double.registered(ptx_device()))
+        haulage.use(ptx_device())
+    wanted = config.getoption("--codegen")
+    if wanted != "none":
+        from codegen.collector import Collector
+
+        collector = config.stash[_collector] = Collector(all_of_them=wanted == "all")
+        collector.where = lambda: os.environ.get("PYTEST_CURRENT_TEST", "?")
+        collector.start()
+
+
+def pytest_sessionfinish(session):
+    collector = session.config.stash.get(_collector, None)
+    if collector is not None and collector.stop().failures and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    collector = config.stash.get(_collector, None)
+    if collector is not None:
+        for where, what in collector.outcome.failures:
+            terminalreporter.section(where)
+            terminalreporter.write_line(what)
+        terminalreporter.write_line(collector.outcome.line())
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _collections_leave_other_modules_alone():
     """A garbage collection in a test looks at what its module has made: all that kernels of earlier
-    modules have left would take it a second, and some tests collect a thousand times."""
+    modules have left would take it a second, and some tests collect a thousand times. What it has
+    left itself goes at its end: later ones would keep it, and what it holds, to the end of all."""
     gc.freeze()
     yield
+    gc.collect()
     gc.unfreeze()
+
+
+def _also_as_ptx(metafunc):
+    """Whether a test is among those that are run by executing PTX besides, if that is possible."""
+    chosen = any(metafunc.config.getoption(name) for name in _CHOOSING)
+    name = metafunc.definition.name
+    return not chosen and part.has(metafunc.definition.path.name, name) and compiler() is not None
 
 
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
         far = [far_device()]
         present = far if metafunc.config.getoption("--far") else haulage.devices()
-        if getattr(metafunc.module, "ALSO_FAR", False) and far[0] not in present:
+        if metafunc.config.getoption("--ptx"):
+            present = [ptx_device()]
+        if metafunc.config.getoption("--nvidia-double"):
+            # Messages of its kernels would meet those of the far device's.
+            far = present = haulage.devices()[:1]
+        if metafunc.config.getoption("--far-second"):
+            far = present = [far_pair()[1]]
+        kind = metafunc.config.getoption("--devices")
+        if kind:
+            present = [each for each in present if each.kind == kind]
+            if not present:
+                raise pytest.UsageError(f"--devices {kind}: there is none; see haulage info")
+        elif getattr(metafunc.module, "ALSO_FAR", False) and far[0] not in present:
             present = present + far
+        if _also_as_ptx(metafunc):
+            present = [*present, ptx_device()]
         metafunc.parametrize("device", present, ids=str, indirect=True)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip what does not hold on GPUs there. The ways of running threads are the processor's: what
+    is PTX is run in one of them."""
+    seen = set()
+    kept, left_out = [], []
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        given = {} if callspec is None else callspec.params
+        kind = getattr(given.get("device"), "kind", None)
+        if kind in (ptx_double.KIND, "nvidia"):
+            others = tuple(repr(each) for name, each in given.items() if name not in _WAYS)
+            key = (item.path, item.originalname, others)
+            if key in seen:
+                left_out.append(item)
+                continue
+            seen.add(key)
+            double = kind if kind == ptx_double.KIND or libcuda.is_of_tests() else None
+            reason = not_on_gpus.reason(item.path.name, item.name, double=double)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+        kept.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 @pytest.fixture
@@ -57,15 +189,23 @@ def device(request):
     Where a module says `ALSO_FAR = True`, that is also the one of `doubles.far`.
     """
     chosen = request.param
-    known = registered(chosen) if chosen is far_device() else contextlib.nullcontext()
-    with known, haulage.use(chosen) as device:
+    with _registered(chosen), haulage.use(chosen) as device:
         yield device
+
+
+def _registered(device):
+    if device in far_pair():
+        return far_double.registered(*far_pair())
+    for double in (far_double, ptx_double):
+        if device.kind == double.KIND and device not in haulage.devices():
+            return double.registered(device)
+    return contextlib.nullcontext()
 
 
 @pytest.fixture
 def far():
     """The device of `doubles.far`; it is the current one during the test."""
-    with registered(far_device()) as device, haulage.use(device):
+    with far_double.registered(far_device()) as device, haulage.use(device):
         yield device
 
 

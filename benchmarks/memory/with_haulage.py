@@ -2,6 +2,7 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -46,7 +47,8 @@ NAMES = {
     "block": _array.block,
     "pool": _pool,
     "heap": _pool.heap,
-    "counters": _pool.counters,
+    "holder": SimpleNamespace(nbytes=4000, device_ptr=0, returned=True),
+    "cells": [4096],
     "mark": owners.mark,
     "Block": Block,
     "dtype": _array.dtype,
@@ -108,8 +110,8 @@ _OF_PYTHON = {
     ),
     "of that, who asked": Statement("mark()"),
     "of that, when": Statement("monotonic()"),
-    "the ledger's counters": Statement(
-        "for counter in counters: counter.add(4000); counter.remove(4000)"
+    "the ledger's counters, and the lists of free addresses": Statement(
+        "pool.take_into(holder, cells); pool.take_back(holder, cells)"
     ),
     "an array object with all that it says, made and dropped": Statement(
         "new(DeviceNDArray)._set(block, 256, (1000,), (4,), dtype, 0, False)"

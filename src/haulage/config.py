@@ -23,6 +23,7 @@ def _reader(name: str) -> Callable[[], str]:
 # `HAULAGE_DEVICE`: a device by name and, if wished, number (`cpu`, `nvidia:1`), or "".
 device_choice = _reader("HAULAGE_DEVICE")
 _thread_way = _reader("HAULAGE_CPU_THREADS")
+_interface_sync = _reader("NUMBA_CUDA_ARRAY_INTERFACE_SYNC")
 # And this in each allocation.
 _memory_way = _reader("HAULAGE_MEMORY")
 _native = _reader("HAULAGE_NATIVE")
@@ -136,6 +137,22 @@ def native() -> bool | None:
     if text not in ("", "0", "1"):
         raise ValueError(f"HAULAGE_NATIVE={text!r}: expected 0 or 1; unset it for the default")
     return bool(int(text)) if text else None
+
+
+def interface_sync() -> bool:
+    """`NUMBA_CUDA_ARRAY_INTERFACE_SYNC`: whether work on arrays that come by the CUDA array
+    interface is ordered with the stream that it names: 1, the default; or 0, not.
+
+    Raises:
+        ValueError: the variable is set to something that is no whole number.
+    """
+    text = _interface_sync() or "1"
+    try:
+        return int(text) != 0
+    except ValueError:
+        raise ValueError(
+            f"NUMBA_CUDA_ARRAY_INTERFACE_SYNC={text!r}: expected 1, or 0 for no waiting"
+        ) from None
 
 
 def memory_manager() -> str | None:

@@ -4,6 +4,7 @@
     ├── DeviceError (RuntimeError)          a driver refused what was asked of it
     │   ├── DeviceNotFound (ImportError)    the device that was asked for is not there
     │   ├── OutOfMemory (MemoryError)       the device has no room for what was asked
+    │   ├── CaptureError                    a graph cannot record this, or not now
     │   └── Unsupported (NotImplementedError)   this device has no such feature
     ├── DeviceMismatch (ValueError)         one call was given things of two devices
     ├── ShapeMismatch (ValueError, TypeError)   a copy between arrays whose shapes differ
@@ -79,6 +80,13 @@ class OutOfMemory(DeviceError, MemoryError):
     """The device has no room; the message says how much was asked and how much is free."""
 
     code = 2
+
+
+class CaptureError(DeviceError):
+    """Something was asked of a stream that a graph is recorded from which a graph cannot hold, or
+    which would wait for work that is only recorded; or a recording was begun or ended wrongly."""
+
+    code = 900
 
 
 class Unsupported(DeviceError, NotImplementedError):

@@ -40,14 +40,14 @@ class Platform:
         """The driver, ready for calls."""
         return _imported(self._named(self.backend))()
 
-    def new_target(self, warp_size: int) -> Any:
-        """This platform's `Target` for warps of that many lanes."""
-        return _imported(self._named(self.target))(warp_size)
+    def new_target(self, architecture: str, warp_size: int) -> Any:
+        """The `Target` of one of this platform's architectures, for warps of that many lanes."""
+        return _imported(self._named(self.target))(architecture, warp_size)
 
-    def identity(self) -> tuple[str, ...]:
-        """What the code of this platform's targets depends on in the processor it is for; found
-        without making a target."""
-        said: tuple[str, ...] = _imported(self._named(self.processor))()
+    def identity(self, architecture: str) -> tuple[str, ...]:
+        """What code for an architecture depends on in the processor it is for; found without making
+        a target."""
+        said: tuple[str, ...] = _imported(self._named(self.processor))(architecture)
         return said
 
     def _named(self, name: str | None) -> str:
@@ -65,14 +65,21 @@ def _imported(name: str) -> Any:
 PLATFORMS: dict[str, Platform] = {
     platform.name: platform
     for platform in (
-        Platform("nvidia", "NVIDIA GPUs", "haulage.backends.nvidia:probe"),
+        Platform(
+            "nvidia",
+            "NVIDIA GPUs",
+            "haulage.backends.nvidia_driver.looking:probe",
+            "haulage.backends.nvidia:NVIDIABackend",
+            target="haulage.targets.nvidia:target",
+            processor="haulage.targets.nvidia_architectures:identity",
+        ),
         Platform("amd", "AMD GPUs", "haulage.backends.amd:probe"),
         Platform(
             "cpu",
             "this computer's processor",
             "haulage.backends.cpu:CPUBackend.probe",
             "haulage.backends.cpu:CPUBackend",
-            "haulage.targets.cpu:host",
+            "haulage.targets.cpu:target",
             "haulage.backends.cpu_driver.identity:identity",
         ),
     )
@@ -81,7 +88,8 @@ PLATFORMS: dict[str, Platform] = {
 
 def current_target(warp_size: int) -> Any:
     """The `Target` of the current device, for warps of that many lanes."""
-    return PLATFORMS[device.current_device().kind].new_target(warp_size)
+    here = device.current_device()
+    return PLATFORMS[here.kind].new_target(here.properties.architecture, warp_size)
 
 
 for _platform in PLATFORMS.values():

@@ -33,6 +33,13 @@ def arguments() -> argparse.Namespace:
         "--slowest", type=int, default=0, metavar="N", help="print the N slowest tests and modules"
     )
     parser.add_argument("--device", default="cpu", help="where kernels run (cpu)")
+    parser.add_argument(
+        "--codegen",
+        choices=("none", "once", "all"),
+        default="none",
+        help="make code for NVIDIA's GPUs too of each kernel, and assemble it: for one "
+        "architecture in turn, or for all of them (none)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts to a file")
     parser.add_argument(
         "--record",
@@ -61,6 +68,11 @@ def main() -> int:
     os.environ["NUMBA_CACHE_DIR"] = str(Path(folder.name) / "numba")
     import haulage
 
+    made = Path(folder.name) / "codegen"
+    made.mkdir()
+    os.environ["HAULAGE_TEST_CODEGEN"] = options.codegen
+    os.environ["HAULAGE_TEST_CODEGEN_FOLDER"] = str(made)
+    sys.path.append(str(Path(__file__).parents[1]))
     # Where `python -m tests.compat` does not look.
     sys.path.insert(0, str(Path(__file__).parent))
     # Once for all processes.
@@ -111,6 +123,15 @@ def main() -> int:
     table.show(counts, outcomes, excused, tracebacks=options.v)
     if options.slowest:
         table.show_slowest(outcomes, options.slowest)
+    broken = 0
+    if options.codegen != "none":
+        from codegen import collector
+
+        outcome = collector.together(made.glob("*.json"))
+        broken = len(outcome.failures)
+        for where, what in outcome.failures:
+            print(f"\n{where}:\n{what}")
+        print(f"\n{outcome.line()}")
     passed = set(verdicts.together(counts.values()).passed)
     text = json.dumps(table.as_json(counts, excused, numba.__version__), indent=1) + "\n"
     if options.json:
@@ -127,7 +148,7 @@ def main() -> int:
     if lost:
         print(f"\n{len(lost)} recorded as passing did not pass:")
         print("".join(f"  {name}\n" for name in sorted(lost)), end="")
-    return 1 if lost else 0
+    return 1 if lost or broken else 0
 
 
 if __name__ == "__main__":

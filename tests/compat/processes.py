@@ -5,6 +5,7 @@ a module. A module whose process ended early goes on, in a new one, after the te
 """
 
 import contextlib
+import dataclasses
 import faulthandler
 import json
 import os
@@ -16,8 +17,14 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import tests_of_numba as numbas
+
+# Whether code for GPUs is to be made of the kernels too, as for `pytest --codegen`; and where each
+# process leaves what came of it.
+CODEGEN, FOLDER = "HAULAGE_TEST_CODEGEN", "HAULAGE_TEST_CODEGEN_FOLDER"
 
 # Bytes that a process may take: one test takes half of the memory that the device says it has.
 ROOM = min(32 << 30, max(4 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4))
@@ -129,8 +136,26 @@ def _child(name: str, wanted: Callable[[str], bool], writing: int) -> None:
         def report(*said: object) -> None:
             pipe.write(json.dumps(said).encode() + b"\n")
 
+        kernels = _collector(name)
         numbas.run(name, wanted, report)
+        if kernels is not None:
+            outcome = kernels.stop()
+            said = dataclasses.asdict(outcome)
+            Path(os.environ[FOLDER], f"{name}.{os.getpid()}.json").write_text(json.dumps(said))
         os._exit(0)
+
+
+def _collector(name: str) -> Any:
+    """Of the code for GPUs of the kernels in this process; None if that is not wanted."""
+    wanted = os.environ.get(CODEGEN, "none")
+    if wanted == "none":
+        return None
+    from codegen.collector import Collector
+
+    made = Collector(all_of_them=wanted == "all")
+    made.where = lambda: name
+    made.start()
+    return made
 
 
 def _read(pipe: int, module: _Module) -> bool:

@@ -5,9 +5,11 @@ import functools
 import pytest
 
 from doubles.far import FarBackend
+from doubles.nvidia_programs import NVIDIAPrograms
 from haulage.backends import conformance
 from haulage.backends.base import Backend
 from haulage.backends.cpu import CPUBackend
+from haulage.backends.nvidia import NVIDIABackend
 
 # A kernel of the CPU is `i64 entry(ptr launch, i64 first block, i64 last block)`; `launch` has the
 # grid and block extents as u32, and the arguments from byte 32 on. Here each is a loop over blocks
@@ -182,6 +184,7 @@ class CPUPrograms:
 BACKENDS: dict[str, tuple[type[Backend], conformance.Programs]] = {
     "cpu": (CPUBackend, CPUPrograms()),
     "far": (FarBackend, CPUPrograms()),
+    "nvidia": (NVIDIABackend, NVIDIAPrograms()),
 }
 
 

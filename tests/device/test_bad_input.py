@@ -641,7 +641,6 @@ def test_streams_and_arrays_of_another_device(two_nulls):
         lambda: array.bind(other_stream),
         lambda: array.split(2, other_stream),
         lambda: mark.record(other_stream),
-        lambda: mark.wait(other_stream),
         lambda: cuda.to_device(array, stream=other_stream),
         lambda: cuda.to_device(host, to=array, stream=other_stream),
         lambda: roc.to_device(host, stream, other.device),

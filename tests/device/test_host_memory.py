@@ -734,3 +734,20 @@ def test_any_index_gives_what_numpys_gives(make, data):
         np.testing.assert_array_equal(np.array(array), expected)
         np.testing.assert_array_equal(array.copy_to_host(), expected)
         np.testing.assert_array_equal(array.gpu_data.size, array.alloc_size)
+
+
+def test_managed_memory_is_moved_ahead_and_advised_without_a_change():
+    managed = cuda.managed_array((4, 6), np.float32)
+    managed[...] = np.arange(24).reshape(4, 6)
+    for part in (managed, managed[1:, ::2]):
+        part.prefetch()
+        part.prefetch(to_host=True, stream=cuda.stream())
+        part.advise("set_preferred_location", on_host=True)
+        part.advise("unset_preferred_location", on_host=True)
+    cuda.synchronize()
+    assert np.array_equal(managed, np.arange(24).reshape(4, 6))
+    with pytest.raises(ValueError, match="advice 'love': expected one of set_read_mostly"):
+        managed.advise("love")
+    managed.close()
+    with pytest.raises(ValueError, match="given back by close"):
+        managed.prefetch()

@@ -112,8 +112,9 @@ def test_a_dtype_is_that_of_arrays_and_numbers_of_the_kernel(out, dtype):
     @cuda.jit
     def thirds(out, dtype):
         room = cuda.shared.array(4, dtype)
-        room[0] = 5 / 3
-        out[0] = room[0]
+        room[cuda.threadIdx.x] = 5 / 3
+        cuda.syncthreads()
+        out[0] = room[cuda.threadIdx.x]
 
     thirds[1, 1](out, dtype)
     assert out[0] == np.array(5 / 3).astype(dtype)

@@ -8,7 +8,6 @@ import pytest
 from numba import types
 from numba.core.errors import TypingError
 
-import haulage
 from haulage import cuda, roc
 from haulage.errors import CompileError, LaunchTypeError, Unsupported
 
@@ -198,19 +197,7 @@ def test_extensions_prepare_the_arguments_the_last_one_first(words):
         kernel[1, 1](x, Wrapped(1))
 
 
-def test_what_is_code_of_nvidias_gpus_is_refused():
-    python = of_this_module.py_func
-    for name in ("compile", "compile_all", "compile_ptx", "compile_for_current_device"):
-        with pytest.raises(Unsupported, match=rf"cuda\.{name}\({python.__name__}\): PTX"):
-            getattr(cuda, name)(python, "void(float64[:])")
-    with pytest.raises(Unsupported, match=r"cuda\.compile_ptx_for_current_device"):
-        cuda.compile_ptx_for_current_device(add.py_func, (types.int32, types.int32), device=True)
-    with pytest.raises(Unsupported, match="SASS"):
-        of_this_module.inspect_sass()
-    assert haulage.compile(of_this_module, "void(float64[:])").code
-
-
-def test_mistakes_are_told_before_nvidias_code_is_refused():
+def test_mistakes_in_what_is_compiled_to_ptx_are_told():
     python, doubles = of_this_module.py_func, "void(float64[:])"
     with pytest.raises(Unsupported, match="Unsupported ABI: fastcall"):
         cuda.compile(python, doubles, abi="fastcall")
@@ -218,10 +205,27 @@ def test_mistakes_are_told_before_nvidias_code_is_refused():
         cuda.compile_ptx(python, doubles, abi="c")
     with pytest.raises(Unsupported, match="Unsupported output type: cubin"):
         cuda.compile(python, doubles, output="cubin")
-    with pytest.raises(TypeError, match="must have void return type; it returns int64"):
+    with pytest.raises(Unsupported, match="LTO-IR is made by NVIDIA's compiler"):
+        cuda.compile(python, doubles, output="ltoir")
+    with pytest.raises(TypeError, match=r"returns a value \(int64\).*must have void return type"):
         cuda.compile_ptx(add.py_func, (types.int32, types.int32))
     with pytest.raises(CompileError):
         cuda.compile(add.py_func, (types.float64[:], types.none))
+    for cc in (9, "9.0", (9,), (5, 0)):
+        with pytest.raises(ValueError, match="compute capability"):
+            cuda.compile(add.py_func, (types.int32, types.int32), cc=cc)
+    with pytest.raises(ValueError, match="no name for a function"):
+        cuda.compile(add.py_func, (types.int32, types.int32), abi_info={"abi_name": "a b"})
+    with pytest.raises(TypeError, match="takes a Python function"):
+        cuda.compile(len, (types.int32,))
+
+
+def test_sass_is_told_to_be_nvidias_where_it_is_not_there():
+    if cuda.get_current_device().kind == "nvidia":
+        pytest.skip("the device is NVIDIA's")
+    for question in (of_this_module.inspect_sass, of_this_module.inspect_sass_cfg):
+        with pytest.raises(Unsupported, match=r"SASS is the code of NVIDIA's GPUs.*current device"):
+            question()
 
 
 def test_metadata_by_signature():

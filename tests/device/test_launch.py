@@ -281,8 +281,9 @@ def test_kernels_that_cannot_be_compiled_say_why(device):
     @cuda.jit
     def too_much(x):
         room = cuda.shared.array(10_000, np.float64)
-        room[0] = x[0]
-        x[0] = room[1]
+        room[cuda.threadIdx.x] = x[0]
+        cuda.syncthreads()
+        x[0] = room[cuda.threadIdx.x ^ 1]
 
     x = cuda.to_device(np.zeros(4))
     with pytest.raises(CompileError, match="returns a value"):
@@ -304,7 +305,7 @@ def test_a_closed_array_is_refused(device):
 
 
 def test_foreign_device_code_is_declared_and_refused_in_kernels(device):
-    declared = cuda.declare_device("f", "int32(float32[:])", link="f.cu")
+    declared = cuda.declare_device("f", "int32(float32[:])", link=cuda.PTXSource("// f"))
     assert declared.name == "f"
     assert declared.sig.return_type == types.int32
     assert declared.sig.args == (types.float32[:],)
@@ -314,8 +315,10 @@ def test_foreign_device_code_is_declared_and_refused_in_kernels(device):
     def calls_it(x):
         x[0] = declared(x)
 
-    with pytest.raises(CompileError, match=r"declare_device\('f', ...\).*in Python"):
-        calls_it[1, 1](np.zeros(1, np.float32))
+    # What it does on NVIDIA's GPUs is in tests/nodevice/test_nvidia_linking.py.
+    if device.kind != "nvidia":
+        with pytest.raises(CompileError, match=r"declare_device\('f', ...\).*in Python"):
+            calls_it[1, 1](np.zeros(1, np.float32))
     for untold in ("(int32,)", (types.int32,)):
         with pytest.raises(TypeError, match="Return type must be provided"):
             cuda.declare_device("f", untold)
@@ -324,10 +327,14 @@ def test_foreign_device_code_is_declared_and_refused_in_kernels(device):
 def test_options_are_honoured_or_refused(device):
     with pytest.raises(TypeError, match="no_such_option"):
         cuda.jit(no_such_option=1)
-    for option in ({"link": ["a.ptx"]}, {"boundscheck": True}):
-        with pytest.raises(NotImplementedError, match=next(iter(option))):
-            cuda.jit(**option)
-        assert not cuda.jit(**dict.fromkeys(option))(add_one.py_func).hints
+    with pytest.raises(NotImplementedError, match="boundscheck"):
+        cuda.jit(boundscheck=True)
+    linked = cuda.jit(link=[cuda.PTXSource("// f")])(add_one.py_func)
+    if device.kind != "nvidia":
+        with pytest.raises(NotImplementedError, match="link"):
+            linked[1, 4](cuda.to_device(np.zeros(4)))
+    for option in ("link", "boundscheck"):
+        assert not cuda.jit(**{option: None})(add_one.py_func).hints
     kernel = cuda.jit(max_registers=32, fastmath=True)(add_one.py_func)
     assert kernel.hints == {"max_registers": 32}
     hints = {
@@ -427,7 +434,7 @@ def test_the_devices_of_arrays_and_streams_must_agree(device):
     def two(a, b):
         a[0] = b[0]
 
-    with pytest.raises(DeviceMismatch, match=r"cpu:0.*nowhere:0|nowhere:0.*cpu:0"):
+    with pytest.raises(DeviceMismatch, match=rf"{device}.*nowhere:0|nowhere:0.*{device}"):
         two[1, 1](x, y)
 
 

@@ -574,23 +574,25 @@ def test_gamma_functions(suffix):
 
 
 @pytest.mark.parametrize("suffix", ["", "f"])
-def test_bessel_functions(suffix):
+def test_bessel_functions(suffix, device):
     eps = float(np.finfo("f4" if suffix else "f8").eps)
+    # NVIDIA states the absolute error of its own, which does not fall with the function.
+    near = (4 if device.kind == "cpu" else 16) * eps
     x = np.array([0.1, 0.9, 2.5, 6.0, 11.3, 19.75], "f4" if suffix else "f8").tolist()
     names = [f"{name}{suffix}" for name in ("j0", "j1", "y0", "y1")]
     got = results(names, x)
     for name, order in zip(names[:2], (0, 1), strict=True):
         expected = [float(references.exact_bessel(order, value)) for value in x]
-        np.testing.assert_allclose(got[name], expected, rtol=20 * eps, atol=4 * eps)
+        np.testing.assert_allclose(got[name], expected, rtol=20 * eps, atol=near)
     j0, j1, y0, y1 = (np.array(got[name]) for name in names)
     # The Wronskian ties the second kind to the first.
-    np.testing.assert_allclose(j1 * y0 - j0 * y1, 2 / (np.pi * np.array(x)), rtol=40 * eps)
+    np.testing.assert_allclose(j1 * y0 - j0 * y1, 2 / (np.pi * np.array(x)), rtol=10 * near)
     orders = [0, 1, 2, 5, 3, 8]
     got = results([f"jn{suffix}", f"yn{suffix}"], orders, x)
     expected = [
         float(references.exact_bessel(n, value)) for n, value in zip(orders, x, strict=True)
     ]
-    np.testing.assert_allclose(got[f"jn{suffix}"], expected, rtol=40 * eps, atol=4 * eps)
+    np.testing.assert_allclose(got[f"jn{suffix}"], expected, rtol=40 * eps, atol=near)
     first = np.array(got[f"jn{suffix}"]), np.array(got[f"yn{suffix}"])
     above = results([f"jn{suffix}", f"yn{suffix}"], [n + 1 for n in orders], x)
     wronskian = np.array(above[f"jn{suffix}"]) * first[1] - first[0] * above[f"yn{suffix}"]

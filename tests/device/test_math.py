@@ -49,11 +49,21 @@ def evaluated(expressions, arrays, kind, vocabulary=cuda):
 
 
 def errors_in_ulp(got, expected):
-    """How far numbers are off, in units of the last place of those expected, 0 for equal NaNs."""
+    """How far numbers are off, in units of the last place of those expected, 0 for equal NaNs.
+
+    An infinity is one unit beyond the largest number.
+    """
     with np.errstate(all="ignore"):
         same = (np.isnan(got) & np.isnan(expected)) | (got == expected)
-        off = np.abs(got.astype(np.longdouble) - expected) / np.spacing(np.abs(expected))
+        off = np.abs(unbounded(got) - expected) / np.spacing(np.abs(expected))
     return np.where(same, 0, np.where(np.isfinite(off), off, np.inf)).astype(float)
+
+
+def unbounded(numbers):
+    """Wide floats with infinities as numbers, which continue the others."""
+    beyond = np.ldexp(np.longdouble(1), np.finfo(numbers.dtype).maxexp)
+    wide = numbers.astype(np.longdouble)
+    return np.where(np.isinf(wide), np.copysign(beyond, wide), wide)
 
 
 NAMES = """cos cosh sin sinh tan tanh exp expm1 log log2 log10 log1p sqrt cbrt fabs degrees radians

@@ -291,7 +291,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def fork(self):
-        if self.gates or not hasattr(os, "fork"):
+        # A GPU's driver does not live on in a forked child.
+        if self.gates or not hasattr(os, "fork") or self.device.kind == "nvidia":
             return
         self.device.synchronize()
         memory.stats(self.device)

@@ -545,8 +545,11 @@ def test_empty_and_device_array_like_are_plain_cases_too(way):
 
 
 def test_names_of_dtypes_that_are_made_anew_leave_what_is_known(way):
-    learnt(way, (3, 2))
+    shapes = [(3, columns) for columns in range(2, 10)]
+    learnt(way, *shapes)
     names = ["".join(("float", str(32))) for _ in range(2000)]
     for name in names:
         assert cuda.device_array((3, 2), name).dtype == np.float32
-    assert is_native(cuda.device_array((3, 2), np.float32)) == (way == "native")
+    natives = sum(is_native(cuda.device_array(shape, np.float32)) for shape in shapes)
+    # The few names that are learnt may be put where others were.
+    assert natives >= 4 if way == "native" else natives == 0

@@ -1,7 +1,9 @@
 """Launches like an earlier one, which are short: they do what the first one does, or refuse it."""
 
+import gc
 import os
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -301,3 +303,36 @@ def test_launches_go_on_in_a_forked_child(store, blocks):
     assert os.waitpid(child, 0)[1] == 0
     stream.synchronize()
     assert out.copy_to_host().tolist() == [5] * 32
+
+
+def test_forall_launches_as_many_threads_each_time():
+    @cuda.jit
+    def count(out, value):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] += value
+
+    streams = [0, cuda.stream(), None, cuda.stream()]
+    outs = [cuda.to_device(np.zeros(n)) for n in (5, 1000, 5, 300)]
+    for _ in range(4):
+        for stream, out in zip(streams, outs, strict=True):
+            count.forall(out.size, stream=stream)(out, 1.0)
+            count.forall(out.size, 64, stream)(out, 2)
+    count.forall(0)(outs[0], 1.0)
+    cuda.synchronize()
+    for out in outs:
+        assert (out.copy_to_host() == 12).all()
+
+
+def test_launches_like_one_with_forall_keep_no_stream():
+    @cuda.jit
+    def nothing(x):
+        pass
+
+    stream = cuda.stream()
+    alive = weakref.ref(stream)
+    for _ in range(3):
+        nothing.forall(5, stream=stream)(np.zeros(5))
+    del stream
+    gc.collect()
+    assert alive() is None

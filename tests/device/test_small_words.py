@@ -464,7 +464,9 @@ def test_arrays_of_a_kernel_begin_where_they_are_asked_to(way, kind, alignment, 
     assert not (shared % alignment).any()
     assert not (local % alignment).any()
     assert len(set(shared)) == 1
-    assert (np.diff(np.sort(local)) >= 2 * count * np.dtype(kind).itemsize).all()
+    if cuda.get_current_device().kind == "cpu":
+        # On a GPU each thread has its own memory at the same addresses.
+        assert (np.diff(np.sort(local)) >= 2 * count * np.dtype(kind).itemsize).all()
 
 
 def test_alignments_are_powers_of_two():

@@ -1,6 +1,7 @@
 """Callbacks of streams, and awaiting streams in asyncio."""
 
 import asyncio
+import contextlib
 import gc
 import threading
 import weakref
@@ -150,7 +151,9 @@ def behind(stream):
     return other
 
 
-def test_a_callback_may_wait_for_another_stream():
+def test_a_callback_may_wait_for_another_stream(device):
+    if device.kind == "nvidia":
+        pytest.skip("callbacks cannot call CUDA's driver")
     stream, other = cuda.stream(), cuda.stream()
     x, results = cuda.to_device(np.zeros(10)), cuda.pinned_zeros(10)
 
@@ -280,7 +283,10 @@ def test_one_stream_is_awaited_many_times():
     run(main())
 
 
-def test_a_failed_kernel_is_raised_by_the_await_and_not_again():
+def test_a_failed_kernel_is_raised_by_the_await_and_not_again(device):
+    # A GPU tells of a kernel that it failed, not how often.
+    again = contextlib.nullcontext() if device.kind == "nvidia" else pytest.raises(KernelError)
+
     async def main():
         stream, other, x = cuda.stream(), cuda.stream(), cuda.to_device(np.zeros(64))
         fails[1, 64, stream](x, 3)
@@ -289,7 +295,7 @@ def test_a_failed_kernel_is_raised_by_the_await_and_not_again():
             await stream.async_done()
         assert await stream.async_done() is stream
         stream.synchronize()
-        with pytest.raises(KernelError, match="on purpose"):
+        with again:
             other.synchronize()
 
     run(main())

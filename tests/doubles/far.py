@@ -5,7 +5,8 @@ Each address of the device is a real one plus `FAR`, which no processor lets a p
 takes a device's address for one of the host, or the other way round, ends in an error here as it
 would on a GPU. Copies find their direction by the addresses; those from and to pageable memory of
 the host are done when the call returns, as CUDA's are. Kernels are those of the processor: words
-of their argument blocks that are addresses of the device become real ones.
+of their argument blocks that are addresses of the device become real ones. Captures have the rules
+of `doubles.captures`.
 """
 
 import bisect
@@ -18,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from doubles.captures import StrictCaptures
 from haulage import platforms
 from haulage.backends.base import DEVICE, Backend, Probe, Properties
-from haulage.backends.cpu import CPUBackend
 from haulage.backends.cpu_driver import copies
 from haulage.backends.cpu_driver.adversary import Garbage
 from haulage.errors import DeviceError, OutOfMemory
@@ -81,16 +82,18 @@ class Ranges:
         return start >= stop
 
 
-class FarBackend(CPUBackend):
-    """The driver. There is one device, number 0, with `total` bytes of memory."""
+class FarBackend(StrictCaptures):
+    """The driver. There is one device, number 0, with `total` bytes of memory; its addresses are
+    the real ones plus `far`, which is `FAR` or more."""
 
     name = KIND
 
-    def __init__(self, total: int = TOTAL) -> None:
+    def __init__(self, total: int = TOTAL, far: int = FAR) -> None:
         self._made = False
         super().__init__()
         self._made = True
         self._total = total
+        self._far = far
         self._used = 0
         self._guard = threading.Lock()
         self._reached = Ranges()  # by addresses of the device
@@ -108,7 +111,7 @@ class FarBackend(CPUBackend):
         return dataclasses.replace(
             found,
             name="far device",
-            uuid=f"far-{found.uuid}",
+            uuid=f"{self._far >> 48:x}-{found.uuid}",
             total_memory=self._total,
             host_memory_is_device_memory=False,
             stages_copies=True,
@@ -127,13 +130,13 @@ class FarBackend(CPUBackend):
             if kind == DEVICE:
                 self._check_room(nbytes)
             real = self._memory.alloc(nbytes, kind)
-            self._reached.add(real + FAR, nbytes)
+            self._reached.add(real + self._far, nbytes)
             if kind != DEVICE:
                 self._pinned.add(real, nbytes)
-                return real + FAR, real
+                return real + self._far, real
             self._used += nbytes
         self._garbage_of_device.into_new(real, nbytes)
-        return real + FAR, 0
+        return real + self._far, 0
 
     def _check_room(self, nbytes: int) -> None:
         free = self._total - self._used
@@ -149,7 +152,7 @@ class FarBackend(CPUBackend):
         Raises:
             DeviceError: it is not what `alloc` gave.
         """
-        real = device_ptr - FAR
+        real = device_ptr - self._far
         expected = 0 if kind == DEVICE else real
         with self._guard:
             nbytes = self._memory.size(real)
@@ -171,15 +174,15 @@ class FarBackend(CPUBackend):
         with self._guard:
             self._memory.register(host_ptr, nbytes)
             self._pinned.add(host_ptr, nbytes)
-            self._reached.add(host_ptr + FAR, nbytes)
-        return host_ptr + FAR
+            self._reached.add(host_ptr + self._far, nbytes)
+        return host_ptr + self._far
 
     def unregister(self, host_ptr: int) -> None:
         """Undo `register`."""
         with self._guard:
             self._memory.unregister(host_ptr)
             self._pinned.remove(host_ptr)
-            self._reached.remove(host_ptr + FAR)
+            self._reached.remove(host_ptr + self._far)
 
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
         """Copy between host and device, either way, or within one of them."""
@@ -217,7 +220,7 @@ class FarBackend(CPUBackend):
         if start < FAR:
             return start, not self._pinned.cover(start, stop)
         self._check(start, stop)
-        return start - FAR, False
+        return start - self._far, False
 
     def _check(self, start: int, stop: int) -> None:
         with self._guard:
@@ -225,6 +228,7 @@ class FarBackend(CPUBackend):
                 raise DeviceError(f"the far device has no memory from {start:#x} to {stop:#x}")
 
     def _submit(self, stream: int, waits: bool, function: Callable[..., None], *given: Any) -> None:
+        self.check_work(function.__name__, stream)
         if not waits:
             self._streams.submit(stream, function, *given)
             return
@@ -252,7 +256,7 @@ class FarBackend(CPUBackend):
         args: bytes,
     ) -> None:
         """Run a kernel on the processor."""
-        super().launch(function, grid, block, shared_bytes, stream, _real_words(args))
+        super().launch(function, grid, block, shared_bytes, stream, _real_words(args, self._far))
 
     def prepare_launch(
         self,
@@ -264,7 +268,12 @@ class FarBackend(CPUBackend):
     ) -> tuple[bytes, Callable[[int, bytes], None]]:
         """As `launch`."""
         header, start = super().prepare_launch(device, function, grid, block, shared_bytes)
-        return header, lambda stream, args: start(stream, _real_words(args))
+
+        def start_checked(stream: int, args: bytes) -> None:
+            self.check_work("launch", stream)
+            start(stream, _real_words(args, self._far))
+
+        return header, start_checked
 
     def adversary(self, seed: int | None) -> None:
         """It has none; the seed of the environment, given as it is made, is the processor's."""
@@ -286,7 +295,9 @@ class FarBackend(CPUBackend):
         args: bytes,
     ) -> None:
         """As `launch`."""
-        super().launch_cooperative(function, grid, block, shared_bytes, stream, _real_words(args))
+        super().launch_cooperative(
+            function, grid, block, shared_bytes, stream, _real_words(args, self._far)
+        )
 
     def ipc_export(self, device_ptr: int, nbytes: int, unit: int, unit_nbytes: int) -> bytes:
         """It has none."""
@@ -298,26 +309,26 @@ class FarBackend(CPUBackend):
 
     def reserve(self, nbytes: int) -> int:
         """Addresses of the device."""
-        return super().reserve(nbytes) + FAR
+        return super().reserve(nbytes) + self._far
 
     def release(self, address: int, nbytes: int) -> None:
         """Give them back."""
-        super().release(address - FAR, nbytes)
+        super().release(address - self._far, nbytes)
 
     def map(self, address: int, nbytes: int) -> None:
         """Put memory of the device behind them."""
         with self._guard:
             self._check_room(nbytes)
-            super().map(address - FAR, nbytes)
+            super().map(address - self._far, nbytes)
             self._reached.add(address, nbytes)
             self._used += nbytes
-        self._garbage_of_device.into_new(address - FAR, nbytes)
+        self._garbage_of_device.into_new(address - self._far, nbytes)
 
     def unmap(self, address: int, nbytes: int) -> None:
         """Take it away."""
         self._check(address, address + nbytes)
         with self._guard:
-            super().unmap(address - FAR, nbytes)
+            super().unmap(address - self._far, nbytes)
             self._reached.cut(address, address + nbytes)
             self._used -= nbytes
 
@@ -325,14 +336,14 @@ class FarBackend(CPUBackend):
 
     def written(self, address: int, data: np.ndarray) -> None:
         """Write to memory of the device behind everybody's back."""
-        copies.copy(address - FAR, data.ctypes.data, data.nbytes)
+        copies.copy(address - self._far, data.ctypes.data, data.nbytes)
 
 
-def _real_words(args: bytes) -> bytes:
+def _real_words(args: bytes, far: int) -> bytes:
     """An argument block with real addresses for those of the device."""
     whole = len(args) & -8
     words = np.frombuffer(args[:whole], np.uint64).copy()
-    words[words >> 48 == FAR >> 48] -= np.uint64(FAR)
+    words[words >> 48 == far >> 48] -= np.uint64(far)
     return words.tobytes() + args[whole:]
 
 
@@ -343,11 +354,12 @@ def far_device() -> Device:
 
 
 @contextmanager
-def registered(device: Device) -> Iterator[Device]:
-    """While this holds, `device` is found among the others, and kernels can be made for it."""
+def registered(device: Device, *others: Device) -> Iterator[Device]:
+    """While this holds, `device` is found among the others, and kernels can be made for it; so are
+    `others` of the same driver."""
     driver = Driver(device.kind, FarBackend.probe, lambda: device.backend)
     devices.register(driver)
-    devices._found[device.kind] = (device,)
+    devices._found[device.kind] = (device, *others)
     PLATFORMS[device.kind] = dataclasses.replace(PLATFORMS["cpu"], name=device.kind)
     dlpack._OF_DEVICE[device.kind] = dlpack.CUDA
     dlpack._REACHED[device.kind] = {dlpack.CUDA_HOST, dlpack.CUDA_MANAGED}

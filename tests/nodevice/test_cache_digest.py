@@ -294,7 +294,7 @@ def test_the_digest_is_the_same_in_each_process():
     from haulage.platforms import PLATFORMS
     kernel = defined("def kernel(x):\\n if x[0] in {'a', 'b', 'c'}: x[0] = helper(x[0])",
                      helper=cuda.jit(device=True, fastmath={"nnan", "ninf"})(defined()))
-    print(digest(kernel, (Point,), PLATFORMS["cpu"].identity(), Options()).hexdigest())
+    print(digest(kernel, (Point,), PLATFORMS["cpu"].identity("host"), Options()).hexdigest())
     """
     found = {_run(program, PYTHONHASHSEED=seed)[0] for seed in ("1", "2")}
     assert len(found) == 1

@@ -11,7 +11,7 @@ from haulage.runtime.arrays.dlpack_structs import IS_COPIED, inside
 from haulage.runtime.arrays.export import number_of, stream_numbered
 from haulage.runtime.device import Device
 from haulage.runtime.exchange import foreign
-from haulage.runtime.stream import Stream
+from haulage.runtime.stream import Stream, external_stream, per_thread_default_stream
 
 
 class Recorder(NullBackend):
@@ -137,10 +137,34 @@ def test_streams_are_numbered_as_the_protocols_do():
     assert number_of(nvidia.default_stream) == 1
     assert number_of(amd.default_stream) == 0
     assert number_of(Stream(amd, 1 << 32)) == 1 << 32
-    assert stream_numbered(nvidia, 2) is stream_numbered(nvidia, 2) is not nvidia.default_stream
+    assert stream_numbered(nvidia, 2).handle == 2
+    assert number_of(stream_numbered(nvidia, 2)) == 2
     for device, number in ((nvidia, 0), (nvidia, -2), (amd, 1), (amd, 2), (amd, -2)):
         with pytest.raises(ValueError, match=f"stream {number} of {device}"):
             stream_numbered(device, number)
+
+
+def test_the_drivers_own_stream_of_a_thread_is_waited_for_in_the_default_one(nvidia):
+    """Another thread, such as one that gives memory back, cannot ask for it."""
+    of_thread = external_stream(nvidia, 2)
+    assert (of_thread.handle, int(of_thread)) == (2, 2)
+    there = array_on(nvidia, 3)
+    there.block.use(of_thread)
+    consumer = 1 << 32
+    there.__dlpack__(stream=consumer)
+    assert nvidia.backend.waits == [(consumer, 0)]
+    there.__dlpack__(stream=2)
+    assert nvidia.backend.waits[1:] == [(2, 0)]
+    nvidia.backend.recorded.clear()
+    del there
+    assert set(nvidia.backend.recorded.values()) == {0}
+
+
+def test_a_thread_has_a_stream_of_ours_besides(nvidia):
+    ours = per_thread_default_stream(nvidia)
+    assert ours is per_thread_default_stream(nvidia)
+    assert int(ours) == ours.handle != 2
+    assert ours.__cuda_stream__() == (0, ours.handle)
 
 
 def test_a_tensor_of_the_same_gpu_is_used_in_place(gpu):

@@ -252,9 +252,9 @@ def test_errors_say_why_something_of_numbas_is_not_there():
             "from numba.cuda.bf16 import bfloat16": "a type that kernels do not have yet",
             "import numba.cuda.memory_management.nrt": "an inner part of numba-cuda",
             "from numba.cuda.simulator.kernel import FakeCUDAKernel": "for the CPU instead",
-            "from numba.cuda import LinkableCode": "'LinkableCode': files of code for NVIDIA",
-            "cuda.PTXSource": "'PTXSource': files of code for NVIDIA",
-            "from numba.cuda.cudadrv import linkable_code": "files of code for NVIDIA",
+            "from numba.cuda import cext": "'cext': an inner part of numba-cuda",
+            "cuda.launchconfig": "'launchconfig': an inner part of numba-cuda",
+            "from numba.cuda.cudadrv import mappings": "an inner part of numba-cuda",
         }.items():
             try:
                 exec(program)
@@ -263,7 +263,9 @@ def test_errors_say_why_something_of_numbas_is_not_there():
                 assert isinstance(error, ImportError) is ("import" in program)
             else:
                 raise AssertionError(program)
-        assert not hasattr(cuda, "LinkableCode")
+        assert not hasattr(cuda, "cext")
+        from numba.cuda.cudadrv.linkable_code import PTXSource
+        assert PTXSource is cuda.PTXSource
     """)
 
 

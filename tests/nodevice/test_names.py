@@ -12,7 +12,8 @@ from haulage.lang.word import Namespace, Register, Register3, Word
 
 PAGE = (Path(__file__).parents[2] / "docs" / "names.md").read_text(encoding="utf-8")
 VOCABULARIES = {"cuda": cuda, "roc": roc}
-CLASSES = ["DeviceNDArray", "DeviceRecord", "MappedNDArray", "ManagedNDArray", "Stream", "Event"]
+CLASSES = ["DeviceNDArray", "DeviceRecord", "MappedNDArray", "ManagedNDArray"]
+CLASSES += ["Stream", "Event", "Graph"]
 
 
 def is_of_kernels(name, value):

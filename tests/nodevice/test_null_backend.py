@@ -13,6 +13,7 @@ from haulage.errors import DeviceError, Unsupported
 MAY_CALLS = {
     "stream_callback": (0, print),
     "adversary": (1,),
+    "link": ((),),
     "symbol": (1, "x"),
     "function_info": (1,),
     "occupancy": (1, 32, 0),
@@ -28,9 +29,11 @@ MAY_CALLS = {
     "release": (1, 1),
     "map": (1, 1),
     "unmap": (1, 1),
-    "capture_begin": (0,),
-    "capture_end": (0,),
+    "capture_begin": (1,),
+    "capture_end": (1,),
+    "capture_cancel": (1,),
     "graph_launch": (1, 0),
+    "graph_destroy": (1,),
 }
 
 
@@ -48,7 +51,7 @@ def test_every_may_method_is_tried_above():
     }
     without_an_error = {"stream_priorities", "stream_poll", "event_poll", "check_address"}
     without_an_error |= {"can_access_peer", "profile", "unraised", "messages", "prepare_launch"}
-    without_an_error |= {"granularity", "ipc_withdraw"}
+    without_an_error |= {"granularity", "ipc_withdraw", "capture_query", "prefer_shared"}
     assert concrete == {*MAY_CALLS, *without_an_error}
 
 
@@ -62,6 +65,10 @@ def test_no_addresses_can_be_reserved_by_default():
 
 def test_what_was_exported_can_be_used_again_at_once_by_default():
     assert NullBackend().ipc_withdraw(1) == (1,)
+
+
+def test_nothing_is_recorded_by_default():
+    assert not NullBackend().capture_query(1)
 
 
 def test_no_failure_is_known_by_default():
@@ -124,6 +131,8 @@ def test_the_conformance_suite_fails_on_a_back_end_that_does_nothing():
         "pieces_of_a_unit_are_exported_one_by_one",
         "mapped_parts_of_a_range_are_memory",
         "too_large_a_range_is_out_of_memory",
+    } | {  # and these to have no graphs
+        check.__name__ for check in conformance.checks() if check.__module__.endswith("graphs")
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from haulage import cuda
-from haulage.compiler.emit import Body
+from haulage.compiler.emit import CPUBody
 from haulage.compiler.frontend.lower import parse_signature
 from haulage.compiler.options import Options
 from haulage.errors import Unsupported
@@ -45,7 +45,7 @@ def arm():
 
 def texts(function, signature, target):
     """(IR, assembly) for blocks of 64 threads."""
-    code = Body(function, parse_signature(signature), target, Options()).code((64, 1, 1), "auto")
+    code = CPUBody(function, parse_signature(signature), target, Options()).code((64, 1, 1), "auto")
     return code.llvm, code.asm
 
 

@@ -54,6 +54,7 @@ from haulage.api.streams import (
     defer_cleanup,
     event,
     external_stream,
+    graph,
     legacy_default_stream,
     per_thread_default_stream,
     stream,
@@ -65,6 +66,7 @@ from haulage.runtime.context import Context
 from haulage.runtime.event import Event, event_elapsed_time
 from haulage.runtime.exchange.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
 from haulage.runtime.exchange.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
+from haulage.runtime.graph import Graph
 from haulage.runtime.launching.placing import ArgHint, In, InOut, Out, wrap_arg
 from haulage.runtime.memory import MemoryInfo
 from haulage.runtime.plugins.choice import set_memory_manager
@@ -127,6 +129,7 @@ __all__ = [
     "external_stream",
     "event",
     "event_elapsed_time",
+    "graph",
     "synchronize",
     "defer_cleanup",
     # devices
@@ -157,6 +160,7 @@ __all__ = [
     "IpcArrayHandle",
     "Stream",
     "Event",
+    "Graph",
     "Context",
     "MemoryInfo",
     # memory managers of others

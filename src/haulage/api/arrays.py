@@ -14,7 +14,7 @@ from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_arr
 from haulage.runtime.arrays.upload import dense_array, device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
-from haulage.runtime.stream import StreamLike, device_of, resolve
+from haulage.runtime.stream import StreamLike, device_of, for_work
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -86,7 +86,7 @@ def to_device_of(
     if isinstance(obj, np.void) and obj.dtype.names is not None:
         return _record(obj, stream, device, copy)
     if foreign.is_foreign(obj):
-        obj = foreign.as_source(obj, resolve(stream, device or current_device()))
+        obj = foreign.as_source(obj, for_work(stream, device or current_device()), kept=True)
         if isinstance(obj, DeviceNDArray):
             return obj
     host = transfer.host_array(obj)

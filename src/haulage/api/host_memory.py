@@ -61,7 +61,8 @@ def mapped_array(
         strides: in bytes; by default without gaps, in `order`.
         order: 'C' or 'F'.
         stream: that its copies use where they are given none.
-        portable: usable by all devices of the driver.
+        portable: pinned for copies of all devices of the driver; kernels of the array's own device
+            reach it.
         wc: write-combined: faster for the host to write and the device to read, slow for the host
             to read.
 

@@ -1,5 +1,6 @@
 """Streams and events of the current device."""
 
+import operator
 from contextlib import AbstractContextManager
 
 from haulage.runtime import memory
@@ -7,12 +8,22 @@ from haulage.runtime import stream as streams
 from haulage.runtime.context import Context
 from haulage.runtime.device import current_device
 from haulage.runtime.event import Event
-from haulage.runtime.stream import Stream
+from haulage.runtime.graph import Graph
+from haulage.runtime.stream import Stream, StreamLike
 
 
-def stream() -> Stream:
-    """A new stream of the current device."""
-    return Stream.create(current_device())
+def stream(*, priority: int = 0) -> Stream:
+    """A new stream of the current device.
+
+    Args:
+        priority: of work that could begin, that of streams with a smaller number begins first.
+            `current_context().device.stream_priorities` has the least and the greatest one; those
+            beyond count as these. The CPU has one priority only.
+
+    Raises:
+        TypeError: `priority` is no whole number.
+    """
+    return Stream.create(current_device(), priority=operator.index(priority))
 
 
 def default_stream() -> Stream:
@@ -48,6 +59,21 @@ def external_stream(ptr: int) -> Stream:
 def event(timing: bool = True) -> Event:
     """A new event of the current device; without `timing` it takes no part in `elapsed_time`."""
     return Event(current_device(), timing)
+
+
+def graph(stream: StreamLike = None, name: str = "graph") -> Graph:
+    """A graph, to be captured by `with graph() as g:` and then run by `g.launch()`.
+
+    Args:
+        stream: the stream to capture; None: one that the graph makes. It cannot be the default
+            stream; but inside of the `with` the calling thread's work for the default stream is
+            work for this one.
+        name: what `haulage trace` calls the graph.
+
+    Raises:
+        TypeError: `stream` is no stream.
+    """
+    return Graph(stream, name)
 
 
 def synchronize() -> None:

@@ -34,14 +34,25 @@ PORTABLE, WRITE_COMBINED, ATTACH_HOST, COHERENT, NON_COHERENT = 1, 2, 4, 8, 16
 # Flags of `stream_create`: the stream does not wait for the default stream, nor it for the stream.
 NON_BLOCKING = 1
 
+# What `advise` can tell, in the order of CUDA's numbers for it.
+ADVICE = (
+    *("set_read_mostly", "unset_read_mostly"),
+    *("set_preferred_location", "unset_preferred_location"),
+    *("set_accessed_by", "unset_accessed_by"),
+)
+
 
 @dataclass(frozen=True)
 class Probe:
-    """What looking for a driver gave; shown by `haulage info` and in errors of explicit choices."""
+    """What looking for a driver gave; shown by `haulage info` and in errors of explicit choices.
+
+    `advice` is what to tell a program that runs elsewhere for want of something to install alone.
+    """
 
     available: bool
     looked_for: tuple[str, ...]
     answer: str
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,9 @@ class Properties:
     many threads a block best has where each thread walks a row of memory of its own.
     `stages_copies` says that large copies of pageable host memory are faster by way of pinned
     buffers, filled and emptied by the host, than in one call.
+    `pins_for_all` says that pinned memory is so for all devices of the driver, whatever its flags.
+    `code_per_block` says that code is made for one size of the block, as where one function runs
+    all threads of a block.
     `floats` names the types that kernels can use besides the usual ones: 'float16', 'bfloat16' and
     'fp8'. `figures` has more of the numbers that CUDA's driver tells, by its names for them.
     """
@@ -75,6 +89,8 @@ class Properties:
     max_argument_bytes: int = 32764
     row_block: int = 256
     stages_copies: bool = False
+    pins_for_all: bool = False
+    code_per_block: bool = False
     floats: tuple[str, ...] = ()
     figures: dict[str, int] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
@@ -177,8 +193,12 @@ class Backend(ABC):
     # ---- streams and events -------------------------------------------------------------------
 
     @abstractmethod
-    def stream_create(self, flags: int = 0) -> int:
-        """Must. A new stream of the active device; a handle that is not 0."""
+    def stream_create(self, flags: int = 0, priority: int = 0) -> int:
+        """Must. A new stream of the active device; a handle that is not 0.
+
+        Of work that could begin, that of streams with a smaller `priority` begins first; those
+        beyond `stream_priorities` count as the nearest one there is.
+        """
 
     @abstractmethod
     def stream_destroy(self, stream: int) -> None:
@@ -288,7 +308,7 @@ class Backend(ABC):
         """May. (least, greatest) priority that `stream_create` takes. Default: (0, 0), none."""
         return (0, 0)
 
-    def stream_callback(self, stream: int, callback: object) -> None:
+    def stream_callback(self, stream: int, callback: Callable[[], object]) -> None:
         """May. Call `callback()` on a host thread once earlier work of `stream` is done.
 
         Later work of the stream waits for its end. What it raises is raised by the next
@@ -323,6 +343,18 @@ class Backend(ABC):
             DeviceError: it does not.
         """
 
+    def link(self, pieces: Sequence[tuple[str, str, bytes]]) -> bytes:
+        """May. One code for `load`, on the active device, of several that name each other's
+        functions.
+
+        Each is a kind ('ptx', 'cubin', 'fatbin', 'object' or 'library'), a name for messages, and
+        bytes.
+
+        Raises:
+            DeviceError: they cannot be linked; the message has the linker's log.
+        """
+        self._unsupported("link")
+
     def symbol(self, module: int, name: str) -> tuple[int, int]:
         """May. (device pointer, bytes) of a module's global variable."""
         self._unsupported("symbol")
@@ -330,6 +362,11 @@ class Backend(ABC):
     def function_info(self, function: int) -> dict[str, int]:
         """May. Registers, local and shared bytes and the like of a function."""
         self._unsupported("function_info")
+
+    def prefer_shared(self, function: int, percent: int) -> None:  # noqa: B027
+        """May. How much of the memory that shared arrays and the L1 cache have together a function
+        would have for shared arrays, in percent; -1 leaves it to the driver. Default: nothing, as
+        where there is no such choice."""
 
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
         """May. Blocks of that size which fit one multiprocessor at once."""
@@ -419,7 +456,8 @@ class Backend(ABC):
         self._unsupported("prefetch")
 
     def advise(self, device_ptr: int, nbytes: int, advice: str, device: int) -> None:
-        """May. Tell the driver how managed memory will be used."""
+        """May. Tell the driver how managed memory will be used, by one of `ADVICE`; on `device`, or
+        on the host with -1."""
         self._unsupported("advise")
 
     def granularity(self) -> int:
@@ -467,19 +505,73 @@ class Backend(ABC):
         self._unsupported("unmap")
 
     def capture_begin(self, stream: int) -> None:
-        """May. Record what is handed to `stream` instead of running it."""
+        """May. From now on record what is handed to `stream`, which is not 0, and run none of it.
+
+        Copies, fills and launches are recorded, whichever thread hands them over, and so are marks:
+        the record of an event there is a point of the recording, and another stream that is told to
+        wait for it joins, so that what is handed to that is recorded as well. What the stream held
+        before is run, and nothing recorded depends on it. Only its streams are in a recording: all
+        other calls of the seam stay possible meanwhile, those that allocate, map and load too
+        (CUDA's `CU_STREAM_CAPTURE_MODE_RELAXED`).
+
+        Until the end the caller neither synchronises, queries nor destroys a stream that records,
+        nor the device as a whole, nor an event whose last record is recorded, ever; lets none of
+        them wait for events from outside, nor for a callback or a graph; and does nothing at all in
+        the default stream if one of them is not NON_BLOCKING. A driver that refuses such a call may
+        spoil the recording.
+
+        Raises:
+            DeviceError: the stream records already.
+        """
         self._unsupported("capture_begin")
 
-    def capture_end(self, stream: int) -> int:
-        """May. Stop recording; returns a graph handle."""
+    def capture_end(self, stream: int) -> tuple[int, int]:
+        """May. End the recording that was begun in `stream`, for all streams that joined it.
+
+        Work that is handed to them from now on is run again. The graph names the memory and the
+        functions that its work does; the caller keeps them.
+
+        Returns:
+            The handle of a graph that is ready to be launched, and how many copies, fills and
+            launches it has, as the driver counts them.
+
+        Raises:
+            CaptureError: a stream that joined has work on which nothing of `stream` depends, or the
+                driver says that the recording is spoilt. It is ended all the same and nothing of it
+                is kept.
+        """
         self._unsupported("capture_end")
 
+    def capture_cancel(self, stream: int) -> None:
+        """May. As `capture_end`, but keep nothing of it; also of one that is spoilt."""
+        self._unsupported("capture_cancel")
+
+    def capture_query(self, stream: int) -> bool:
+        """May. Whether what is handed to `stream` is recorded, be it by others than Haulage.
+
+        Default: no. It may be asked of any stream, also while others record, and spoils nothing.
+
+        Raises:
+            DeviceError: there is no such stream.
+        """
+        self.stream_query(stream)
+        return False
+
     def graph_launch(self, graph: int, stream: int) -> None:
-        """May. Run a recorded graph in `stream`."""
+        """May. Hand all work of a graph to `stream`, as one piece of work.
+
+        It begins when earlier work of the stream is done, and later work of the stream waits for
+        its end; inside, what was recorded in one order is run in that order. Two launches of a
+        graph never overlap, whatever their streams. A fault is raised as one of `launch` is.
+        """
         self._unsupported("graph_launch")
 
+    def graph_destroy(self, graph: int) -> None:
+        """May. Give a graph back; launches of it that are not done yet run to their end."""
+        self._unsupported("graph_destroy")
+
     def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
-        """May. Take what kernels have told so far; never waits. Default: nothing.
+        """May. Take what kernels of all devices have told so far; never waits. Default: nothing.
 
         `sign` is 1 for messages with positive numbers, -1 for the others. Returns (number, bytes of
         its 8-byte cells) for each, in order, and how many more there was no room for.
@@ -487,7 +579,10 @@ class Backend(ABC):
         return [], 0
 
     def unraised(self) -> list[BaseException]:
-        """May. Take what failed and no wait has raised so far; never waits. Default: nothing."""
+        """May. Take what failed on any device and no wait has raised so far; never waits.
+
+        Default: nothing.
+        """
         return []
 
     def profile(self, record: bool) -> bool:

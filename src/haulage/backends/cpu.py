@@ -25,6 +25,7 @@ from haulage.backends.cpu_driver import (
 )
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
+from haulage.backends.cpu_driver.graphs import Graphs
 from haulage.backends.cpu_driver.loader import Loader
 from haulage.backends.cpu_driver.memory import Memory
 from haulage.backends.cpu_driver.pool import POOL
@@ -51,6 +52,7 @@ class CPUBackend(Backend):
     def __init__(self) -> None:
         self._memory = Memory()
         self._streams = Streams(Threads)
+        self._graphs = Graphs(self._streams, _run, POOL)
         self._loader = Loader()
         self._garbage: Garbage | None = None
         seed = config.adversary_seed()
@@ -138,8 +140,8 @@ class CPUBackend(Backend):
 
     # ---- streams and events -------------------------------------------------------------------
 
-    def stream_create(self, flags: int = 0) -> int:
-        """A new stream; it takes a thread only while it has work."""
+    def stream_create(self, flags: int = 0, priority: int = 0) -> int:
+        """A new stream; it takes a thread only while it has work. None goes before another."""
         return self._streams.stream_create(flags)
 
     def stream_destroy(self, stream: int) -> None:
@@ -155,7 +157,8 @@ class CPUBackend(Backend):
         return self._streams.stream_query(stream)
 
     def stream_wait_event(self, stream: int, event: int) -> None:
-        """Order a stream after an event."""
+        """Order a stream after an event; after a recorded one, record it too."""
+        self._graphs.join(stream, event)
         self._streams.stream_wait_event(stream, event)
 
     def event_create(self, timing: bool = True) -> int:
@@ -226,7 +229,7 @@ class CPUBackend(Backend):
         start = functools.partial(self._streams.launch, POOL.run, _run, function)
         return _launch_header(*grid, *block, shared_bytes, 0), start
 
-    def stream_callback(self, stream: int, callback: object) -> None:
+    def stream_callback(self, stream: int, callback: Callable[[], object]) -> None:
         """Call `callback()` on a thread of the stream."""
         self._streams.submit(stream, _call, callback, callback=True)
 
@@ -335,6 +338,30 @@ class CPUBackend(Backend):
         if not self.granularity():
             self._unsupported(method)
 
+    def capture_begin(self, stream: int) -> None:
+        """Record a stream."""
+        self._graphs.begin(stream)
+
+    def capture_end(self, stream: int) -> tuple[int, int]:
+        """A graph of what was recorded."""
+        return self._graphs.end(stream)
+
+    def capture_cancel(self, stream: int) -> None:
+        """Forget what was recorded."""
+        self._graphs.cancel(stream)
+
+    def capture_query(self, stream: int) -> bool:
+        """Whether a stream is recorded."""
+        return self._graphs.query(stream)
+
+    def graph_launch(self, graph: int, stream: int) -> None:
+        """Run a graph: what had one order, as one task."""
+        self._graphs.launch(graph, stream)
+
+    def graph_destroy(self, graph: int) -> None:
+        """Forget a graph; its launches go on."""
+        self._graphs.destroy(graph)
+
     def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
         """What kernels have told."""
         return messages.take(sign)
@@ -402,4 +429,5 @@ def _renew() -> None:
     for backend in list(_backends):
         backend._memory.renew()
         backend._streams.renew()
+        backend._graphs.renew()
         backend._loader.renew_lock()

@@ -91,7 +91,7 @@ class NullBackend(Backend):
 
     # ---- streams and events -------------------------------------------------------------------
 
-    def stream_create(self, flags: int = 0) -> int:
+    def stream_create(self, flags: int = 0, priority: int = 0) -> int:
         """A number."""
         return next(self._handles)
 

@@ -26,7 +26,7 @@ class NvrtcSupportError(ImportError):
 
 
 class LinkerError(RuntimeError):
-    """NVIDIA's linker failed; Haulage does not use it."""
+    """NVIDIA's linker failed; Haulage raises a DeviceError with the linker's log."""
 
 
 class DeadMemoryError(RuntimeError):

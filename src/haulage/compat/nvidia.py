@@ -1,4 +1,4 @@
-"""What programs name of NVIDIA's linker and launcher; each says so when it is used."""
+"""What programs name of NVIDIA's linker and launcher; what is not there says so when it is used."""
 
 from typing import Any, NoReturn
 
@@ -11,12 +11,15 @@ _WHY = (
 
 
 class Linker:
-    """NVIDIA's linker, which Haulage does not use."""
+    """numba's object for NVIDIA's linker: `link=` and `declare_device` name code to link here."""
 
     @classmethod
     def new(cls, *args: Any, **options: Any) -> NoReturn:
         """Unsupported."""
-        raise Unsupported(f"numba.cuda.cudadrv.driver.Linker {_WHY}")
+        raise Unsupported(
+            "numba.cuda.cudadrv.driver.Linker is an inner part of numba's; name the code in "
+            "cuda.jit(link=[...]) or cuda.declare_device(..., link=...), and the driver links it"
+        )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.new()
@@ -41,3 +44,14 @@ def have_nvjitlink() -> bool:
 def nvvm_is_available() -> bool:
     """Whether NVIDIA's compiler NVVM is used, which it is not."""
     return False
+
+
+def find_closest_arch(mycc: tuple[int, int]) -> tuple[int, int]:
+    """The newest compute capability whose code runs on GPUs of the capability `mycc`.
+
+    Raises:
+        ValueError: they are older than any that code can be made for.
+    """
+    from haulage.targets.nvidia_architectures import compute_capability, for_capability
+
+    return compute_capability(for_capability(mycc))

@@ -7,7 +7,10 @@ from typing import Any
 
 from haulage.compiler import llvm
 from haulage.compiler.faults import Fault
+from haulage.compiler.linked import Linked
 from haulage.compiler.prints import Items
+from haulage.errors import Unsupported
+from haulage.targets import cpu_registers
 from haulage.targets.base import Target
 
 
@@ -19,8 +22,10 @@ class Code:
     `metadata` says what it is: entry, target, signature, block, way, bytes of shared and local
     memory. `stages` has the text of every stage by name; `faults` what its threads can stop with,
     `prints` what they print. `captured` are arrays of the device whose addresses the code has; a
-    launch has to see that they are there. `texts` gives the target and the stages, which code from
-    the disk cache does not have: it is compiled again for them.
+    launch has to see that they are there. `machine_code` is what an assembler made of
+    `code` beforehand, for the same architecture, if anything. `linked` is
+    code of others that it has to be linked with before it is loaded. `texts` gives the target and
+    the stages, which code from the disk cache does not have: it is compiled again for them.
     """
 
     code: bytes
@@ -29,6 +34,8 @@ class Code:
     prints: dict[int, Items]
     texts: Callable[[], tuple[Target, dict[str, str]]]
     captured: tuple[Any, ...] = ()
+    machine_code: bytes | None = None
+    linked: tuple[Linked, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -48,8 +55,47 @@ class Code:
     @cached_property
     def asm(self) -> str:
         """Assembly text of the same code."""
+        if "asm" in self.stages:
+            return self.stages["asm"]
         with llvm.LOCK:
             return llvm.assembly(self.llvm, self.target)
+
+    @cached_property
+    def resources(self) -> dict[str, int]:
+        """What a thread takes: `registers`; for GPUs also `local_bytes`, of its stack,
+        `spill_store_bytes` and `spill_load_bytes`, and `shared_bytes` of its block, as NVIDIA's
+        assembler says. It is run when this is asked for first.
+
+        Raises:
+            Unsupported: the code is PTX, and there is no assembler.
+        """
+        if self._is_for_host:
+            machine = self.target.triple.partition("-")[0]
+            return {"registers": cpu_registers.registers(self.asm, machine)}
+        from haulage.compiler.gpu import assembler
+
+        return assembler.resources(self.code, self.metadata["entry"])
+
+    def sass(self, *, control_flow: bool = False) -> str:
+        """SASS, the assembly of NVIDIA's GPUs; with `control_flow`, the graph of its blocks for
+        Graphviz.
+
+        Raises:
+            Unsupported: the code is for another processor, or there is no assembler or
+                disassembler of NVIDIA's.
+        """
+        if self._is_for_host:
+            raise Unsupported(
+                f"kernel {self.metadata['name']}: SASS is the code of NVIDIA's GPUs, and this is "
+                f"for {self.metadata['target']}; inspect_asm gives its assembly"
+            )
+        from haulage.compiler.gpu import assembler
+
+        return assembler.disassembled(self.code, control_flow=control_flow)
+
+    @property
+    def _is_for_host(self) -> bool:
+        return bool(self.metadata["target"] == "host")
 
     def __repr__(self) -> str:
         name, target = self.metadata["name"], self.metadata["target"]

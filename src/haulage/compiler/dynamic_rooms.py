@@ -11,8 +11,7 @@ import re
 
 from haulage.compiler import llvm
 from haulage.compiler.simt.body import NotInlined
-from haulage.targets.base import Target
-from haulage.targets.cpu import TAKE
+from haulage.targets.base import TAKE, Target
 
 # The offset of an array that has no room: a place came by again with more than the first time.
 NOWHERE = 1 << 62

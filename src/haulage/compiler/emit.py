@@ -1,18 +1,17 @@
-"""The stages from a Python function to code, by name; each stage's text is kept.
+"""The stages from a Python function to code for the CPU, by name; each stage's text is kept.
 
-For the CPU: `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), `blocks` (the
+They are `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), `blocks` (the
 block function for one block size) and `llvm` (widened); then assembly and object code.
 """
 
-import threading
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 from haulage.compiler import llvm
+from haulage.compiler.argument_block import argument_offsets
+from haulage.compiler.body import Body
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
-from haulage.compiler.frontend import Lowered, Options, lower
 from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import entry
@@ -22,50 +21,12 @@ from haulage.errors import CompileError
 from haulage.targets.base import Target
 
 
-class Body:
-    """A kernel typed and lowered for one signature; gives code for each block size.
-
-    Thread safe: each code is made once.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        argument_types: tuple[Any, ...],
-        target: Target,
-        options: Options,
-        *,
-        anew: bool = False,
-    ) -> None:
-        self.name: str = function.__qualname__
-        self.target = target
-        self._options = options
-        self.lowered: Lowered = lower(function, argument_types, target, options, anew=anew)
-        self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
-        self._lock = threading.Lock()
-
-    # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
-    found: bool | None = None
-
-    def check(self) -> None:
-        """Nothing: this is typed and lowered, so that it can be compiled is known."""
+class CPUBody(Body):
+    """A kernel whose code is made for one block size each."""
 
     @cached_property
     def cleaned(self) -> str:
         return clean(self.lowered.llvm, self.lowered.entry, self.target)
-
-    def code(self, block: tuple[int, int, int], way: str) -> Code:
-        """Code for blocks of `block` threads, run in one of `transform.WAYS`.
-
-        Raises:
-            CompileError: `way` is "cut" and a barrier stands where not all threads may come, or
-                a function that calls itself has a barrier or a shared array.
-        """
-        with self._lock:
-            made = self._made.get((block, way))
-            if made is None:
-                made = self._made[block, way] = self._make(block, way)
-            return made
 
     def _make(self, block: tuple[int, int, int], way: str) -> Code:
         with llvm.LOCK:
@@ -82,7 +43,7 @@ class Body:
             text = str(module)
             constant_bytes = llvm.constant_bytes(module, self.target)
             code = llvm.object_code(module, self.target)
-        offsets, nbytes = entry.argument_offsets(self.lowered.arguments)
+        offsets, nbytes = argument_offsets(self.lowered.arguments)
         stages = {
             "lowered": self.lowered.llvm,
             "clean": self.cleaned,

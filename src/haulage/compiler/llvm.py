@@ -15,8 +15,8 @@ def machine(target: Target) -> Any:
     """LLVM's target machine for `target`."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small"
     )
@@ -32,17 +32,23 @@ def parse(text: str) -> Any:
 
 
 def optimise(
-    module: Any, target: Target, level: int, *, widen: bool, superwords: bool = True
+    module: Any,
+    target: Target,
+    level: int,
+    *,
+    widen: bool,
+    superwords: bool = True,
+    unroll: bool = False,
 ) -> None:
     """Run LLVM's default pipeline of a level; `widen` allows vectorising and unrolling,
-    `superwords` that of straight code too."""
+    `superwords` that of straight code too, `unroll` unrolling alone."""
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = widen
     options.slp_vectorization = widen and superwords
     options.loop_interleaving = widen
-    options.loop_unrolling = widen
+    options.loop_unrolling = widen or unroll
     builder = llvm.create_pass_builder(machine(target), options)
     builder.getModulePassManager().run(module, builder)
 

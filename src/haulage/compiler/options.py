@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from haulage.compiler.linked import Linked
+
 
 @dataclass(frozen=True)
 class Options:
@@ -10,7 +12,29 @@ class Options:
     `fastmath`: False, True (all of LLVM's fast-math flags) or a frozenset of flag names. As on
     CUDA, products and sums are contracted into fused operations unless told otherwise.
     `debug`: division by zero is an error, and a thread that fails tells where it stands.
+
+    The others make a difference on GPUs only. `optimised`: False for code as it was written.
+    `lineinfo`: the code says of which source lines it is made. `launch_bounds`: most threads of a
+    block, fewest blocks of a multiprocessor and most blocks of a cluster, or the first of these.
+    `max_registers`: of a thread; 0 is as many as the assembler likes. `linked`: code of others that
+    the kernel is linked with.
     """
 
     fastmath: bool | frozenset[str] = False
     debug: bool = False
+    optimised: bool = True
+    lineinfo: bool = False
+    launch_bounds: tuple[int, ...] = ()
+    max_registers: int = 0
+    linked: tuple[Linked, ...] = ()
+
+    def on(self, kind: str) -> "Options":
+        """Those that make a difference on a kind of device."""
+        return Options(self.fastmath, self.debug) if kind == "cpu" else self
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether all of fastmath is on: on GPUs, small numbers then count as zero too."""
+        return self.fastmath is True or (
+            isinstance(self.fastmath, frozenset) and "fast" in self.fastmath
+        )

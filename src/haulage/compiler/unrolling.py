@@ -46,10 +46,15 @@ _PLAIN = frozenset((
 # fmt: on
 
 
+def has_private_arrays(text: str) -> bool:
+    """Whether a module's text has arrays of a thread's own."""
+    return _PRIVATE.search(text) is not None
+
+
 def keep_loops(text: str) -> str:
     """A module's text in which LLVM makes no calls of memset or memcpy out of loops, if it has
     arrays of a thread's own: those would be accesses of an array as a whole."""
-    if not _PRIVATE.search(text):
+    if not has_private_arrays(text):
         return text
     return _DEFINED.sub(r'\1 "no-builtin-memset" "no-builtin-memcpy"\2', text)
 
@@ -60,7 +65,7 @@ def unrolled(text: str, name: str, target: Target) -> str:
 
     Every value and block of the function has a name.
     """
-    if not _PRIVATE.search(text):
+    if not has_private_arrays(text):
         return text
     made = text
     for _ in range(_DEEPEST):

@@ -18,11 +18,17 @@ _TYPES = """
     uintc uintp ulong ulonglong ushort void
 """
 
+_LINKABLE = "Archive CUSource Cubin Fatbin LTOIR LinkableCode Object PTXSource"
+
 # Names, and the full names of what they name.
-NAMES = {name: f"haulage.cuda.types.{name}" for name in _TYPES.split()} | {
-    "Reduce": "haulage.lib.reduce.Reduce",
-    "guvectorize": "haulage.lib.ufuncs.cuda_guvectorize",
-    "literal_unroll": "numba.literal_unroll",
-    "reduce": "haulage.lib.reduce.Reduce",
-    "vectorize": "haulage.lib.ufuncs.cuda_vectorize",
-}
+NAMES = (
+    {name: f"haulage.cuda.types.{name}" for name in _TYPES.split()}
+    | {name: f"haulage.kernel.linkable.{name}" for name in _LINKABLE.split()}
+    | {
+        "Reduce": "haulage.lib.reduce.Reduce",
+        "guvectorize": "haulage.lib.ufuncs.cuda_guvectorize",
+        "literal_unroll": "numba.literal_unroll",
+        "reduce": "haulage.lib.reduce.Reduce",
+        "vectorize": "haulage.lib.ufuncs.cuda_vectorize",
+    }
+)

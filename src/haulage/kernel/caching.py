@@ -15,7 +15,7 @@ from haulage.platforms import PLATFORMS
 from haulage.runtime.launching.arguments import Key
 
 if TYPE_CHECKING:
-    from haulage.compiler.emit import Body
+    from haulage.compiler.body import Body
 
 
 class CacheStats(NamedTuple):
@@ -30,21 +30,24 @@ class CacheStats(NamedTuple):
 def kept_body(
     function: Callable[..., Any],
     keys: tuple[Key, ...],
-    kind: str,
+    code_for: tuple[str, str],
     vocabulary: Vocabulary,
     options: Options,
 ) -> "KeptBody | Body":
     """A body whose code is kept; an ordinary one, with a warning, where that cannot be done."""
+    kind, architecture = code_for
     platform = PLATFORMS[kind]
 
     def make() -> "Body":
-        target = platform.new_target(vocabulary.warp_size)
+        target = platform.new_target(architecture, vocabulary.warp_size)
         # What was compiled for another kernel may have read globals that have changed since.
         return body_for(function, keys, target, options, anew=True)
 
     def reach() -> Any:
-        target = (kind, str(vocabulary.warp_size), *platform.identity())
-        return digest(function, keys, target, options)
+        if options.linked:
+            raise NotByValue("it is linked with code of others")
+        target = (kind, str(vocabulary.warp_size), *platform.identity(architecture))
+        return digest(function, keys, target, options.on(kind))
 
     store.use()
     try:

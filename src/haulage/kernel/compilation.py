@@ -1,11 +1,14 @@
 """Compiling kernels, with a device or without."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.compiler.options import Options
+from haulage.errors import Unsupported
+from haulage.kernel.configuration import check_hints
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import CUDA, Vocabulary
 from haulage.platforms import PLATFORMS, current_target
@@ -13,15 +16,25 @@ from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import normalise_dims
 
 if TYPE_CHECKING:
+    from haulage.compiler.body import Body
     from haulage.compiler.code import Code
-    from haulage.compiler.emit import Body
 
 
-def options_for(fastmath: Any, debug: bool = False) -> Options:
-    """Compiler options from what users write: True, False or fast-math flags; whether to debug."""
-    if fastmath is None:
-        return Options(debug=debug)
-    return Options(fastmath if isinstance(fastmath, bool) else frozenset(fastmath), debug)
+def options_for(
+    fastmath: Any, debug: bool = False, hints: Mapping[str, Any] | None = None
+) -> Options:
+    """Compiler options from what users write: True, False or fast-math flags; whether to debug; and
+    those of `jit`'s other options that make different code."""
+    given = {name: value for name, value in (hints or {}).items() if value is not None}
+    bounds = given.get("launch_bounds", ())
+    return Options(
+        fastmath=fastmath if isinstance(fastmath, bool) else frozenset(fastmath or ()),
+        debug=debug,
+        optimised=bool(given.get("opt", True)),
+        lineinfo=bool(given.get("lineinfo", False)),
+        launch_bounds=tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,),
+        max_registers=given.get("max_registers", 0),
+    )
 
 
 def body_for(
@@ -41,13 +54,28 @@ def body_for(
         CompileError: it cannot be compiled for them.
     """
     from haulage import numba_bridge
-    from haulage.compiler.emit import Body
 
+    if options.linked and target.kind == "cpu":
+        raise Unsupported(
+            f"kernel {function.__qualname__}: jit(link=...) names code for NVIDIA's GPUs, which "
+            f"kernels for {target.architecture} cannot be linked with; write it in Python with "
+            "@cuda.jit(device=True)"
+        )
     try:
         kinds = tuple(numba_bridge.numba_type(key) for key in keys)
     except TypeError as error:
         raise numba_bridge.UntypedArgument(f"kernel {function.__qualname__}: {error}") from error
-    return Body(function, kinds, target, options, anew=anew)
+    return _body_class(target.kind)(function, kinds, target, options, anew=anew)
+
+
+def _body_class(kind: str) -> "type[Body]":
+    if kind == "cpu":
+        from haulage.compiler.emit import CPUBody
+
+        return CPUBody
+    from haulage.compiler.gpu.emit import GPUBody
+
+    return GPUBody
 
 
 def result_type(
@@ -77,6 +105,7 @@ def compile(
     *,
     block: Any = CUDA.usual_block,
     fastmath: Any = None,
+    **options: Any,
 ) -> "Code":
     """Compile a kernel for a target, without any device.
 
@@ -85,28 +114,61 @@ def compile(
             `cuda`, with 32 lanes a warp.
         signature: argument types: `"void(float32[:], int64)"`, a tuple of NumPy dtypes or Numba
             types, or a Numba signature.
-        target: `host`, this computer's processor.
-        block: threads of a block, an int or up to three; code for the CPU is made for one size.
+        target: `host`, this computer's processor; or NVIDIA's name for a generation of its GPUs,
+            as `sm_90`, for which the code is PTX.
+        block: threads of a block, an int or up to three; code for the CPU is made for one size,
+            that for GPUs is the same for all.
         fastmath: as for `jit`; None is what the kernel was made with, and False for a function.
+        options: `debug`, `opt`, `lineinfo`, `launch_bounds` and `max_registers`, as for `jit`; what
+            is not given is what the kernel was made with. All but `debug` are for GPUs.
 
     Returns:
         An object with `.llvm` and `.asm` (texts), `.code` (bytes), `.metadata` (a dictionary) and
         `.stages` (every stage's text by name).
 
     Raises:
-        ValueError: the target is unknown, or the block's size is.
-        TypeError: it is no function, or the signature names no types.
+        ValueError: the target is unknown, or the block's size is, or an option's value.
+        TypeError: it is no function, the signature names no types, or an option is unknown.
         CompileError: the function cannot be compiled for it.
     """
-    if target != "host":
-        raise ValueError(f"target {target!r}: this version compiles for 'host' only")
     py_func = getattr(function, "py_func", function)
     if not inspect.isfunction(py_func):
         raise TypeError(f"compile takes a Python function or a kernel, got {function!r}")
-    made_with: Options | None = getattr(function, "haulage_options", None)
-    options = made_with if made_with is not None and fastmath is None else options_for(fastmath)
+    asked = _with_given(getattr(function, "haulage_options", Options()), fastmath, options)
     keys = keys_of(signature)
     vocabulary = getattr(function, "vocabulary", CUDA)
-    made = PLATFORMS["cpu"].new_target(vocabulary.warp_size)
-    body = body_for(py_func, keys, made, options)
+    made = _target(target, vocabulary.warp_size)
+    body = body_for(py_func, keys, made, asked)
     return body.code(normalise_dims(block, "blockdim"), config.thread_way())
+
+
+# Option of `jit` that makes different code: its name among the compiler's options.
+_OPTIONS = {
+    "fastmath": "fastmath",
+    "debug": "debug",
+    "opt": "optimised",
+    **{name: name for name in ("lineinfo", "launch_bounds", "max_registers")},
+}
+
+
+def _with_given(made_with: Options, fastmath: Any, given: Mapping[str, Any]) -> Options:
+    """A kernel's options, changed to what is given."""
+    unknown = sorted(given.keys() - _OPTIONS)
+    if unknown:
+        raise TypeError(f"compile got unknown options: {', '.join(unknown)}")
+    if fastmath is not None:
+        given = {"fastmath": fastmath, **given}
+    check_hints(dict(given))
+    hints = {name: value for name, value in given.items() if name not in ("fastmath", "debug")}
+    wanted = options_for(fastmath, bool(given.get("debug")), hints)
+    changed = {_OPTIONS[name]: getattr(wanted, _OPTIONS[name]) for name in given}
+    return replace(made_with, **changed)
+
+
+def _target(name: str, warp_size: int) -> Any:
+    """The target that `compile` is asked for."""
+    if not isinstance(name, str) or (name != "host" and not name.startswith("sm_")):
+        raise ValueError(
+            f"target {name!r}: expected 'host', or a generation of NVIDIA's GPUs such as 'sm_90'"
+        )
+    return PLATFORMS["cpu" if name == "host" else "nvidia"].new_target(name, warp_size)

@@ -8,7 +8,7 @@ import numpy as np
 
 from haulage.errors import LaunchError, LaunchTypeError, LimitError
 from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
-from haulage.runtime.stream import Stream, is_foreign
+from haulage.runtime.stream import Stream, Taken, is_foreign, serial_of
 
 
 def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> Configuration:
@@ -27,8 +27,13 @@ def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) 
         pass
     elif _is_zero(stream):
         stream = 0
-    elif not (stream is None or is_foreign(stream)):
-        raise LaunchError(f"stream {stream!r}: expected a stream made by stream(), or 0")
+    elif is_foreign(stream):
+        stream = stream if isinstance(stream, Taken) else Taken(stream)
+    elif stream is not None:
+        raise LaunchError(
+            f"stream {stream!r}: expected a stream made by stream(), an object with "
+            "__cuda_stream__, or 0"
+        )
     sizes = (_sizes if is_plain((griddim, blockdim)) else _sizes.__wrapped__)(griddim, blockdim)
     return Configuration(*sizes, stream, int(sharedmem))
 
@@ -51,6 +56,22 @@ def is_plain(configuration: Any) -> bool:
         elif type(sizes) is not int:
             return False
     return True
+
+
+def key_in_stream(given: Any) -> tuple[Any, Any]:
+    """By what `kernel[grid, block, stream]`, with shared bytes or without, is looked up: something
+    that keeps no stream, or None; and the stream as `Configuration` has it."""
+    if type(given) is not tuple or not 3 <= len(given) <= 4 or not is_plain(given[:2]):
+        return None, None
+    grid, block, stream, shared = given if len(given) == 4 else (*given, 0)
+    if type(shared) is not int:
+        return None, None
+    if isinstance(stream, Stream):
+        return (grid, block, shared, serial_of(stream)), stream
+    if is_foreign(stream):
+        taken = Taken(stream)
+        return (grid, block, shared, None, taken.handle), taken
+    return ((grid, block, shared), 0) if type(stream) is int and stream == 0 else (None, None)
 
 
 @lru_cache(maxsize=256)
@@ -99,13 +120,25 @@ def for_tasks(
 
 
 def check_hints(hints: dict[str, Any]) -> None:
-    """Raise a ValueError for values of hints that no device takes."""
+    """Raise a ValueError for values of hints that no device takes, a TypeError for what is no
+    number."""
     bounds = hints.get("launch_bounds")
     if isinstance(bounds, (tuple, list)) and not 1 <= len(bounds) <= 3:
         raise ValueError(
             f"Got {len(bounds)} launch bounds: {bounds}; expected 1 to 3: the most threads of a "
             "block, the fewest blocks of a multiprocessor, the most blocks of a cluster"
         )
+    counts = bounds if isinstance(bounds, (tuple, list)) else (bounds,)
+    for name, count in (
+        *(("launch_bounds", each) for each in counts),
+        ("max_registers", hints.get("max_registers")),
+    ):
+        if count is None:
+            continue
+        if isinstance(count, bool) or not hasattr(count, "__index__"):
+            raise TypeError(f"{name} {count!r}: expected an int")
+        if count < 0:
+            raise ValueError(f"{name} {count}: must not be negative")
     carveout = hints.get("shared_memory_carveout")
     if isinstance(carveout, str) and carveout.lower() not in ("default", "maxl1", "maxshared"):
         raise ValueError(
@@ -116,6 +149,17 @@ def check_hints(hints: dict[str, Any]) -> None:
             f"shared_memory_carveout {carveout} must be between -1 and 100, in percent of the "
             "memory that shared arrays and the L1 cache have together; -1 is the device's choice"
         )
+
+
+# CUDA's names for preferences, in percent.
+_CARVEOUTS = {"default": -1, "maxl1": 0, "maxshared": 100}
+
+
+def carveout(hints: dict[str, Any]) -> int | None:
+    """The preferred size of shared memory, in percent of what it and the L1 cache have together; -1
+    is the driver's choice, None says nothing."""
+    given = hints.get("shared_memory_carveout")
+    return _CARVEOUTS[given.lower()] if isinstance(given, str) else given
 
 
 def bound(hints: dict[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from haulage.kernel import advice
@@ -9,6 +10,7 @@ from haulage.kernel.compilation import options_for
 from haulage.kernel.configuration import check_hints
 from haulage.kernel.device_function import DeviceFunction
 from haulage.kernel.kernel import Kernel
+from haulage.kernel.linkable import pieces
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
 
 # Options that make nothing different on the CPU; they are kept on the kernel for devices that
@@ -19,8 +21,6 @@ _HINTS = (
 )
 # Option: why what it asks for is not done.
 _REFUSED = {
-    "link": "kernels cannot be linked with other code, which is for NVIDIA's GPUs; write it in "
-    "Python with device=True",
     "boundscheck": "indices are not checked; compare them with the array's shape in the kernel",
     **dict.fromkeys(
         ("argtypes", "restype", "bind"),
@@ -38,6 +38,7 @@ def jit(
     debug: Any = None,
     cache: bool = False,
     extensions: Any = None,
+    link: Any = None,
     **options: Any,
 ) -> Any:
     """Make a kernel, or with `device=True` a function for kernels, of a Python function.
@@ -58,6 +59,8 @@ def jit(
             as a part of the kernels that call it.
         extensions: objects that prepare the arguments of launches, see
             `haulage.kernel.extensions.prepared`.
+        link: code of others that a kernel on an NVIDIA GPU is linked with, see `declare_device`; on
+            other devices such a kernel cannot be compiled.
         options: hints (`inline`, `forceinline`, `lineinfo`, `lto`, `opt`, `max_registers`,
             `launch_bounds`, `shared_memory_carveout`) are kept in `hints` for the devices that
             use them. No launch has more threads a block than `launch_bounds`.
@@ -65,7 +68,8 @@ def jit(
     Raises:
         ValueError: `launch_bounds` or `shared_memory_carveout` has a value that no device takes.
         TypeError: an option is unknown, or it is no function that is to be compiled.
-        NotImplementedError: `link`, `boundscheck` or `nopython=False`, which change what a kernel
+        ValueError: `link` is given with `device=True`; name it in `declare_device`.
+        NotImplementedError: `boundscheck` or `nopython=False`, which change what a kernel
             does, or `argtypes`, `restype` or `bind` of old programs are given.
 
     Warns:
@@ -85,7 +89,9 @@ def jit(
     if debug is None:
         debug = advice.setting("CUDA_DEBUGINFO_DEFAULT")
     advice.of_options(hints, bool(debug))
-    chosen = options_for(fastmath, bool(debug))
+    if link and device:
+        raise ValueError("jit(device=True, link=...): the kernels that call it are to be linked")
+    chosen = replace(options_for(fastmath, bool(debug), hints), linked=pieces(link))
 
     def decorate(function: Any, signatures: Sequence[Any]) -> Any:
         function = _python_function(function)

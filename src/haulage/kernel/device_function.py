@@ -3,44 +3,72 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from haulage.compiler.linked import Linked
 from haulage.compiler.options import Options
-from haulage.errors import LaunchError
+from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.as_function import AsFunction
+from haulage.kernel.linkable import pieces
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
 
 
 class DeclaredFunction:
-    """A function in PTX or CUDA C: its `name`, and its Numba signature `sig`."""
+    """A function in PTX or machine code: its `name`, its Numba signature `sig`, and by which
+    convention it is called, `abi`."""
 
-    def __init__(self, name: str, sig: Any) -> None:
+    def __init__(self, name: str, sig: Any, abi: str, linked: tuple[Linked, ...]) -> None:
         self.name = name
         self.sig = sig
-        # Why the compiler takes no kernel that names it.
-        self.haulage_refusal = (
-            f"declare_device({name!r}, ...): the function is code for NVIDIA's GPUs, which kernels "
-            "cannot be linked with in this version; write it in Python with @cuda.jit(device=True)"
+        self.abi = abi
+        # What kernels that name it are linked with.
+        self.haulage_linked = linked
+
+    @property
+    def refusal(self) -> str:
+        """Why kernels on other devices than NVIDIA's cannot name it."""
+        return (
+            f"declare_device({self.name!r}, ...): the function is code for NVIDIA's GPUs, which "
+            "kernels on this device cannot be linked with; write it in Python with "
+            "@cuda.jit(device=True)"
         )
 
     def __repr__(self) -> str:
         return f"<declared function {self.name}{self.sig}>"
 
 
-def declare_device(name: str, sig: Any, link: Any = None) -> DeclaredFunction:
-    """`cuda.declare_device`: name a function in PTX or CUDA C, which kernels are linked with.
+def declare_device(
+    name: str, sig: Any, link: Any = None, use_cooperative: bool = False, abi: str = "numba"
+) -> DeclaredFunction:
+    """`cuda.declare_device`: name a function in PTX or machine code, for kernels on NVIDIA's GPUs.
 
-    No device of this version takes such code: a kernel that calls the function cannot be compiled.
+    A kernel that calls the function is linked with its code by the driver. On another device it
+    cannot be compiled.
 
     Args:
         name: the function's.
-        sig: its signature, with the type that it returns.
-        link: files with its code.
+        sig: its signature, with the type that it returns; arguments are converted to its types.
+        link: its code: a path (`.ptx`, `.cubin`, `.fatbin`, `.o`, `.a`), an object such as
+            `PTXSource`, or a sequence of these.
+        abi: "numba": it gives a status, 0 for success, and writes its result where its first
+            parameter says; "c": it gives its result.
 
     Raises:
         TypeError: the signature does not say what it returns, or names no types.
+        Unsupported: `abi` is something else, the code is of a kind that cannot be linked, or the
+            function waits for its whole grid (`use_cooperative`).
+        OSError: a file cannot be read.
     """
     from haulage.compiler.frontend import declared_signature
 
-    return DeclaredFunction(name, declared_signature(sig))
+    if abi not in ("numba", "c"):
+        raise Unsupported(
+            f"declare_device({name!r}, ...): Unsupported ABI: {abi}; there are numba and c"
+        )
+    if use_cooperative:
+        raise Unsupported(
+            f"declare_device({name!r}, ...): functions that wait for the whole grid cannot be "
+            "linked; wait for it in the kernel, with cuda.cg.this_grid().sync()"
+        )
+    return DeclaredFunction(name, declared_signature(sig), abi, pieces(link))
 
 
 class DeviceFunction(AsFunction):
@@ -79,6 +107,12 @@ class DeviceFunction(AsFunction):
         from haulage.compiler import llvm
 
         target = self._target()
+        if target.kind != "cpu":
+            from haulage.compiler.frontend import parse_function_signature
+            from haulage.compiler.gpu.function import function_code
+
+            kinds, _ = parse_function_signature(tuple(args))
+            return function_code(self, kinds, None, target, self.haulage_options)[0].asm
         with llvm.LOCK:
             module = llvm.parse(self.inspect_llvm(args))
             llvm.optimise(module, target, 3, widen=True)

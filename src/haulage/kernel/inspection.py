@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.overload import Overload
+from haulage.runtime import device
 
 
 class Inspection(ABC):
@@ -38,23 +39,41 @@ class Inspection(ABC):
         """The LLVM IR that the front end made."""
         return self._of(signature, Overload.inspect_llvm)
 
-    def inspect_asm(self, signature: Any = None) -> Any:
-        """Assembly of the code that was loaded last, or of that for a block of usual size."""
-        return self._of(signature, Overload.inspect_asm)
+    def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
+        """Assembly of the code that was loaded last, or of that for a block of usual size; with
+        `cc`, a compute capability such as (9, 0), PTX for NVIDIA's GPUs of that one."""
+        return self._of(signature, lambda overload: overload.inspect_asm(cc))
 
     def inspect_types(self, file: Any = None) -> None:
         """Print the source with the types that were inferred, to `file` or `sys.stdout`."""
         for overload in self.overloads.values():
             overload.inspect_types(file)
 
-    def inspect_sass(self, signature: Any = None) -> NoReturn:
-        """Refused: SASS is the code of NVIDIA's GPUs."""
-        raise Unsupported(
-            f"kernel {self.__qualname__}: SASS is the code of NVIDIA's GPUs, and there is no such "
-            "device in this version; inspect_asm gives the code of the device that there is"
-        )
+    def inspect_sass(self, signature: Any = None) -> Any:
+        """SASS, the assembly of NVIDIA's GPUs, by their disassembler.
 
-    inspect_sass_cfg = inspect_sass
+        Raises:
+            Unsupported: the current device is no such GPU, or NVIDIA's tools are not there.
+        """
+        return self._sass(signature, Overload.inspect_sass)
+
+    def inspect_sass_cfg(self, signature: Any = None) -> Any:
+        """The graph of the blocks of SASS, for Graphviz.
+
+        Raises:
+            As `inspect_sass`.
+        """
+        return self._sass(signature, Overload.inspect_sass_cfg)
+
+    def _sass(self, signature: Any, question: Callable[[Overload], str]) -> Any:
+        here = device.current_device()
+        if here.kind != "nvidia":
+            raise Unsupported(
+                f"kernel {self.__qualname__}: SASS is the code of NVIDIA's GPUs, and the current "
+                f"device is {here}; inspect_asm gives its code, and haulage.compile(kernel, "
+                "signature, 'sm_90').sass() that of such a GPU"
+            )
+        return self._of(signature, question)
 
     def get_metadata(self, signature: Any = None) -> Any:
         """What is known of the code: entry, target, block, bytes of memory; see `Code.metadata`."""

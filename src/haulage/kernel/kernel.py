@@ -16,18 +16,20 @@ from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import (
     bound,
+    carveout,
     check_bound,
     for_tasks,
     in_blocks,
     in_work_items,
     is_plain,
+    key_in_stream,
 )
 from haulage.kernel.extensions import prepared
 from haulage.kernel.inspection import Inspection
 from haulage.kernel.launcher import Known, Launcher, Repeated
 from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
-from haulage.kernel.prepared import PreparedLaunch, start
+from haulage.kernel.prepared import PreparedLaunch, start, wait_for
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import ROC, VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
@@ -41,11 +43,14 @@ from haulage.runtime.launching.launch import (
     device_of_arguments,
 )
 from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
-from haulage.runtime.stream import Stream, resolve
+from haulage.runtime.stream import Stream, device_of, for_work, resolve
 
 if TYPE_CHECKING:
     from haulage.kernel.caching import CacheStats
 
+
+# The kind and the architecture of a device.
+CodeFor = tuple[str, str]
 
 # Configurations that a kernel keeps.
 _MANY = 256
@@ -71,11 +76,12 @@ class Kernel(AsFunction, Inspection):
         self.cache = cache
         self._waits = options.debug
         self.extensions: list[Any] = []
-        self._overloads: dict[tuple[str, tuple[Key, ...]], Overload] = {}
+        self._overloads: dict[tuple[CodeFor, tuple[Key, ...]], Overload] = {}
         # Another dictionary is put in its place when what it holds is no more to be used.
-        self.chosen: dict[tuple[str, tuple[Key, ...]], Overload] = {}
-        self._configured: dict[tuple[Any, Any], tuple[Configuration, Known]] = {}
-        self._specializations: dict[tuple[str, tuple[Key, ...]], Kernel] = {}
+        self.chosen: dict[tuple[CodeFor, tuple[Key, ...]], Overload] = {}
+        # By what stands in `kernel[...]`, in the default stream.
+        self._configured: dict[Any, tuple[Configuration, Known]] = {}
+        self._specializations: dict[tuple[CodeFor, tuple[Key, ...]], Kernel] = {}
         self._lock = threading.RLock()
         self._parameters = Parameters(py_func)
         self._plain_count = self._parameters.plain_count
@@ -89,19 +95,23 @@ class Kernel(AsFunction, Inspection):
 
     def __getitem__(self, configuration: Any) -> "Launcher":
         """`kernel[grid, block]`, `kernel[grid, block, stream]` or with dynamic shared bytes too."""
-        plain = is_plain(configuration)
-        if plain and (ready := self._configured.get(configuration)) is not None:
-            return Launcher(self, *ready)
+        if is_plain(configuration):
+            key, stream = configuration, 0
+            if (ready := self._configured.get(key)) is not None:
+                return Launcher(self, *ready)
+        else:
+            key, stream = key_in_stream(configuration)
+            if key is not None and (ready := self._configured.get(key)) is not None:
+                (grid, block, _, shared_bytes), known = ready
+                return Launcher(self, Configuration(grid, block, stream, shared_bytes), known)
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
             raise LaunchError(
                 f"kernel {self.__qualname__}[{configuration!r}]: expected "
                 "[grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes]"
             )
         launcher = self._launcher(in_blocks, *configuration)
-        if plain:
-            if len(self._configured) >= _MANY:
-                self._configured = {}
-            self._configured[configuration] = launcher.configuration, launcher.known
+        if key is not None:
+            self._known(key, launcher)
         return launcher
 
     def configure(self, *args: Any, **kwargs: Any) -> "Launcher":
@@ -122,7 +132,24 @@ class Kernel(AsFunction, Inspection):
         The kernel has to leave out the threads beyond `ntasks`.
         """
         usual = min(self.vocabulary.usual_block, bound(self.hints) or self.vocabulary.usual_block)
-        return self._launcher(for_tasks, usual, ntasks, tpb, stream, sharedmem)
+        launcher = self._launcher(for_tasks, usual, ntasks, tpb, stream, sharedmem)
+        if launcher.configuration is not None:
+            grid, block, chosen, shared_bytes = launcher.configuration
+            key, _ = key_in_stream((grid, block, chosen, shared_bytes))
+            if key is not None:
+                launcher.known = self._known(key, launcher)
+        return launcher
+
+    def _known(self, key: Any, launcher: "Launcher") -> Known:
+        """What is found out by launches of an equal key, which those of `launcher` are."""
+        ready = self._configured.get(key)
+        if ready is None:
+            if len(self._configured) >= _MANY:
+                self._configured = {}
+            # Without the stream, which is not kept here.
+            ready = launcher.configuration._replace(stream=0), launcher.known
+            self._configured[key] = ready
+        return ready[1]
 
     def _launcher(
         self, configure: Callable[..., Configuration | None], *args: Any, **kwargs: Any
@@ -169,7 +196,7 @@ class Kernel(AsFunction, Inspection):
             place = stream.device
         elif place is None:
             place = device.current_device()
-        stream = resolve(stream, place)
+        stream = for_work(stream, place)
         check_limits(configuration, place.properties, self.__qualname__)
         placement = None
         # Signatures that users write mean aligned elements.
@@ -190,7 +217,7 @@ class Kernel(AsFunction, Inspection):
             # A host array is used in place, and is its owner's again when the call returns. Even
             # the default stream may not have run it yet, if other streams hold it up. And a debug
             # kernel's failures are the launch's.
-            stream.synchronize()
+            wait_for(stream)
 
     def prepare_launch(
         self, configuration: Configuration, place: device.Device, args: tuple[Any, ...]
@@ -220,9 +247,9 @@ class Kernel(AsFunction, Inspection):
         stream = configuration.stream
         if self._waits or len(args) != self._plain_count:
             return None
-        if not (isinstance(stream, Stream) or stream == 0 or stream is None):
-            return None
         place, others = device_of_arguments(args, self.__qualname__)
+        if place is not None and device_of(stream) not in (None, place):
+            return None
         anywhere = place is None and not isinstance(stream, Stream)
         if place is None:
             place = stream.device if isinstance(stream, Stream) else device.current_device()
@@ -237,16 +264,9 @@ class Kernel(AsFunction, Inspection):
         pack = parts.block_packer(len(header), kinds, overload.keys)
         if pack is None:
             return None
-        stream = resolve(stream, place)
+        handle = resolve(stream, place).handle
         return Repeated(
-            chosen,
-            way,
-            place if anywhere else None,
-            header,
-            pack,
-            start,
-            stream.handle,
-            stream if others else None,
+            chosen, way, place, anywhere, header, pack, start, handle, waits=bool(others)
         )
 
     def launch_extended(
@@ -263,13 +283,13 @@ class Kernel(AsFunction, Inspection):
         keys = self._keys(args)
         # `recompile` puts another dictionary in its place, in which nothing old is then put.
         known = self.chosen
-        chosen = known.get((place.kind, keys))
+        chosen = known.get((place.code_for, keys))
         if chosen is None:
             fitting = best(self._declared, keys, unsafe=self._only_declared)
             if len(fitting) > 1 or (self._only_declared and not fitting):
                 raise self._no_choice(keys, fitting)
-            chosen = self._overload(place.kind, fitting[0] if fitting else keys)
-            known[place.kind, keys] = chosen
+            chosen = self._overload(place.code_for, fitting[0] if fitting else keys)
+            known[place.code_for, keys] = chosen
         return chosen
 
     def _no_choice(self, keys: tuple[Key, ...], fitting: list[tuple[Key, ...]]) -> LaunchTypeError:
@@ -321,21 +341,21 @@ class Kernel(AsFunction, Inspection):
                 f"kernel {self.__qualname__} takes {len(self._parameters.names)} arguments, "
                 f"the signature {signature!r} has {len(keys)}"
             )
-        return self._declare(device.current_device().kind, keys)
+        return self._declare(device.current_device().code_for, keys)
 
-    def _declare(self, kind: str, keys: tuple[Key, ...]) -> Overload:
-        overload = self._overload(kind, keys)
+    def _declare(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
+        overload = self._overload(code_for, keys)
         overload.body.check()
         if keys not in self._declared:
             self._declared.append(keys)
         return overload
 
-    def _overload(self, kind: str, keys: tuple[Key, ...]) -> Overload:
+    def _overload(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
         with self._lock:
-            overload = self._overloads.get((kind, keys))
+            overload = self._overloads.get((code_for, keys))
             if overload is None:
-                overload = Overload(self._body(kind, keys), keys, self.vocabulary)
-                self._overloads[kind, keys] = overload
+                overload = self._new_overload(code_for, keys)
+                self._overloads[code_for, keys] = overload
             return overload
 
     def recompile(self) -> None:
@@ -346,27 +366,32 @@ class Kernel(AsFunction, Inspection):
         """
         with self._lock:
             made = {
-                (kind, keys): Overload(self._body(kind, keys), keys, self.vocabulary)
-                for kind, keys in self._overloads
+                (code_for, keys): self._new_overload(code_for, keys)
+                for code_for, keys in self._overloads
             }
             for overload in made.values():
                 overload.body.check()
             self._overloads = made
             self.chosen = {}
 
-    def _body(self, kind: str, keys: tuple[Key, ...]) -> Any:
+    def _new_overload(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
+        prefers = carveout(self.hints)
+        return Overload(lambda of: self._body(of, keys), code_for, keys, self.vocabulary, prefers)
+
+    def _body(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Any:
         if self.cache:
             from haulage.kernel.caching import kept_body
 
-            return kept_body(self.py_func, keys, kind, self.vocabulary, self.haulage_options)
-        target = PLATFORMS[kind].new_target(self.vocabulary.warp_size)
+            return kept_body(self.py_func, keys, code_for, self.vocabulary, self.haulage_options)
+        kind, architecture = code_for
+        target = PLATFORMS[kind].new_target(architecture, self.vocabulary.warp_size)
         return body_for(self.py_func, keys, target, self.haulage_options)
 
     def disable_compile(self, val: bool = True) -> None:
         """Take no other signatures than those compiled by now, or with False any again."""
         with self._lock:
-            kind = device.current_device().kind
-            compiled = [keys for of, keys in self._overloads if of == kind]
+            here = device.current_device().code_for
+            compiled = [keys for of, keys in self._overloads if of == here]
             self._declared += [keys for keys in compiled if keys not in self._declared]
             self._only_declared = val
             self.chosen = {}
@@ -408,15 +433,15 @@ class Kernel(AsFunction, Inspection):
             placement.release()
         keys = tuple(key or own for key, own in zip(declared, placed, strict=True))
         with self._lock:
-            made = self._specializations.get((place.kind, keys))
+            made = self._specializations.get((place.code_for, keys))
             if made is None:
                 made = Kernel(
                     *(self.py_func, self.vocabulary, self.haulage_options, self.hints),
                     cache=self.cache,
                 )
-                made._declare(place.kind, keys)
+                made._declare(place.code_for, keys)
                 made._only_declared = True
-                self._specializations[place.kind, keys] = made
+                self._specializations[place.code_for, keys] = made
         return made
 
     @property
@@ -425,8 +450,8 @@ class Kernel(AsFunction, Inspection):
         here = device.current_device()
         return {
             (here.properties.compute_capability, types): kernel
-            for (kind, _), kernel in tuple(self._specializations.items())
-            if kind == here.kind
+            for (code_for, _), kernel in tuple(self._specializations.items())
+            if code_for == here.code_for
             for types in kernel.overloads
         }
 
@@ -438,12 +463,12 @@ class Kernel(AsFunction, Inspection):
     @property
     def overloads(self) -> dict[tuple[Any, ...], Overload]:
         """Tuple of Numba types -> `Overload`, for the kind of the current device."""
-        here = device.current_device().kind
+        here = device.current_device().code_for
         return {
             overload.argument_types: overload
             # A copy, as another thread may add one.
-            for (kind, _), overload in tuple(self._overloads.items())
-            if kind == here
+            for (code_for, _), overload in tuple(self._overloads.items())
+            if code_for == here
         }
 
     @property

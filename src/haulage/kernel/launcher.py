@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from haulage import config
-from haulage.runtime import adversary, device
+from haulage.runtime import adversary, capture, device
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.launching.arguments import pack_array
+from haulage.runtime.launching.borrowing import Lender, Order, borrow, samples
 from haulage.runtime.launching.launch import Configuration
 from haulage.runtime.launching.parts import GREATEST_INT, NUMBERS, host_kind, part_of
-from haulage.runtime.stream import Stream
+from haulage.runtime.stream import known_stream
 
 if TYPE_CHECKING:
     from haulage.kernel.kernel import Kernel
@@ -22,19 +23,21 @@ class Repeated(NamedTuple):
     """A launch that was made and may be made again with other arguments of the same kinds.
 
     It holds as long as `chosen` is that dictionary of the kernel, `way` the way that is chosen by
-    the environment and `place`, None for launches that do not depend on it, the current device.
+    the environment and, unless it does not depend on that, `device` the current device.
     `pack(header, *arguments)` makes the bytes that `start(handle of the stream, bytes)` takes.
-    `waits` is the stream where host arrays are among the arguments, which are used in place.
+    `waits` says that host arrays are among the arguments, which are used in place. The stream is
+    not kept here.
     """
 
     chosen: dict[Any, Any]
     way: str
-    place: device.Device | None
+    device: device.Device
+    anywhere: bool
     header: bytes
     pack: Callable[..., bytes]
     start: Callable[[int, bytes], None]
     handle: int
-    waits: Stream | None
+    waits: bool
 
 
 # By the kinds of arguments; None: a launch with them cannot be repeated in short.
@@ -63,6 +66,7 @@ class Launcher:
             return
         kinds: list[Any] = []
         packed: list[Any] = []
+        lenders: list[Lender | int] | None = None
         for value in args:
             kind = type(value)
             if kind is DeviceNDArray:
@@ -83,16 +87,26 @@ class Launcher:
                 kinds.append(host_kind(value))
                 packed.append(pack_array(value))
             else:
-                break
+                borrowed = borrow(value)
+                if borrowed is None:
+                    break
+                layout, data, lender = borrowed
+                kinds.append(layout.kind)
+                packed.append(data)
+                if lender is not None:
+                    if lenders is None:
+                        lenders = [lender]
+                    elif lender not in lenders:
+                        lenders.append(lender)
         else:
             known = self.known.get(tuple(kinds))
             if known is not None and not self.kernel.extensions:
-                chosen, way, place, header, pack, start, handle, waits = known
+                chosen, way, place, anywhere, header, pack, start, handle, waits = known
                 if (
                     chosen is self.kernel.chosen
                     and way == config.thread_way()
-                    and (place is None or place is device.current_device())
-                    and (waits is None or adversary.seed is None)
+                    and (not anywhere or place is device.current_device())
+                    and (not waits or adversary.seed is None)
                 ):
                     try:
                         launch = pack(header, *packed)
@@ -100,16 +114,29 @@ class Launcher:
                         # It converts the numbers, or says which does not fit.
                         self._launch(args, named)
                         return
+                    stream = place.default_stream
                     if handle:
+                        stream = known_stream(self.configuration.stream, place, handle)
                         for value in args:
                             if type(value) is DeviceNDArray:
-                                value.block.use(self.configuration.stream)
-                    start(handle, launch)
-                    if waits is not None:
-                        waits.synchronize()
+                                value.block.use(stream)
+                    if lenders is None:
+                        start(handle, launch)
+                    else:
+                        order = Order(place, handle, lenders)
+                        order.before()
+                        start(handle, launch)
+                        order.behind()
+                    if waits:
+                        stream.synchronize()
                     return
             self._launch_and_note(tuple(kinds), args)
             return
+        self._launch(args, named)
+
+    def _launch_at_length(self, *args: Any, **named: Any) -> None:
+        """`__call__` while something is captured: what that does in short knows nothing of the
+        default stream's other meaning inside of `with graph()`."""
         self._launch(args, named)
 
     def _launch_and_note(self, kinds: tuple[Any, ...], args: tuple[Any, ...]) -> None:
@@ -118,7 +145,7 @@ class Launcher:
         kernel = self.kernel
         known = self.known.get(kinds, _UNKNOWN)
         if not (known is None or kernel.extensions or self.configuration is None):
-            self.known[kinds] = kernel.repeated(self.configuration, kinds, args)
+            self.known[kinds] = kernel.repeated(self.configuration, kinds, samples(args))
 
     def _launch(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         # There is nothing to run in `forall(0)`.
@@ -156,3 +183,12 @@ class Launcher:
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with {self.configuration}>"
+
+
+def _choose_call(
+    capturing: bool, at_length: Any = Launcher._launch_at_length, in_short: Any = Launcher.__call__
+) -> None:
+    Launcher.__call__ = at_length if capturing else in_short  # type: ignore[method-assign]
+
+
+capture.at_change.append(_choose_call)

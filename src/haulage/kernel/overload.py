@@ -1,6 +1,7 @@
 """A kernel for one signature: its body, its code where that is loaded, and what can be asked."""
 
 import threading
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,9 +13,14 @@ from haulage.runtime.launching.arguments import Key, Packer
 from haulage.runtime.launching.launch import Dims, Loaded, check_limits
 
 if TYPE_CHECKING:
+    from haulage.compiler.body import Body
     from haulage.compiler.cache.kept import KeptBody
     from haulage.compiler.code import Code
-    from haulage.compiler.emit import Body
+
+
+# Where code is the same for all blocks.
+_ANY_BLOCK = (0, 0, 0)
+_THREADS = "threads"
 
 
 class TypeAnnotation(NamedTuple):
@@ -41,8 +47,8 @@ class Library:
         return self._overload.inspect_llvm()
 
     def get_asm_str(self, cc: Any = None) -> str:
-        """Assembly of the overload's code; `cc` is for NVIDIA's GPUs."""
-        return self._overload.inspect_asm()
+        """Assembly of the overload's code; with `cc`, PTX for GPUs of that compute capability."""
+        return self._overload.inspect_asm(cc)
 
 
 class Overload:
@@ -53,9 +59,16 @@ class Overload:
     """
 
     def __init__(
-        self, body: "Body | KeptBody", keys: tuple[Key, ...], vocabulary: Vocabulary
+        self,
+        body_for: "Callable[[tuple[str, str]], Body | KeptBody]",
+        code_for: tuple[str, str],
+        keys: tuple[Key, ...],
+        vocabulary: Vocabulary,
+        carveout: int | None = None,
     ) -> None:
-        self.body = body
+        self.body = body_for(code_for)
+        self._body_for = body_for
+        self._carveout = carveout
         self.packer = Packer(keys)
         self.loaded: dict[tuple[device.Device, tuple[int, int, int], str], Loaded] = {}
         self._lock = threading.Lock()
@@ -65,12 +78,14 @@ class Overload:
     def load(self, place: device.Device, block: Dims) -> Loaded:
         """The code for blocks of one size, loaded on a device; made now if it is not there yet."""
         way = config.thread_way()
+        if not place.properties.code_per_block:
+            block, way = _ANY_BLOCK, _THREADS
         loaded = self.loaded.get((place, block, way))
         if loaded is None:
             with self._lock:
                 loaded = self.loaded.get((place, block, way))
                 if loaded is None:
-                    loaded = Loaded(place, self.body.code(block, way))
+                    loaded = Loaded(place, self.body.code(block, way), self._carveout)
                     self.loaded[place, block, way] = loaded
         return loaded
 
@@ -113,6 +128,8 @@ class Overload:
         """The code that was loaded last; compiled now for a block of the usual size if none was."""
         if self.loaded:
             return list(self.loaded.values())[-1].code
+        if not device.current_device().properties.code_per_block:
+            return self.body.code(_ANY_BLOCK, _THREADS)
         return self.body.code((self._vocabulary.usual_block, 1, 1), config.thread_way())
 
     @property
@@ -122,14 +139,17 @@ class Overload:
 
     @property
     def local_mem_per_thread(self) -> int:
-        """Bytes of the arrays that a thread has for itself."""
-        return int(self.code.metadata["local_bytes"])
+        """Bytes of the arrays that a thread has for itself; on GPUs of all its local memory, as the
+        driver says."""
+        told = self._told()
+        return int(self.code.metadata["local_bytes"] if told is None else told["local_bytes"])
 
     @property
     def regs_per_thread(self) -> int:
         """Registers that the code of a thread uses; on the CPU those of a core that it names, which
         its threads share."""
-        return self.code.target.registers(self.code.asm)
+        told = self._told()
+        return self.code.resources["registers"] if told is None else told["registers"]
 
     @property
     def const_mem_size(self) -> int:
@@ -139,7 +159,20 @@ class Overload:
     @property
     def max_threads_per_block(self) -> int:
         """Threads that a block of this kernel can have on the current device."""
+        told = self._told()
+        if told is not None:
+            return told["max_threads"]
         return int(device.current_device().properties.max_threads_per_block)
+
+    def _told(self) -> dict[str, int] | None:
+        """What the current device's driver says of the code, which is loaded for that; None where
+        code is made for one size of block, and says it itself."""
+        place = device.current_device()
+        if place.properties.code_per_block:
+            return None
+        loaded = self.load(place, _ANY_BLOCK)
+        place.activate()
+        return place.backend.function_info(loaded.function)
 
     @property
     def cooperative(self) -> bool:
@@ -167,8 +200,34 @@ class Overload:
         return self.body.lowered.llvm
 
     def inspect_asm(self, cc: Any = None) -> str:
-        """Assembly of `code`; `cc`, a compute capability, is for NVIDIA's GPUs."""
-        return self.code.asm
+        """Assembly of `code`; with `cc`, a compute capability such as (9, 0), PTX for NVIDIA's GPUs
+        of that one, without any.
+
+        Raises:
+            ValueError: no code can be made for the compute capability.
+        """
+        if cc is None:
+            return self.code.asm
+        from haulage.targets.nvidia_architectures import for_capability
+
+        body = self._body_for(("nvidia", for_capability(cc)))
+        return body.code(_ANY_BLOCK, _THREADS).asm
+
+    def inspect_sass(self) -> str:
+        """SASS, the assembly of NVIDIA's GPUs, by their disassembler.
+
+        Raises:
+            Unsupported: the code is for another processor, or NVIDIA's tools are not there.
+        """
+        return self.code.sass()
+
+    def inspect_sass_cfg(self) -> str:
+        """The graph of the blocks of SASS, for Graphviz.
+
+        Raises:
+            As `inspect_sass`.
+        """
+        return self.code.sass(control_flow=True)
 
     def inspect_types(self, file: Any = None) -> None:
         """Print the source with the types that were inferred, to `file` or `sys.stdout`."""

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from haulage import config
+from haulage.errors import CaptureError
 from haulage.kernel.overload import Overload
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.capture import capture_of
 from haulage.runtime.device import Device
 from haulage.runtime.launching.arguments import pack_array
 from haulage.runtime.launching.launch import Configuration, use_memory
@@ -30,10 +32,24 @@ def start(
     packed = overload.packer.pack(args)
     loaded = overload.load(place, configuration.block)
     on_host = use_memory(args, stream)
+    if on_host and stream.handle in place.capturing:
+        raise CaptureError(
+            "a launch with host arrays waits until it is done, so a graph cannot have it; give it "
+            "arrays of the device, mapped or managed ones"
+        )
     if loaded.captured:
         use_memory(loaded.captured, stream)
     loaded.start(configuration, stream, packed)
     return on_host
+
+
+def wait_for(stream: Stream) -> None:
+    """Wait for a launch; if it was only recorded, let each launch of its graph wait."""
+    captured = capture_of(stream)
+    if captured is None:
+        stream.synchronize()
+    else:
+        captured.waits = True
 
 
 class PreparedLaunch:
@@ -71,11 +87,11 @@ class PreparedLaunch:
             and known.way == config.thread_way()
         ):
             known.start(stream.handle, known.pack(known.header, *map(_packed, args)))
-            on_host = known.waits is not None
+            on_host = known.waits
         else:
             on_host = start(self._overload, self._place, self._configuration, stream, args)
         if on_host or self._waits:
-            stream.synchronize()
+            wait_for(stream)
 
 
 def _packed(value: Any) -> Any:

@@ -1,14 +1,22 @@
-"""numba.cuda's functions that give NVIDIA's code without a device; refused until it can be made.
+"""numba.cuda's functions that give NVIDIA's code; they need no GPU and no driver."""
 
-What they are given is checked first, so that a program's own mistakes are told as such.
-"""
+import inspect
+import re
+from typing import Any
 
-from typing import Any, NoReturn
-
+from haulage.compiler.linked import Linked
+from haulage.compiler.options import Options
 from haulage.errors import Unsupported
+from haulage.kernel import advice
 from haulage.kernel.compilation import options_for
-from haulage.kernel.device_function import DeviceFunction
 from haulage.kernel.vocabulary import CUDA
+from haulage.platforms import PLATFORMS
+from haulage.runtime import device as devices
+
+# The oldest generation that CUDA 13 has code for.
+DEFAULT_CAPABILITY = (7, 5)
+
+_C_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
 def compile(
@@ -23,17 +31,36 @@ def compile(
     abi: str = "c",
     abi_info: Any = None,
     output: str = "ptx",
-) -> NoReturn:
-    """`cuda.compile`: PTX or LTO-IR of a function.
+) -> tuple[str, Any]:
+    """`cuda.compile`: PTX of a function.
+
+    Args:
+        pyfunc: a Python function, a kernel or a device function; of the latter two the Python
+            function is taken.
+        sig: the arguments' types, or a signature; a result is converted to its type.
+        debug, lineinfo, fastmath, opt: as for `cuda.jit`.
+        device: make a function that kernels call, rather than a kernel.
+        cc: compute capability of the GPUs, (9, 0) for example; None is (7, 5).
+        abi: how a function is called: "c", by its result; or "numba", which gives back a status
+            and writes the result where the first parameter says. Kernels have Numba's.
+        abi_info: `{"abi_name": ...}` is the name of a function with C's; without it, it has that of
+            the Python function.
+        output: "ptx".
+
+    Returns:
+        (text of PTX, Numba type of the result)
 
     Raises:
-        Unsupported: always; nothing in this version makes such code. The message says so too if
-            `abi` is neither "c" nor "numba", `output` neither "ptx" nor "ltoir", or `abi` is "c"
-            for a kernel.
-        TypeError: a kernel returns a value, or the signature names no types.
+        Unsupported: `abi` is neither "c" nor "numba", or "c" for a kernel; `output` is not "ptx".
+            LTO-IR is made by NVIDIA's compiler NVVM alone.
+        ValueError: `cc` is no compute capability that code can be made for, or the name is none.
+        TypeError: it is no function, the signature names no types, or a kernel returns a value.
         CompileError: the function cannot be compiled for the signature.
     """
-    _refuse("compile", pyfunc, sig, device, debug, fastmath, abi, output)
+    code, _, result = _compiled(
+        pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output
+    )
+    return code, result
 
 
 def compile_for_current_device(
@@ -47,13 +74,15 @@ def compile_for_current_device(
     abi: str = "c",
     abi_info: Any = None,
     output: str = "ptx",
-) -> NoReturn:
-    """`compile` for the current device.
+) -> tuple[str, Any]:
+    """`compile` for the compute capability of the current device; that of the CPU device is the
+    level of its kernel words.
 
     Raises:
-        Unsupported: always, as `compile`; so are the other errors.
+        As `compile`.
     """
-    _refuse("compile_for_current_device", pyfunc, sig, device, debug, fastmath, abi, output)
+    cc = devices.current_device().properties.compute_capability
+    return compile(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output)
 
 
 def compile_ptx(
@@ -67,13 +96,13 @@ def compile_ptx(
     opt: Any = True,
     abi: str = "numba",
     abi_info: Any = None,
-) -> NoReturn:
-    """`compile` to PTX, of a kernel if nothing else is said.
+) -> tuple[str, Any]:
+    """`compile` with other defaults: of a kernel, in Numba's convention.
 
     Raises:
-        Unsupported: always, as `compile`; so are the other errors.
+        As `compile`.
     """
-    _refuse("compile_ptx", pyfunc, sig, device, debug, fastmath, abi, "ptx")
+    return compile(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info)
 
 
 def compile_ptx_for_current_device(
@@ -86,55 +115,122 @@ def compile_ptx_for_current_device(
     opt: Any = True,
     abi: str = "numba",
     abi_info: Any = None,
-) -> NoReturn:
-    """`compile_ptx` for the current device.
+) -> tuple[str, Any]:
+    """`compile_ptx` for the current device, as `compile_for_current_device`.
 
     Raises:
-        Unsupported: always, as `compile`; so are the other errors.
+        As `compile`.
     """
-    _refuse("compile_ptx_for_current_device", pyfunc, sig, device, debug, fastmath, abi, "ptx")
+    cc = devices.current_device().properties.compute_capability
+    return compile(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info)
 
 
-def compile_all(pyfunc: Any, sig: Any, **options: Any) -> NoReturn:
-    """`compile` with a list of codes that are to be linked with the result.
-
-    Raises:
-        Unsupported: always, as `compile`.
-    """
-    _refuse("compile_all", pyfunc, sig)
-
-
-def _refuse(
-    name: str,
+def compile_all(
     pyfunc: Any,
     sig: Any,
-    device: bool = True,
     debug: bool = False,
+    lineinfo: bool = False,
+    device: bool = True,
     fastmath: Any = False,
+    cc: Any = None,
+    opt: Any = True,
     abi: str = "c",
+    abi_info: Any = None,
     output: str = "ptx",
-) -> NoReturn:
-    function = getattr(pyfunc, "__qualname__", repr(pyfunc))
-    if abi not in ("numba", "c"):
-        raise Unsupported(f"cuda.{name}({function}): Unsupported ABI: {abi}; there are numba and c")
-    if abi == "c" and not device:
-        raise Unsupported(
-            f"cuda.{name}({function}): The C ABI is not supported for kernels; say abi='numba'"
-        )
-    if output not in ("ptx", "ltoir"):
-        raise Unsupported(
-            f"cuda.{name}({function}): Unsupported output type: {output}; there are ptx and ltoir"
-        )
-    from haulage.compiler.frontend import parse_function_signature
+) -> tuple[list[str | bytes], Any]:
+    """`compile` with a list of codes: the function's, and what it is to be linked with, as bytes.
 
-    args, returned = parse_function_signature(sig)
-    checked = DeviceFunction(pyfunc, CUDA, options_for(fastmath, bool(debug)), {})
-    result = checked.compile_device(args, returned).signature.return_type
-    if not device and str(result) not in ("none", "void"):
-        raise TypeError(
-            f"cuda.{name}({function}): CUDA kernel must have void return type; it returns {result}"
-        )
-    raise Unsupported(
-        f"cuda.{name}({function}): PTX and LTO-IR are code for NVIDIA's GPUs, which this version "
-        "does not make; haulage.compile(function, signature) gives this computer's code"
+    Raises:
+        As `compile`.
+    """
+    code, linked, result = _compiled(
+        pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output
     )
+    return [code, *(piece.data for piece in linked)], result
+
+
+# (PTX, what it is to be linked with, type of the result)
+_Compiled = tuple[str, tuple[Linked, ...], Any]
+
+
+def _compiled(
+    pyfunc: Any,
+    sig: Any,
+    debug: bool,
+    lineinfo: bool,
+    device: bool,
+    fastmath: Any,
+    cc: Any,
+    opt: Any,
+    abi: str,
+    abi_info: Any,
+    output: str,
+) -> _Compiled:
+    function = getattr(pyfunc, "py_func", pyfunc)
+    if not inspect.isfunction(function):
+        raise TypeError(f"cuda.compile takes a Python function, got {pyfunc!r}")
+    called = f"cuda.compile({function.__qualname__})"
+    _check(called, device, abi, output)
+    advice.of_options({"opt": opt, "lineinfo": lineinfo}, bool(debug))
+    options = options_for(fastmath, bool(debug), {"lineinfo": lineinfo, "opt": opt})
+    target = PLATFORMS["nvidia"].new_target(_architecture(called, cc), CUDA.warp_size)
+    if device:
+        return _function(function, sig, target, options, _c_name(called, function, abi, abi_info))
+    return _kernel(function, sig, target, options)
+
+
+def _kernel(function: Any, sig: Any, target: Any, options: Options) -> _Compiled:
+    from haulage import numba_bridge
+    from haulage.compiler.frontend import parse_signature
+    from haulage.compiler.gpu.emit import GPUBody
+
+    kinds = parse_signature(sig)
+    code = GPUBody(function, kinds, target, options).for_any_block()
+    return code.asm, code.linked, numba_bridge.kernel_signature(kinds).return_type
+
+
+def _function(
+    function: Any, sig: Any, target: Any, options: Options, c_name: str | None
+) -> _Compiled:
+    from haulage.compiler.frontend import parse_function_signature
+    from haulage.compiler.gpu.function import function_code
+
+    arguments, returned = parse_function_signature(sig)
+    built, lowered = function_code(function, arguments, returned, target, options, c_name)
+    return built.asm, lowered.linked, lowered.result
+
+
+def _check(called: str, device: bool, abi: str, output: str) -> None:
+    if abi not in ("numba", "c"):
+        raise Unsupported(f"{called}: Unsupported ABI: {abi}; there are numba and c")
+    if abi == "c" and not device:
+        raise Unsupported(f"{called}: The C ABI is not supported for kernels; say abi='numba'")
+    if output == "ltoir":
+        raise Unsupported(
+            f"{called}: LTO-IR is made by NVIDIA's compiler NVVM, and Haulage makes PTX with LLVM; "
+            "say output='ptx', which every linker of NVIDIA's takes"
+        )
+    if output != "ptx":
+        raise Unsupported(f"{called}: Unsupported output type: {output}; there is ptx")
+
+
+def _architecture(called: str, cc: Any) -> str:
+    from haulage.targets.nvidia_architectures import for_capability
+
+    if cc is None:
+        cc = DEFAULT_CAPABILITY
+    if not (isinstance(cc, tuple) and len(cc) == 2 and all(isinstance(n, int) for n in cc)):
+        raise ValueError(f"{called}: compute capability {cc!r}: expected two ints such as (9, 0)")
+    return for_capability(cc)
+
+
+def _c_name(called: str, function: Any, abi: str, abi_info: Any) -> str | None:
+    if abi != "c":
+        return None
+    name = (abi_info or {}).get("abi_name", function.__name__)
+    if not isinstance(name, str) or not _C_NAME.fullmatch(name):
+        raise ValueError(
+            f"{called}: {name!r} is no name for a function in C's convention; give one of letters, "
+            "digits and underscores as abi_info={'abi_name': ...}"
+        )
+    return name

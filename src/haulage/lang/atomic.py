@@ -7,6 +7,7 @@ complex numbers. Each gives the old value back.
 from typing import Any
 
 from haulage.lang.word import Namespace, Word, word
+from haulage.targets.atomics import bits_of
 
 # Word: (LLVM operation for signed ints, unsigned ints, floats); None where there is none.
 _OPERATIONS: dict[str, tuple[str | None, str | None, str | None]] = {
@@ -24,9 +25,6 @@ _OPERATIONS: dict[str, tuple[str | None, str | None, str | None]] = {
     "dec": (None, "udec_wrap", None),
     "exch": ("xchg", "xchg", "xchg"),
 }
-
-# What is no operation of LLVM: write the value where the old one is so compared with it.
-_COMPARISONS = {"less": "<", "greater": ">"}
 
 _MEANINGS = {
     "add": "`+=`",
@@ -80,38 +78,6 @@ def _check_value(tools: Any, name: str, argument: str, value: Any) -> None:
         raise tools.TypingError(f"atomic.{name}: {argument}: expected a real number; got {value}")
 
 
-def _bits_of(tools: Any, kind: Any) -> Any:
-    """The int type that has the bits of a float's LLVM type."""
-    return tools.ir.IntType({"half": 16, "float": 32, "double": 64}[str(kind)])
-
-
-def _write_where(tools: Any, builder: Any, comparison: str, pointer: Any, operand: Any) -> Any:
-    """Write `operand`, a float, as long as what is there compares so with it; gives the old value.
-
-    No comparison with a NaN holds.
-    """
-    bits = _bits_of(tools, operand.type)
-    place = builder.bitcast(pointer, bits.as_pointer())
-    wanted = builder.bitcast(operand, bits)
-    before = builder.basic_block
-    look, write, end = (
-        builder.append_basic_block(f"atomic.{part}") for part in ("look", "write", "end")
-    )
-    first = builder.load_atomic(place, "monotonic", bits.width // 8, typ=bits)
-    builder.branch(look)
-    builder.position_at_end(look)
-    seen = builder.phi(bits)
-    old = builder.bitcast(seen, operand.type)
-    builder.cbranch(builder.fcmp_ordered(comparison, old, operand), write, end)
-    builder.position_at_end(write)
-    pair = builder.cmpxchg(place, seen, wanted, "monotonic", "monotonic")
-    seen.add_incoming(first, before)
-    seen.add_incoming(builder.extract_value(pair, 0), write)
-    builder.cbranch(builder.extract_value(pair, 1), end, look)
-    builder.position_at_end(end)
-    return old
-
-
 def _read_modify_write(name: str) -> Word:
     def build(tools: Any, array: Any, index: Any, value: Any) -> Any:
         _check_place(tools, name, array, index)
@@ -122,10 +88,7 @@ def _read_modify_write(name: str) -> Word:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             pointer = _element_pointer(tools, context, builder, sig, args)
             operand = context.cast(builder, args[2], sig.args[2], element)
-            comparison = _COMPARISONS.get(operation)
-            if comparison is not None:
-                return _write_where(tools, builder, comparison, pointer, operand)
-            return builder.atomic_rmw(operation, pointer, operand, "monotonic")
+            return context.haulage_target.atomic(builder, operation, pointer, operand)
 
         return tools.signature(element, array, index, value), generate
 
@@ -136,17 +99,15 @@ def _read_modify_write(name: str) -> Word:
     return word(f"atomic.{name}")(build)
 
 
-def _swapped(tools: Any, builder: Any, element: Any, pointer: Any, values: list[Any]) -> Any:
+def _swapped(tools: Any, context: Any, builder: Any, place: Any, values: list[Any]) -> Any:
     """Write the second of two values where the first is found; gives what was found."""
-    if isinstance(element, tools.types.Float):
-        kind = values[0].type
-        bits = _bits_of(tools, kind)
-        pointer = builder.bitcast(pointer, bits.as_pointer())
+    kind = values[0].type
+    if not isinstance(kind, tools.ir.IntType):
+        bits = bits_of(kind)
+        place = builder.bitcast(place, bits.as_pointer())
         values = [builder.bitcast(value, bits) for value in values]
-        pair = builder.cmpxchg(pointer, *values, "monotonic", "monotonic")
-        return builder.bitcast(builder.extract_value(pair, 0), kind)
-    pair = builder.cmpxchg(pointer, *values, "monotonic", "monotonic")
-    return builder.extract_value(pair, 0)
+    found, _ = context.haulage_target.compare_and_swap(builder, place, *values)
+    return builder.bitcast(found, kind)
 
 
 def _check_swapped(tools: Any, name: str, array: Any, old: Any, value: Any) -> Any:
@@ -173,7 +134,7 @@ def cas(tools: Any, array: Any, index: Any, old: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer = _element_pointer(tools, context, builder, sig, args)
         values = [context.cast(builder, args[n], sig.args[n], element) for n in (2, 3)]
-        return _swapped(tools, builder, element, pointer, values)
+        return _swapped(tools, context, builder, pointer, values)
 
     return tools.signature(element, array, index, old, value), generate
 
@@ -194,7 +155,7 @@ def compare_and_swap(tools: Any, array: Any, old: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         array_value = context.make_array(array)(context, builder, args[0])
         values = [context.cast(builder, args[n], sig.args[n], element) for n in (1, 2)]
-        return _swapped(tools, builder, element, array_value.data, values)
+        return _swapped(tools, context, builder, array_value.data, values)
 
     return tools.signature(element, array, old, value), generate
 

@@ -63,9 +63,9 @@ def _store(name: str) -> Word:
             raise tools.TypingError(f"{name}: value: expected a real number; got {value}")
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            pointer, _, align = _place(tools, context, builder, sig, args)
+            pointer, nbytes, align = _place(tools, context, builder, sig, args)
             stored = context.cast(builder, args[2], sig.args[2], element)
-            context.haulage_target.cached_store(builder, name, stored, pointer, align)
+            context.haulage_target.cached_store(builder, name, stored, pointer, nbytes, align)
             return context.get_dummy_value()
 
         return tools.signature(tools.types.none, array, index, value), generate

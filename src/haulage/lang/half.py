@@ -3,7 +3,9 @@
 Each takes real numbers, converts them to float16, and rounds once, to the nearest. An operation is
 done in a wider type where that is known to round as the narrow one does; the functions of the C
 library are called in float64, whose error is too small to be seen in a half but for rare cases of
-which the tests have found none.
+which the tests have found none. Where the processor has halves, but few units for float64, as GPUs
+do, float32 comes first: its result does unless it lies so near to the middle of two halves that its
+error decides between them (Ziv, ACM TOMS 17, 1991).
 
 Source for the rules of NaNs and zeros: CUDA Math API, half precision intrinsics.
 """
@@ -36,11 +38,15 @@ _LIBRARY = {
     "hrint": ("rint", False, "the whole number nearest to `a`, the even one of two"),
 }
 
-Compute = Callable[[Any, Any, list[Any]], Any]
+Compute = Callable[[Any, Any, Any, list[Any]], Any]
+
+# More than the relative error of the functions in float32.
+_NARROW_ERROR = 2.0**-22
 
 
 def _word(name: str, parameters: str, meaning: str, compute: Compute, result: str) -> Word:
-    """A word of halves; `compute(tools, builder, halves)` gives a value of type `result`."""
+    """A word of halves; `compute(tools, target, builder, halves)` gives a value of the type
+    `result`."""
     names = parameters.split(", ")
 
     def build(tools: Any, *given: Any) -> Any:
@@ -56,7 +62,7 @@ def _word(name: str, parameters: str, meaning: str, compute: Compute, result: st
                 context.cast(builder, value, kind, types.float16)
                 for value, kind in zip(args, sig.args, strict=True)
             ]
-            return compute(tools, builder, halves)
+            return compute(tools, context.haulage_target, builder, halves)
 
         return tools.signature(getattr(types, result), *given), generate
 
@@ -83,10 +89,29 @@ def _narrow(tools: Any, builder: Any, value: Any) -> Any:
     return builder.fptrunc(value, tools.ir.HalfType())
 
 
+def _rounded_once(tools: Any, target: Any, builder: Any, in_kind: Callable[..., Any]) -> Any:
+    """The half that is nearest to a result; `in_kind(builder, kind)` works that out in a type."""
+    types = tools.types
+    if not target.has_halves:
+        return _narrow(tools, builder, in_kind(builder, types.float64))
+    near = in_kind(builder, types.float32)
+    low, high = (
+        _narrow(tools, builder, builder.fmul(near, near.type(1 + error)))
+        for error in (-_NARROW_ERROR, _NARROW_ERROR)
+    )
+    result = tools.cgutils.alloca_once_value(builder, low)
+    bits = tools.ir.IntType(16)
+    differ = builder.icmp_unsigned("!=", builder.bitcast(low, bits), builder.bitcast(high, bits))
+    with builder.if_then(differ, likely=False):
+        exact = in_kind(builder, types.float64)
+        builder.store(_narrow(tools, builder, exact), result)
+    return builder.load(result)
+
+
 def _arithmetic(name: str) -> Word:
     method = _ARITHMETIC[name]
 
-    def compute(tools: Any, builder: Any, halves: list[Any]) -> Any:
+    def compute(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
         return getattr(builder, method)(*halves)
 
     sign = {"fadd": "+", "fsub": "-", "fmul": "*", "fdiv": "/"}[method]
@@ -96,7 +121,7 @@ def _arithmetic(name: str) -> Word:
 def _comparison(name: str) -> Word:
     sign = _COMPARISONS[name]
 
-    def compute(tools: Any, builder: Any, halves: list[Any]) -> Any:
+    def compute(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
         return builder.fcmp_ordered(sign, *halves)
 
     meaning = f"whether `a {sign} b`; never, if one is NaN"
@@ -106,10 +131,14 @@ def _comparison(name: str) -> Word:
 def _library(name: str) -> Word:
     function, in_double, meaning = _LIBRARY[name]
 
-    def compute(tools: Any, builder: Any, halves: list[Any]) -> Any:
-        kind = tools.types.float64 if in_double else tools.types.float32
-        value = _wide(tools, builder, halves[0], kind)
-        return _narrow(tools, builder, library(tools, builder, function, kind, [value]))
+    def compute(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
+        def in_kind(builder: Any, kind: Any) -> Any:
+            value = _wide(tools, builder, halves[0], kind)
+            return library(tools, builder, function, kind, [value])
+
+        if in_double:
+            return _rounded_once(tools, target, builder, in_kind)
+        return _narrow(tools, builder, in_kind(builder, tools.types.float32))
 
     return _word(name, "a", meaning, compute, "float16")
 
@@ -117,8 +146,11 @@ def _library(name: str) -> Word:
 def _extreme(name: str, sign: str, either: str) -> Word:
     """The larger or the smaller of two; `either` makes one of the bits of equal numbers."""
 
-    def compute(tools: Any, builder: Any, halves: list[Any]) -> Any:
+    def compute(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
         a, b = halves
+        if target.has_halves:
+            name = "llvm.maximumnum.f16" if sign == ">" else "llvm.minimumnum.f16"
+            return tools.library_call(builder, name, a.type, halves)
         bits = tools.ir.IntType(16)
         # Equal numbers differ in the sign of zero only.
         same = getattr(builder, either)(builder.bitcast(a, bits), builder.bitcast(b, bits))
@@ -133,38 +165,44 @@ def _extreme(name: str, sign: str, either: str) -> Word:
     return _word(name, "a, b", meaning, compute, "float16")
 
 
-def _negated(tools: Any, builder: Any, halves: list[Any]) -> Any:
+def _negated(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
     return builder.fneg(halves[0])
 
 
-def _absolute(tools: Any, builder: Any, halves: list[Any]) -> Any:
+def _absolute(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
     bits = tools.ir.IntType(16)
     cleared = builder.and_(builder.bitcast(halves[0], bits), bits(0x7FFF))
     return builder.bitcast(cleared, halves[0].type)
 
 
-def _fused(tools: Any, builder: Any, halves: list[Any]) -> Any:
+def _fused(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
+    if target.has_halves:
+        return tools.library_call(builder, "llvm.fma.f16", halves[0].type, halves)
     # The product is exact in float64. So is each sum that lies near the middle of two halves, or
     # the sum's own rounding could matter.
     a, b, c = (_wide(tools, builder, value, tools.types.float64) for value in halves)
     return _narrow(tools, builder, builder.fadd(builder.fmul(a, b), c))
 
 
-def _reciprocal(tools: Any, builder: Any, halves: list[Any]) -> Any:
+def _reciprocal(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
     return builder.fdiv(halves[0].type(1.0), halves[0])
 
 
-def _reciprocal_root(tools: Any, builder: Any, halves: list[Any]) -> Any:
-    kind = tools.types.float64
-    value = _wide(tools, builder, halves[0], kind)
-    root = library(tools, builder, "sqrt", kind, [value])
+def _reciprocal_root(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
+    # In float32 too each half comes out right: all of them were tried.
+    kind = tools.types.float32
+    root = library(tools, builder, "sqrt", kind, [_wide(tools, builder, halves[0], kind)])
     return _narrow(tools, builder, builder.fdiv(root.type(1.0), root))
 
 
-def _power_of_ten(tools: Any, builder: Any, halves: list[Any]) -> Any:
-    kind = tools.types.float64
-    value = _wide(tools, builder, halves[0], kind)
-    return _narrow(tools, builder, library(tools, builder, "pow", kind, [value.type(10.0), value]))
+def _power_of_ten(tools: Any, target: Any, builder: Any, halves: list[Any]) -> Any:
+    def in_kind(builder: Any, kind: Any) -> Any:
+        value = _wide(tools, builder, halves[0], kind)
+        if target.has_libdevice:
+            return library(tools, builder, "exp10", kind, [value])
+        return library(tools, builder, "pow", kind, [value.type(10.0), value])
+
+    return _rounded_once(tools, target, builder, in_kind)
 
 
 _words = {

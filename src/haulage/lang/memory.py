@@ -15,6 +15,9 @@ from haulage.lang.run_time_shapes import (
 from haulage.lang.word import Namespace, word
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
+# The place of an array's address in Numba's structure.
+_DATA = 4
+
 # Enough for each type of element.
 _DEFAULT_ALIGN = 16
 
@@ -196,7 +199,11 @@ def const_array_like(tools: Any, ndarray: Any) -> Any:
 
     # Numba has made a constant of the array already, as of each that a kernel names.
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return args[0]
+        data = builder.extract_value(args[0], _DATA)
+        place = context.haulage_target.constant_array(builder, data)
+        if place is data:
+            return args[0]
+        return builder.insert_value(args[0], builder.bitcast(place, data.type), _DATA)
 
     return ndarray(ndarray), generate
 

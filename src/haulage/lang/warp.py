@@ -5,7 +5,6 @@ the word with the same mask. They are words of `cuda`, with 32 lanes; those of `
 and take the lanes that are there, of 64 in its kernels.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from haulage.lang.word import Register, Word, word
@@ -19,7 +18,12 @@ def _read_warp_size(builder: Any, target: Any) -> Any:
     return ir.IntType(32)(target.warp_size)
 
 
-laneid = Register("laneid", lambda builder, target: target.lane(builder))
+def _read_lane(builder: Any, target: Any) -> Any:
+    target.check_lanes("laneid")
+    return target.lane(builder)
+
+
+laneid = Register("laneid", _read_lane)
 warpsize = Register("warpsize", _read_warp_size)
 
 
@@ -34,6 +38,7 @@ class _Lanes:
                 f"{name} has masks of {_LANES} lanes, and a warp of this kernel has "
                 f"{self.target.warp_size}; write it as a kernel of cuda"
             )
+        self.target.check_lanes(name)
         where = tools.source_place(builder)
         self.place = context.haulage_faults.lanes(builder.module, *where)
 
@@ -42,7 +47,9 @@ class _Lanes:
 
     def number(self, value: Any, kind: Any) -> Any:
         """An int argument, such as a lane, of which a warp uses the low bits."""
-        number = self.context.cast(self.builder, value, kind, self.tools.types.int32)
+        return self.context.cast(self.builder, value, kind, self.tools.types.int32)
+
+    def low_bits(self, number: Any) -> Any:
         return self.builder.and_(number, number.type(self.target.warp_size - 1))
 
     def bits(self, value: Any, given: Any, kind: Any) -> Any:
@@ -58,13 +65,8 @@ class _Lanes:
     def shuffle(self, mask: Any, value: Any, kind: str, number: Any) -> Any:
         return self.target.shuffle(self.builder, mask, value, kind, number, self.place)
 
-    def match(self, mask: Any, value: Any, wanted: Any) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = self.target.match(self.builder, mask, value, wanted, self.place)
-        return found
-
     def here(self) -> Any:
-        zero = self.tools.I32(0)
-        return self.match(None, zero, zero)[1]
+        return self.target.lanes_here(self.builder, self.place)
 
     def is_in(self, lane: Any, lanes: Any) -> Any:
         shift = lane if lanes.type == lane.type else self.builder.zext(lane, lanes.type)
@@ -157,9 +159,8 @@ def shfl_xor_sync(tools: Any, mask: Any, value: Any, lane_mask: Any) -> Any:
     return _shuffle(tools, "shfl_xor_sync", "xor", mask, value, lane_mask)
 
 
-def _vote(name: str, says: str, result: str, judge: Callable[..., Any]) -> Word:
-    """A vote; `judge(builder, true, here)` makes the result of the lanes of the mask that vote
-    true and of those that are there."""
+def _vote(name: str, kind: str, says: str, result: str) -> Word:
+    """A vote; `kind` is one of the target's `VOTES`."""
 
     def build(tools: Any, mask: Any, predicate: Any) -> Any:
         _check_int(tools, name, mask=mask)
@@ -174,10 +175,8 @@ def _vote(name: str, says: str, result: str, judge: Callable[..., Any]) -> Word:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             lanes = _Lanes(tools, context, builder, name, masks=True)
             truth = context.cast(builder, args[1], sig.args[1], boolean)
-            one = tools.I32(1)
             chosen = lanes.mask(args[0], sig.args[0])
-            true, here = lanes.match(chosen, builder.zext(truth, tools.I32), one)
-            return judge(builder, true, here)
+            return lanes.target.vote(builder, chosen, kind, truth, lanes.place)
 
         return getattr(tools.types, result)(mask, predicate), generate
 
@@ -185,34 +184,29 @@ def _vote(name: str, says: str, result: str, judge: Callable[..., Any]) -> Word:
     return word(name)(build)
 
 
-def _is_one_of(builder: Any, value: Any, *others: Any) -> Any:
-    found = [builder.icmp_unsigned("==", value, other) for other in others]
-    return found[0] if len(found) == 1 else builder.or_(*found)
-
-
 all_sync = _vote(
     "all_sync",
+    "all",
     "whether `predicate` is true in all lanes of `mask` that are there, bool.",
     "boolean",
-    lambda builder, true, here: _is_one_of(builder, true, here),
 )
 any_sync = _vote(
     "any_sync",
+    "any",
     "whether `predicate` is true in any lane of `mask` that is there, bool.",
     "boolean",
-    lambda builder, true, here: builder.icmp_unsigned("!=", true, true.type(0)),
 )
 eq_sync = _vote(
     "eq_sync",
+    "equal",
     "whether `predicate` is as true in all lanes of `mask` that are there, bool.",
     "boolean",
-    lambda builder, true, here: _is_one_of(builder, true, here, true.type(0)),
 )
 ballot_sync = _vote(
     "ballot_sync",
+    "ballot",
     "the lanes of `mask` that are there with a true `predicate`, a bit for each, int32.",
     "int32",
-    lambda builder, true, here: true,
 )
 
 
@@ -228,7 +222,8 @@ def match_any_sync(tools: Any, mask: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = _Lanes(tools, context, builder, "match_any_sync", masks=True)
         bits = lanes.bits(args[1], sig.args[1], kind)
-        return lanes.match(lanes.mask(args[0], sig.args[0]), bits, bits)[0]
+        mask = lanes.mask(args[0], sig.args[0])
+        return lanes.target.match_any(builder, mask, bits, lanes.place)
 
     return tools.types.int32(mask, value), generate
 
@@ -247,9 +242,9 @@ def match_all_sync(tools: Any, mask: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = _Lanes(tools, context, builder, "match_all_sync", masks=True)
         bits = lanes.bits(args[1], sig.args[1], kind)
-        equal, here = lanes.match(lanes.mask(args[0], sig.args[0]), bits, bits)
-        same = builder.icmp_unsigned("==", equal, here)
-        return context.make_tuple(builder, result, (builder.select(same, here, here.type(0)), same))
+        mask = lanes.mask(args[0], sig.args[0])
+        found = lanes.target.match_all(builder, mask, bits, lanes.place)
+        return context.make_tuple(builder, result, found)
 
     return result(mask, value), generate
 
@@ -273,8 +268,7 @@ def lanemask_lt(tools: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         target = _Lanes(tools, context, builder, "lanemask_lt", masks=True).target
-        one = tools.I32(1)
-        return builder.sub(builder.shl(one, target.lane(builder)), one)
+        return target.lanes_below(builder)
 
     return tools.types.uint32(), generate
 
@@ -301,8 +295,8 @@ def ds_permute(tools: Any, dest_lane: Any, src: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = _Lanes(tools, context, builder, "ds_permute", masks=False)
-        dest = lanes.number(args[0], sig.args[0])
-        givers, here = lanes.match(None, dest, lanes.target.lane(builder))
+        dest = lanes.low_bits(lanes.number(args[0], sig.args[0]))
+        givers, here = lanes.target.givers(builder, dest, lanes.place)
         # Where there is none this is not a lane's number.
         zeros = builder.ctlz(givers, tools.ir.IntType(1)(0))
         last = builder.sub(zeros.type(lanes.target.warp_size - 1), zeros)
@@ -330,7 +324,7 @@ def ds_bpermute(tools: Any, src_lane: Any, src: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = _Lanes(tools, context, builder, "ds_bpermute", masks=False)
-        source = lanes.number(args[0], sig.args[0])
+        source = lanes.low_bits(lanes.number(args[0], sig.args[0]))
         here = lanes.here()
         result = lanes.shuffle(here, lanes.bits(args[1], sig.args[1], kind), "lane", source)
         result = builder.select(lanes.is_in(source, here), result, result.type(0))
@@ -359,7 +353,7 @@ def activelanepermute_wavewidth(
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = _Lanes(tools, context, builder, name, masks=False)
-        source = lanes.number(args[1], sig.args[1])
+        source = lanes.low_bits(lanes.number(args[1], sig.args[1]))
         own, instead = (lanes.bits(args[n], sig.args[n], kind) for n in (0, 2))
         here = lanes.here()
         result = lanes.shuffle(here, own, "lane", source)

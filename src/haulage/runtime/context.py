@@ -275,7 +275,8 @@ class Context:
 
     def can_access_peer(self, peer_context: "int | Context") -> bool:
         """Whether kernels of this device can be let reach the memory of another."""
-        return self.device.backend.can_access_peer(self.device.id, _number(peer_context))
+        peer = self._peer(peer_context)
+        return peer is not None and self.device.backend.can_access_peer(self.device.id, peer)
 
     def enable_peer_access(self, peer_context: "int | Context", flags: int = 0) -> None:
         """Let kernels of this device reach the memory of another.
@@ -286,7 +287,19 @@ class Context:
         """
         if flags:
             raise ValueError(f"enable_peer_access: flags {flags!r}; expected 0, there are none")
-        self.device.backend.peer_enable(self.device.id, _number(peer_context))
+        peer = self._peer(peer_context)
+        if peer is None:
+            raise Unsupported(
+                f"kernels of {self.device} do not reach the memory of {peer_context!r}, which is "
+                "of another driver"
+            )
+        self.device.backend.peer_enable(self.device.id, peer)
+
+    def _peer(self, peer: "int | Context") -> int | None:
+        """The number of a device of this one's driver; None if it is another's."""
+        if not isinstance(peer, Context):
+            return peer
+        return peer.device.id if peer.device.backend is self.device.backend else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and other.device is self.device
@@ -304,10 +317,6 @@ _extras: dict[Device, dict[Any, Any]] = {}
 def _no_flags(who: str, flags: int | None) -> None:
     if flags:
         raise ValueError(f"{who}(flags={flags!r}): expected 0 or None, there are no flags")
-
-
-def _number(context: "int | Context") -> int:
-    return context.id if isinstance(context, Context) else context
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import atexit
 import contextvars
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from haulage import config
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.errors import DeviceNotFound
 from haulage.runtime import faults, printing
+from haulage.runtime.capture import Capture, check_none_captured
 from haulage.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -49,12 +51,19 @@ class Device:
         self.backend = backend
         self.id = id
         self._text = f"{kind}:{id}"
+        # By the handle of each stream that is recorded at present; see `runtime.capture`.
+        self.capturing: dict[int, Capture] = {}
         self.default_stream = Stream(self, 0, role="default")
 
     @cached_property
     def properties(self) -> Properties:
         """What the device is and how much it can take."""
         return self.backend.properties(self.id)
+
+    @cached_property
+    def code_for(self) -> tuple[str, str]:
+        """(kind, architecture): what code for it is made for."""
+        return self.kind, self.properties.architecture
 
     @property
     def name(self) -> "DeviceName":
@@ -83,6 +92,12 @@ class Device:
     def uuid(self) -> str:
         """A name that no other device has, the same in every process of the machine."""
         return self.properties.uuid
+
+    @property
+    def stream_priorities(self) -> tuple[int, int]:
+        """(least, greatest) priority that streams can have; the greatest is the smallest number."""
+        self.activate()
+        return self.backend.stream_priorities()
 
     @property
     def supports_float16(self) -> bool:
@@ -136,7 +151,10 @@ class Device:
 
         Raises:
             KernelError: threads of a kernel had failed.
+            CaptureError: a stream of it is being captured.
         """
+        if self.capturing:
+            check_none_captured(self)
         backend = self.backend
         backend.activate(self.id)
         faults.waited(backend.synchronize)
@@ -153,7 +171,10 @@ class Device:
 
         Raises:
             KernelError: threads of a kernel had failed; the memory is given back all the same.
+            CaptureError: a stream of it is being captured; nothing is given back.
         """
+        if self.capturing:
+            check_none_captured(self)
         try:
             self.synchronize()
         finally:
@@ -217,6 +238,8 @@ at_reset: list[Callable[[Device], object]] = []
 # In order of preference; filled by `haulage.platforms`, which alone knows drivers by name.
 _drivers: dict[str, Driver] = {}
 _found: dict[str, tuple[Device, ...]] = {}
+# By the kinds that were looked for and not found: what `Probe.advice` said.
+_advice: dict[str, str] = {}
 _lock = threading.RLock()
 
 
@@ -240,7 +263,11 @@ def devices_of(kind: str) -> tuple[Device, ...]:
 
 
 def _look_for(driver: Driver) -> tuple[Device, ...]:
-    if config.cuda_is_disabled() or driver.backend is None or not driver.probe().available:
+    if config.cuda_is_disabled() or driver.backend is None:
+        return ()
+    probe = driver.probe()
+    if not probe.available:
+        _advice[driver.kind] = probe.advice
         return ()
     backend = driver.backend()
     return tuple(Device(driver.kind, backend, number) for number in range(backend.count()))
@@ -364,6 +391,8 @@ def _best_present() -> Device:
             if present:
                 _best = present[0]
                 break
+            if _advice.get(kind):
+                warnings.warn(_advice[kind], RuntimeWarning, stacklevel=3)
         else:
             _refuse_where_disabled("no device is present")
             raise DeviceNotFound(f"no device is present; looked for {', '.join(_drivers)}")

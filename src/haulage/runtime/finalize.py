@@ -21,9 +21,10 @@ _Actions = deque[tuple[Callable[..., object], tuple[Any, ...]]]
 _waiting: _Actions = deque()
 # Streams and events go last: memory that a collector's pass found with them still asks them.
 _waiting_handles: _Actions = deque()
-_draining = threading.Lock()
-_counting = threading.Lock()
+_draining = False  # whether some thread is about it
 _collecting_thread = 0
+# Threads that give nothing back themselves: see `aside`.
+_aside: set[int] = set()
 _ended = False
 _deferring = 0  # `defer_cleanup` blocks that are entered, in all threads
 
@@ -36,6 +37,27 @@ def waiting() -> int:
 def deferring() -> bool:
     """Whether a `defer_cleanup` holds."""
     return _deferring > 0
+
+
+def has_to_wait() -> bool:
+    """Whether this thread must not call the driver now, to give something back: it is inside of a
+    collector's pass, or of `aside`."""
+    me = threading.get_ident()
+    return me == _collecting_thread or me in _aside
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Inside, this thread gives nothing back, and other threads do it later.
+
+    It is one that a driver calls the program in, and some do not take calls there.
+    """
+    me = threading.get_ident()
+    try:
+        _aside.add(me)
+        yield
+    finally:
+        _aside.discard(me)
 
 
 def give_back(action: Callable[..., object], *args: Any) -> None:
@@ -56,7 +78,7 @@ def later(action: Callable[..., object], *args: Any) -> None:
 def _give_back(queue: _Actions, action: Callable[..., object], args: tuple[Any, ...]) -> None:
     if _ended:
         return
-    if _deferring or (_collecting_thread and _collecting_thread == threading.get_ident()):
+    if _deferring or has_to_wait():
         queue.append((action, args))
         return
     drain()
@@ -68,19 +90,29 @@ def drain(deferred: bool = False) -> None:
 
     With `deferred` also what `defer_cleanup` holds back.
     """
+    global _draining
     if not (_waiting or _waiting_handles) or (_deferring and not deferred):
         return
-    if not _draining.acquire(blocking=False):
+    if _aside and threading.get_ident() in _aside:
         return
+    is_mine = False
     try:
+        # No lock: after Ctrl-C between its acquisition and the `try` nothing would be given back
+        # any more. There is no call from the look to the mark: no other thread comes in between.
+        if _draining:
+            return
+        _draining = is_mine = True
         # What is put aside meanwhile waits for the next occasion: this may not be one.
         for _ in range(waiting()):
             if _ended or not (_waiting or _waiting_handles):
                 break
-            action, args = (_waiting or _waiting_handles).popleft()
+            queue = _waiting or _waiting_handles
+            action, args = queue[0]
+            del queue[0]  # no call either
             action(*args)
     finally:
-        _draining.release()
+        if is_mine:
+            _draining = False
 
 
 @contextmanager
@@ -91,12 +123,14 @@ def defer_cleanup() -> Iterator[None]:
     where a device has no room left is memory given back inside.
     """
     global _deferring
-    with _counting:
-        _deferring += 1
+    entered = False
     try:
+        # No call in between, so neither another thread nor Ctrl-C.
+        _deferring += 1
+        entered = True
         yield
     finally:
-        with _counting:
+        if entered:
             _deferring -= 1
         drain()
 
@@ -113,11 +147,12 @@ def _end() -> None:
 
 def _forget() -> None:
     # The handles are the parent's; it gives them back itself.
-    global _draining, _counting
+    global _draining
     _waiting.clear()
     _waiting_handles.clear()
-    _draining = threading.Lock()
-    _counting = threading.Lock()
+    _draining = False
+    # The other threads are not there; later ones may get their numbers.
+    _aside.intersection_update({threading.get_ident()})
 
 
 gc.callbacks.append(_note_collection)

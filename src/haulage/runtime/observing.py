@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # What work of a stream is: the kinds of `Observer.around`.
 KERNEL, UPLOAD, DOWNLOAD, COPY, FILL = "kernel", "upload", "download", "copy", "fill"
+GRAPH = "graph"
 
 
 class Observer(Protocol):
@@ -47,7 +48,8 @@ class Observer(Protocol):
         return what it gives: False if it did nothing.
 
         Work that it tells of itself is a part of this one.
-        `kind` is one of this module's, `name` that of a kernel, `nbytes` what is moved or written.
+        `kind` is one of this module's, `name` that of a kernel or graph, `nbytes` what is moved or
+        written. What is handed to a stream that is captured is not done now, and not to be told.
         """
         ...
 

@@ -54,10 +54,10 @@ def best_block(
     most = device.properties.max_threads_per_block
     most = min(limit, most) if limit > 0 else most
     loaded = _overload(kernel).load(device, (most, 1, 1))
-    device.activate()
     best, blocks = 0, 0
     for threads in (most, *range((most - 1) // _STEP * _STEP, 0, -_STEP)):
         needs = shared_bytes + (shared_of(threads) if callable(shared_of) else 0)
+        device.activate()
         fitting = device.backend.occupancy(loaded.function, threads, needs)
         if fitting * threads > blocks * best:
             best, blocks = threads, fitting

@@ -1,5 +1,6 @@
 """Streams: queues of work of one device that run in order."""
 
+import itertools
 import os
 import sys
 import threading
@@ -9,8 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from haulage.backends.base import NON_BLOCKING
-from haulage.errors import DeviceMismatch
-from haulage.runtime import faults, finalize
+from haulage.errors import CaptureError, DeviceMismatch
+from haulage.runtime import capture, faults, finalize
 from haulage.runtime.handle import Handle
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from haulage.runtime.context import Context
     from haulage.runtime.device import Device
     from haulage.runtime.event import Event
+    from haulage.runtime.graph import Graph
 
 
 class Stream:
@@ -27,13 +29,24 @@ class Stream:
     `handle` is the driver's; 0 is the default stream, which equals 0, so that it can stand wherever
     `stream=0` can. One that is `owned` is given back to the driver when the last reference to it
     goes; the work that it still holds is done all the same. `role` names the streams that are not
-    made by `stream()`: 'default', 'legacy', 'per-thread' or 'external'.
+    made by `stream()`: 'default', 'legacy', 'per-thread' or 'external'. `keeps` is an object of
+    another package that has to live as long.
 
     `int(stream)` is the handle, or the number by which CUDA's programs name such a stream: 1 for
-    the legacy default stream, 2 for that of a thread. As in numba every stream is true.
+    the legacy default stream, and on the CPU 2 for that of a thread. As in numba every stream is
+    true.
     """
 
-    __slots__ = ("__weakref__", "_blocking", "device", "handle", "owned", "role")
+    __slots__ = (
+        "__weakref__",
+        "_blocking",
+        "_keeps",
+        "_serial",
+        "device",
+        "handle",
+        "owned",
+        "role",
+    )
 
     def __init__(
         self,
@@ -42,12 +55,15 @@ class Stream:
         owned: bool = False,
         role: str = "",
         blocking: bool = False,
+        keeps: Any = None,
     ) -> None:
         self.device = device
+        self._keeps = keeps
         self.handle = Handle(handle)
         self.owned = owned
         self.role = role
         self._blocking = blocking or not handle
+        self._serial = next(_serials)
 
     @property
     def context(self) -> "Context":
@@ -55,10 +71,12 @@ class Stream:
         return self.device.get_primary_context()
 
     @classmethod
-    def create(cls, device: "Device", flags: int = 0, role: str = "") -> "Stream":
-        """A new stream of `device`, with flags of `haulage.backends.base`."""
+    def create(
+        cls, device: "Device", flags: int = 0, role: str = "", priority: int = 0
+    ) -> "Stream":
+        """A new stream of `device`, with flags and priority as in `haulage.backends.base`."""
         device.activate()
-        handle = device.backend.stream_create(flags)
+        handle = device.backend.stream_create(flags, priority)
         made = cls(device, handle, True, role, blocking=not flags & NON_BLOCKING)
         _owned[device, made.handle] = made
         return made
@@ -73,7 +91,10 @@ class Stream:
 
         Raises:
             KernelError: threads of a kernel in it had failed.
+            CaptureError: it is being captured.
         """
+        if self.device.capturing:
+            capture.check_runs(self, "to wait for it")
         self.device.activate()
         faults.waited(self.device.backend.stream_synchronize, self.handle)
 
@@ -84,17 +105,69 @@ class Stream:
         self.synchronize()
 
     def query(self) -> bool:
-        """Whether all work handed to it is done; never waits."""
+        """Whether all work handed to it is done; never waits.
+
+        Raises:
+            CaptureError: it is being captured.
+        """
+        if self.device.capturing:
+            capture.check_runs(self, "to ask whether it is done")
         self.device.activate()
         return self.device.backend.stream_poll(self.handle)
 
     def idle(self) -> bool:
         """`query` for Haulage's own needs, such as what to do with freed memory.
 
-        Unlike a program that asks, it is no reason for the adversarial mode to let work run.
+        Unlike a program that asks, it is no reason for the adversarial mode to let work run. Of a
+        stream that is being captured it is what was handed to it before.
         """
+        if self._is_of_each_thread():
+            return False
         self.device.activate()
+        if self.device.capturing and (mark := capture.mark_of(self)):
+            return self.device.backend.event_query(mark)
         return self.device.backend.stream_query(self.handle)
+
+    def _is_of_each_thread(self) -> bool:
+        # The driver's: a thread cannot ask for that of another, but the default stream waits for
+        # those of all.
+        return self.handle == _NUMBERS["per-thread"] and self.role == "per-thread"
+
+    # ---- graphs -----------------------------------------------------------------------------
+
+    def begin_capture(self) -> None:
+        """Record what is handed to the stream from now on instead of running it; see `graph()`.
+
+        Other than inside of `with graph()`, the default stream is none of it.
+
+        Raises:
+            CaptureError: it is the default stream, or is being captured already.
+            Unsupported: the device has no graphs.
+        """
+        from haulage.runtime.graph import Graph  # which stands on this file
+
+        made = Graph(self)
+        made.begin()
+        _captured[self.device, self.handle] = made
+
+    def end_capture(self) -> "Graph":
+        """End what `begin_capture` began; gives the graph, which can be launched.
+
+        Raises:
+            CaptureError: nothing was begun, or it cannot become a graph; it is over then, too.
+        """
+        made = _captured.pop((self.device, self.handle), None)
+        if made is None:
+            raise CaptureError(f"{self!r}: there is no capture to end; begin_capture() begins one")
+        made.end()
+        return made
+
+    def is_capturing(self) -> bool:
+        """Whether what is handed to it is recorded, also if another library asked for that."""
+        self.device.activate()
+        return self.handle in self.device.capturing or bool(
+            self.handle and self.device.backend.capture_query(self.handle)
+        )
 
     def wait(self, event: "Event") -> None:
         """Let later work of this stream start only when `event` is reached; does not wait here.
@@ -119,13 +192,16 @@ class Stream:
         Raises:
             TypeError: `callback` cannot be called.
             Unsupported: the device has no callbacks.
+            CaptureError: the stream is being captured.
         """
+        if self.device.capturing:
+            capture.check_runs(self, "a callback of the host")
         if not callable(callback):
             raise TypeError(
                 f"add_callback({callback!r}): expected a function of (stream, status, arg)"
             )
         self.device.activate()
-        self.device.backend.stream_callback(self.handle, lambda: callback(self, 0, arg))
+        self.device.backend.stream_callback(self.handle, _Call(callback, self, arg))
 
     def async_done(self) -> "asyncio.Future[Stream]":
         """A future that gives the stream once all work handed to it so far is done.
@@ -137,7 +213,10 @@ class Stream:
         Raises:
             RuntimeError: no event loop runs in this thread.
             KernelError: by the future: threads of a kernel in the stream had failed.
+            CaptureError: the stream is being captured.
         """
+        if self.device.capturing:
+            capture.check_runs(self, "to wait for it")
         # Its import takes longer than that of all the rest.
         import asyncio
 
@@ -182,6 +261,8 @@ class Stream:
         return lambda: (0, self.handle)
 
     def __int__(self) -> int:
+        if self.role == "per-thread" and not _has_only_ours(self.device):
+            return int(self.handle)
         return _NUMBERS.get(self.role, int(self.handle))
 
     def __eq__(self, other: Any) -> bool:
@@ -208,6 +289,23 @@ class Stream:
             finalize.give_back_handle(_destroy, self.device, self.handle)
 
 
+class _Call:
+    """A callback of a stream; what it holds goes where it does not call the driver."""
+
+    __slots__ = ("_given",)
+
+    def __init__(self, *given: Any) -> None:
+        self._given = [given]
+
+    def __call__(self) -> None:
+        with finalize.aside():
+            callback, stream, arg = self._given.pop()
+            try:
+                callback(stream, 0, arg)
+            finally:
+                del callback, stream, arg
+
+
 # What is called when a stream of a handle is about to be given back; filled by those who keep
 # things for it.
 at_end: list[Callable[["Device", int], object]] = []
@@ -218,8 +316,16 @@ def _destroy(device: "Device", handle: int) -> None:
         for note in at_end:
             note(device, handle)
     finally:
+        device.activate()
         device.backend.stream_destroy(handle)
 
+
+def _has_only_ours(device: "Device") -> bool:
+    """Whether no driver has streams of threads besides those that are made here."""
+    return device.properties.host_memory_is_device_memory
+
+
+_serials = itertools.count(1)
 
 # CUDA's numbers for the streams that every device has.
 _NUMBERS = {"legacy": 1, "per-thread": 2}
@@ -234,7 +340,10 @@ _NAMES = {
 
 
 class ForeignStream(Protocol):
-    """A stream of another package that speaks the CUDA stream protocol."""
+    """A stream of another package that speaks the CUDA stream protocol.
+
+    PyTorch's of before 2.10 have `cuda_stream`, the driver's handle, in its place.
+    """
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """(version of the protocol: 0, the driver's handle)"""
@@ -247,10 +356,15 @@ StreamLike = Stream | ForeignStream | int | None
 _owned: "weakref.WeakValueDictionary[tuple[Device, int], Stream]" = weakref.WeakValueDictionary()
 
 
+# What `begin_capture` began.
+_captured: "dict[tuple[Device, int], Graph]" = {}
+
+
 def resolve(stream: StreamLike, device: "Device") -> Stream:
     """The stream meant by an argument; 0 and None mean the default stream of `device`.
 
-    An object of another package with `__cuda_stream__` is taken as `external_stream` does.
+    An object of another package with `__cuda_stream__` is taken as `external_stream` does, and one
+    with `cuda_stream` (PyTorch's of before 2.10).
 
     Raises:
         DeviceMismatch: it is a stream of another device.
@@ -266,8 +380,37 @@ def resolve(stream: StreamLike, device: "Device") -> Stream:
     if stream is None or (isinstance(stream, int) and stream == 0):
         return device.default_stream
     if is_foreign(stream):
-        return external_stream(device, _foreign_handle(stream))
-    raise TypeError(f"stream {stream!r}: expected a stream made by stream(), 0 or None")
+        return external_stream(device, foreign_handle(stream), keeps=stream)
+    raise TypeError(
+        f"stream {stream!r}: expected a stream made by stream(), an object with __cuda_stream__, 0 "
+        "or None; external_stream(handle) makes one of a driver's handle"
+    )
+
+
+def for_work(
+    stream: StreamLike, device: "Device", bound: "Stream | Literal[0] | int" = 0
+) -> Stream:
+    """The stream that takes work for which `stream` was named: as `resolve`, but where none was
+    named `bound`, if that is a stream; and inside of `with graph()` that of the graph, unless
+    `bound` is captured too.
+
+    Raises:
+        CaptureError: it is the default stream, and one that it waits for is captured.
+        DeviceMismatch, DeviceError, TypeError: as `resolve`.
+    """
+    if isinstance(stream, Stream) and stream.device is device:
+        if device.capturing:
+            capture.check_takes_work(stream)
+        return stream
+    chosen = resolve(stream, device)
+    is_named = bool(chosen.handle)
+    if not is_named and isinstance(bound, Stream):
+        chosen = bound
+    if device.capturing:
+        if not is_named and chosen.handle not in device.capturing:
+            chosen = capture.stream_inside(device) or chosen
+        capture.check_takes_work(chosen)
+    return chosen
 
 
 def binding(stream: StreamLike, device: "Device") -> Stream | Literal[0]:
@@ -281,26 +424,50 @@ def binding(stream: StreamLike, device: "Device") -> Stream | Literal[0]:
 
 def is_foreign(stream: Any) -> bool:
     """Whether it is a stream of another package, which `resolve` takes."""
-    return not isinstance(stream, (Stream, type)) and hasattr(stream, "__cuda_stream__")
+    return not isinstance(stream, (Stream, type, int)) and (
+        hasattr(stream, "__cuda_stream__") or hasattr(stream, "cuda_stream")
+    )
 
 
-def _foreign_handle(stream: Any) -> int:
-    given = stream.__cuda_stream__()
+def foreign_handle(stream: Any) -> int:
+    """The driver's handle of a stream for which `is_foreign` holds.
+
+    Raises:
+        TypeError: it does not give it as the protocol asks.
+    """
+    ask = getattr(stream, "__cuda_stream__", None)
+    given = (0, stream.cuda_stream) if ask is None else ask()
     if not isinstance(given, tuple) or len(given) != 2 or given[0] != 0:
         raise TypeError(
             f"stream {stream!r}: __cuda_stream__() gave {given!r}; expected (0, handle), version 0 "
             "of the protocol"
         )
-    handle: int = given[1]
-    return handle
+    handle = given[1]  # of the driver's own class, in some packages
+    if isinstance(handle, (bool, float, str)) or not hasattr(handle, "__int__"):
+        raise TypeError(f"stream {stream!r}: its handle is {handle!r}; expected an int")
+    return int(handle)
 
 
-def external_stream(device: "Device", handle: int) -> Stream:
+class Taken:
+    """A stream of another package as it was when it was named in a launch."""
+
+    __slots__ = ("given", "handle")
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.handle = foreign_handle(given)
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+def external_stream(device: "Device", handle: int, keeps: Any = None) -> Stream:
     """The stream of `device` that someone else made, by the driver's handle; 0: the default one.
 
     1 and 2 are CUDA's numbers for the legacy default stream and for the calling thread's own.
     It is never destroyed here. Who made it must keep it until the arrays that were used in it are
-    gone, or have been waited for by a synchronise of the device.
+    gone, or have been waited for by a synchronise of the device; `keeps` is an object that is kept
+    until then.
 
     Raises:
         TypeError: `handle` is no int.
@@ -316,11 +483,26 @@ def external_stream(device: "Device", handle: int) -> Stream:
     if handle == _NUMBERS["legacy"]:
         return legacy_default_stream(device)
     if handle == _NUMBERS["per-thread"]:
-        return per_thread_default_stream(device)
+        if _has_only_ours(device):
+            return per_thread_default_stream(device)
+        return known_stream(keeps, device, handle)
     device.activate()
-    device.backend.stream_query(handle)
+    if handle not in device.capturing:
+        # To ask whether it is done would spoil a capture of its owner's.
+        device.backend.capture_query(handle)
+    return known_stream(keeps, device, handle)
+
+
+def known_stream(given: Any, device: "Device", handle: int) -> Stream:
+    """The stream of `device` that `given` is, a `Stream` or an object of another package; `handle`,
+    which is no default stream's, is the driver's, which has it."""
+    if isinstance(given, Stream):
+        return given
+    if handle == _NUMBERS["per-thread"] and not _has_only_ours(device):
+        # The driver's, which other libraries use; it is another one in each thread.
+        return Stream(device, handle, role="per-thread", blocking=True)
     # One of our own is given as such: the object that owns it must not go before.
-    return _owned.get((device, handle)) or Stream(device, handle, role="external")
+    return _owned.get((device, handle)) or Stream(device, handle, role="external", keeps=given)
 
 
 def legacy_default_stream(device: "Device") -> Stream:
@@ -335,7 +517,9 @@ _of_parents: list[threading.local] = []
 def per_thread_default_stream(device: "Device") -> Stream:
     """The calling thread's own stream of `device`: the same one each time, gone with the thread.
 
-    Like other streams it waits for the default stream, and that for it.
+    Like other streams it waits for the default stream, and that for it. It is made here: the
+    driver's own, which is `external_stream(device, 2)`, cannot be asked for by other threads, which
+    give memory back too.
     """
     streams: dict[Device, Stream] | None = getattr(_of_thread, "streams", None)
     if streams is None:
@@ -344,6 +528,17 @@ def per_thread_default_stream(device: "Device") -> Stream:
     if stream is None:
         stream = streams[device] = Stream.create(device, role="per-thread")
     return stream
+
+
+def serial_of(stream: Stream) -> int:
+    """A number that no other stream of the process ever has, as handles may."""
+    return stream._serial
+
+
+def marked(stream: Stream) -> int:
+    """The handle of the stream in which an event marks the end of a stream's work, whichever thread
+    records it."""
+    return 0 if stream._is_of_each_thread() else stream.handle
 
 
 def is_blocking(stream: Stream) -> bool:
@@ -361,6 +556,7 @@ def _start_anew() -> None:
     # give it back takes locks that may have been held, and are renewed only later.
     global _of_thread
     _of_parents.append(_of_thread)
+    _captured.clear()
     _of_thread = threading.local()
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
+from haulage.errors import CaptureError
 from haulage.platforms import PLATFORMS
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray
@@ -239,6 +240,12 @@ class SmartArray(NumpyLike):
         """For a launch: the array on the stream's device, and what is to be called once the kernel
         has been handed to the stream. The kernel may read and write it."""
         device, coherence = stream.device, self.coherence
+        if stream.handle in device.capturing:
+            raise CaptureError(
+                f"{why}: a SmartArray is made current by each launch, which a graph does not do; "
+                f"give it the array of get('{device}'), and call mark_changed('{device}') after "
+                "each launch of the graph"
+            )
         array = self._device_array(device, "rw", stream, why)
         return array, lambda: coherence.release(device, "rw", stream)
 

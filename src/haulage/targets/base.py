@@ -5,13 +5,19 @@ something only the hardware knows: a special register, a barrier, the room of a 
 get an `llvmlite.ir` builder and give back a value of it; nothing here imports Numba or a driver.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from haulage.targets import atomics
+
 # Which lane a shuffle reads; see `Target.shuffle`.
 SHUFFLES = ("lane", "up", "down", "xor")
+
+# What lanes vote on; see `Target.vote`.
+VOTES = ("all", "any", "equal", "ballot")
 
 # What the index words read, in the order in which targets that pass them as arguments do so.
 INDEX_REGISTERS = tuple(
@@ -34,6 +40,11 @@ REGISTER_RANGES: dict[str, tuple[int, int]] = {
 
 # Bytes of which the address of a launch's dynamic shared memory is a multiple.
 DYNAMIC_SHARED_ALIGN = 64
+
+
+# Gives the offset of a room in dynamic shared memory; see `compiler/dynamic_rooms.py`.
+TAKE = "haulage.take"
+_room_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,17 @@ class Target(ABC):
         the names that this target has them by; others stay as they are."""
 
     @property
+    def has_halves(self) -> bool:
+        """Whether the processor has instructions for halves, and float32 is much faster than
+        float64."""
+        return False
+
+    @property
+    def has_libdevice(self) -> bool:
+        """Whether code for it can call the functions of CUDA's libdevice, `__nv_sinf` and so on."""
+        return False
+
+    @property
     @abstractmethod
     def hidden_arguments(self) -> tuple[tuple[str, Any], ...]:
         """(name, `llvmlite.ir` type) of the arguments that every kernel and device function has
@@ -92,34 +114,63 @@ class Target(ABC):
     def grid_barrier(self, builder: Any, place: int) -> None:
         """A barrier of all threads of the grid; `place` as for `barrier`."""
 
-    # Masks of lanes are ints of `warp_size` bits. Lanes that ended are not waited for. A mask that
-    # is None stands for the lanes that are at this place now; `place` is as for `barrier`.
+    # Masks of lanes are ints of `warp_size` bits. Lanes that ended are not waited for. `place` is
+    # as for `barrier`.
+
+    def check_lanes(self, word: str) -> None:  # noqa: B027
+        """Raise a CompileError unless threads in warps of `warp_size` can do what a word does."""
 
     @abstractmethod
     def lane(self, builder: Any) -> Any:
         """The 32-bit number of the thread in its warp."""
 
+    def lanes_below(self, builder: Any) -> Any:
+        """The mask of all lanes with lower numbers."""
+        from llvmlite import ir
+
+        lanes = ir.IntType(self.warp_size)
+        lane = self.lane(builder)
+        lane = lane if lane.type == lanes else builder.zext(lane, lanes)
+        return builder.sub(builder.shl(lanes(1), lane), lanes(1))
+
+    @abstractmethod
+    def lanes_here(self, builder: Any, place: int) -> Any:
+        """The mask of the lanes that are at this place now."""
+
     @abstractmethod
     def warp_barrier(self, builder: Any, mask: Any, place: int) -> None:
-        """A barrier of the lanes in `mask`, which is not None."""
+        """A barrier of the lanes in `mask`."""
 
     @abstractmethod
     def shuffle(
         self, builder: Any, mask: Any, value: Any, kind: str, number: Any, place: int
     ) -> Any:
         """What another lane has as `value`, 32 or 64 bits wide; anything if that is not there.
-        `mask` is not None.
 
-        `kind` is one of `SHUFFLES`: the lane `number` (below `warp_size`), the one that is `number`
-        `up` (below this one) or `down` (above), or the one whose number is this one's `xor` it. A
-        lane for which there is none in the warp gets its own."""
+        `kind` is one of `SHUFFLES`: the lane `number`, the one that is `number` `up` (below this
+        one) or `down` (above), or the one whose number is this one's `xor` it. Of `number`, 32 bits
+        wide, those count that number the lanes of a warp. A lane for which there is none in the
+        warp gets its own."""
 
     @abstractmethod
-    def match(
-        self, builder: Any, mask: Any, value: Any, wanted: Any, place: int
-    ) -> tuple[Any, Any]:
-        """(lanes of `mask` whose `value` is this lane's `wanted`, lanes of `mask` that are there);
-        both are 32 or 64 bits wide."""
+    def vote(self, builder: Any, mask: Any, kind: str, truth: Any, place: int) -> Any:
+        """What the lanes of `mask` that are there make of a 1-bit value of each; one of `VOTES`:
+        whether it is true in `all` or `any` of them or `equal` in all, 1 bit, or the mask of those
+        where it is (`ballot`)."""
+
+    @abstractmethod
+    def match_any(self, builder: Any, mask: Any, value: Any, place: int) -> Any:
+        """The lanes of `mask` with this lane's `value`, which is 32 or 64 bits wide."""
+
+    @abstractmethod
+    def match_all(self, builder: Any, mask: Any, value: Any, place: int) -> tuple[Any, Any]:
+        """(lanes of `mask` that are there, 1-bit true) if all of them have one `value`, 32 or 64
+        bits wide, else zeros."""
+
+    @abstractmethod
+    def givers(self, builder: Any, lane: Any, place: int) -> tuple[Any, Any]:
+        """(lanes that are here whose `lane`, 32 bits wide and below `warp_size`, is this lane's
+        number, the lanes that are here)."""
 
     @abstractmethod
     def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
@@ -129,15 +180,44 @@ class Target(ABC):
     def dynamic_shared(self, builder: Any) -> tuple[Any, Any]:
         """(pointer, 64-bit size in bytes) of the launch's dynamic shared memory."""
 
-    @abstractmethod
     def dynamic_shared_room(self, builder: Any, nbytes: Any, align: int) -> Any:
         """Where an array of `nbytes`, a 64-bit value, begins in the launch's dynamic shared memory:
         behind those that the thread came to before, at a multiple of `align`. One per call site; a
-        64-bit offset, which may be beyond the end."""
+        64-bit offset, which may be beyond the end. `compiler/dynamic_rooms.py` works it out."""
+        from llvmlite import ir
+
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        function = builder.module.globals.get(TAKE)
+        if function is None:
+            kind = ir.FunctionType(i64, [i64, i64, i32])
+            function = ir.Function(builder.module, kind, TAKE)
+            function.attributes.add("nounwind")
+        return builder.call(function, [nbytes, i64(align), i32(next(_room_numbers))])
 
     @abstractmethod
     def local_array(self, builder: Any, nbytes: int, align: int) -> Any:
         """A pointer to `nbytes` that belong to one thread."""
+
+    def atomic(self, builder: Any, operation: str, pointer: Any, operand: Any) -> Any:
+        """Change what is at `pointer` in one step and give what it was; `operation` is one of
+        LLVM's, or `less` or `greater`: write the operand, a float, where the old value is so
+        compared with it."""
+        comparison = atomics.COMPARISONS.get(operation)
+        if comparison is None:
+            return builder.atomic_rmw(operation, pointer, operand, "monotonic")
+        return atomics.write_where(
+            builder, comparison, pointer, operand, "monotonic", self.compare_and_swap
+        )
+
+    def compare_and_swap(self, builder: Any, pointer: Any, old: Any, new: Any) -> tuple[Any, Any]:
+        """Write `new`, an int, where `old` is found; gives what was found and, as 1 bit, whether
+        that was it."""
+        return atomics.swap(builder, pointer, old, new, "monotonic")
+
+    def constant_array(self, builder: Any, pointer: Any) -> Any:
+        """The address by which constants are read that begin at `pointer`, the same for all
+        threads. Without memory for such: that itself."""
+        return pointer
 
     @abstractmethod
     def message(self, builder: Any, number: Any, cells: list[Any]) -> None:
@@ -157,13 +237,12 @@ class Target(ABC):
             return builder.load_atomic(pointer, "monotonic", align, typ=kind)
         return builder.load(pointer, align=align, typ=kind)
 
-    def cached_store(self, builder: Any, hint: str, value: Any, pointer: Any, align: int) -> None:
-        """Store an int or a float at a multiple of `align`; `hint` as for `cached_load`."""
+    def cached_store(
+        self, builder: Any, hint: str, value: Any, pointer: Any, nbytes: int, align: int
+    ) -> None:
+        """Store an int or a float of `nbytes` at a multiple of `align`; `hint` as for
+        `cached_load`."""
         builder.store(value, pointer, align=align)
-
-    @abstractmethod
-    def registers(self, asm: str) -> int:
-        """How many registers the code of a thread uses, by its assembly."""
 
     @abstractmethod
     def counter(self, builder: Any, which: str) -> Any:

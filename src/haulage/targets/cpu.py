@@ -15,7 +15,7 @@ from typing import Any
 
 from haulage import config
 from haulage.errors import Unsupported
-from haulage.targets import cpu_clock, cpu_lanes, cpu_levels, cpu_messages, cpu_registers
+from haulage.targets import cpu_clock, cpu_lanes, cpu_levels, messages
 from haulage.targets.base import INDEX_REGISTERS, Target
 from haulage.targets.cpu_ir import SHARED_PREFIX, declare, shared_room
 
@@ -26,8 +26,6 @@ HIDDEN_NAMES = (*INDEX_REGISTERS, DYNAMIC_SHARED, DYNAMIC_SHARED_BYTES)
 BARRIER = "haulage.barrier"
 WAVE_BARRIER = "haulage.wavebarrier"
 GRID_BARRIER = "haulage.gridbarrier"
-# Gives the offset of a room in dynamic shared memory; see `compiler/dynamic_rooms.py`.
-TAKE = "haulage.take"
 # The C library's function that lets other threads of the system go first.
 PAUSE = "sched_yield"
 # Threads of a wavefront: AMD's number, as the word that waits for one is numba.roc's.
@@ -54,7 +52,6 @@ _MATH_NAMES: dict[str, str] = {
 }
 
 _shared_numbers = itertools.count(1)
-_room_numbers = itertools.count(1)
 
 # Hidden arguments come after the pointer to the return value.
 _FIRST_HIDDEN = 1
@@ -122,15 +119,28 @@ class CPUTarget(Target):
     def warp_barrier(self, builder: Any, mask: Any, place: int) -> None:
         cpu_lanes.wait(self, builder, mask, place)
 
+    def lanes_here(self, builder: Any, place: int) -> Any:
+        return cpu_lanes.here(self, builder, place)
+
     def shuffle(
         self, builder: Any, mask: Any, value: Any, kind: str, number: Any, place: int
     ) -> Any:
+        number = builder.and_(number, number.type(self.warp_size - 1))
         return cpu_lanes.shuffle(self, builder, mask, value, kind, number, place)
 
-    def match(
-        self, builder: Any, mask: Any, value: Any, wanted: Any, place: int
-    ) -> tuple[Any, Any]:
-        return cpu_lanes.match(self, builder, mask, value, wanted, place)
+    def vote(self, builder: Any, mask: Any, kind: str, truth: Any, place: int) -> Any:
+        return cpu_lanes.vote(self, builder, mask, kind, truth, place)
+
+    def match_any(self, builder: Any, mask: Any, value: Any, place: int) -> Any:
+        return cpu_lanes.match(self, builder, mask, value, value, place)[0]
+
+    def match_all(self, builder: Any, mask: Any, value: Any, place: int) -> tuple[Any, Any]:
+        equal, here = cpu_lanes.match(self, builder, mask, value, value, place)
+        same = builder.icmp_unsigned("==", equal, here)
+        return builder.select(same, here, here.type(0)), same
+
+    def givers(self, builder: Any, lane: Any, place: int) -> tuple[Any, Any]:
+        return cpu_lanes.match(self, builder, None, lane, self.lane(builder), place)
 
     def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
         # The linker would make one array of two that have the same name in two functions.
@@ -139,14 +149,6 @@ class CPUTarget(Target):
 
     def dynamic_shared(self, builder: Any) -> tuple[Any, Any]:
         return self._hidden(builder, DYNAMIC_SHARED), self._hidden(builder, DYNAMIC_SHARED_BYTES)
-
-    def dynamic_shared_room(self, builder: Any, nbytes: Any, align: int) -> Any:
-        from llvmlite import ir
-
-        i32, i64 = ir.IntType(32), ir.IntType(64)
-        function = declare(builder.module, TAKE, ir.FunctionType(i64, [i64, i64, i32]))
-        function.attributes.add("nounwind")
-        return builder.call(function, [nbytes, i64(align), i32(next(_room_numbers))])
 
     def local_array(self, builder: Any, nbytes: int, align: int) -> Any:
         from llvmlite import ir
@@ -157,13 +159,10 @@ class CPUTarget(Target):
         return room
 
     def message(self, builder: Any, number: Any, cells: list[Any]) -> None:
-        cpu_messages.tell(self, builder, number, cells)
+        messages.tell(self, builder, number, cells)
 
     def fence(self, builder: Any, scope: str) -> None:
         builder.fence("seq_cst")
-
-    def registers(self, asm: str) -> int:
-        return cpu_registers.registers(asm, self.triple.partition("-")[0])
 
     def counter(self, builder: Any, which: str) -> Any:
         return cpu_clock.counter(builder, which)
@@ -183,6 +182,11 @@ def _wait(builder: Any, name: str, place: int) -> None:
     for attribute in ("convergent", "nounwind"):
         function.attributes.add(attribute)
     builder.call(function, [ir.Constant(i32, place)])
+
+
+def target(architecture: str, warp_size: int) -> CPUTarget:
+    """The target of the one architecture that there is, `host`; see there."""
+    return host(warp_size)
 
 
 def host(warp_size: int = 32) -> CPUTarget:

@@ -88,7 +88,8 @@ def shuffle(
 def match(
     target: Any, builder: Any, mask: Any, value: Any, wanted: Any, place: int
 ) -> tuple[Any, Any]:
-    """(lanes of `mask` whose `value` is this lane's `wanted`, lanes of `mask` that are there)."""
+    """(lanes of `mask` whose `value` is this lane's `wanted`, lanes of `mask` that are there); a
+    mask that is None stands for the lanes that are here."""
     from llvmlite import ir
 
     lanes = ir.IntType(target.warp_size)
@@ -97,6 +98,31 @@ def match(
     both = ir.LiteralStructType((lanes, lanes))
     found = _exchange(target, builder, name, both, (*given, value, wanted), place)
     return builder.extract_value(found, 0), builder.extract_value(found, 1)
+
+
+def here(target: Any, builder: Any, place: int) -> Any:
+    """The lanes that are at this place now."""
+    from llvmlite import ir
+
+    zero = ir.IntType(32)(0)
+    return match(target, builder, None, zero, zero, place)[1]
+
+
+def vote(target: Any, builder: Any, mask: Any, kind: str, truth: Any, place: int) -> Any:
+    """What the lanes of `mask` make of their truths, by the masks of those that vote for it and of
+    those that are there."""
+    from llvmlite import ir
+
+    i32 = ir.IntType(32)
+    true, there = match(target, builder, mask, builder.zext(truth, i32), i32(1), place)
+    if kind == "ballot":
+        return true
+    if kind == "any":
+        return builder.icmp_unsigned("!=", true, true.type(0))
+    every = builder.icmp_unsigned("==", true, there)
+    if kind == "all":
+        return every
+    return builder.or_(every, builder.icmp_unsigned("==", true, true.type(0)))
 
 
 def _exchange(

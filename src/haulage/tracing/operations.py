@@ -49,6 +49,7 @@ class Clock:
 
     def __init__(self, device: "Device") -> None:
         self.device = device
+        device.activate()
         self._backend = device.backend
         self._free: list[int] = []
         # Handle of a stream -> what it was handed and has perhaps not done yet, in order.
@@ -66,10 +67,12 @@ class Clock:
         self, operation: Operation, stream: int, call: Callable[..., Any], args: tuple[Any, ...]
     ) -> Any:
         """`call(*args)`, which hands `operation` to `stream` unless it gives False."""
+        self.device.activate()
         start, end = self._event(), self._event()
         try:
             self._backend.event_record(start, stream)
             given = call(*args)
+            self.device.activate()
             self._backend.event_record(end, stream)
         except BaseException:
             self._free += start, end

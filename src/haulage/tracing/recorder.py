@@ -119,7 +119,7 @@ class Recorder:
             return call(*args)
         self._of_thread.inside = True
         try:
-            if self._closed or str(device) in self.failed:
+            if self._closed or str(device) in self.failed or stream in device.capturing:
                 return call(*args)
             device.activate()
             clock = self._clocks.get(id(device))

@@ -39,7 +39,7 @@ def summary(result: Result) -> list[str]:
             f"{held.device} {held.kind} memory: peak {size(held.peak)} at "
             f"{duration(held.peak_at)}, {size(held.left)} in use at the end{most}"
         )
-    for kind in ("upload", "download", "kernel"):
+    for kind in ("upload", "download", "kernel", "graph"):
         of_kind = [each for each in result.totals if each.kind == kind]
         if of_kind:
             nbytes, busy = sum(e.nbytes for e in of_kind), sum(e.busy for e in of_kind)

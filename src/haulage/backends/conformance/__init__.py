@@ -19,7 +19,7 @@ of a block + b.
     stop   (i64 *x, i64 fault)                    x[g] = 1; then b = 0 of g = 1 stops with `fault`
 """
 
-from haulage.backends.conformance import code, memory, room, streams
+from haulage.backends.conformance import code, graphs, memory, room, streams
 from haulage.backends.conformance.room import KERNELS, Check, Programs
 
 __all__ = ["KERNELS", "Check", "Programs", "checks"]
@@ -27,5 +27,5 @@ __all__ = ["KERNELS", "Check", "Programs", "checks"]
 
 def checks() -> list[Check]:
     """All checks; each has a name and a docstring."""
-    modules = (memory, streams, code)
+    modules = (memory, streams, code, graphs)
     return [c for m in modules for c in room.registered if c.__module__ == m.__name__]

@@ -45,7 +45,7 @@ class Room:
         self._memory: list[tuple[int, int, str]] = []
         self._streams: list[int] = []
         self._events: list[int] = []
-        self._module = 0
+        self._modules: dict[str, int] = {}
 
     def alloc(self, nbytes: int, kind: str = DEVICE) -> int:
         """Device pointer of new memory."""
@@ -83,10 +83,10 @@ class Room:
         return self._events[-1]
 
     def function(self, name: str) -> int:
-        """One of the kernels."""
-        if not self._module:
-            self._module = self.backend.load(self._programs.code())
-        return self.backend.function(self._module, name)
+        """One of the kernels, in a module of its own: devices may tell only which stopped."""
+        if name not in self._modules:
+            self._modules[name] = self.backend.load(self._programs.code())
+        return self.backend.function(self._modules[name], name)
 
     def chain(self, pointer: int, a: int, b: int, stream: int, rounds: int = LONG) -> None:
         """Launch `chain` on one thread."""
@@ -100,8 +100,8 @@ class Room:
             self.backend.event_destroy(event)
         for stream in self._streams:
             self.backend.stream_destroy(stream)
-        if self._module:
-            self.backend.unload(self._module)
+        for module in self._modules.values():
+            self.backend.unload(module)
         for entry in self._memory:
             self.backend.free(*entry)
 

@@ -26,6 +26,7 @@ def properties() -> Properties:
         max_dynamic_shared=MAX_SHARED,
         total_memory=processor.memory()[1],
         architecture=processor.architecture(),
+        code_per_block=True,
         host_memory_is_device_memory=True,
         # Threads of a block go through a loop in step: rows side by side, against the caches.
         row_block=1,

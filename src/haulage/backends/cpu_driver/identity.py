@@ -6,9 +6,10 @@ from haulage import config
 from haulage.backends.cpu_driver import processor
 
 
-def identity() -> tuple[str, ...]:
+def identity(architecture: str = "host") -> tuple[str, ...]:
     """Everything of the processor that decides the code for it: what the system tells, where it
-    tells the instruction sets, else what LLVM finds; and the level that the user chose."""
+    tells the instruction sets, else what LLVM finds; and the level that the user chose. There is
+    one `architecture` only."""
     return (config.processor_level() or "", *_processor())
 
 

@@ -11,7 +11,7 @@ import platform
 import signal
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from haulage.backends.cpu_driver import loader, processor
@@ -37,6 +37,28 @@ class _Slot(ctypes.Structure):
     _fields_ = (("job", ctypes.c_void_p),)
 
 
+class _State(ctypes.Structure):
+    """How far the pool's code has come with several grids."""
+
+    _fields_ = (("next", ctypes.c_int64), ("fault", ctypes.c_int64))
+
+
+class Grids:
+    """Grids that are run one after another: (entry, launch) of each, as for `Pool.run`.
+
+    `waiting` has the entries of which one block may wait for another.
+    """
+
+    def __init__(self, grids: Sequence[tuple[int, bytes]], waiting: Container[int]) -> None:
+        self.entries = [entry for entry, _ in grids]
+        self._launches = [launch for _, launch in grids]  # kept, as the code has their addresses
+        rows: list[int] = []
+        for entry, launch in grids:
+            address = ctypes.cast(ctypes.c_char_p(launch), ctypes.c_void_p).value
+            rows += entry, address or 0, int(entry in waiting)
+        self.rows = (ctypes.c_int64 * len(rows))(*rows)
+
+
 class Pool:
     """Runs grids on all worker threads. Safe to use from any thread."""
 
@@ -53,6 +75,7 @@ class Pool:
         self._copy = self._stream = 0
         self._copied = 0  # bytes that `copy` was asked for while no workers ran
         self._phases: Any = None
+        self._each: Any = None
 
     def run(self, entry: int, launch: bytes) -> int:
         """Run all blocks of a grid; returns 0 or the first fault.
@@ -71,6 +94,32 @@ class Pool:
             if slot.job:
                 self._cancel(slot)
         return fault
+
+    def run_each(
+        self, grids: Grids, failed: Callable[[int, int], object], ends: Callable[[], bool]
+    ) -> None:
+        """Run several grids; `failed(entry, fault)` is called for each that fails.
+
+        What has not begun is dropped once `ends()`, which is asked now and then, is true, and when
+        an exception comes, as by `run`.
+        """
+        if self._each is None:
+            self._start()
+        slot, state = _Slot(), _State()
+        entries = grids.entries
+        try:
+            while state.next < len(entries) and not ends():
+                self._each(grids.rows, len(entries), state, slot)
+                fault = state.fault
+                while slot.job and not self.closing:
+                    fault = self._resume(slot)
+                if slot.job:
+                    return
+                if fault:
+                    failed(entries[state.next - 1], fault)
+        finally:
+            if slot.job:
+                self._cancel(slot)
 
     def copy(self, dst: int, src: int, nbytes: int, past_caches: bool) -> bool:
         """Copy bytes that do not overlap on all threads; False, and nothing is done, where that is
@@ -119,7 +168,7 @@ class Pool:
         self._workers = 0
         self._run = self._run_all = self._run_first
         self._copy = self._stream = 0
-        self._phases = None
+        self._phases = self._each = None
 
     def _run_first(self, entry: int, launch: bytes, slot: _Slot) -> int:
         self._start()
@@ -131,7 +180,7 @@ class Pool:
             threads = processor.threads()
             if self._code is None:
                 names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare"]
-                names += ["copy", "stream"]
+                names += ["copy", "stream", "run_each"]
                 text = pool_ir(platform.machine(), platform.system())
                 self._code = loader.link_ir("pool", names, text, quickly=True)
             address = self._code.__getitem__
@@ -153,6 +202,10 @@ class Pool:
                 )
             grid = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, slot)
             self._run, self._run_all = grid(address("run")), grid(address("run_all"))
+            each = ctypes.CFUNCTYPE(
+                None, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_State), slot
+            )
+            self._each = each(address("run_each"))
             # One thread alone has nothing before the C library but the way past the caches.
             self._copy = address("copy") if threads > 1 else 0
             self._stream = address("stream")

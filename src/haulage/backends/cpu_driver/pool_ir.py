@@ -8,13 +8,13 @@ job is in the list, so once the job is out of the list and `users` is 0, nobody 
     i32  start(threads)            start so many workers more; returns how many it could
     void prepare(target chunks)    once a process, and in a child after a fork
 
-and what the launching thread calls, of `pool_run_ir` and `pool_phases_ir`, and the entries of
-`pool_copy_ir`.
+and what the launching thread calls, of `pool_run_ir`, `pool_each_ir` and `pool_phases_ir`, and the
+entries of `pool_copy_ir`.
 `entry(launch, first, last)` runs the blocks [first, last) and returns 0 or a fault; `launch` begins
 with the grid's three extents (u32).
 """
 
-from haulage.backends.cpu_driver import pool_copy_ir, pool_phases_ir, pool_run_ir
+from haulage.backends.cpu_driver import pool_copy_ir, pool_each_ir, pool_phases_ir, pool_run_ir
 
 # How often an idle worker looks for a new job before it sleeps: about 50 microseconds.
 SPINS = 1500
@@ -35,7 +35,7 @@ _PAUSE["amd64"], _PAUSE["arm64"] = _PAUSE["x86_64"], _PAUSE["aarch64"]
 def pool_ir(machine: str, system: str) -> str:
     """The pool's module for a machine and system as `platform` names them."""
     declaration, pause = _PAUSE.get(machine.lower(), ("", ""))
-    text = (_TEXT + pool_run_ir.TEXT + pool_phases_ir.TEXT).format(
+    text = (_TEXT + pool_run_ir.TEXT + pool_each_ir.TEXT + pool_phases_ir.TEXT).format(
         pause_declaration=declaration,
         pause=pause,
         room=_PTHREAD_ROOM,

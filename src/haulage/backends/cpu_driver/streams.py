@@ -21,7 +21,18 @@ from typing import Any
 
 from haulage.backends.base import NON_BLOCKING, KernelStopped
 from haulage.backends.cpu_driver import costs
-from haulage.backends.cpu_driver.tasks import Adversary, Event, Executor, Gate, Plan, Stream, Task
+from haulage.backends.cpu_driver.tasks import (
+    Adversary,
+    Event,
+    Executor,
+    Gate,
+    Plan,
+    Recorder,
+    Stream,
+    Task,
+    Turn,
+    hang,
+)
 from haulage.errors import DeviceError
 
 DEFAULT_STREAM = 0
@@ -55,7 +66,7 @@ class Streams:
         self._ended: list[Task] = []  # done, but not all of their followers are started
         self._failures: list[tuple[Stream, BaseException]] = []
         self._here = threading.local()  # its `callback`: the one that the thread is running
-        self._closed = False
+        self.closed = False
         self._executor = executor(self)
         self._adversary: Adversary | None = None
         self._held: list[Task] | None = None  # its list
@@ -70,33 +81,41 @@ class Streams:
         after: Task | None = None,
         callback: bool = False,
         short: bool = False,
+        turn: Turn | None = None,
     ) -> Task:
         """Hand `function(*args)` to a stream, to be run after the task `after` as well.
 
-        It may be run at once where it is `short`: to wake another thread takes longer.
+        It may be run at once where it is `short`: to wake another thread takes longer. What is
+        handed over with one `turn` runs in that order.
 
         Raises:
             DeviceError: there is no such stream, or the interpreter is shutting down.
         """
-        stream = self._find(handle)
+        stream = self.find(handle)
         default = self._default
+        if stream.recording is not None:
+            with self.lock:
+                return stream.recording.add(stream, function, args, after)
         task = Task(stream, function, args, callback)
         at_once = False
         try:
             with self.lock:
-                if self._closed and stream is not default and function is not None:
+                if self.closed and stream is not default and function is not None:
                     raise DeviceError("the cpu device takes no more work: the interpreter ends")
-                _hang(task, stream.tail)
+                hang(task, stream.tail)
                 if after is not None:
-                    _hang(task, after)
+                    hang(task, after)
                 if stream is not default:
                     if stream.blocking:
-                        _hang(task, default.tail)
+                        hang(task, default.tail)
                 elif self._busy:
                     for other in list(self._busy):
                         if other.blocking:
-                            _hang(task, other.tail)
+                            hang(task, other.tail)
                 held = self._held
+                if turn is not None:
+                    hang(task, turn.last)
+                    turn.last = task
                 stream.tail = task
                 if stream is not default:
                     self._busy[stream] = None
@@ -111,7 +130,7 @@ class Streams:
                 if (
                     function is None
                     or short
-                    or (stream is default and (not callback or self._closed))
+                    or (stream is default and (not callback or self.closed))
                 ):
                     if function is not None and not callback:
                         stream.own = task
@@ -135,6 +154,43 @@ class Streams:
                     raise
         return task
 
+    def submit_all(self, root: Task, tasks: Sequence[Task], turn: Turn) -> None:
+        """Hand tasks that hang on one another, and all on `root`, to the stream of these.
+
+        The last one is done when all are. `turn` is as for `submit`; the lock is held.
+
+        Raises:
+            DeviceError: the interpreter is shutting down.
+        """
+        stream, last, default = root.stream, tasks[-1], self._default
+        if self.closed:
+            raise DeviceError("the cpu device takes no more work: the interpreter ends")
+        for task in tasks:
+            if self._held is None or task.function is None:
+                task.waits -= 1
+        for earlier in self._before(stream):
+            hang(root, earlier)
+        hang(root, turn.last)
+        if self._held is not None:
+            self._held += (root, *tasks)
+        turn.last = stream.tail = last
+        if stream is not default:
+            self._busy[stream] = None
+        root.waits -= 1
+        if not root.waits:
+            try:
+                self._end(root)
+            except BaseException:
+                self._end(root)
+                raise
+
+    def _before(self, stream: Stream) -> list[Task | None]:
+        """What new work of a stream comes after."""
+        default = self._default
+        if stream is default:
+            return [stream.tail, *(other.tail for other in self._busy if other.blocking)]
+        return [stream.tail, default.tail] if stream.blocking else [stream.tail]
+
     def launch(
         self,
         run: Callable[[int, bytes], int],
@@ -150,7 +206,7 @@ class Streams:
         """
         stream = default = self._default
         if handle:
-            stream = self._find(handle)
+            stream = self.find(handle)
             if not costs.is_short(function, launch):
                 self.submit(handle, perform, function, launch)
                 return
@@ -164,7 +220,7 @@ class Streams:
                     if not self._busy:
                         own = default.tail = default.own
                         own.done = False
-                elif not ((stream.tail and not stream.tail.done) or self._closed):
+                elif not ((stream.tail and not stream.tail.done) or self.closed):
                     self._busy[stream] = None
                     own = stream.tail = stream.own
                     own.done = False
@@ -196,11 +252,16 @@ class Streams:
             stream.renew_own()
         self._end(task)
 
+    @property
+    def is_opposed(self) -> bool:
+        """Whether an adversary holds work back."""
+        return self._held is not None
+
     def oppose(self, adversary: Adversary | None) -> None:
         """Let `adversary` hold back what is handed over from now on; what was held is let go."""
         with self.lock:
             before = self._adversary
-            if not self._closed:
+            if not self.closed:
                 self._adversary = adversary
                 self._held = None if adversary is None else adversary.held
             if before is not None:
@@ -222,7 +283,7 @@ class Streams:
                 if not task.waits:
                     self.ready.append(task)
             del held[0]
-        if not self._closed:
+        if not self.closed:
             self._executor.wake()
         self._changed.notify_all()
 
@@ -253,7 +314,7 @@ class Streams:
                     follower.waits -= 1
                     if follower.waits:
                         continue
-                    if follower.function is not None and not self._closed:
+                    if follower.function is not None and not self.closed:
                         self.ready.append(follower)
                     else:
                         follower.stamp = time.perf_counter_ns()
@@ -274,8 +335,12 @@ class Streams:
                 self._executor.wake()
 
     def _keep(self, task: Task, error: BaseException) -> None:
+        self.keep(task.stream, error)
+
+    def keep(self, stream: Stream, error: BaseException) -> None:
+        """Let the next synchronise of a stream raise what failed in it."""
         with self.lock:
-            self._failures.append((task.stream, error))
+            self._failures.append((stream, error))
 
     # ---- waiting ------------------------------------------------------------------------------
 
@@ -333,19 +398,19 @@ class Streams:
 
     def stream_synchronize(self, handle: int) -> None:
         """Wait for all work of one stream, then raise what failed in it, once."""
-        stream = self._find(handle)
+        stream = self.find(handle)
         self.wait((stream.tail,))
         if self._failures:
             self._raise_failures(stream)
 
     def stream_query(self, handle: int) -> bool:
         """Whether all work of the stream is done."""
-        tail = self._find(handle).tail
+        tail = self.find(handle).tail
         return tail is None or tail.done
 
     def stream_poll(self, handle: int) -> bool:
         """`stream_query`; an adversary lets one of the tasks that it takes go."""
-        return self._poll(self._find(handle).tail)
+        return self._poll(self.find(handle).tail)
 
     def _poll(self, task: Task | None) -> bool:
         if task is None or task.done:
@@ -368,7 +433,7 @@ class Streams:
             with self.lock:
                 tails = [self._default.tail, *(stream.tail for stream in self._busy)]
                 for tail in tails:
-                    _hang(gate, tail)
+                    hang(gate, tail)
                 every = (*self._streams.values(), *self._busy)
                 gated = [stream for stream in every if not stream.blocking]
                 for stream in gated:
@@ -425,16 +490,20 @@ class Streams:
         """Forget a stream; what it still holds is run."""
         if handle == DEFAULT_STREAM:
             raise DeviceError("the default stream of the cpu device cannot be destroyed")
-        self._find(handle)
+        self.find(handle)
         del self._streams[handle]
+
+    def exchange(self, stream: Stream) -> None:
+        """Let `stream` stand in the place of that with the same handle."""
+        self._streams[stream.handle] = stream
 
     def stream_wait_event(self, handle: int, event: int) -> None:
         """Let later work of the stream wait for the event's present record."""
-        record = self._find_event(event).record
+        record = self.find_event(event).record
         if record is not None and not record.done:
             self.submit(handle, None, after=record)
 
-    def _find(self, handle: int) -> Stream:
+    def find(self, handle: int) -> Stream:
         stream = self._streams.get(handle)
         if stream is None:
             raise DeviceError(f"the cpu device has no stream {handle:#x}; it may be destroyed")
@@ -450,17 +519,17 @@ class Streams:
 
     def event_destroy(self, handle: int) -> None:
         """Forget an event; tasks that wait for its record still do."""
-        self._find_event(handle)
+        self.find_event(handle)
         del self._events[handle]
 
     def event_record(self, handle: int, stream: int) -> None:
         """Mark the stream's present end."""
-        event = self._find_event(handle)
+        event = self.find_event(handle)
         event.record = self.submit(stream, None)
 
     def event_synchronize(self, handle: int) -> None:
         """Wait for the last record, then raise what failed in the stream it was made in."""
-        record = self._find_event(handle).record
+        record = self.find_event(handle).record
         if record is not None:
             self.wait((record,))
             if self._failures:
@@ -468,18 +537,18 @@ class Streams:
 
     def event_query(self, handle: int) -> bool:
         """Whether the last record is reached."""
-        record = self._find_event(handle).record
+        record = self.find_event(handle).record
         return record is None or record.done
 
     def event_poll(self, handle: int) -> bool:
         """`event_query`; an adversary lets one of the tasks that it takes go."""
-        return self._poll(self._find_event(handle).record)
+        return self._poll(self.find_event(handle).record)
 
     def event_elapsed(self, start: int, end: int) -> float:
         """Milliseconds between two reached records."""
         stamps = []
         for which, handle in (("start", start), ("end", end)):
-            event = self._find_event(handle)
+            event = self.find_event(handle)
             if not event.timing:
                 raise DeviceError(f"elapsed time: the {which} event was made without timing")
             if event.record is None:
@@ -491,7 +560,7 @@ class Streams:
             stamps.append(event.record.stamp)
         return (stamps[1] - stamps[0]) / 1e6
 
-    def _find_event(self, handle: int) -> Event:
+    def find_event(self, handle: int) -> Event:
         event = self._events.get(handle)
         if event is None:
             raise DeviceError(f"the cpu device has no event {handle:#x}; it may be destroyed")
@@ -502,7 +571,7 @@ class Streams:
     def close(self) -> None:
         """At exit: drop what has not begun, and wait for what runs except callers' callbacks."""
         with self.lock:
-            self._closed = True
+            self.closed = True
             running = self._executor.close()
             adversary, self._adversary, self._held = self._adversary, None, None
             if adversary is not None:
@@ -520,6 +589,9 @@ class Streams:
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
+        for stream in tuple(self._streams.values()):
+            if isinstance(stream, Recorder):
+                self.exchange(stream.real)
         for stream in (self._default, *self._streams.values(), *self._busy):
             stream.tail = None
             stream.renew_own()
@@ -532,12 +604,6 @@ class Streams:
         self._executor.renew()
         if self._adversary is not None:
             self._adversary.renew()
-
-
-def _hang(task: Task, predecessor: Task | None) -> None:
-    if predecessor is not None and not predecessor.done:
-        task.waits += 1
-        predecessor.followers.append(task)
 
 
 def _leads_to(task: Task, other: Task) -> bool:

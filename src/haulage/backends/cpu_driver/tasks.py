@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from haulage.errors import CaptureError
+
 
 class Stream:
     """A queue of tasks; `tail` is the last one that was handed over.
@@ -12,6 +14,9 @@ class Stream:
     """
 
     __slots__ = ("blocking", "handle", "own", "tail")
+
+    # What a `Recorder` has, which stands in the place of a stream.
+    recording: "Recording | None" = None
 
     def __init__(self, handle: int, blocking: bool) -> None:
         self.handle = handle
@@ -44,6 +49,106 @@ class Task:
         self.stamp = 0  # perf_counter_ns of its end, for marks
 
 
+def hang(task: Task, predecessor: Task | None) -> None:
+    """Let a task wait for another one, if that is not done."""
+    if predecessor is not None and not predecessor.done:
+        task.waits += 1
+        predecessor.followers.append(task)
+
+
+class Recorded(Task):
+    """A task that was recorded, and comes after those of its recording in `before`; never done."""
+
+    __slots__ = ("before", "recording")
+
+    def __init__(
+        self,
+        stream: Stream,
+        function: Callable[..., None] | None,
+        args: tuple,
+        before: "tuple[Recorded, ...]",
+        recording: "Recording",
+    ) -> None:
+        super().__init__(stream, function, args, False)
+        self.before = before
+        self.recording = recording
+
+
+class Recording:
+    """What was handed to some streams, in that order; it was begun in the stream `origin`."""
+
+    __slots__ = ("origin", "recorders", "tails", "tasks")
+
+    def __init__(self, origin: int) -> None:
+        self.origin = origin
+        self.recorders: list[Recorder] = []
+        self.tails: dict[int, Recorded] = {}  # by the stream's handle
+        self.tasks: list[Recorded] = []
+
+    def recorder(self, stream: Stream) -> "Recorder":
+        """What stands in the place of a stream from now on."""
+        made = Recorder(stream, self)
+        self.recorders.append(made)
+        return made
+
+    def add(
+        self,
+        stream: Stream,
+        function: Callable[..., None] | None,
+        args: tuple,
+        after: Task | None,
+    ) -> Recorded:
+        """Record a task.
+
+        Raises:
+            CaptureError: it is to come after one that is not recorded here.
+        """
+        before = [self.tails[stream.handle]] if stream.handle in self.tails else []
+        if after is not None:
+            if not isinstance(after, Recorded) or after.recording is not self:
+                raise CaptureError(
+                    f"stream {stream.handle:#x} of the cpu device is recorded and was told to wait "
+                    "for an event of other work"
+                )
+            before.append(after)
+        made = Recorded(stream, function, args, tuple(before), self)
+        self.tasks.append(made)
+        self.tails[stream.handle] = made
+        return made
+
+
+class Recorder(Stream):
+    """Stands in the place of the stream `real` while what is handed to that is recorded."""
+
+    __slots__ = ("real", "recording")
+
+    def __init__(self, real: Stream, recording: Recording) -> None:
+        # Not what a stream has, whose `tail` is that of the real one here.
+        self.handle = real.handle
+        self.blocking = False
+        self.real = real
+        self.recording: Recording | None = recording
+
+    @property
+    def tail(self) -> Task | None:
+        """Never done, so nobody runs what is handed to it at once."""
+        return _NEVER_DONE
+
+    @tail.setter
+    def tail(self, task: Task | None) -> None:
+        self.real.tail = task
+
+
+class Turn:
+    """What is done at most once at a time: `last` is the task that ends what was handed over
+    last."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last: Task | None = None
+
+
 class Gate(Task):
     """A point of several streams that they pass once earlier work is done and it is opened."""
 
@@ -52,6 +157,9 @@ class Gate(Task):
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream, None, (), False)
         self.opened = False
+
+
+_NEVER_DONE = Task(Stream(0, False), None, (), False)
 
 
 class Event:

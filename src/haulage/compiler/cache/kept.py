@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from haulage.compiler.cache import record
@@ -10,9 +11,10 @@ from haulage.compiler.code import Code
 from haulage.compiler.options import Options
 from haulage.disk_cache import software, store
 from haulage.disk_cache.folder import warn_once
+from haulage.errors import CompileError
 
 if TYPE_CHECKING:
-    from haulage.compiler.emit import Body
+    from haulage.compiler.body import Body
 
 
 def digest(
@@ -110,13 +112,30 @@ class KeptBody:
     def _make(self, block: tuple[int, int, int], way: str) -> Code:
         code = self.body.code(block, way)
         if self._unchanged:
+            code = self._assembled(code)
             try:
                 facts = record.facts_of(code, self._reached)
             except NotByValue as error:
                 warn_once(f"kernel {self.name} is not kept in the cache: {error}")
             else:
-                store.save(self._code_key(block, way), facts, code.code)
+                store.save(self._code_key(block, way), facts, record.data_of(code))
         return code
+
+    def _assembled(self, code: Code) -> Code:
+        """The code with machine code beside it, where the driver would have to assemble it in each
+        process and an assembler is there."""
+        if code.metadata["target"] == "host":
+            return code
+        from haulage.compiler.gpu import assembler
+
+        if not assembler.is_there():
+            return code
+        try:
+            return replace(code, machine_code=assembler.machine_code(code.code))
+        except CompileError as error:
+            # As of an assembler that is older than the GPU.
+            warn_once(f"kernel {self.name} is kept in the cache without machine code: {error}")
+            return code
 
     def _code_key(self, block: tuple[int, int, int], way: str) -> str:
         return f"{self._key}-{'x'.join(map(str, block))}-{way}"

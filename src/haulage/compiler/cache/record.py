@@ -23,6 +23,7 @@ def facts_of(code: Code, reached: Digest) -> dict[str, Any]:
     """
     return {
         "metadata": code.metadata,
+        "code_bytes": len(code.code),
         "faults": [_fault_facts(*item, reached) for item in code.faults.items()],
         "prints": [
             [number, [item if isinstance(item, str) else [item.str] for item in items]]
@@ -31,10 +32,16 @@ def facts_of(code: Code, reached: Digest) -> dict[str, Any]:
     }
 
 
+def data_of(code: Code) -> bytes:
+    """The bytes of a file: the code's, and behind them those of its machine code."""
+    return code.code + (code.machine_code or b"")
+
+
 def code_of(
-    facts: dict[str, Any], code: bytes, name: str, reached: Digest, again: Callable[[], Code]
+    facts: dict[str, Any], data: bytes, name: str, reached: Digest, again: Callable[[], Code]
 ) -> Code | None:
-    """The code of a file, for the kernel called `name` whose functions are in `reached`.
+    """The code of a file, for the kernel called `name` whose functions are in `reached`; `data` is
+    what `data_of` gave.
 
     `again` compiles it, for its texts. None if its numbers for faults or prints belong to others in
     this process.
@@ -51,7 +58,8 @@ def code_of(
         for key, value in facts["metadata"].items()
     }
     metadata["name"] = name
-    return Code(code, metadata, found, calls, lambda: again().texts())
+    code, machine_code = data[: facts["code_bytes"]], data[facts["code_bytes"] :] or None
+    return Code(code, metadata, found, calls, lambda: again().texts(), machine_code=machine_code)
 
 
 def _fault_facts(number: int, fault: Fault, reached: Digest) -> list[Any]:

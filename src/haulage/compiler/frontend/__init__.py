@@ -5,10 +5,12 @@ import numba  # noqa: F401
 
 from haulage.compiler.frontend.lower import (
     Lowered,
+    LoweredFunction,
     compile_function,
     declared_signature,
     function_text,
     lower,
+    lower_function,
     parse_function_signature,
     parse_signature,
     result_type,
@@ -18,12 +20,14 @@ from haulage.compiler.options import Options
 
 __all__ = [
     "Lowered",
+    "LoweredFunction",
     "Options",
     "compile_function",
     "declared_signature",
     "descriptor",
     "function_text",
     "lower",
+    "lower_function",
     "parse_function_signature",
     "parse_signature",
     "result_type",

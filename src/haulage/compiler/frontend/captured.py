@@ -24,8 +24,6 @@ _HOSTS = ("haulage.api.", "haulage.runtime.", "haulage.kernel.", "haulage.roc.")
 
 def refusal(value: Any) -> str | None:
     """Why a kernel cannot use `value`, or None if it may."""
-    if hasattr(value, "haulage_refusal"):
-        return str(value.haulage_refusal)
     if isinstance(value, _HEAP):
         return f"a kernel cannot use a {type(value).__name__}; capture a tuple or a NumPy array"
     if isinstance(value, type) and value in _HEAP:

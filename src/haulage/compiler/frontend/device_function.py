@@ -61,7 +61,7 @@ class DeviceFunction(Dispatcher):
                     self.py_func,
                     args,
                     return_type,
-                    numba_flags(self._options),
+                    numba_flags(self._options, self.targetdescr.kind),
                     {},
                     pipeline_class=SIMTPipeline,
                 )

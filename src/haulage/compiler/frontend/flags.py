@@ -8,7 +8,7 @@ from numba.core.cpu_options import FastMathOptions
 from haulage.compiler.options import Options
 
 
-def numba_flags(options: Options) -> Any:
+def numba_flags(options: Options, kind: str) -> Any:
     """Numba's flags: no CPython wrapper, no reference counts, NumPy's rules for float errors
     (Python's in a debug kernel)."""
     flags = Flags()
@@ -17,6 +17,10 @@ def numba_flags(options: Options) -> Any:
     flags.no_cfunc_wrapper = True
     flags.nrt = False
     flags.enable_ssa = True
+    if kind != "cpu" and (options.debug or options.lineinfo):
+        # Of variables LLVM's code generator for PTX cannot tell where functions are inlined: it
+        # ends the process. So it is told of lines only.
+        flags.debuginfo = flags.dbg_directives_only = True
     flags.error_model = "python" if options.debug else "numpy"
     wanted: Any = options.fastmath
     if wanted is not True:

@@ -17,9 +17,12 @@ from numba.core.ir import Const, Expr, Return
 from numba.core.ir_utils import get_definition, guard
 from numba.core.typeinfer import register_dispatcher
 
+from haulage.compiler.arrays import ArrayArgument
 from haulage.compiler.faults import TABLE, Fault
+from haulage.compiler.frontend.array_arguments import array_arguments
 from haulage.compiler.frontend.bytecode import KERNEL
 from haulage.compiler.frontend.captured import CAPTURED
+from haulage.compiler.frontend.declared import LINKED
 from haulage.compiler.frontend.device_function import (
     afresh,
     as_device_function,
@@ -27,6 +30,7 @@ from haulage.compiler.frontend.device_function import (
 )
 from haulage.compiler.frontend.reasons import compile_error
 from haulage.compiler.frontend.target import device_class
+from haulage.compiler.linked import Linked
 from haulage.compiler.options import Options
 from haulage.compiler.prints import TABLE as PRINTS
 from haulage.compiler.prints import Items
@@ -53,6 +57,7 @@ class Lowered:
     have to be there at one time.
     `dynamic_shared`: whether it names its launch's dynamic shared memory. `captured`: the arrays of
     the device that are globals or closure variables of it; the code has their addresses.
+    `arrays`: where the arrays that it is given are among `arguments`.
     """
 
     llvm: str
@@ -65,6 +70,8 @@ class Lowered:
     cooperative: bool
     dynamic_shared: bool
     captured: tuple[Any, ...]
+    linked: tuple[Linked, ...]
+    arrays: tuple[ArrayArgument, ...]
 
     @cached_property
     def types(self) -> str:
@@ -100,8 +107,9 @@ def lower(
         returned = result.signature.return_type
         if returned not in (types.none, types.void):
             reason = (
-                f"kernel {name} returns a value ({returned}); a kernel gives its results through "
-                "its array arguments, and only functions made with device=True return values"
+                f"kernel {name} returns a value ({returned}), and a CUDA kernel must have void "
+                "return type; it gives its results through its array arguments, and only functions "
+                "made with device=True return values"
             )
             error = TypingError(reason, _return_of_a_value(function))
             raise compile_error(error, f"kernel {name}", argument_types)
@@ -112,16 +120,12 @@ def lower(
             faults |= getattr(module, "haulage_faults", set())
             prints |= getattr(module, "haulage_prints", set())
         dynamic_shared = _uses_dynamic_shared(modules, name)
-        packer = result.target_context.get_arg_packer(argument_types)
         text = _linked(modules)
         _check_no_interpreter(text, f"{_place(function)}: kernel {name}")
         return Lowered(
             llvm=text,
             entry=result.fndesc.llvm_func_name,
-            arguments=tuple(
-                "ptr" if isinstance(kind, ir.PointerType) else str(kind)
-                for kind in packer.argument_types
-            ),
+            arguments=_argument_kinds(result.target_context, argument_types),
             signature=f"({_listed(argument_types)})",
             faults=TABLE.select(faults),
             annotation=result.type_annotation,
@@ -129,7 +133,73 @@ def lower(
             cooperative=any(hasattr(module, GRID_GROUP) for module in modules),
             dynamic_shared=dynamic_shared,
             captured=tuple(array for module in modules for array in getattr(module, CAPTURED, ())),
+            linked=_linked_with(modules),
+            arrays=array_arguments(result.target_context, argument_types),
         )
+
+
+@dataclass(frozen=True)
+class LoweredFunction:
+    """What the front end made of a function that kernels call.
+
+    `llvm`, `entry` and `arguments` are as for `Lowered`; `result` is the Numba type that it
+    returns, `returned` its LLVM type in memory, None if it returns nothing.
+    `linked` is the code that functions which it calls are in.
+    """
+
+    llvm: str
+    entry: str
+    arguments: tuple[str, ...]
+    result: Any
+    returned: str | None
+    linked: tuple[Linked, ...]
+
+
+def lower_function(
+    function: Any,
+    argument_types: tuple[Any, ...],
+    return_type: Any,
+    target: Target,
+    options: Options,
+) -> LoweredFunction:
+    """Type and lower a Python function that others call, with `options`, or a device function, with
+    its own; the result is converted to `return_type`, a Numba type, unless that is None.
+
+    Raises:
+        CompileError: Numba could not type or lower it.
+    """
+    name = function.__qualname__
+    with _LOCK:
+        device_function = as_device_function(device_class(target), function)
+        if device_function is None:
+            device_function = device_class(target)(function, options)
+        with register_dispatcher(device_function):
+            result = _compiled(device_function, argument_types, return_type, f"function {name}")
+        text = _linked(result.library.modules())
+        _check_no_interpreter(text, f"{_place(device_function.py_func)}: function {name}")
+        context = result.target_context
+        returned = types.unliteral(result.signature.return_type)
+        kind = context.call_conv.get_return_type(returned).pointee
+        return LoweredFunction(
+            llvm=text,
+            entry=result.fndesc.llvm_func_name,
+            arguments=_argument_kinds(context, argument_types),
+            result=types.void if returned == types.none else returned,
+            returned=None if returned == types.none else str(kind),
+            linked=_linked_with(result.library.modules()),
+        )
+
+
+def _linked_with(modules: list[Any]) -> tuple[Linked, ...]:
+    """The code that modules have to be linked with, each piece once."""
+    return tuple(dict.fromkeys(each for module in modules for each in getattr(module, LINKED, ())))
+
+
+def _argument_kinds(context: Any, argument_types: tuple[Any, ...]) -> tuple[str, ...]:
+    packer = context.get_arg_packer(argument_types)
+    return tuple(
+        "ptr" if isinstance(kind, ir.PointerType) else str(kind) for kind in packer.argument_types
+    )
 
 
 def _twin(function: Any) -> Any:

@@ -122,7 +122,7 @@ UFUNCS: dict[Any, dict[str, Any]] = {
     np.fmod: {f"{c * 2}->{c}": _int_fmod for c in _SIGNED},
     np.log: {"F->F": _logarithm, "D->D": _logarithm},
     np.power: {"FF->F": _power, "DD->D": _power},
-    np.reciprocal: {f"{c}->{c}": _unsigned_reciprocal for c in "ILQ"},
+    np.reciprocal: {f"{c}->{c}": _unsigned_reciprocal for c in "BHILQ"},
     np.remainder: {f"{c * 2}->{c}": _int_remainder for c in _SIGNED},
     np.sqrt: {"F->F": _square_root, "D->D": _square_root},
 }

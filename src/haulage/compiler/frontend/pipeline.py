@@ -27,6 +27,13 @@ class _PlacedLower(Lower):
     """Numba's lowering, noting on the builder what status codes need to know: the source line,
     whether a thread that fails is to tell where it stands, and which end of a kernel this is."""
 
+    def _compute_def_location(self) -> Any:
+        # Numba reads the source for it, and warns of lambdas and of functions without a file.
+        code = self.func_ir.func_id.func.__code__
+        first = code.co_firstlineno
+        inside = [line for _, _, line in code.co_lines() if line is not None and line > first]
+        return self.func_ir.loc.with_lineno(min(inside, default=first + 1) - 1)
+
     def lower_inst(self, inst: Any) -> None:
         self.builder.source_place = (self.loc.filename, self.loc.line)
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)

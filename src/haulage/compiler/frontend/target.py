@@ -20,6 +20,7 @@ from haulage.compiler.faults import TABLE
 from haulage.compiler.frontend import (
     assignment,
     captured,
+    declared,
     enums,
     extending,
     half,
@@ -95,6 +96,10 @@ class SIMTTypingContext(typing.BaseContext):
         function = as_device_function(self._function_class, val)
         if function is not None:
             return super().resolve_value_type(function)
+        if declared.is_declared(val):
+            if self._function_class.targetdescr.kind == "cpu":
+                raise ValueError(val.refusal)
+            return declared.function_type(val)
         if (why := captured.refusal(val)) is not None:
             # Numba adds the name and the line.
             raise ValueError(why)
@@ -272,6 +277,7 @@ class _Descriptor(TargetDescriptor):
 
     def __init__(self, target: Target, numba_name: str, function_class: Any) -> None:
         super().__init__(numba_name)
+        self.kind = target.kind
         self._target = target
         self._function_class = function_class
 

@@ -85,6 +85,9 @@ def result_type(opcode: str, text: str) -> str:
         vector = _VECTOR_OPERAND.search(text) if opcode == "getelementptr" else None
         return f"{vector[1]}ptr>" if vector else "ptr"
     if opcode == "call":
+        before, is_assembly, _ = text.partition('"')[0].partition(" asm ")
+        if is_assembly:
+            return _last_type(before)
         callee = _CALLEE.search(text)
         assert callee is not None, text
         return _last_type(text[: callee.start()].rstrip())

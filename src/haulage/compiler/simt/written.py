@@ -14,7 +14,7 @@ from itertools import pairwise
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.barriers import BARRIERS, barriers
 from haulage.compiler.simt.model import Function, Instruction
-from haulage.targets.cpu_messages import MESSAGE
+from haulage.targets.messages import MESSAGE
 
 # An address that may point anywhere.
 ANYWHERE = "anywhere"

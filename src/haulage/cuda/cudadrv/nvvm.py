@@ -3,9 +3,17 @@
 from haulage.compat.absent import absent
 from haulage.compat.ctypes_names import nvvm_result
 from haulage.compat.errors import NvvmError, NvvmSupportError, NvvmWarning
+from haulage.compat.nvidia import find_closest_arch
 from haulage.compat.nvidia import nvvm_is_available as is_available
 
-__all__ = ["NvvmError", "NvvmSupportError", "NvvmWarning", "is_available", "nvvm_result"]
+__all__ = [
+    "NvvmError",
+    "NvvmSupportError",
+    "NvvmWarning",
+    "find_closest_arch",
+    "is_available",
+    "nvvm_result",
+]
 
 __getattr__ = absent(
     __name__,

@@ -16,7 +16,8 @@ class Defined(Word):
     results are a tuple. `definition()` gives what computes it: a function written in the kernel
     language, or the name of a function of the C library, with numbers that it gets behind the
     arguments and the letters of the types that it computes in. The definition is never compiled
-    with fastmath, and divides as NumPy does.
+    with fastmath, and divides as NumPy does. Targets with libdevice call `library_name` instead, if
+    there is one: a C function with pointers to the last results, `names` that begin with `*`.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class Defined(Word):
         definition: Callable[[], Any],
         doc: str,
         names: Sequence[str] = (),
+        library_name: str = "",
     ) -> None:
         parameters, results = signature.split(">")
 
@@ -39,6 +41,7 @@ class Defined(Word):
         self.names = tuple(each for each in names if not each.startswith("*"))
         self.pointers = tuple(each[1:] for each in names if each.startswith("*"))
         self.definition = definition
+        self.library_name = library_name
 
 
 def defined(signature: str) -> Callable[[Callable[..., Any]], Defined]:
@@ -65,6 +68,13 @@ def _build(tools: Any, word: Defined, given: tuple[Any, ...]) -> Any:
         )
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if word.library_name and context.haulage_target.has_libdevice:
+            packed = tools.cgutils.unpack_tuple(builder, args[0], len(given))
+            values = [
+                context.cast(builder, value, kind, declared)
+                for value, kind, declared in zip(packed, given, parameters, strict=True)
+            ]
+            return _called(tools, context, builder, word, values, results)
         definition, constants, letters = word.definition()
         inner = [getattr(types, KINDS[letter]) for letter in letters]
         packed = tools.cgutils.unpack_tuple(builder, args[0], len(given))
@@ -81,3 +91,25 @@ def _build(tools: Any, word: Defined, given: tuple[Any, ...]) -> Any:
         return tools.define(context, builder, definition, tools.signature(result, *kinds), values)
 
     return result(types.StarArgTuple(given)), generate
+
+
+def _called(
+    tools: Any, context: Any, builder: Any, word: Defined, values: list[Any], results: list[Any]
+) -> Any:
+    """The results of a call of the library's own function."""
+    kinds = [context.get_value_type(result) for result in results]
+    returned = len(results) - len(word.pointers)
+    rooms = [
+        context.haulage_target.local_array(builder, context.get_abi_sizeof(kind), 8)
+        for kind in kinds[returned:]
+    ]
+    pointers = [builder.bitcast(room, tools.ir.PointerType()) for room in rooms]
+    kind = kinds[0] if returned else tools.ir.VoidType()
+    value = tools.library_call(builder, word.library_name, kind, [*values, *pointers])
+    found = [value] if returned else []
+    for pointer, each in zip(pointers, kinds[returned:], strict=True):
+        room = builder.bitcast(pointer, each.as_pointer())
+        found.append(builder.load(room, typ=each))
+    if len(results) == 1:
+        return found[0]
+    return context.make_tuple(builder, tools.types.Tuple(results), found)

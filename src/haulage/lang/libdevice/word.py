@@ -23,4 +23,4 @@ def libdevice(name: str, signature: str, parameters: str) -> Defined:
     listed = ", ".join(f"{parameter}: {KINDS[letter]}" for parameter, letter in pairs)
     returned = ", ".join(KINDS[letter] for letter in results)
     doc = f"`{name}({listed})` of libdevice; gives {returned}."
-    return Defined(name, signature, definition, doc, names)
+    return Defined(name, signature, definition, doc, names, f"__nv_{name}")

@@ -16,7 +16,7 @@ from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
 from haulage.runtime.launching.launch import device_of_arguments
 from haulage.runtime.memory import are_own
-from haulage.runtime.stream import StreamLike, device_of, resolve
+from haulage.runtime.stream import StreamLike, device_of, for_work
 
 # What an operand is, in the order in which its dtype gives way to others.
 ON_DEVICE, ON_HOST, NUMPY_SCALAR, PYTHON_NUMBER = range(4)
@@ -68,7 +68,7 @@ def _opened(value: Any, stream: StreamLike) -> Any:
     if isinstance(value, HostVisibleNDArray) and device_of_array(value) is not None:
         return value.device_view()
     if foreign.is_foreign(value) and not hasattr(value, "__haulage_argument__"):
-        return foreign.as_source(value, resolve(stream, device_of(stream) or current_device()))
+        return foreign.as_source(value, for_work(stream, device_of(stream) or current_device()))
     return np.asarray(value)
 
 

@@ -23,7 +23,7 @@ from haulage.lib.ufuncs.passing import Argument, arranged
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.launching.placing import in_place, is_unaligned
-from haulage.runtime.stream import Stream, StreamLike, resolve
+from haulage.runtime.stream import Stream, StreamLike, for_work
 
 # Programs whose shapes change with each call would fill the memory with plans.
 _MOST = 256
@@ -123,7 +123,7 @@ class Plan(NamedTuple):
             for value, dtype in zip(inputs, self.scalars, strict=True)
         ]
         passed = arranged(self.arguments, (*values, *results), stream)
-        self.start(passed, resolve(stream, place))
+        self.start(passed, for_work(stream, place))
         return results
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from haulage.backends.base import MANAGED, MAPPED, PINNED
 from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.dlpack_structs import (
     BFLOAT,
@@ -30,7 +31,6 @@ from haulage.runtime.arrays.dlpack_structs import (
     UINT,
     DLDevice,
     DLManagedTensorVersioned,
-    DLTensor,
     inside,
 )
 from haulage.runtime.arrays.strided import Strided
@@ -45,6 +45,16 @@ _ON_HOST = {CPU, CUDA_HOST, ROCM_HOST, CUDA_MANAGED}
 _OF_DEVICE = {"cpu": CPU, "nvidia": CUDA, "amd": ROCM}
 # Besides its own memory, what a device reaches.
 _REACHED = {"cpu": _ON_HOST, "nvidia": {CUDA_HOST, CUDA_MANAGED}, "amd": {ROCM_HOST}}
+
+# What else memory of the host that a device reaches can be called, by who made the device and by
+# the kind of memory.
+_ALSO = {
+    ("nvidia", MAPPED): CUDA_HOST,
+    ("nvidia", PINNED): CUDA_HOST,
+    ("nvidia", MANAGED): CUDA_MANAGED,
+    ("amd", MAPPED): ROCM_HOST,
+    ("amd", PINNED): ROCM_HOST,
+}
 
 _NAMES = {
     CPU: "kDLCPU",
@@ -66,6 +76,12 @@ def place_of(device: Device) -> Place:
     return _OF_DEVICE[device.kind], device.id
 
 
+def is_called(array: Strided, place: Place) -> bool:
+    """Whether the memory of an array, where it is, can be said to be at `place`."""
+    own = place_of(array.device)
+    return place in (own, (_ALSO.get((array.device.kind, array.block.kind)), own[1]))
+
+
 def reaches(device: Device, place: Place) -> bool:
     """Whether kernels of `device` can use memory at `place` where it is."""
     return place == place_of(device) or place[0] in _REACHED[device.kind]
@@ -74,6 +90,11 @@ def reaches(device: Device, place: Place) -> bool:
 def on_host(place: Place) -> bool:
     """Whether the host can address memory at `place`."""
     return place[0] in _ON_HOST
+
+
+def moves_to(device: Device, place: Place) -> bool:
+    """Whether memory at `place`, though the host addresses it, is as good as the device's own."""
+    return place[0] == CUDA_MANAGED and device.kind == "nvidia"
 
 
 def describe(place: Place) -> str:
@@ -89,16 +110,20 @@ class _Exported:
 
     __slots__ = ("__array_interface__", "block")
 
-    def __init__(self, array: Strided) -> None:
-        array.block.exposed = True
-        self.block = array.block
+    def __init__(self, array: Strided, place: Place) -> None:
+        block = array.block
+        block.exposed = True
+        self.block = block
+        pointer = array.device_pointer
+        if on_host(place):
+            pointer += block.host_ptr - block.device_ptr
         # NumPy takes an address of 0 for none given.
         self.__array_interface__ = {
             "version": 3,
             "shape": array.shape,
             "typestr": array.dtype.str,
             "strides": array.strides,
-            "data": (array.device_pointer or 1, array.readonly),
+            "data": (pointer or 1, array.readonly),
         }
 
 
@@ -107,11 +132,11 @@ def export(array: Strided, place: Place, versioned: bool, copied: bool) -> Any:
 
     Args:
         array: device memory, which has passed `check_dtype` and `check_export`.
-        place: where the capsule says that it is.
+        place: where the capsule says that it is, of which `is_called` holds.
         versioned: whether the consumer takes DLPack 1.0's structure.
         copied: whether the capsule is the only user of the memory.
     """
-    return _capsule(np.asarray(_Exported(array)), place, versioned, copied)
+    return _capsule(np.asarray(_Exported(array, place)), place, versioned, copied)
 
 
 def export_host(host: np.ndarray, versioned: bool) -> Any:
@@ -263,13 +288,11 @@ def take(capsule: Any) -> Tensor:
     """
     managed = inside(capsule)
     held = managed.dl_tensor
-    dtype = _dtype(held)
+    dtype = numpy_dtype(held.dtype.code, held.dtype.bits, held.dtype.lanes)
     place = held.device.device_type, held.device.device_id
     shape = tuple(held.shape[: held.ndim])
-    if held.strides:
-        strides = tuple(step * dtype.itemsize for step in held.strides[: held.ndim])
-    else:
-        strides = layout.c_strides(shape, dtype.itemsize)
+    steps = tuple(held.strides[: held.ndim]) if held.strides else None
+    strides = byte_strides(shape, steps, dtype.itemsize)
     pointer = (held.data or 0) + held.byte_offset
     flags = managed.flags if isinstance(managed, DLManagedTensorVersioned) else 0
     # NumPy takes what the host addresses; the producer finds its structure as it was afterwards.
@@ -281,8 +304,21 @@ def take(capsule: Any) -> Tensor:
     return Tensor(place, pointer, shape, strides, dtype, bool(flags & READ_ONLY), owner)
 
 
-def _dtype(held: DLTensor) -> np.dtype:
-    code, bits, lanes = held.dtype.code, held.dtype.bits, held.dtype.lanes
+def byte_strides(
+    shape: tuple[int, ...], steps: tuple[int, ...] | None, itemsize: int
+) -> tuple[int, ...]:
+    """Strides in bytes of those that DLPack counts in elements; None: in C order."""
+    if steps is None:
+        return layout.c_strides(shape, itemsize)
+    return tuple(step * itemsize for step in steps)
+
+
+def numpy_dtype(code: int, bits: int, lanes: int) -> np.dtype:
+    """The dtype that is DLPack's.
+
+    Raises:
+        BufferError: NumPy has none.
+    """
     kind = _KINDS.get(code, "")
     if bits % 8 or bits // 8 not in _BYTES.get(kind, ()) or lanes != 1:
         name = "bfloat16" if code == BFLOAT else f"type code {code} with {bits} bits"

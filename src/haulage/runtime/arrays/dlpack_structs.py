@@ -97,6 +97,11 @@ _get_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(
 )
 
 
+def address_in(capsule: Any, name: bytes) -> int | None:
+    """What a capsule of that name points to; None if it is none."""
+    return _get_pointer(capsule, name) if _is_valid(capsule, name) else None
+
+
 def inside(capsule: Any) -> Managed:
     """The structure in a capsule that nobody has consumed yet; it keeps the capsule alive.
 
@@ -104,8 +109,9 @@ def inside(capsule: Any) -> Managed:
         BufferError: it is no such capsule, or of a version whose layout is not known.
     """
     for name, structure in _STRUCTURES:
-        if _is_valid(capsule, name):
-            managed = structure.from_address(_get_pointer(capsule, name))
+        address = address_in(capsule, name)
+        if address is not None:
+            managed = structure.from_address(address)
             managed.capsule = capsule
             if isinstance(managed, DLManagedTensorVersioned) and managed.version.major != MAJOR:
                 raise BufferError(

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from haulage.runtime import memory
+from haulage.runtime import memory, ordering
 from haulage.runtime import stream as streams
 from haulage.runtime.arrays import dlpack, layout
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.device import Device
-from haulage.runtime.event import Event
 from haulage.runtime.stream import Stream
 
 # How both protocols number CUDA's streams that have no handle of their own.
@@ -41,7 +40,9 @@ class Exchange(DeviceNDArrayBase):
             stream: GPUs: the consumer's stream, whose later work then waits for the array's; -1: no
                 waiting. The CPU has none: None.
             max_version: the newest DLPack that the consumer takes; None: one before 1.0.
-            dl_device: where it is wanted: the array's device, or (1, 0) for the host.
+            dl_device: where it is wanted: the array's device, or (1, 0) for the host. Memory of the
+                host that a GPU reaches can be asked for as that, too: kDLCUDAHost 3, kDLROCMHost 11
+                or kDLCUDAManaged 13, with the number of the device.
             copy: True always copies, False never.
 
         Raises:
@@ -54,7 +55,7 @@ class Exchange(DeviceNDArrayBase):
         place = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
         versioned = max_version is not None and max_version[0] >= 1
         dlpack.check_dtype(self.dtype)
-        if place == own:
+        if dlpack.is_called(self, place):
             consumer = _consumer_stream(self.device, stream)
             if copy:
                 return dlpack.export(self._copied(), place, versioned, True)
@@ -120,10 +121,10 @@ class Exchange(DeviceNDArrayBase):
         for stream in self._users():
             if on_host:
                 stream.synchronize()
-            elif stream != consumer and not stream.idle():
-                mark = Event(self.device, timing=False)
-                mark.record(stream)
-                mark.wait(consumer)
+            elif stream.device is not self.device:
+                ordering.after(consumer, stream)
+            elif streams.marked(stream) != consumer.handle and not stream.idle():
+                ordering.order(self.device, consumer.handle, streams.marked(stream))
 
     def _copied(self) -> "Exchange":
         """A new array with the same elements, without gaps; they are there when this returns."""
@@ -159,18 +160,20 @@ def stream_numbered(device: Device, number: int | None) -> Stream:
         return device.default_stream
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"stream {number!r}: expected a whole number or None")
+    named: tuple[int, ...]
+    refused: tuple[int, ...]
     if device.kind == "amd":
-        named, refused = {0}, {_LEGACY, _PER_THREAD}
+        named, refused = (0,), (_LEGACY, _PER_THREAD)
     else:
-        named, refused = {_LEGACY, _PER_THREAD}, {0}
+        named, refused = (_LEGACY, _PER_THREAD), (0,)
     if number < 0 or number in refused:
         raise ValueError(
-            f"stream {number} of {device}: expected {sorted(named)} for its default streams, or a "
+            f"stream {number} of {device}: expected {list(named)} for its default streams, or a "
             "stream's handle"
         )
-    if number == _PER_THREAD:
-        return streams.per_thread_default_stream(device)
-    return device.default_stream if number in named else streams.external_stream(device, number)
+    if number == named[0]:
+        return device.default_stream
+    return streams.external_stream(device, number)
 
 
 def number_of(stream: Stream) -> int | None:

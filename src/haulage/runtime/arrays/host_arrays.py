@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, SupportsIndex
 import numpy as np
 
 from haulage.backends.base import (
+    ADVICE,
     ATTACH_HOST,
     COHERENT,
     MANAGED,
@@ -16,7 +17,7 @@ from haulage.backends.base import (
     WRITE_COMBINED,
 )
 from haulage.runtime import memory
-from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays import dlpack, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
@@ -201,18 +202,30 @@ class HostVisibleNDArray(np.ndarray):
             return np.asarray(self), _nothing
         return self.device_view(), _nothing
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """As NumPy's, once the work that uses the array is done.
+    def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, **options: Any) -> Any:
+        """As NumPy's, once the work that uses the array is done; asked for on a device, as that of
+        `device_view()`.
 
         Raises:
             KernelError: threads of a kernel that was waited for had failed.
         """
         block = transfer.block_of(self)
+        if dl_device is not None:
+            if block is not None and tuple(dl_device) != dlpack.HOST:
+                return self.device_view().__dlpack__(dl_device=dl_device, **options)
+            options["dl_device"] = dl_device
         if block is not None:
             block.use()
             for stream in block.users():
                 stream.synchronize()
         return np.asarray(self).__dlpack__(**options)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA array interface of `device_view()`; on NVIDIA's devices only."""
+        if transfer.block_of(self) is None:
+            raise AttributeError("a copy in ordinary host memory has no __cuda_array_interface__")
+        return self.device_view().__cuda_array_interface__
 
     # ---- copies ---------------------------------------------------------------------------------
 
@@ -334,6 +347,41 @@ class ManagedNDArray(HostVisibleNDArray):
     """An array in managed memory, which moves to the host or the device that touches it."""
 
     kind = MANAGED
+
+    def prefetch(self, to_host: bool = False, stream: StreamLike = 0) -> None:
+        """Move the memory to the device, or to the host, ahead of its use, in `stream`.
+
+        Where the device's memory is the host's there is nothing to do.
+        """
+        chosen = resolve(stream or self._stream, self.device)
+        self.block.use(chosen)
+        self.device.activate()
+        place = -1 if to_host else self.device.id
+        self.device.backend.prefetch(*self._extent(), place, chosen.handle)
+
+    def advise(self, advice: str, on_host: bool = False) -> None:
+        """Tell the driver how the memory will be used, on the device or on the host.
+
+        Args:
+            advice: 'set_read_mostly', 'set_preferred_location' or 'set_accessed_by', each also with
+                'unset', as CUDA has them. Where the device's memory is the host's there is nothing
+                to tell.
+            on_host: whether it is about the host.
+
+        Raises:
+            ValueError: there is no such advice.
+        """
+        if advice not in ADVICE:
+            raise ValueError(f"advice {advice!r}: expected one of {', '.join(ADVICE)}")
+        self.block.use()
+        self.device.activate()
+        place = -1 if on_host else self.device.id
+        self.device.backend.advise(*self._extent(), advice, place)
+
+    def _extent(self) -> tuple[int, int]:
+        view = self.device_view()
+        low, high = layout.extent(self.shape, self.strides, self.itemsize)
+        return view.device_pointer + low, max(high - low, 1)
 
 
 def device_of_array(value: Any) -> Device | None:

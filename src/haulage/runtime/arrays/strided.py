@@ -13,7 +13,7 @@ from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.handle import Handle
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream, StreamLike, resolve
+from haulage.runtime.stream import Stream, StreamLike, for_work, resolve
 
 _COPYING = (
     "operation requires copying: {what} of an array of shape {shape} with strides {strides} "
@@ -95,7 +95,7 @@ class Span:
         if not 0 <= byte <= 255:
             raise ValueError(f"memset to {byte}: expected a byte, 0 to 255")
         part = self.view(0, count)
-        chosen = resolve(stream, self.block.device)
+        chosen = for_work(stream, self.block.device)
         self.block.use(chosen)
         if part.size:
             transfer.fill(chosen, part.device_pointer, bytes([byte]), part.size)
@@ -239,11 +239,7 @@ class Strided:
 
     def _stream(self, stream: StreamLike) -> Stream:
         # 0 and None mean the stream that the array is bound to; a stream object means itself.
-        chosen = resolve(stream, self.device)
-        if isinstance(stream, Stream) or chosen.handle or not self.stream:
-            return chosen
-        assert isinstance(self.stream, Stream)
-        return self.stream
+        return for_work(stream, self.device, self.stream)
 
     # ---- what it is -----------------------------------------------------------------------------
 

@@ -7,12 +7,15 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from haulage.backends.base import PINNED
+from haulage.errors import CaptureError
 from haulage.runtime import memory, observing
 from haulage.runtime.arrays import layout, staging
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.fields import Parts
+from haulage.runtime.capture import capture_of, check_takes_work
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
@@ -76,6 +79,8 @@ def move(
     """
     if itemsize == 0 or 0 in shape:
         return
+    if stream.device.capturing:
+        check_takes_work(stream)
     watching = observing.observer
     if watching is not None and not watching.inside:
         work = (stream, target, target_strides, source, source_strides, shape, itemsize, parts)
@@ -137,7 +142,18 @@ def move_host(
     """
     large = staging.is_worthwhile(host.nbytes, stream.device)
     pinned = (stream.handle != 0 or large) and note_pinned(host, stream)
+    if not pinned and stream.handle in stream.device.capturing:
+        raise CaptureError(
+            f"a copy of host memory that is not pinned waits until it is done, so {stream!r}, "
+            "which is being captured, cannot take it; use pinned_array(), or make the copy outside "
+            "of the graph"
+        )
     sides = (target, target_strides, source, source_strides)
+    if not stream.device.properties.host_memory_is_device_memory and _overlap(
+        *sides, shape, itemsize
+    ):
+        _move_by_copy(host, stream, *sides, shape, itemsize, parts)
+        return
     if not large or pinned or itemsize == 0 or 0 in shape:
         runs_on = pinned and stream.handle != 0
         _move_host(host, stream, runs_on, *sides, shape, itemsize, parts)
@@ -155,6 +171,49 @@ def move_host(
             staged = _observed(host, stream, down, of_device[0], size, False, staging.copy, work)
         if not staged:
             _move_host(host, stream, False, *part, shape, nbytes)
+
+
+def _overlap(
+    target: int,
+    target_strides: Sequence[int],
+    source: int,
+    source_strides: Sequence[int],
+    shape: Sequence[int],
+    itemsize: int,
+) -> bool:
+    """Whether both sides are the same memory in part, as where the host has an array over mapped or
+    managed memory: a driver's copies are not made for that."""
+    low, high = layout.extent(shape, target_strides, itemsize)
+    other_low, other_high = layout.extent(shape, source_strides, itemsize)
+    return target + low < source + other_high and source + other_low < target + high
+
+
+def _move_by_copy(
+    host: np.ndarray,
+    stream: Stream,
+    target: int,
+    target_strides: Sequence[int],
+    source: int,
+    source_strides: Sequence[int],
+    shape: Sequence[int],
+    itemsize: int,
+    parts: Parts | None,
+) -> None:
+    """`move_host` by way of a copy of the host's side; it is done when this returns."""
+    stream.synchronize()
+    down = target == address_of(host)
+    there = as_strided(host, tuple(shape), tuple(target_strides if down else source_strides))
+    between = there.copy()
+    own, dense = address_of(between), between.strides
+    if down:
+        target, target_strides = own, dense
+    else:
+        source, source_strides = own, dense
+    sides = (target, target_strides, source, source_strides)
+    move_host(between, stream, *sides, shape, itemsize, parts)
+    if down:
+        stream.synchronize()
+        there[...] = between
 
 
 def _move_host(
@@ -198,7 +257,7 @@ def _observed(
 ) -> Any:
     """`copy(*work)`, told to whoever observes; `address` is the device's end of it."""
     watching = observing.observer
-    if watching is None:
+    if watching is None or stream.handle in stream.device.capturing:
         return copy(*work)
     kind = observing.DOWNLOAD if down else observing.UPLOAD
     done = watching.around(stream.device, stream.handle, kind, "", nbytes, copy, *work)
@@ -216,6 +275,8 @@ def _size(shape: Sequence[int], itemsize: int, parts: Parts | None) -> int:
 def fill(stream: Stream, target: int, value: bytes, count: int) -> None:
     """Write `value`, a whole element of 1 to 16 bytes, `count` times from `target` on."""
     backend = stream.device.backend
+    if stream.device.capturing:
+        check_takes_work(stream)
     stream.device.activate()
     watching = observing.observer
     if watching is None:
@@ -281,21 +342,32 @@ def block_of(array: np.ndarray) -> Block | None:
 
 
 def note_pinned(array: np.ndarray, stream: Stream) -> bool:
-    """Whether `array` lies in pinned memory of the stream's device; notes the use if so."""
+    """Whether `array` lies in memory that is pinned for the device of `stream`; notes the use."""
     block = block_of(array)
-    if block is not None and block.device is stream.device:
+    if block is not None and block.is_pinned_for(stream.device):
         block.use(stream)
         return True
     low, high = _bounds(array)
-    return any(
-        device is stream.device and start <= low and high <= stop
-        for start, (stop, device, *_) in tuple(_registered.items())
-    )
+    for start, entry in tuple(_registered.items()):
+        stop, device, *_ = entry
+        if device is stream.device and start <= low and high <= stop:
+            captured = capture_of(stream)
+            if captured is not None:
+                captured.checks[start] = partial(_check_registered, start, entry)
+            return True
+    return False
 
+
+def _check_registered(start: int, entry: "_Registered") -> None:
+    if _registered.get(start) is not entry:
+        raise ValueError(f"the host array at {start:#x} is not pinned any more; keep it pinned")
+
+
+_Registered = tuple[int, Device, np.ndarray, Callable[[], object]]
 
 # Address -> (end, device, the array, which is so kept alive while it is registered, and what undoes
 # the registration).
-_registered: dict[int, tuple[int, Device, np.ndarray, Callable[[], object]]] = {}
+_registered: dict[int, _Registered] = {}
 _lock = threading.Lock()
 
 
@@ -322,12 +394,9 @@ def register(array: np.ndarray, device: Device) -> int:
             raise ValueError(
                 f"the memory at {low:#x}, or a part of it, is pinned already; unpin it first"
             )
-        device.activate()
-        undo: Callable[[], object]
         provider = memory.provider()
         if provider is None:
-            device_ptr = device.backend.register(low, high - low)
-            undo = partial(device.backend.unregister, low)
+            device_ptr, undo = memory.pin(device, low, high - low)
         else:
             device_ptr, undo = provider.pin(device, array, low, high - low)
         _registered[low] = (high, device, array, undo)

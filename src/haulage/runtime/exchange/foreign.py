@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from haulage import config
+from haulage.backends.base import NON_BLOCKING
 from haulage.errors import DeviceMismatch
 from haulage.runtime import device as devices
 from haulage.runtime import memory
@@ -17,8 +19,8 @@ from haulage.runtime.arrays.export import number_of, stream_numbered
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.event import Event
-from haulage.runtime.stream import Stream, StreamLike, binding, resolve
+from haulage.runtime.exchange.c_exchange import exchange_of
+from haulage.runtime.stream import Stream, StreamLike, binding, external_stream, for_work
 
 __all__ = [
     "as_argument",
@@ -30,14 +32,15 @@ __all__ = [
     "is_on_device",
 ]
 
-_INTERFACE = "__cuda_array_interface__"
+INTERFACE = "__cuda_array_interface__"
 
 
 def is_foreign(obj: Any) -> bool:
     """Whether `obj` is another library's array that DLPack or the CUDA array interface opens."""
     if isinstance(obj, (DeviceNDArrayBase, np.ndarray, np.generic)):
         return False
-    return hasattr(obj, _INTERFACE) or hasattr(obj, "__dlpack__")
+    # The interface is made anew each time that it is looked at.
+    return hasattr(obj, "__dlpack__") or hasattr(obj, INTERFACE)
 
 
 def is_on_device(obj: Any) -> bool:
@@ -45,7 +48,7 @@ def is_on_device(obj: Any) -> bool:
     whose DLPack names memory that the host does not address."""
     if not is_foreign(obj):
         return False
-    return hasattr(obj, _INTERFACE) or not dlpack.on_host(dlpack.place_asked(obj))
+    return hasattr(obj, INTERFACE) or not dlpack.on_host(dlpack.place_asked(obj))
 
 
 # ---- DLPack -----------------------------------------------------------------------------------
@@ -86,10 +89,10 @@ def from_dlpack(
             "to_device takes what NumPy can convert"
         )
     target = target or current_device()
-    tensor = _tensor(obj, target, resolve(stream, target), copy)
+    tensor = _tensor(obj, target, for_work(stream, target), copy)
     bound = binding(stream, target)
     if dlpack.reaches(target, tensor.place):
-        array = _adopted(tensor, target, bound)
+        array = _adopted(tensor, target, bound, _lender(obj, target, tensor.place))
         if copy or (copy is None and not _is_aligned(array)):
             return _copied(array, target, bound)
         _check_aligned(array)
@@ -129,7 +132,7 @@ def _tensor(obj: Any, target: Device, stream: Stream, copy: bool | None) -> dlpa
     place = dlpack.place_asked(obj)
     # A copy is made here if one is wanted, so that it is in memory of the device's own.
     forbidden = False if copy is False else None
-    if dlpack.on_host(place):
+    if dlpack.on_host(place) and not dlpack.moves_to(target, place):
         return dlpack.take(dlpack.ask(obj, copy=forbidden))
     if dlpack.reaches(target, place):
         return dlpack.take(dlpack.ask(obj, number_of(stream), forbidden))
@@ -142,7 +145,24 @@ def _tensor(obj: Any, target: Device, stream: Stream, copy: bool | None) -> dlpa
         ) from error
 
 
-def _adopted(tensor: dlpack.Tensor, device: Device, stream: StreamLike) -> DeviceNDArray:
+def over(device: Device, tensor: dlpack.Tensor) -> DeviceNDArray:
+    """A device array over a tensor of the device, whose elements are aligned.
+
+    Raises:
+        BufferError: they are not.
+    """
+    array = _adopted(tensor, device, 0)
+    _check_aligned(array)
+    return array
+
+
+def _adopted(
+    tensor: dlpack.Tensor,
+    device: Device,
+    stream: StreamLike,
+    lender: Stream | None = None,
+    consumer: Stream | None = None,
+) -> DeviceNDArray:
     if not dlpack.reaches(device, tensor.place):
         raise BufferError(
             f"the exporter gave memory at {dlpack.describe(tensor.place)}, which {device} does not "
@@ -157,6 +177,8 @@ def _adopted(tensor: dlpack.Tensor, device: Device, stream: StreamLike) -> Devic
         stream,
         tensor.readonly,
         tensor.owner,
+        lender,
+        consumer,
     )
 
 
@@ -169,12 +191,19 @@ def _over(
     stream: StreamLike,
     readonly: bool,
     owner: Any,
+    lender: Stream | None = None,
+    consumer: Stream | None = None,
 ) -> DeviceNDArray:
-    """A device array over memory of others, which keeps `owner` alive."""
+    """A device array over memory of others, which keeps `owner` alive.
+
+    `lender` is the stream that the owner works on it in, if that is known; for `consumer` see
+    `memory.lend`.
+    """
     low, high = layout.extent(shape, strides, dtype.itemsize)
     start = pointer + low if high > low else 0
     on_host = start if device.properties.host_memory_is_device_memory else 0
-    block = memory.adopt(device, start, on_host, high - low, partial(id, owner))
+    place = device, start, on_host, high - low, partial(id, owner)
+    block = memory.adopt(*place) if lender is None else memory.lend(*place, lender, consumer)
     array = DeviceNDArray(shape, strides, dtype, stream, block)
     array.readonly = readonly
     return array
@@ -222,7 +251,7 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
     Args:
         obj: an array on a device: Haulage's own (given back as it is), one with the CUDA array
             interface, or one with `__dlpack__`.
-        sync: whether to wait for the stream that the interface names.
+        sync: as for `from_cuda_array_interface`.
 
     Raises:
         TypeError: it is none of these.
@@ -230,10 +259,12 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
     own = _own(obj)
     if own is not None:
         return own
-    described = getattr(obj, _INTERFACE, None)
-    if described is not None:
-        return from_cuda_array_interface(described, owner=obj, sync=sync)
-    if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)):
+    is_host_array = isinstance(obj, (np.ndarray, np.generic))
+    exchange = None if is_host_array else exchange_of(type(obj))
+    desc = getattr(obj, INTERFACE, None) if exchange is None else None
+    if desc is not None and (_names_stream(desc) or not hasattr(obj, "__dlpack__")):
+        return from_cuda_array_interface(desc, owner=obj, sync=sync)
+    if hasattr(obj, "__dlpack__") and not is_host_array:
         return from_dlpack(obj, copy=False)
     raise TypeError(
         f"*obj* does not implement the cuda array interface: a {type(obj).__name__} is no array "
@@ -248,7 +279,9 @@ def from_cuda_array_interface(desc: Any, owner: Any = None, sync: bool = True) -
         desc: the dictionary of the CUDA array interface, versions 0 to 3. If it names a stream, the
             array is bound to it.
         owner: an object to keep alive as long as the memory is used.
-        sync: whether to wait for the work in that stream.
+        sync: whether work that uses the array starts only when the work in that stream is done,
+            and later work in that stream, once the array is gone, only when the array's is. The
+            host does not wait. `NUMBA_CUDA_ARRAYINTERFACE_SYNC=0` stands for False.
 
     Raises:
         ValueError, TypeError: the description is not right.
@@ -258,7 +291,14 @@ def from_cuda_array_interface(desc: Any, owner: Any = None, sync: bool = True) -
     return _described(current_device(), desc, owner, sync)
 
 
-def _described(device: Device, desc: Any, owner: Any, sync: bool) -> DeviceNDArray:
+def described(device: Device, desc: Any) -> DeviceNDArray:
+    """A device array over what a description names, which keeps nothing and waits for nothing."""
+    return _described(device, desc, None, sync=False)
+
+
+def _described(
+    device: Device, desc: Any, owner: Any, sync: bool = True, consumer: Stream | None = None
+) -> DeviceNDArray:
     if not isinstance(desc, Mapping):
         raise TypeError(f"{desc!r} is no description of the CUDA array interface: expected a dict")
     for key in ("shape", "typestr", "data", "version"):
@@ -282,12 +322,13 @@ def _described(device: Device, desc: Any, owner: Any, sync: bool) -> DeviceNDArr
     number = desc.get("stream")
     bound = device.default_stream if number is None else stream_numbered(device, number)
     bound_to = bound if bound.handle else 0
-    array = _over(device, pointer, shape, strides, dtype, bound_to, readonly, owner)
+    lender = bound if number is not None and sync and config.interface_sync() else None
+    memory_of = pointer, shape, strides, dtype
+    array = _over(device, *memory_of, bound_to, readonly, owner, lender, consumer)
     _check_aligned(array)
     device.activate()
-    device.backend.check_address(array.block.device_ptr, array.block.nbytes)
-    if number is not None and sync:
-        bound.synchronize()
+    if array.block.nbytes:  # else the address may be 0
+        device.backend.check_address(array.block.device_ptr, array.block.nbytes)
     return array
 
 
@@ -326,39 +367,60 @@ def _data(given: Any) -> tuple[int, bool]:
 # ---- as arguments and as sources of copies ----------------------------------------------------
 
 
-def as_argument(obj: Any, stream: Stream) -> DeviceNDArray | np.ndarray:
+def as_argument(obj: Any, stream: Stream, kept: bool = False) -> DeviceNDArray | np.ndarray:
     """A foreign array as a kernel in `stream` takes it, ordered after what its library queued.
 
-    That is an array over the same memory: a NumPy array for memory of the host.
+    That is an array over the same memory: a NumPy array for memory of the host. When it is gone,
+    later work of its library waits for what used it, where the library's stream is known.
+
+    Args:
+        kept: whether other streams than this may use it, too.
 
     Raises:
         DeviceMismatch: it is on another device than the stream.
     """
-    described = getattr(obj, _INTERFACE, None)
-    if described is not None:
-        array = _described(stream.device, described, obj, sync=False)
-        if isinstance(array.stream, Stream) and array.stream != stream:
-            mark = Event(stream.device, timing=False)
-            mark.record(array.stream)
-            mark.wait(stream)
+    if stream.handle in stream.device.capturing:
+        # What its library queued is no part of the graph, so it is waited for here.
+        own = Stream.create(stream.device, NON_BLOCKING)
+        array = as_argument(obj, own, kept)
+        own.synchronize()
         return array
+    if exchange_of(type(obj)) is None:
+        desc = getattr(obj, INTERFACE, None)
+        if desc is not None and (_names_stream(desc) or not hasattr(obj, "__dlpack__")):
+            return _described(stream.device, desc, obj, consumer=None if kept else stream)
     place = dlpack.place_asked(obj)
-    if dlpack.on_host(place):
+    if dlpack.on_host(place) and not dlpack.moves_to(stream.device, place):
         return dlpack.take(dlpack.ask(obj)).as_numpy()
     if not dlpack.reaches(stream.device, place):
         raise DeviceMismatch(
             f"{type(obj).__name__} object on {dlpack.describe(place)} cannot be used in {stream!r}"
         )
-    array = _adopted(dlpack.take(dlpack.ask(obj, number_of(stream))), stream.device, stream)
+    tensor = dlpack.take(dlpack.ask(obj, number_of(stream)))
+    lender = _lender(obj, stream.device, tensor.place)
+    array = _adopted(tensor, stream.device, stream, lender, None if kept else stream)
     _check_aligned(array)
     return array
 
 
-def as_source(obj: Any, stream: Stream) -> DeviceNDArray | np.ndarray:
+def _lender(obj: Any, device: Device, place: dlpack.Place) -> Stream | None:
+    """The stream that the library of `obj` works in, if that can be found out."""
+    exchange = exchange_of(type(obj))
+    if exchange is None or device.properties.host_memory_is_device_memory:
+        return None
+    return external_stream(device, exchange.current_stream(*place))
+
+
+def _names_stream(desc: Any) -> bool:
+    # Before version 3 the interface said nothing of streams; DLPack does.
+    return not isinstance(desc, Mapping) or "stream" in desc
+
+
+def as_source(obj: Any, stream: Stream, kept: bool = False) -> DeviceNDArray | np.ndarray:
     """A foreign array as a copy in `stream` can read it, ordered after what its library queued.
 
-    Memory of the host goes the way that NumPy prefers for it.
+    Memory of the host goes the way that NumPy prefers for it. For `kept` see `as_argument`.
     """
     if hasattr(obj, "__array__") and not is_on_device(obj):
         return np.asarray(obj)
-    return as_argument(obj, stream)
+    return as_argument(obj, stream, kept)

@@ -287,6 +287,15 @@ def pack_array(array: DeviceNDArray | np.ndarray[Any, Any]) -> bytes:
     return pack(0, 0, array.size, itemsize, pointer, *shape, *array.strides)
 
 
+# In `_array_format` the address is the fifth word.
+_ADDRESS = slice(32, 40)
+
+
+def around_address(packed: bytes) -> tuple[bytes, bytes]:
+    """What is before and behind the address in what `pack_array` gives."""
+    return packed[: _ADDRESS.start], packed[_ADDRESS.stop :]
+
+
 def _array_part(itemsize: int) -> Extend:
     # As Numba lays arrays out: no reference count, no owner, elements, element size, data.
     def extend(flat: list[Any], array: Any) -> None:

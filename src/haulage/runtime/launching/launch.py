@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from haulage.backends.base import Properties
-from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError, LimitError
+from haulage.backends.base import Backend, Properties
+from haulage.errors import (
+    DeviceError,
+    DeviceMismatch,
+    LaunchError,
+    LaunchTypeError,
+    LimitError,
+    OutOfMemory,
+)
 from haulage.runtime import faults, observing, printing
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import device_of_array
@@ -95,9 +102,12 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
 
 
 class Loaded:
-    """Code of one kernel, loaded on one device; stays loaded as long as the process runs."""
+    """Code of one kernel, loaded on one device; stays loaded as long as the process runs.
 
-    def __init__(self, device: Device, code: "Code") -> None:
+    `carveout` is what the kernel prefers of shared memory, see `Backend.prefer_shared`.
+    """
+
+    def __init__(self, device: Device, code: "Code", carveout: int | None = None) -> None:
         properties = device.properties
         name = code.metadata["name"]
         if code.metadata["shared_bytes"] > properties.max_static_shared:
@@ -106,12 +116,13 @@ class Loaded:
                 f"{properties.name} has {properties.max_static_shared} for a block; use dynamic "
                 "shared memory for more"
             )
-        local_bytes, threads = code.metadata["local_bytes"], prod(code.metadata["block"])
-        if local_bytes * threads > properties.total_memory:
+        # Where code is for blocks of any size, the driver sees to it.
+        local_bytes, block = code.metadata["local_bytes"], code.metadata["block"]
+        if block is not None and local_bytes * prod(block) > properties.total_memory:
             raise LimitError(
                 f"kernel {name} has {local_bytes} bytes of local arrays for each thread, for a "
-                f"block of {threads} threads more than all the {properties.total_memory} bytes of "
-                f"{properties.name}; take smaller arrays or blocks"
+                f"block of {prod(block)} threads more than all the {properties.total_memory} bytes "
+                f"of {properties.name}; take smaller arrays or blocks"
             )
         if code.metadata["argument_bytes"] > properties.max_argument_bytes:
             raise LimitError(
@@ -128,9 +139,11 @@ class Loaded:
                 f"run on {device}; give it the array as an argument"
             )
         device.activate()
-        self.module = device.backend.load(code.code)
+        self.module = _load(device.backend, code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
         backend = device.backend
+        if carveout is not None:
+            backend.prefer_shared(self.function, carveout)
         self.cooperative: bool = code.metadata["cooperative"]
         # Whether there is something to check of a launch without dynamic shared memory.
         self._has_needs = self.cooperative or code.metadata["uses_dynamic_shared"]
@@ -160,11 +173,11 @@ class Loaded:
             LaunchError: it needs more, or other, shared memory, or its blocks wait for one another
                 and are too many for that.
         """
-        self.device.activate()
         if configuration.shared_bytes or self._has_needs:
             self._check_shared(configuration.shared_bytes)
             if self.cooperative:
                 self._check_grid(configuration)
+        self.device.activate()
         self._launch(
             self.function,
             configuration.grid,
@@ -232,6 +245,23 @@ class Loaded:
         return self.device.backend.max_cooperative_blocks(
             self.function, prod(block), shared_bytes, block_bytes
         )
+
+
+def _load(backend: Backend, code: "Code") -> int:
+    """The module of a code: of its machine code, if it has some and the driver takes that. What a
+    newer assembler made it may not take, and then assembles the code itself."""
+    if code.linked:
+        pieces = [(each.kind, each.name, each.data) for each in code.linked]
+        own = ("ptx", str(code.metadata["name"]), code.code)
+        return backend.load(backend.link([own, *pieces]))
+    if code.machine_code is not None:
+        try:
+            return backend.load(code.machine_code)
+        except OutOfMemory:
+            raise
+        except DeviceError:
+            pass
+    return backend.load(code.code)
 
 
 # What else than device arrays and numbers is among arguments: NumPy arrays at most, or others too.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage.errors import DeviceMismatch, HaulageError
+from haulage.errors import CaptureError, DeviceMismatch, HaulageError
 from haulage.runtime import adversary
 from haulage.runtime.arrays.array import DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
@@ -171,6 +171,11 @@ class Placement:
         return array
 
     def _room_for(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
+        if self.stream.handle in self.stream.device.capturing:
+            raise CaptureError(
+                f"{self.why}: a host array is copied by the launch, which waits for that, so a "
+                "graph cannot have it; give it arrays of the device, mapped or managed ones"
+            )
         if isinstance(host, np.void):
             return DeviceRecord(host.dtype, self.stream, device=self.stream.device)
         return device_array_for(host, self.stream, self.stream.device)

@@ -11,7 +11,8 @@ from haulage.runtime.device import Device, at_reset
 from haulage.runtime.memory import classes, limits, out_of_memory, pending
 from haulage.runtime.memory.arena import Arena, Segments, Space, Virtual
 from haulage.runtime.memory.block import Block, of_class
-from haulage.runtime.memory.heap import Busy, Heap, Pool, heap_of, heaps
+from haulage.runtime.memory.heap import Busy, Heap, heap_of, heaps
+from haulage.runtime.memory.pool import Pool
 from haulage.runtime.stream import Stream, is_blocking
 
 # Where memory is the host's too, other programs need what is free; elsewhere it is kept.
@@ -145,7 +146,7 @@ def _pooled(heap: Heap, nbytes: int, stream: Stream | int | None) -> Block:
         # It is there before its memory is, so that the ledger is right whatever comes in between.
         block = Block(device, 0, 0, nbytes, heap.kind, None, pool, home, has_memory=False)
         address, block.used_before = heap.take(pool, nbytes)
-        pool.begin(block, address)
+        pool.take_into(block, [address])
     except Busy:
         return _from_driver(heap, nbytes)
     return block.begun(heap.host_address(address))
@@ -155,7 +156,7 @@ def _from_driver(heap: Heap, nbytes: int) -> Block:
     device, kind, pool = heap.device, heap.kind, heap.pool_of(None)
 
     def release() -> None:
-        pool.end_direct(nbytes)
+        pool.direct -= nbytes
         device.activate()
         device.backend.free(address, host, kind)
 
@@ -163,8 +164,19 @@ def _from_driver(heap: Heap, nbytes: int) -> Block:
     device.activate()
     address, host = device.backend.alloc(nbytes, kind, heap.flags)
     pool.direct += nbytes
-    pool.begin(block, address)
+    pool.take_into(block, [address])
     return block.begun(host)
+
+
+def pin(device: Device, address: int, nbytes: int) -> tuple[int, Callable[[], object]]:
+    """(the device's address of host memory that its driver pins now, what undoes it)."""
+
+    def undo() -> None:
+        device.activate()
+        device.backend.unregister(address)
+
+    device.activate()
+    return device.backend.register(address, nbytes), undo
 
 
 def _home(device: Device, kind: str, stream: Stream | int | None) -> Stream | None:
@@ -190,7 +202,6 @@ def _heap(device: Device, kind: str, flags: int) -> Heap:
 
 
 def _new_heap(device: Device, kind: str, flags: int) -> Heap:
-    device.activate()
     backend = device.backend
     properties = device.properties
     virtual = _virtual(device) if kind == DEVICE else None
@@ -216,15 +227,36 @@ def _new_heap(device: Device, kind: str, flags: int) -> Heap:
     return Heap(device, kind, flags, Arena(space), spare)
 
 
+class _Pages:
+    """What a `Virtual` space asks of a device. A signal's handler may have made another one active
+    in the midst of it, so each call says whom it asks."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def reserve(self, nbytes: int) -> int:
+        self._device.activate()
+        return self._device.backend.reserve(nbytes)
+
+    def map(self, address: int, nbytes: int) -> None:
+        self._device.activate()
+        self._device.backend.map(address, nbytes)
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        self._device.activate()
+        self._device.backend.unmap(address, nbytes)
+
+
 def _virtual(device: Device) -> Virtual | None:
     """Virtual memory, where the device has it and there are addresses to be had."""
-    backend, properties = device.backend, device.properties
-    granularity = backend.granularity()
+    properties = device.properties
+    device.activate()
+    granularity = device.backend.granularity()
     if not granularity:
         return None
     step = max(granularity, _STEP)
     on_host = properties.host_memory_is_device_memory
     try:
-        return Virtual(backend, step, 2 * properties.total_memory, on_host)
+        return Virtual(_Pages(device), step, 2 * properties.total_memory, on_host)
     except OutOfMemory:
         return None

@@ -202,8 +202,7 @@ class _Router:
     ) -> tuple[int, Callable[[], object]]:
         if _plugin is not None:
             return _plugin.pin(device, owner, address, nbytes)
-        backend = device.backend
-        return backend.register(address, nbytes), partial(backend.unregister, address)
+        return allocating.pin(device, address, nbytes)
 
     def export(self, block: Block, pointer: int, nbytes: int) -> Any:
         return None if _plugin is None else _plugin.export(block, pointer, nbytes)

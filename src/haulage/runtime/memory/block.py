@@ -5,13 +5,17 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
-from haulage.backends.base import DEVICE
-from haulage.runtime import finalize, observing
+from haulage.backends.base import DEVICE, MAPPED, PINNED, PORTABLE
+from haulage.errors import DeviceError
+from haulage.runtime import finalize, observing, ordering
+from haulage.runtime.capture import at_change, capture_of
 from haulage.runtime.device import Device, at_reset
 from haulage.runtime.memory import classes, owners, pending
-from haulage.runtime.memory.heap import Busy, Place, Pool, heaps
+from haulage.runtime.memory.heap import Busy, Place, heaps
+from haulage.runtime.memory.pool import Pool
 from haulage.runtime.stream import Stream, at_end, is_blocking
 
 _generations = itertools.count(1)
@@ -94,13 +98,15 @@ class Block:
         self.pool = pool
         self.home = home
         self.used_before = used_before
-        # Those but `home` that were noted, by handle.
-        self.streams: dict[int, Stream] | None = None
+        # Those but `home` that were noted; of other devices of the driver too, for portable memory.
+        # By handle, which hashes fastest; those by themselves.
+        self.streams: dict[int | Stream, Stream] | None = None
         self.closed = self.exposed = self.exported = self.of_others = False
         self.returned = not has_memory
         self.closed_at: owners.Mark = ()
-        # `of_class` is called by nobody but the two functions of `allocating`.
-        self.mark = owners.mark() if has_memory else owners.mark(5)
+        # Blocks that get their memory later are made by `allocating._pooled` and what it calls, and
+        # that is called by `allocate_of_driver`: with `mark` and this method, four frames.
+        self.mark = owners.mark() if has_memory else owners.mark(4)
         self.born = time.monotonic()
         if has_memory:
             self.begun(host_ptr)
@@ -125,14 +131,25 @@ class Block:
                 f"this memory ({self.nbytes} bytes on {self.device}) was given back by close()"
                 f"{where}; allocate a new array"
             )
-        # The default stream is not noted: who gives memory back looks at it anyway.
+        # The device's default stream is not noted: who gives memory back looks at it anyway.
         if (
             stream is not None
             and stream is not self.home
-            and stream.handle
-            and (self.streams is None or stream.handle not in self.streams)
+            and (stream.handle or stream.device is not self.device)
+            and (
+                self.streams is None
+                or (stream.handle if stream.device is self.device else stream) not in self.streams
+            )
         ):
             self._note(stream)
+
+    def _use_and_hold(self, stream: Stream | None = None) -> None:
+        """`use` while something is captured: a capture holds the block instead."""
+        captured = None if stream is None else capture_of(stream)
+        if captured is None or self.closed:
+            _use(self, stream)
+        else:
+            captured.hold(self)
 
     def close(self) -> None:
         """Give the memory back now, or as soon as the streams that use it are done with it."""
@@ -141,6 +158,19 @@ class Block:
             self.closed = True
             if not self.exposed:
                 self._give_back()
+
+    def is_pinned_for(self, device: Device) -> bool:
+        """Whether copies between the host and `device` can use its memory, which is the host's too,
+        without waiting: portable memory is so for all devices of its driver."""
+        if device is self.device:
+            return True
+        pool = self.pool
+        return (
+            pool is not None
+            and pool.heap.kind in (PINNED, MAPPED)
+            and (self.device.properties.pins_for_all or bool(pool.heap.flags & PORTABLE))
+            and device.backend is self.device.backend
+        )
 
     @property
     def unit(self) -> Place:
@@ -174,20 +204,31 @@ class Block:
         if self.streams is None:
             self.streams = {}
         elif len(self.streams) >= _MANY_STREAMS:
-            # In place: other threads add to it.
-            for handle, noted in tuple(self.streams.items()):
-                del self.streams[handle]
-                if not noted.idle():
-                    self.streams[handle] = noted
+            for key, noted in tuple(self.streams.items()):
+                self._forget_if_idle(key, noted, self.streams)
         if self.used_before and self.home is not None:
             # The one who had the memory before may still use it, in its home stream or in the
             # default one, for which blocking streams wait by themselves.
             default = self.device.default_stream
             if self.home.handle and not self.home.idle():
-                _order(stream, self.home)
+                ordering.after(stream, self.home)
             if not is_blocking(stream) and not default.idle():
-                _order(stream, default)
-        self.streams[stream.handle] = stream
+                ordering.after(stream, default)
+        self.streams[stream.handle if stream.device is self.device else stream] = stream
+
+    @staticmethod
+    def _forget_if_idle(
+        key: int | Stream, stream: Stream, streams: dict[int | Stream, Stream]
+    ) -> None:
+        # Out of it before it is asked: other threads put it in for work that comes after that.
+        is_idle = False
+        try:
+            streams.pop(key, None)
+            with suppress(DeviceError):  # not known
+                is_idle = stream.idle()
+        finally:
+            if not is_idle:
+                streams[key] = stream
 
     def _give_back(self) -> None:
         self.closed = True
@@ -214,8 +255,8 @@ class Block:
         action: Callable[[], object] = back
         if self.exported and home is not None:
             # Its pages may become others when it is withdrawn: no work may use them then.
-            streams, home = {**(streams or {}), int(home.handle): home}, None
-            action = partial(_withdraw, self.device, self.device_ptr, back)
+            streams, home = {**(streams or {}), home.handle: home}, None
+            action = partial(back.withdraw, self.device)
         # No call in between: of two threads one does it.
         if self.returned:
             return False
@@ -224,7 +265,7 @@ class Block:
         try:
             finalize.give_back(_release, self.device, streams, home, action, back)
         except BaseException:
-            if not back.is_begun:
+            if not back.returned:
                 finalize.later(_release, self.device, streams, home, action, back)
             raise
         return True
@@ -251,20 +292,9 @@ def _nothing() -> None:
     """There are no bytes."""
 
 
-def _order(later: Stream, earlier: Stream) -> None:
-    backend = later.device.backend
-    later.device.activate()
-    event = backend.event_create(False)
-    try:
-        backend.event_record(event, earlier.handle)
-        backend.stream_wait_event(later.handle, event)
-    finally:
-        backend.event_destroy(event)
-
-
 def _release(
     device: Device,
-    streams: dict[int, Stream] | None,
+    streams: dict[int | Stream, Stream] | None,
     home: Stream | None,
     action: Callable[[], object],
     back: "_WayBack",
@@ -274,10 +304,11 @@ def _release(
             action()
         else:
             # What is used in the home stream next waits for the default one anyway, see `_note`.
-            pending.after(device, (streams or {}).values(), action, also_default=home is None)
+            users = tuple((streams or {}).values())
+            pending.after(device, users, action, also_default=home is None)
     except BaseException:
         # Such as Ctrl-C, or a driver that does not tell whether a stream is done.
-        if not back.is_begun:
+        if not back.returned:
             finalize.later(_release, device, streams, home, action, back)
         raise
 
@@ -288,44 +319,55 @@ class _WayBack:
     `home` is there so that the stream is not given back before the memory that is kept for it.
     """
 
-    __slots__ = ("address", "home", "is_begun", "nbytes", "pool", "release")
+    __slots__ = ("device_ptr", "home", "nbytes", "pool", "release", "returned", "withdrawn")
 
     def __init__(self, block: Block) -> None:
         self.pool = block.pool
-        self.address = block.device_ptr
+        self.device_ptr = block.device_ptr
         self.nbytes = block.nbytes
         self.home = block.home
         self.release = block.release
-        self.is_begun = False
+        self.returned = self.withdrawn = False
 
     def __call__(self) -> None:
-        if self.is_begun:
+        if self.returned:
             return
         pool, release = self.pool, self.release
         if release is not None or pool is None:
-            self.is_begun, self.release = True, None
+            if pool is None:
+                self.returned = True
+            elif not pool.take_back(self, []):
+                return  # another thread was first
+            self.release = None
             if release is not None:
                 release()
             return
         try:
-            pool.heap.give(pool, self.address, self.nbytes, self)
+            pool.heap.give(pool, self.device_ptr, self.nbytes, self)
         except Busy:
             finalize.later(self)
         except BaseException:
-            if not self.is_begun:
+            if not self.returned:
                 finalize.later(self)
             raise
 
+    def withdraw(self, device: Device) -> None:
+        """Give back what is exported, as soon as no other process has it open.
+
+        The driver is asked once only, whatever comes of it: asked again, it knows the memory no
+        more and says that it is free.
+        """
+        if self.withdrawn:
+            return
+        self.withdrawn = True
+        _withheld[device, self.device_ptr] = self
+        device.activate()
+        for piece in device.backend.ipc_withdraw(self.device_ptr):
+            _withheld.pop((device, piece), _nothing)()
+
 
 # Memory that is free but still open to other processes, as its neighbours are: how it goes back.
-_withheld: dict[tuple[Device, int], Callable[[], object]] = {}
-
-
-def _withdraw(device: Device, address: int, action: Callable[[], object]) -> None:
-    _withheld[device, address] = action
-    device.activate()
-    for piece in device.backend.ipc_withdraw(address):
-        _withheld.pop((device, piece), _nothing)()
+_withheld: dict[tuple[Device, int], _WayBack] = {}
 
 
 def live_blocks() -> Iterator[Block]:
@@ -393,7 +435,7 @@ def _stream_ends(device: Device, handle: int) -> None:
         pool = heap.pools.pop(handle, None) if heap.device is device else None
         if pool is not None:
             heap.leaving.append(pool)
-            pending.after(device, [Stream(device, handle)], partial(_retire, pool))
+            pending.after_end(Stream(device, handle), partial(_retire, pool))
 
 
 def _retire(pool: Pool) -> None:
@@ -403,5 +445,13 @@ def _retire(pool: Pool) -> None:
         finalize.later(_retire, pool)
 
 
+_use = Block.use
+
+
+def _choose_use(capturing: bool) -> None:
+    Block.use = Block._use_and_hold if capturing else _use  # type: ignore[method-assign]
+
+
+at_change.append(_choose_use)
 at_reset.append(close_all)
 at_end.append(_stream_ends)

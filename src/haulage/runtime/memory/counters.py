@@ -1,7 +1,6 @@
 """Counters of memory: always on, so each is a few additions.
 
-They are in plain memory, so that machine code can count too. In Python they are changed by
-statements without calls in between, inside which no other thread comes in under CPython's lock.
+They are in plain memory, so that machine code can count too. In Python only `pool.Pool` counts.
 """
 
 from array import array
@@ -31,18 +30,6 @@ class Counter:
     def allocations(self) -> int:
         """How many blocks were given out."""
         return self.cells[ALLOCATIONS]
-
-    def add(self, nbytes: int) -> None:
-        """A block of `nbytes` is in use from now on."""
-        cells = self.cells
-        cells[ALLOCATIONS] += 1
-        cells[IN_USE] = in_use = cells[IN_USE] + nbytes
-        if in_use > cells[PEAK]:
-            cells[PEAK] = in_use
-
-    def remove(self, nbytes: int) -> None:
-        """A block of `nbytes` is in use no more."""
-        self.cells[IN_USE] -= nbytes
 
     def reset_peak(self) -> None:
         """Let the peak be what is in use now."""

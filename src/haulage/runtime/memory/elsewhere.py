@@ -9,7 +9,7 @@ from haulage.runtime import finalize
 from haulage.runtime.device import Device
 from haulage.runtime.memory import allocating, limits, out_of_memory, pending
 from haulage.runtime.memory.block import Block
-from haulage.runtime.memory.heap import Pool
+from haulage.runtime.memory.pool import Pool
 
 _Answer = TypeVar("_Answer")
 
@@ -74,19 +74,16 @@ def counted(block: Block, reserves: bool) -> Block:
     """
     pool = allocating.pool_of(block.device, block.kind)
     reserved = block.nbytes if reserves else 0
-    for counter in pool.counters:
-        counter.add(block.nbytes)
+    release = partial(_given_back, pool, reserved, block.release)
+    # No call in between, nor behind the count: what is not counted is not taken off.
     pool.direct += reserved
-    block.release = partial(_given_back, pool, block.nbytes, reserved, block.release)
+    block.release = release
+    pool.take_into(block, [block.device_ptr])
     block.pool = pool
     return block
 
 
-def _given_back(
-    pool: Pool, nbytes: int, reserved: int, release: Callable[[], object] | None
-) -> None:
+def _given_back(pool: Pool, reserved: int, release: Callable[[], object] | None) -> None:
     pool.direct -= reserved
-    for counter in pool.counters:
-        counter.remove(nbytes)
     if release is not None:
         release()

@@ -6,6 +6,7 @@ from haulage.backends.base import DEVICE
 from haulage.runtime import finalize
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.memory import allocating, heap
+from haulage.runtime.memory import pool as pools
 
 __all__ = ["Driver", "Pool"]
 
@@ -57,7 +58,7 @@ class Pool:
 
     def __init__(self, device: Device | str | None = None) -> None:
         self._device = None if device is None else find(device)
-        self._given: dict[int, heap.Pool] = {}
+        self._given: dict[int, pools.Pool] = {}
         self._driver = Driver(device)
 
     def allocate(self, nbytes: int) -> int:
@@ -87,7 +88,7 @@ class Pool:
             _back(pool, address, nbytes)
 
 
-def _back(pool: heap.Pool, address: int, nbytes: int) -> None:
+def _back(pool: pools.Pool, address: int, nbytes: int) -> None:
     pool.heap.device.activate()
     try:
         pool.heap.give(pool, address, nbytes)

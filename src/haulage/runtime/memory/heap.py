@@ -10,21 +10,14 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from haulage.errors import DeviceError, OutOfMemory
 from haulage.runtime.device import Device
 from haulage.runtime.memory import classes
 from haulage.runtime.memory.arena import Arena, rounded
-from haulage.runtime.memory.counters import (
-    ALLOCATIONS,
-    IN_USE,
-    PEAK,
-    Counter,
-    of_device,
-    total,
-)
-from haulage.runtime.memory.extents import Extents
+from haulage.runtime.memory.counters import Counter
+from haulage.runtime.memory.pool import Holder, Pool
 
 # No limit: more bytes than there are.
 UNLIMITED = 1 << 62
@@ -40,164 +33,13 @@ class Busy(Exception):
     """
 
 
-class Holder(Protocol):
-    """What has memory: of `block.Block`, all that matters here."""
-
-    nbytes: int
-    device_ptr: int
-    returned: bool
-
-
-class WayBack(Protocol):
-    """How the memory of a block goes back."""
-
-    nbytes: int
-    is_begun: bool
-
-
 class Slab(NamedTuple):
     """A piece of an arena that was cut into blocks of one class."""
 
     address: int
     nbytes: int
     number: int  # of the class
-    pool: "Pool"
-
-
-class Pool:
-    """What the blocks of one stream come from and go back to.
-
-    `stream` is the stream's handle; None for memory that the host writes to: its blocks come back
-    once no stream uses them, and serve any. `counters` count its blocks, those of the heap, of the
-    device, and all.
-    """
-
-    __slots__ = (
-        "counter",
-        "counters",
-        "direct",
-        "figures",
-        "free",
-        "heap",
-        "held",
-        "parked",
-        "stream",
-    )
-
-    def __init__(self, heap: "Heap", stream: int | None) -> None:
-        self.heap = heap
-        self.stream = stream
-        self.counter = Counter()
-        self.counters = (self.counter, heap.counter, of_device(heap.device), total)
-        self.figures = tuple(counter.cells for counter in self.counters)
-        self.held = 0  # bytes of slabs and large blocks, be they free or not
-        self.direct = 0  # bytes of blocks that came from the driver one by one
-        # Addresses of free blocks, by class.
-        self.free: list[list[int]] = [[] for _ in classes.SIZES]
-        # Large blocks that work of the stream may still use.
-        self.parked = Extents(heap.arena.free_extents.walls)
-
-    def take_into(self, block: Holder, cells: list[int]) -> bool:
-        """Let `block` have the last one of some free blocks, and count it; False: there is none.
-
-        There is no call in it, so neither another thread nor a signal's handler comes in between:
-        no memory is lost or given twice, whatever the handler raises. The same for `take_back`.
-        """
-        of_pool, of_heap, of_device, of_all = self.figures
-        nbytes = block.nbytes
-        if not cells:
-            return False
-        block.device_ptr = cells[-1]
-        del cells[-1]
-        block.returned = False
-        of_pool[ALLOCATIONS] += 1
-        of_heap[ALLOCATIONS] += 1
-        of_device[ALLOCATIONS] += 1
-        of_all[ALLOCATIONS] += 1
-        of_pool[IN_USE] = in_use = of_pool[IN_USE] + nbytes
-        if in_use > of_pool[PEAK]:
-            of_pool[PEAK] = in_use
-        of_heap[IN_USE] = in_use = of_heap[IN_USE] + nbytes
-        if in_use > of_heap[PEAK]:
-            of_heap[PEAK] = in_use
-        of_device[IN_USE] = in_use = of_device[IN_USE] + nbytes
-        if in_use > of_device[PEAK]:
-            of_device[PEAK] = in_use
-        of_all[IN_USE] = in_use = of_all[IN_USE] + nbytes
-        if in_use > of_all[PEAK]:
-            of_all[PEAK] = in_use
-        return True
-
-    def begin(self, block: Holder, address: int) -> None:
-        """Let `block` have the memory at `address`, and count it; as `take_into`, in one piece."""
-        of_pool, of_heap, of_device, of_all = self.figures
-        nbytes = block.nbytes
-        block.device_ptr = address
-        block.returned = False
-        of_pool[ALLOCATIONS] += 1
-        of_heap[ALLOCATIONS] += 1
-        of_device[ALLOCATIONS] += 1
-        of_all[ALLOCATIONS] += 1
-        of_pool[IN_USE] = in_use = of_pool[IN_USE] + nbytes
-        if in_use > of_pool[PEAK]:
-            of_pool[PEAK] = in_use
-        of_heap[IN_USE] = in_use = of_heap[IN_USE] + nbytes
-        if in_use > of_heap[PEAK]:
-            of_heap[PEAK] = in_use
-        of_device[IN_USE] = in_use = of_device[IN_USE] + nbytes
-        if in_use > of_device[PEAK]:
-            of_device[PEAK] = in_use
-        of_all[IN_USE] = in_use = of_all[IN_USE] + nbytes
-        if in_use > of_all[PEAK]:
-            of_all[PEAK] = in_use
-
-    def end(self, back: "WayBack") -> None:
-        """Count the block of `back` no more, in one piece."""
-        of_pool, of_heap, of_device, of_all = self.figures
-        nbytes = back.nbytes
-        back.is_begun = True
-        of_pool[IN_USE] -= nbytes
-        of_heap[IN_USE] -= nbytes
-        of_device[IN_USE] -= nbytes
-        of_all[IN_USE] -= nbytes
-
-    def end_direct(self, nbytes: int) -> None:
-        """Count a block of `nbytes` that came from the driver no more, in one piece."""
-        of_pool, of_heap, of_device, of_all = self.figures
-        self.direct -= nbytes
-        of_pool[IN_USE] -= nbytes
-        of_heap[IN_USE] -= nbytes
-        of_device[IN_USE] -= nbytes
-        of_all[IN_USE] -= nbytes
-
-    def take_back(self, block: Holder, cells: list[int]) -> bool:
-        """Put the memory of `block` to the free blocks, unless it was before."""
-        of_pool, of_heap, of_device, of_all = self.figures
-        nbytes = block.nbytes
-        if block.returned:
-            return False
-        block.returned = True
-        cells += (block.device_ptr,)
-        of_pool[IN_USE] -= nbytes
-        of_heap[IN_USE] -= nbytes
-        of_device[IN_USE] -= nbytes
-        of_all[IN_USE] -= nbytes
-        return True
-
-    @property
-    def reserved(self) -> int:
-        """Bytes held of the device for the stream."""
-        return self.held + self.parked.nbytes + self.direct
-
-    def is_idle(self) -> bool:
-        """Whether no work can use its free blocks: in its stream, or in the default one, whose use
-        of a block is not noted."""
-        if self.stream is None:
-            return True
-        device = self.heap.device
-        device.activate()
-        is_done = device.backend.stream_query
-        return is_done(self.stream) and (not self.stream or is_done(0))
+    pool: Pool
 
 
 class Heap:
@@ -257,20 +99,22 @@ class Heap:
                     self.refill(pool, number)
         return self._take_large(pool, rounded(nbytes))
 
-    def give(self, pool: Pool, address: int, nbytes: int, back: "WayBack | None" = None) -> None:
+    def give(self, pool: Pool, address: int, nbytes: int, holder: Holder | None = None) -> None:
         """Take back what `take` gave; later work of the pool's stream may use it at once.
 
-        `back` is told when it begins, and counted no more from then on.
+        What held it is counted no more, if it was counted.
 
         Raises:
             Busy: it has to be given back later.
         """
-        if nbytes <= classes.LARGEST:
-            if back is not None:
-                pool.end(back)
-            pool.free[classes.class_of(nbytes)].append(address)
+        if nbytes > classes.LARGEST:
+            self._give_large(pool, address, rounded(nbytes), holder)
+            return
+        cells = pool.free[classes.class_of(nbytes)]
+        if holder is None:
+            cells.append(address)
         else:
-            self._give_large(pool, address, rounded(nbytes), back)
+            pool.take_back(holder, cells)
 
     def refill(self, pool: Pool, number: int) -> None:
         """Cut a slab into blocks of a class, if none of them is free now.
@@ -362,8 +206,10 @@ class Heap:
                 if slab.pool is pool:
                     self.slabs[address] = slab._replace(pool=heir)
             for mine, its in zip(heir.free, pool.free, strict=True):
-                while its:
-                    mine.append(its.pop())
+                while its:  # see `_free_slabs_of`
+                    address = its[-1]
+                    del its[-1]
+                    mine += (address,)
             heir.held += pool.held
             heir.direct += pool.direct
             pool.held = pool.direct = 0
@@ -382,7 +228,6 @@ class Heap:
         try:
             _inside.add(me)
             with self._lock:
-                self.device.activate()
                 if self._is_torn:
                     self.arena.repair()
                     for pool in (*self.pools.values(), *self.leaving):
@@ -413,10 +258,13 @@ class Heap:
         left: Iterable[list[int]] = (taken,)
         given = 0
         try:
+            # No call in between, so each is in one of the two lists, also after Ctrl-C; and nothing
+            # is made between look and removal, as a collection could come of that, whose finalisers
+            # put addresses in.
             while cells:
-                # No call in between: each is in one of the two lists, also after Ctrl-C.
-                taken += cells[-1:]
-                del cells[-1:]
+                address = cells[-1]
+                del cells[-1]
+                taken += (address,)
             for address in taken:
                 by_slab.setdefault(_before(starts, address), []).append(address)
             left = by_slab.values()
@@ -443,14 +291,14 @@ class Heap:
             pool.held += nbytes
             return address, used_before
 
-    def _give_large(self, pool: Pool, address: int, nbytes: int, back: "WayBack | None") -> None:
+    def _give_large(self, pool: Pool, address: int, nbytes: int, holder: Holder | None) -> None:
         try:
             is_idle = pool.is_idle()
         except DeviceError:
             is_idle = False  # not known
         with self._held():
-            if back is not None:
-                pool.end(back)
+            if holder is not None and not pool.take_back(holder, []):
+                return  # another thread was first
             pool.held -= nbytes
             if is_idle:
                 self.arena.free(address, nbytes)

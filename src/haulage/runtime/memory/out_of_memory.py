@@ -162,7 +162,8 @@ def _trim(device: Device) -> None:
 
 def _wait(device: Device) -> None:
     finalize.drain()
-    device.synchronize()
+    if not device.capturing:
+        device.synchronize()
     pending.wait(device)
     _trim(device)
 

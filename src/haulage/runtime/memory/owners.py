@@ -50,8 +50,8 @@ _is_own = _Own()
 def mark(depth: int = 1) -> Mark:
     """The present place in the program: the innermost frames that are not Haulage's own.
 
-    `depth` is that of the first frame which may be one: the innermost ones of which it is known
-    that they are Haulage's need not be looked at.
+    `depth` is how many of the innermost frames, this one among them, are Haulage's for sure: they
+    need not be looked at, which takes half of the time.
     """
     outermost = sys._getframe(depth)
     frame: FrameType | None = outermost

@@ -9,36 +9,45 @@ from typing import Any, NamedTuple
 
 from haulage.errors import DeviceError
 from haulage.runtime import faults, finalize
+from haulage.runtime.capture import mark_of
 from haulage.runtime.device import Device
-from haulage.runtime.stream import Stream
+from haulage.runtime.stream import Stream, marked
 
 
 class _Waiting(NamedTuple):
     device: Device
-    events: list[int]
+    # Each with the device whose it is.
+    events: list[tuple[Device, int]]
     # Streams that no event could be recorded in: they have to be idle.
     streams: list[Stream]
     action: Callable[[], object]
 
     def is_reached(self) -> bool:
-        self.device.activate()
-        return all(map(self.device.backend.event_query, self.events)) and all(
-            map(_is_done, self.streams)
-        )
+        for place, event in self.events:
+            place.activate()
+            if not place.backend.event_query(event):
+                return False
+        return all(map(_is_done, self.streams))
 
     def wait(self) -> None:
-        self.device.activate()
-        for event in self.events:
-            faults.waited(self.device.backend.event_synchronize, event)
+        for place, event in self.events:
+            place.activate()
+            faults.waited(place.backend.event_synchronize, event)
         for stream in self.streams:
             if not _is_done(stream):
-                stream.synchronize()
+                _wait_until_idle(stream)
 
     def do(self) -> None:
+        # Once more does no harm, if Ctrl-C comes in the midst: actions are of that kind.
         with ExitStack() as each:
             each.callback(self.action)
-            for event in self.events:
-                each.callback(self.device.backend.event_destroy, event)
+            while self.events:
+                each.callback(_destroy, *self.events.pop())
+
+
+def _destroy(device: Device, event: int) -> None:
+    device.activate()
+    device.backend.event_destroy(event)
 
 
 class _Pending:
@@ -51,8 +60,7 @@ class _Pending:
         self._in_hand: dict[int, frozenset[Device]] = {}
 
     def add(self, entry: _Waiting) -> None:
-        with self._changed:
-            self.waiting.append(entry)
+        self.waiting += (entry,)
 
     def reap(self, patience: int | None = None) -> None:
         """Do what has its events all reached; no more after so many that have not."""
@@ -67,37 +75,46 @@ class _Pending:
             return entry.device is device
 
         self._take(is_waited_for)
+        others = False
         with self._changed:
             # Not in the midst of such a thing, or two threads may wait for each other.
             while threading.get_ident() not in self._in_hand and any(
-                device in devices for devices in self._in_hand.values()
+                device in devices for devices in tuple(self._in_hand.values())
             ):
+                others = True
                 self._changed.wait()
+        if others:
+            self._take(is_waited_for)  # what they have put back
 
     def _take(self, is_ready: Callable[[_Waiting], bool], patience: int | None = None) -> None:
         me = threading.get_ident()
-        with self._changed:
+        outer = self._in_hand.get(me, frozenset())
+        looked_at: list[_Waiting] = []
+        try:
+            # What is moved, here and below, is so without calls: no thread comes in between, and
+            # nothing is lost to Ctrl-C.
             looked_at, self.waiting = self.waiting, []
-            outer = self._in_hand.get(me, frozenset())
             if looked_at:
                 self._in_hand[me] = outer.union(entry.device for entry in looked_at)
-        try:
             while looked_at and patience != 0:
-                if is_ready(looked_at[-1]):
-                    looked_at.pop().do()
+                entry = looked_at[-1]
+                if is_ready(entry):
+                    entry.do()
+                    del looked_at[-1]
                     continue
-                self.add(looked_at.pop())
+                self.waiting += (entry,)
+                del looked_at[-1]
                 if patience is not None:
                     patience -= 1
         finally:
+            # Not empty if a kernel had failed or Ctrl-C came, too: it goes on waiting. What was
+            # looked at stands first now, so that it is the others' turn.
+            self.waiting += looked_at
+            if outer:
+                self._in_hand[me] = outer
+            elif me in self._in_hand:
+                del self._in_hand[me]
             with self._changed:
-                # Not empty if a kernel had failed or Ctrl-C came, too: it goes on waiting. What was
-                # looked at stands first now, so that it is the others' turn.
-                self.waiting += looked_at
-                if outer:
-                    self._in_hand[me] = outer
-                else:
-                    self._in_hand.pop(me, None)
                 self._changed.notify_all()
 
 
@@ -113,14 +130,28 @@ def after(
     action: Callable[[], object],
     also_default: bool = True,
 ) -> None:
-    """Call `action()` once the work is done that is in `streams`, and in the default stream, now:
-    at once, or in a later `reap`."""
+    """Call `action()` once the work is done that is in `streams`, and in the default stream of the
+    device, now: at once, or in a later `reap`. The streams may be of other devices too."""
     users = [*streams, device.default_stream] if also_default else streams
     busy = [stream for stream in users if not _is_idle(stream)]
     if busy:
         _wait_for(device, busy, action)
     else:
         action()
+
+
+def after_end(stream: Stream, action: Callable[[], object]) -> None:
+    """`after` for a stream that is about to be given back: it is not asked any more later."""
+    if _is_idle(stream):
+        action()
+        return
+    unmarked = _wait_for(stream.device, [stream], action)
+    try:
+        for each in tuple(unmarked):
+            # No event could be recorded in it, so its work is waited for now.
+            _wait_until_idle(each)
+    finally:
+        unmarked.clear()
 
 
 def _is_idle(stream: Stream) -> bool:
@@ -139,24 +170,38 @@ def _is_done(stream: Stream) -> bool:
         return stream.external
 
 
+def _wait_until_idle(stream: Stream) -> None:
+    mark = mark_of(stream)
+    if mark:
+        stream.device.activate()
+        faults.waited(stream.device.backend.event_synchronize, mark)
+    else:
+        stream.synchronize()
+
+
 def hold(stream: Stream, thing: Any) -> None:
     """Keep `thing` alive until `stream` has passed the work that it holds now."""
     _wait_for(stream.device, [stream], partial(id, thing))
 
 
-def _wait_for(device: Device, busy: list[Stream], action: Callable[[], object]) -> None:
-    events: list[int] = []
+def _wait_for(device: Device, busy: list[Stream], action: Callable[[], object]) -> list[Stream]:
+    """Let `action` wait for streams; those that it waits for without an event, which it asks itself
+    as long as they are in that list."""
+    events: list[tuple[Device, int]] = []
     unmarked = list(busy)
-    device.activate()
-    backend = device.backend
     try:
         for stream in busy:
+            if stream.device.capturing and mark_of(stream):
+                continue
             with suppress(DeviceError):  # the stream itself is waited for then
-                events.append(backend.event_create(False))
-                backend.event_record(events[-1], stream.handle)
+                place = stream.device
+                place.activate()
+                events.append((place, place.backend.event_create(False)))
+                place.backend.event_record(events[-1][1], marked(stream))
                 unmarked.remove(stream)
     finally:
         _pending.add(_Waiting(device, events, unmarked, action))
+    return unmarked
 
 
 def reap() -> None:

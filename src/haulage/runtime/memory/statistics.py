@@ -11,7 +11,8 @@ from haulage.runtime.device import Device, find
 from haulage.runtime.memory import owners, pending
 from haulage.runtime.memory.block import live_blocks
 from haulage.runtime.memory.counters import Counter, of_device, total
-from haulage.runtime.memory.heap import Busy, Heap, Pool, heaps
+from haulage.runtime.memory.heap import Busy, Heap, heaps
+from haulage.runtime.memory.pool import Pool
 
 K = TypeVar("K", bound=Hashable)
 

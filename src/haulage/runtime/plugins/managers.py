@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from haulage.backends.base import (
@@ -17,10 +16,9 @@ from haulage.backends.base import (
 )
 from haulage.runtime import finalize, memory
 from haulage.runtime.arrays.strided import Span
-from haulage.runtime.device import Device
 from haulage.runtime.exchange import ipc
 from haulage.runtime.handle import number_of
-from haulage.runtime.memory import Block, MemoryInfo
+from haulage.runtime.memory import Block, MemoryInfo, pin
 from haulage.runtime.plugins.pointers import MappedMemory, PinnedMemory
 
 if TYPE_CHECKING:
@@ -161,16 +159,15 @@ class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
     def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Span:
         """Host memory that the driver pins until what this gives goes."""
         address = number_of(pointer)
-        device = self.context.device
-        device.activate()
-        device_ptr = device.backend.register(address, size)
+        device_ptr, undo = pin(self.context.device, address, size)
         kind = MappedMemory if mapped else PinnedMemory
-        undo: Callable[[], object] = partial(_unpin, device, address)
         try:
-            return kind(self.context, device_ptr, size, owner, undo)
+            made = kind(self.context, device_ptr, size, owner, undo)
         except BaseException:
             undo()
             raise
+        made.block.host_ptr = address
+        return made
 
     def memallocmanaged(self, size: int, attach_global: bool = True) -> Span:
         """Managed memory from the driver."""
@@ -242,8 +239,3 @@ class DriverMemoryManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
     def interface_version(self) -> int:
         """The present one."""
         return INTERFACE_VERSION
-
-
-def _unpin(device: Device, address: int) -> None:
-    device.activate()
-    device.backend.unregister(address)

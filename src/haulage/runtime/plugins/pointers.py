@@ -127,14 +127,15 @@ class AutoFreePointer(MemoryPointer):
 
 
 class MappedMemory(AutoFreePointer):
-    """Memory of the host that the device reaches as well, at the same address."""
+    """Memory of the host that the device reaches as well, at the same address unless the device's
+    driver was asked for another one."""
 
     _kind = MAPPED
 
     @property
     def host_pointer(self) -> Handle:
         """The host's address."""
-        return self.device_pointer
+        return Handle(self.block.host_ptr)
 
 
 class PinnedMemory(MappedMemory):

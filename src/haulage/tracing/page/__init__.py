@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from haulage.runtime.observing import GRAPH, KERNEL
 from haulage.tracing.page.drawing import COLOURS, KINDS, drawing, lanes_drawn
 from haulage.tracing.result import WAIT, Holdings, Place, Result, Total
 from haulage.tracing.words import duration, size, throughput
@@ -12,6 +13,8 @@ from haulage.tracing.words import duration, size, throughput
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("time.js", "memory.js", "lanes.js", "main.js")
 # Rows of a table; the charts and the trace have all.
+# Kinds of operations that run code.
+_RUNNING = (KERNEL, GRAPH)
 _MOST_ROWS = 50
 
 
@@ -149,14 +152,14 @@ def _repeats(result: Result) -> str:
 
 
 def _totals(result: Result) -> str:
-    kernels = [each for each in result.totals if each.kind == "kernel"]
+    kernels = [each for each in result.totals if each.kind in _RUNNING]
     waits = [each for each in result.totals if each.kind == WAIT]
-    moved = [each for each in result.totals if each.kind not in ("kernel", WAIT)]
+    moved = [each for each in result.totals if each.kind not in (*_RUNNING, WAIT)]
     return "\n".join(
         _total(result, *each)
         for each in (
             ("Transfers", moved),
-            ("Kernels", kernels),
+            ("Kernels and graphs", kernels),
             ("Waits of the host, of 5 microseconds or more", waits),
         )
         if each[1]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from haulage.runtime.observing import COPY, DOWNLOAD, FILL, KERNEL, UPLOAD
+from haulage.runtime.observing import COPY, DOWNLOAD, FILL, GRAPH, KERNEL, UPLOAD
 from haulage.tracing.result import WAIT, Result
 
 # Colours of the owners, those of most bytes first: the palette of Okabe and Ito (2008), which
@@ -28,6 +28,7 @@ KINDS = {
     DOWNLOAD: ("download", "#b34a00"),
     COPY: ("copy on the device", "#7a5195"),
     FILL: ("fill", "#74681c"),
+    GRAPH: ("graph", "#5b3a9e"),
     WAIT: ("wait of the host", "#66707a"),
     "several": ("several kinds", "#4b535c"),
 }

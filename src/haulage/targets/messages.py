@@ -1,4 +1,7 @@
-"""How code for the CPU tells the host something: by calling a function of the CPU's driver."""
+"""How code tells the host something: by calling a function.
+
+It is one of the CPU's driver or, on GPUs, of the kernel's own module: `compiler/gpu/channel.py`.
+"""
 
 from typing import Any
 

@@ -1,0 +1,198 @@
+"""What is measured, from what each package offers.
+
+A package's module has `about()` and `offers()`, which gives some of:
+
+    synchronize()                 wait for the device
+    launch-0, -1, -3, -8          launch an empty kernel of so many arrays
+    empty(nbytes)                 an array of bytes on the device
+    pinned(nbytes)                a NumPy array of bytes in pinned memory
+    upload(host, on_device)       copy bytes there, and
+    download(on_device, host)     back, both waited for
+    duplicate(source, target)     copy bytes on the device, not waited for
+    saxpy, transpose, reduction, stencil, matmul (size)
+                                  put float32 inputs there; a function that launches, not waited for
+    compile()                     a function that compiles and runs a kernel nobody has compiled
+    start()                       milliseconds of a new process with a kernel from the disk cache
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+Offers = Mapping[str, Any]
+Turn = Callable[[], float]
+
+# Fewer than a driver's queue takes, so that a launch never waits for another one's end.
+_LAUNCHES = 200
+_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure. `unit` is of time where less is better; `prepare(offers, small)` gives a function
+    that measures it once. `needs` names what a package must offer."""
+
+    name: str
+    title: str
+    unit: str
+    prepare: Callable[[Offers, bool], Turn]
+    needs: tuple[str, ...]
+
+    @property
+    def is_time(self) -> bool:
+        """Whether less is better."""
+        return self.unit in ("us", "ms", "ns")
+
+
+def _per_second(offers: Offers, amount: float, work: Callable[[], object]) -> Turn:
+    """Measures `amount` per second: `work` again and again, then one wait."""
+    synchronize = offers["synchronize"]
+
+    def many(calls: int) -> float:
+        synchronize()
+        began = perf_counter()
+        for _ in range(calls):
+            work()
+        synchronize()
+        return perf_counter() - began
+
+    many(1)
+    calls = max(1, min(1000, math.ceil(_SECONDS / max(many(3) / 3, 1e-7))))
+    return lambda: amount * calls / many(calls)
+
+
+def _launch(arrays: int) -> Measure:
+    def prepare(offers: Offers, small: bool) -> Turn:
+        launch, synchronize = offers[f"launch-{arrays}"], offers["synchronize"]
+        launch()
+        synchronize()
+
+        def turn() -> float:
+            synchronize()
+            began = perf_counter()
+            for _ in range(_LAUNCHES):
+                launch()
+            took = perf_counter() - began
+            synchronize()
+            return took * 1e6 / _LAUNCHES
+
+        return turn
+
+    title = f"launch with {arrays} arrays, host time" if arrays else "launch, host time"
+    name = f"launch-{arrays}"
+    return Measure(name, title, "us", prepare, (name, "synchronize"))
+
+
+def _copy(name: str, nbytes: int, title: str, kind: str, there: bool) -> Measure:
+    def prepare(offers: Offers, small: bool) -> Turn:
+        size = min(nbytes, 1 << 16) if small else nbytes
+        host = np.empty(size, np.uint8) if kind == "pageable" else offers["pinned"](size)
+        host[...] = 1
+        array = offers["empty"](size)
+        upload, download = offers["upload"], offers["download"]
+        work = (lambda: upload(host, array)) if there else (lambda: download(array, host))
+        return _per_second(offers, size / 1e9, work)
+
+    needs = ("empty", "upload", "download", "synchronize", *(("pinned",) * (kind == "pinned")))
+    return Measure(name, title, "GB/s", prepare, needs)
+
+
+def _allocate(name: str, nbytes: int, title: str) -> Measure:
+    def prepare(offers: Offers, small: bool) -> Turn:
+        empty = offers["empty"]
+        for _ in range(3000):
+            empty(nbytes)
+
+        def turn() -> float:
+            began = perf_counter()
+            for _ in range(2000):
+                empty(nbytes)
+            return (perf_counter() - began) * 1e9 / 2000
+
+        return turn
+
+    return Measure(name, title, "ns", prepare, ("empty",))
+
+
+def _device_copy(offers: Offers, small: bool) -> Turn:
+    nbytes = 1 << (16 if small else 28)
+    source, target = offers["empty"](nbytes), offers["empty"](nbytes)
+    return _per_second(offers, 2 * nbytes / 1e9, lambda: offers["duplicate"](source, target))
+
+
+def _kernel(name: str, title: str, unit: str, size: int, amount: Callable[[int], float]) -> Measure:
+    def prepare(offers: Offers, small: bool) -> Turn:
+        chosen = min(size, 256 if name != "saxpy" and name != "reduction" else 1 << 14)
+        chosen = chosen if small else size
+        return _per_second(offers, amount(chosen), offers[name](chosen))
+
+    return Measure(name, title, unit, prepare, (name, "synchronize"))
+
+
+def _compile(offers: Offers, small: bool) -> Turn:
+    def turn() -> float:
+        work = offers["compile"]()
+        began = perf_counter()
+        work()
+        offers["synchronize"]()
+        return (perf_counter() - began) * 1e3
+
+    turn()
+    return turn
+
+
+def _start(offers: Offers, small: bool) -> Turn:
+    start: Turn = offers["start"]
+    start()
+    return start
+
+
+_COPIES = [
+    _copy(
+        f"{kind}-{way}-{size}",
+        nbytes,
+        f"{kind} memory {words}, {said}",
+        kind,
+        way == "up",
+    )
+    for kind in ("pinned", "pageable")
+    for way, words in (("up", "to the device"), ("down", "from the device"))
+    for size, nbytes, said in (("256MB", 1 << 28, "256 MiB"), ("64KB", 1 << 16, "64 KiB"))
+]
+
+MEASURES: dict[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        *map(_launch, (0, 1, 3, 8)),
+        *_COPIES,
+        _allocate("allocate-4KB", 4096, "allocate and free 4 KiB"),
+        _allocate("allocate-1MB", 1 << 20, "allocate and free 1 MiB"),
+        Measure(
+            "device-copy",
+            "copy on the device, 256 MiB",
+            "GB/s",
+            _device_copy,
+            ("empty", "duplicate", "synchronize"),
+        ),
+        _kernel("saxpy", "saxpy of 2^26", "GB/s", 1 << 26, lambda n: 12 * n / 1e9),
+        _kernel("transpose", "transpose of 8192 x 8192", "GB/s", 8192, lambda n: 8 * n * n / 1e9),
+        _kernel("reduction", "sum of 2^27", "GB/s", 1 << 27, lambda n: 4 * n / 1e9),
+        _kernel("stencil", "stencil of 8192 x 8192", "GB/s", 8192, lambda n: 8 * n * n / 1e9),
+        _kernel("matmul", "tiled product, 2048", "TFLOP/s", 2048, lambda n: 2 * n**3 / 1e12),
+        Measure("compile", "compile and run saxpy", "ms", _compile, ("compile", "synchronize")),
+        Measure("start", "new process, kernel from its cache", "ms", _start, ("start",)),
+    )
+}
+
+
+def possible(offers: Offers) -> list[str]:
+    """The names of the measures for which a package offers what is needed."""
+    return [
+        measure.name
+        for measure in MEASURES.values()
+        if all(need in offers for need in measure.needs)
+    ]

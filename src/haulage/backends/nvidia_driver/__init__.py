@@ -1,0 +1,1 @@
+"""The parts of the NVIDIA back end: CUDA's driver, by way of NVIDIA's `cuda-bindings`."""

@@ -1,0 +1,208 @@
+"""What running kernels tell the host: faults and messages, in host memory that devices write to.
+
+A module may have these variables, which are filled when it is loaded:
+
+    haulage_channel (u64)   the address of its device's channel
+    haulage_module (u32)    the module's number, 1 to 4095; 0 where there are more modules
+
+The channel, little endian:
+
+    @0 u32 any_fault        1 once a thread has left a fault
+    @4 u32 capacity         cells of the ring, a power of two
+    @8 u64 head             cells that were taken since ever; devices advance it
+    @16 u64 tail            cells that the host has read since ever; the host advances it
+    @24 u64 missing         messages that found no room since ever; devices advance it
+    @64 u32 faults[4096]    by module number, the greatest fault of its threads
+    @16448 u64 ring[capacity]
+
+A message of n cells takes n + 1 cells of the ring. The first one has its number and n + 1, in the
+upper and lower half, and is written last; a cell that is 0 there has not been written yet. The host
+makes all cells that it has read 0 before it advances `tail`.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+import numpy as np
+
+from haulage.backends.base import PINNED, KernelStopped
+from haulage.backends.nvidia_driver.calls import Calls, bindings
+from haulage.backends.nvidia_driver.memory import Memory
+
+ADDRESS, NUMBER = "haulage_channel", "haulage_module"
+
+SLOTS = 4096
+CAPACITY = 1 << 16
+_FAULTS, _RING = 64, 64 + 4 * SLOTS
+_BYTES = _RING + 8 * CAPACITY
+_NON_BLOCKING = 1
+
+_uint64 = Struct("<Q")
+_uint32 = Struct("<I")
+_number = Struct("<i")
+
+
+class Channel:
+    """The channel of one device, seen from the host."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.address, host = memory.alloc(_BYTES, PINNED, 0)
+        ctypes.memset(host, 0, _BYTES)
+        self.any_fault = ctypes.c_uint32.from_address(host)
+        ctypes.c_uint32.from_address(host + 4).value = CAPACITY
+        self._tail = ctypes.c_uint64.from_address(host + 16)
+        self._missing = ctypes.c_uint64.from_address(host + 24)
+        self._told_missing = 0
+        self._faults = _array(host + _FAULTS, np.uint32, SLOTS)
+        self._ring = _array(host + _RING, np.uint64, CAPACITY)
+        self._lock = threading.Lock()
+
+    def faults(self) -> list[tuple[int, int]]:
+        """(module number, code) of the faults that are there; they are taken away."""
+        with self._lock:
+            self.any_fault.value = 0
+            found = np.flatnonzero(self._faults)
+            codes = self._faults[found]
+            self._faults[found] = 0
+        return list(zip(found.tolist(), codes.tolist(), strict=True))
+
+    def messages(self) -> tuple[list[tuple[int, bytes]], int]:
+        """(number, cells) of the messages that are whole, taken away; and how many are missing."""
+        taken = []
+        with self._lock:
+            ring, at = self._ring, self._tail.value
+            while header := int(ring[at % CAPACITY]):
+                count = header & 0xFFFFFFFF
+                places = np.arange(at, at + count, dtype=np.uint64) % CAPACITY
+                cells = ring[places]
+                (number,) = _number.unpack(_uint32.pack(header >> 32))
+                taken.append((number, cells[1:].tobytes()))
+                ring[places] = 0
+                at += count
+                self._tail.value = at
+            missing = self._missing.value - self._told_missing
+            self._told_missing += missing
+        return taken, missing
+
+    def clear_fault(self, number: int) -> None:
+        """No fault of that module."""
+        self._faults[number] = 0
+
+
+def _array(address: int, dtype: type, count: int) -> np.ndarray:
+    room: Any = (ctypes.c_char * (np.dtype(dtype).itemsize * count)).from_address(address)
+    return np.frombuffer(room, dtype)
+
+
+class Channels:
+    """The channels of all devices. Safe to use from any thread."""
+
+    def __init__(self, calls: Calls, memory: Memory) -> None:
+        self._calls = calls
+        self._memory = memory
+        self._lock = threading.RLock()
+        self.by_device: dict[int, Channel] = {}
+        self._streams: dict[int, int] = {}
+        # Modules by (device, number); numbers and functions by module.
+        self._modules: dict[tuple[int, int], int] = {}
+        self._numbers: dict[int, int] = {}
+        self._functions: dict[int, list[int]] = {}
+        self._stopped: list[KernelStopped] = []
+        self._messages: list[tuple[int, bytes]] = []
+        self._missing = 0
+
+    def connect(
+        self,
+        module: int,
+        device: int,
+        variable: Callable[[int, str], tuple[int, int] | None],
+    ) -> None:
+        """Tell a module, if it asks, where the channel of its device is, and its number."""
+        self._functions[module] = []
+        address, number = variable(module, ADDRESS), variable(module, NUMBER)
+        if address is None and number is None:
+            return
+        with self._lock:
+            channel = self.by_device.get(device)
+            if channel is None:
+                channel = self.by_device[device] = Channel(self._memory)
+            slots = (slot for slot in range(1, SLOTS) if (device, slot) not in self._modules)
+            own = next(slots, 0) if number else 0
+            if own:
+                self._modules[device, own] = module
+                self._numbers[module] = own
+                channel.clear_fault(own)
+        if address:
+            self._write(device, address[0], _uint64.pack(channel.address))
+        if number:
+            self._write(device, number[0], _uint32.pack(own))
+
+    def _write(self, device: int, address: int, value: bytes) -> None:
+        """Write to a variable, waiting for no other work."""
+        driver = bindings()
+        with self._lock:
+            stream = self._streams.get(device)
+            if stream is None:
+                stream = int(self._calls(driver.cuStreamCreateWithPriority, _NON_BLOCKING, 0))
+                self._streams[device] = stream
+        source = ctypes.create_string_buffer(value, len(value))
+        self._calls(driver.cuMemcpyAsync, address, ctypes.addressof(source), len(value), stream)
+        self._calls(driver.cuStreamSynchronize, stream)
+
+    def disconnect(self, module: int, device: int) -> None:
+        """The module is given back."""
+        with self._lock:
+            self._functions.pop(module, None)
+            number = self._numbers.pop(module, 0)
+            self._modules.pop((device, number), None)
+
+    def note(self, module: int, function: int) -> None:
+        """A function of a module is in use."""
+        self._functions[module].append(function)
+
+    def raise_fault(self) -> None:
+        """Raise KernelStopped for a fault that is there; others are kept for later calls."""
+        for device, channel in self.by_device.items():
+            if channel.any_fault.value:
+                with self._lock:
+                    for number, code in channel.faults():
+                        module = self._modules.get((device, number), 0)
+                        self._stopped.append(KernelStopped(self._function(module), code))
+        if self._stopped:
+            raise self._stopped.pop(0)
+
+    def _function(self, module: int) -> int:
+        """Which function of a module it was: of several the one that a stream launched last."""
+        functions = self._functions.get(module, [])
+        for launched in reversed(self._calls.last.values()):
+            if launched in functions:
+                return launched
+        return functions[0] if functions else 0
+
+    def take_faults(self) -> list[BaseException]:
+        """All faults that no wait has raised."""
+        found: list[BaseException] = []
+        while True:
+            try:
+                self.raise_fault()
+            except KernelStopped as stopped:
+                found.append(stopped)
+            else:
+                return found
+
+    def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
+        """The messages with numbers of that sign, and with 1 how many are missing of both."""
+        with self._lock:
+            for channel in self.by_device.values():
+                told, missing = channel.messages()
+                self._messages += told
+                self._missing += missing
+            taken = [message for message in self._messages if message[0] * sign > 0]
+            self._messages = [message for message in self._messages if message[0] * sign <= 0]
+            missing = 0
+            if sign > 0:
+                missing, self._missing = self._missing, 0
+        return taken, missing

@@ -1,0 +1,96 @@
+"""Looking for CUDA's driver, and for the package by which it is called."""
+
+import ctypes
+import importlib
+import sys
+
+from haulage.backends.base import Probe
+from haulage.backends.libraries import Search, failures, search
+
+# The oldest driver all of whose functions that are called here are there: 535, of June 2023.
+OLDEST = (12, 2)
+_OLDEST_RELEASE = "535"
+
+BINDINGS = "cuda.bindings.driver"
+_INSTALL = "pip install 'haulage[nvidia]'"
+
+# What statuses of cuInit mean to who has to mend it.
+_CAUSES = {
+    34: "the library is a stub to link programs with, of a toolkit; take its folder out of "
+    "LD_LIBRARY_PATH",
+    46: "the devices are in use by a program that has them to itself, or are being reset",
+    100: "no NVIDIA device is visible: none is there, or CUDA_VISIBLE_DEVICES or the container "
+    "hides it",
+    101: "CUDA_VISIBLE_DEVICES names a device that is not there",
+    802: "the system is not ready yet: the service nvidia-fabricmanager may not be running",
+    803: "the library and the kernel's module are of different versions of the driver; reboot, or "
+    "reload the module, after an update",
+    804: "the library is one of the packages for forward compatibility, which this device does not "
+    "take; remove it from LD_LIBRARY_PATH",
+    999: "the kernel's module may be missing or has failed; nvidia-smi and dmesg may tell more",
+}
+
+
+def probe() -> Probe:
+    """Look for the driver, its devices and the package `cuda-bindings`; never raises."""
+    found = search(("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so"))
+    if found.library is None:
+        return Probe(False, found.looked_for, f"no NVIDIA driver: {failures(found)}")
+    try:
+        return _ask(found, found.library)
+    except AttributeError as error:
+        answer = f"the library is not the driver it is named after: {error}"
+        return Probe(False, found.looked_for, answer)
+
+
+def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
+    number, count = ctypes.c_int(), ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(number))
+    version = (number.value // 1000, number.value % 1000 // 10)
+    its = f"the driver is there, for CUDA {version[0]}.{version[1]}"
+    if version < OLDEST:
+        return Probe(
+            False,
+            found.looked_for,
+            f"{its}, which is too old: Haulage needs one for CUDA {OLDEST[0]}.{OLDEST[1]} or "
+            f"later, which is driver {_OLDEST_RELEASE}",
+        )
+    status = driver.cuInit(0)
+    if status:
+        cause = _CAUSES.get(status, "see the driver's log (dmesg)")
+        return Probe(
+            False, found.looked_for, f"{its}; cuInit answered {_named(driver, status)}: {cause}"
+        )
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    its += f", with {count.value} device(s)"
+    missing = _missing_bindings()
+    if missing:
+        return Probe(
+            False,
+            found.looked_for,
+            f"{its}, but {missing}: {_INSTALL}",
+            f"an NVIDIA driver is there, and is not used, as {missing}; install it with: "
+            f"{_INSTALL}",
+        )
+    return Probe(count.value > 0, found.looked_for, its)
+
+
+def _named(driver: ctypes.CDLL, status: int) -> str:
+    name = ctypes.c_char_p()
+    driver.cuGetErrorName(status, ctypes.byref(name))
+    return f"{status} ({name.value.decode()})" if name.value else str(status)
+
+
+def _missing_bindings() -> str:
+    """Why the package cannot be used; nothing if it can."""
+    try:
+        importlib.import_module(BINDINGS)
+    except ModuleNotFoundError:
+        return "the package cuda-bindings is not installed"
+    except ImportError as error:
+        return f"the package cuda-bindings cannot be imported ({error})"
+    told = importlib.import_module("cuda.bindings").__version__
+    major, minor = (int(part) for part in told.split(".")[:2])
+    if (12, 9) <= (major, minor) < (14, 0):
+        return ""
+    return f"the package cuda-bindings is version {told}, not 12.9 to 13"

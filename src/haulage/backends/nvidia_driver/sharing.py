@@ -1,0 +1,302 @@
+"""Device memory that processes share.
+
+Memory of the driver's own allocations is named by handles of the driver, which every program of
+CUDA opens. Memory that was put behind reserved addresses has none: the driver names each granule by
+a file descriptor, and those pass from process to process by sockets only. So a handle of Haulage
+names a process, its socket, and a piece of memory there; who opens it asks that process, and lets
+go of the connection when it closes the memory. By that the exporting process also knows who has a
+piece open, and that one whose handle was withdrawn is gone.
+"""
+
+import ctypes
+import os
+import socket
+import threading
+from dataclasses import astuple, dataclass
+from struct import Struct
+from typing import Self
+
+from haulage.backends.nvidia_driver import ports
+from haulage.backends.nvidia_driver.calls import Calls, bindings
+from haulage.backends.nvidia_driver.contexts import Contexts
+from haulage.backends.nvidia_driver.ranges import Ranges
+from haulage.errors import DeviceError
+
+# Bytes of the driver's own handles, and what lets them be opened by any device of the process.
+_DRIVERS = 64
+_LAZY_PEERS = 1
+
+_MAGIC = b"HaulGPU1"
+_packed = Struct("=8sI4x8s16sQQ8x")
+# What the exporting process answers: bytes from the first granule, or from the start of what the
+# driver's handle names, to the piece; bytes of a granule; how many there are; the driver's handle.
+_answer = Struct("=QQQ64s")
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What tells another process where some memory is; `bytes` of it are 64."""
+
+    process: int
+    port: bytes
+    token: bytes
+    nbytes: int
+    device: int
+
+    def __bytes__(self) -> bytes:
+        return _packed.pack(_MAGIC, *astuple(self))
+
+    @classmethod
+    def read(cls, handle: bytes) -> Self | None:
+        """The handle that `bytes` made; None if it is none of Haulage's."""
+        if len(handle) != _packed.size or not handle.startswith(_MAGIC):
+            return None
+        return cls(*_packed.unpack(handle)[1:])
+
+
+@dataclass
+class _Piece:
+    """Exported memory, `unit` the start of what it is a part of."""
+
+    address: int
+    nbytes: int
+    unit: int
+    device: int
+    handle: bytes
+
+
+@dataclass
+class _Opened:
+    """Memory of another process: what was mapped, and the connection to who exported it."""
+
+    start: int
+    nbytes: int
+    granule: int
+    connection: socket.socket | None
+    uses: int = 1
+
+
+class Sharing:
+    """Exported and opened memory of all devices. Safe to use from any thread."""
+
+    def __init__(self, calls: Calls, contexts: Contexts, ranges: Ranges) -> None:
+        self._calls = calls
+        self._driver = bindings()
+        self._contexts = contexts
+        self._ranges = ranges
+        self._lock = threading.RLock()
+        self._port: ports.Port | None = None
+        self._pieces: dict[int, _Piece] = {}  # by address
+        self._tokens: dict[bytes, _Piece] = {}
+        # By unit: pieces that were withdrawn while other processes may have had them open.
+        self._withdrawn: dict[int, list[int]] = {}
+        self._opened: dict[int, _Opened] = {}
+
+    # ---- the exporting process --------------------------------------------------------------
+
+    def export(self, address: int, nbytes: int, unit: int, unit_nbytes: int) -> bytes:
+        """A handle; see `Backend.ipc_export`."""
+        with self._lock:
+            known = self._pieces.get(address)
+            if known is not None:
+                return known.handle
+            device = self._contexts.device()
+            token = b""
+            if self._ranges.granules(address, address + nbytes) is None and address == unit:
+                handle = self._drivers_handle(unit)
+            else:
+                if self._port is None:
+                    self._port = ports.Port(self._answer_for)
+                token = os.urandom(16)
+                handle = bytes(Handle(os.getpid(), self._port.name, token, nbytes, device))
+            piece = _Piece(address, nbytes, unit, device, handle)
+            self._pieces[address] = piece
+            if token:
+                self._tokens[token] = piece
+            return handle
+
+    def _drivers_handle(self, address: int) -> bytes:
+        made = self._calls(self._driver.cuIpcGetMemHandle, address)
+        return ctypes.string_at(made.getPtr(), _DRIVERS)
+
+    def withdraw(self, address: int) -> tuple[int, ...]:
+        """Let a handle open nothing any more; see `Backend.ipc_withdraw`."""
+        with self._lock:
+            piece = self._pieces.pop(address, None)
+            if piece is None:
+                return (address,)
+            self._drop(piece)
+            self._withdrawn.setdefault(piece.unit, []).append(address)
+            free: list[int] = []
+            for unit in list(self._withdrawn):
+                if self._port is None or not self._port.is_open(unit):
+                    free += self._withdrawn.pop(unit)
+            return tuple(free)
+
+    def forget(self, start: int, stop: int) -> None:
+        """Memory is given back to the driver: what is exported of it is gone, too."""
+        if not self._pieces:
+            return
+        with self._lock:
+            for piece in list(self._pieces.values()):
+                if start <= piece.address < stop or start <= piece.unit < stop:
+                    self._drop(self._pieces.pop(piece.address))
+
+    def _drop(self, piece: _Piece) -> None:
+        self._tokens = {t: known for t, known in self._tokens.items() if known is not piece}
+
+    def _answer_for(self, token: bytes) -> tuple[int, bytes, list[int]] | None:
+        """For who asks with a token: (the unit, the answer, file descriptors); None: no such piece.
+
+        Called by the port's thread.
+        """
+        with self._lock:
+            piece = self._tokens.get(token)
+            if piece is None:
+                return None
+            self._contexts.activate(piece.device)
+            whole = self._ranges.granules(piece.address, piece.address + piece.nbytes)
+            if whole is None:
+                handle = self._drivers_handle(piece.unit)
+                return piece.unit, _answer.pack(piece.address - piece.unit, 0, 0, handle), []
+            start, nbytes = whole
+            granule = self._ranges.granularity()
+            files = [self._file_of(at) for at in range(start, start + nbytes, granule)]
+            answer = _answer.pack(piece.address - start, granule, len(files), bytes(_DRIVERS))
+            return piece.unit, answer, files
+
+    def _file_of(self, address: int) -> int:
+        driver = self._driver
+        chunk = self._calls(driver.cuMemRetainAllocationHandle, address)
+        try:
+            kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+            return int(self._calls(driver.cuMemExportToShareableHandle, chunk, kind, 0))
+        finally:
+            self._calls(driver.cuMemRelease, chunk)
+
+    # ---- the importing process --------------------------------------------------------------
+
+    def open(self, handle: bytes) -> tuple[int, int]:
+        """(device pointer, bytes) of the memory; see `Backend.ipc_import`."""
+        read = Handle.read(handle)
+        if read is None:
+            if len(handle) != _DRIVERS:
+                raise ValueError(
+                    f"{len(handle)} bytes that are no IPC handle of an NVIDIA device: expected the "
+                    f"{_DRIVERS} bytes of a handle that get_ipc_handle() gave, or of a "
+                    "CUipcMemHandle"
+                )
+            return self._open_drivers(handle)
+        connection = ports.connect(read.process, read.port, read.nbytes)
+        try:
+            answer = ports.ask(connection, read.token, _answer.size)
+            if answer is None:
+                raise DeviceError(
+                    f"{read.nbytes:,} bytes of memory that process {read.process} exported are "
+                    "gone: it has freed them; an array must be kept until others have opened it"
+                )
+            offset, granule, count, drivers = _answer.unpack(answer)
+            if not count:
+                return self._open_part(drivers, offset, read.nbytes, connection)
+            start = self._map(connection, granule, count)
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            opened = _Opened(start, count * granule, granule, connection)
+            self._opened[start + offset] = opened
+        return start + offset, read.nbytes
+
+    def _map(self, connection: socket.socket, granule: int, count: int) -> int:
+        driver = self._driver
+        files = ports.receive_files(connection, count)
+        try:
+            start = self._ranges.reserve(count * granule)
+            done = start
+            try:
+                kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                for file in files:
+                    chunk = self._calls(driver.cuMemImportFromShareableHandle, file, kind)
+                    try:
+                        self._calls(driver.cuMemMap, done, granule, 0, chunk, 0)
+                    finally:
+                        self._calls(driver.cuMemRelease, chunk)
+                    done += granule
+                self._ranges.allow_here(start, count * granule)
+            except BaseException:
+                self._unmap(start, done - start, granule)
+                self._calls(driver.cuMemAddressFree, start, count * granule)
+                raise
+            return start
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _unmap(self, start: int, nbytes: int, granule: int) -> None:
+        for at in range(start, start + nbytes, granule):
+            self._calls(self._driver.cuMemUnmap, at, granule)
+
+    def _open_drivers(self, handle: bytes) -> tuple[int, int]:
+        """Memory by the driver's own handle: of this process, or of another."""
+        with self._lock:
+            for piece in self._pieces.values():
+                if piece.handle == handle:
+                    self._note_use(piece.address, piece.address)
+                    return piece.address, piece.nbytes
+            address = self._open_by_driver(handle)
+            _, nbytes = self._calls(self._driver.cuMemGetAddressRange, address)
+            return address, nbytes
+
+    def _open_part(
+        self, handle: bytes, offset: int, nbytes: int, connection: socket.socket
+    ) -> tuple[int, int]:
+        """A part of what the driver's handle names."""
+        with self._lock:
+            for piece in self._pieces.values():
+                if self._drivers_handle(piece.unit) == handle:
+                    start = piece.unit
+                    self._note_use(start + offset, start)
+                    break
+            else:
+                start = self._open_by_driver(handle)
+                opened = self._opened.pop(start)
+                self._opened[start + offset] = opened
+            self._opened[start + offset].connection = connection
+            return start + offset, nbytes
+
+    def _open_by_driver(self, handle: bytes) -> int:
+        made = self._driver.CUipcMemHandle()
+        ctypes.memmove(made.getPtr(), handle, _DRIVERS)
+        address = int(self._calls(self._driver.cuIpcOpenMemHandle, made, _LAZY_PEERS))
+        known = self._opened.get(address)
+        if known is None:
+            self._opened[address] = _Opened(address, 0, 0, None)
+        else:
+            known.uses += 1
+        return address
+
+    def _note_use(self, address: int, start: int) -> None:
+        """Memory of this process is opened once more."""
+        known = self._opened.get(address)
+        if known is None:
+            self._opened[address] = _Opened(start, -1, 0, None)
+        else:
+            known.uses += 1
+
+    def close(self, address: int) -> None:
+        """Let go of memory; see `Backend.ipc_close`."""
+        with self._lock:
+            opened = self._opened[address]
+            opened.uses -= 1
+            if opened.uses:
+                return
+            del self._opened[address]
+        try:
+            if opened.granule:
+                self._unmap(opened.start, opened.nbytes, opened.granule)
+                self._calls(self._driver.cuMemAddressFree, opened.start, opened.nbytes)
+            elif opened.nbytes == 0:
+                self._calls(self._driver.cuIpcCloseMemHandle, opened.start)
+        finally:
+            if opened.connection is not None:
+                opened.connection.close()

@@ -1,0 +1,142 @@
+"""Streams and events of the driver, and functions of the host that streams call."""
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from haulage.backends.nvidia_driver.calls import NOT_READY, Calls, bindings, entry
+from haulage.errors import DeviceError
+
+_DISABLE_TIMING = 2
+
+
+class Streams:
+    """The driver's streams and events. Safe to use from any thread.
+
+    A callback that raises leaves its exception for the wait that comes to its stream next.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._driver = bindings()
+        self._numbers = itertools.count(1)
+        # Callbacks that have not run yet, by their numbers; and what failed, with its stream.
+        self.pending: dict[int, tuple[Callable[[], object], int]] = {}
+        self._failures: list[tuple[int, BaseException]] = []
+        self._recorded: dict[int, int] = {}
+        self._trampoline = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._called)
+        address = ctypes.cast(self._trampoline, ctypes.c_void_p).value
+        self._host_function = self._driver.CUhostFn(address)
+        # In the form that all drivers have; that of cuda-bindings 13 came with CUDA 12.8.
+        self._elapsed = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_void_p
+        )(entry("cuEventElapsedTime", 2000))
+
+    def create(self, flags: int, priority: int) -> int:
+        """A new stream."""
+        return int(self._calls(self._driver.cuStreamCreateWithPriority, flags, priority))
+
+    def destroy(self, stream: int) -> None:
+        """Give it back."""
+        self._calls.last.pop(stream, None)
+        self._calls(self._driver.cuStreamDestroy, stream)
+
+    def synchronize(self, stream: int) -> None:
+        """Wait for a stream."""
+        self._calls(self._driver.cuStreamSynchronize, stream)
+
+    def query(self, stream: int) -> bool:
+        """Whether a stream's work is done."""
+        return self._is_done(self._driver.cuStreamQuery, stream)
+
+    def wait_event(self, stream: int, event: int) -> None:
+        """Order a stream after an event."""
+        self._calls(self._driver.cuStreamWaitEvent, stream, event, 0)
+
+    def event_create(self, timing: bool) -> int:
+        """A new event."""
+        return int(self._calls(self._driver.cuEventCreate, 0 if timing else _DISABLE_TIMING))
+
+    def event_destroy(self, event: int) -> None:
+        """Give it back."""
+        self._recorded.pop(event, None)
+        self._calls(self._driver.cuEventDestroy, event)
+
+    def event_record(self, event: int, stream: int) -> None:
+        """Mark the end of a stream."""
+        self._calls(self._driver.cuEventRecord, event, stream)
+        self._recorded[event] = stream
+
+    def event_synchronize(self, event: int) -> int | None:
+        """Wait for a record; the stream that it was made in, None if there is none."""
+        self._calls(self._driver.cuEventSynchronize, event)
+        return self._recorded.get(event)
+
+    def event_query(self, event: int) -> bool:
+        """Whether a record is reached."""
+        return self._is_done(self._driver.cuEventQuery, event)
+
+    def event_elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two records."""
+        milliseconds = ctypes.c_float()
+        status = self._elapsed(ctypes.byref(milliseconds), start, end)
+        if status == NOT_READY:
+            raise DeviceError(status, "event_elapsed: an event is not reached yet; wait for it")
+        if status:
+            raise DeviceError(
+                status,
+                "event_elapsed: both events must have been made with timing, and recorded",
+            ) from self._calls.failed("cuEventElapsedTime", (start, end), status)
+        return milliseconds.value
+
+    def _is_done(self, query: Callable[..., Any], handle: int) -> bool:
+        if self._calls.inside.callback:
+            return False  # it cannot be asked there
+        (status,) = query(handle)
+        if not status:
+            return True
+        if int(status) == NOT_READY:
+            return False
+        raise self._calls.failed(query.__name__, (handle,), int(status))
+
+    # ---- functions of the host ------------------------------------------------------------------
+
+    def callback(self, stream: int, function: Callable[[], object]) -> None:
+        """Let a stream call a function."""
+        number = next(self._numbers)
+        self.pending[number] = function, stream
+        try:
+            self._calls(self._driver.cuLaunchHostFunc, stream, self._host_function, number)
+        except DeviceError:
+            del self.pending[number]
+            raise
+
+    def _called(self, number: int) -> None:
+        # Until all that the callback held is gone: objects of the driver may be among it.
+        self._calls.inside.callback = True
+        try:
+            self._call(number)
+        finally:
+            self._calls.inside.callback = False
+
+    def _call(self, number: int) -> None:
+        function, stream = self.pending[number]
+        try:
+            function()
+        except BaseException as error:
+            self._failures.append((stream, error))
+        finally:
+            del self.pending[number]
+
+    def raise_failures(self, stream: int | None) -> None:
+        """Raise the first exception of callbacks of `stream`; of any stream if it is 0 or None."""
+        for failure in self._failures:
+            if not stream or failure[0] == stream:
+                self._failures.remove(failure)
+                raise failure[1]
+
+    def take_failures(self) -> list[BaseException]:
+        """All exceptions that no wait has raised."""
+        taken, self._failures = self._failures, []
+        return [error for _, error in taken]

@@ -1,0 +1,56 @@
+"""A kernel typed and lowered for one signature: what the ways to code for all targets share."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from haulage.compiler.code import Code
+from haulage.compiler.frontend import Lowered, Options, lower
+from haulage.targets.base import Target
+
+
+class Body(ABC):
+    """A kernel typed and lowered for one signature; gives code.
+
+    Thread safe: each code is made once.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        argument_types: tuple[Any, ...],
+        target: Target,
+        options: Options,
+        *,
+        anew: bool = False,
+    ) -> None:
+        self.name: str = function.__qualname__
+        self.target = target
+        self._options = options.on(target.kind)
+        self.lowered: Lowered = lower(function, argument_types, target, options, anew=anew)
+        self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
+        self._lock = threading.Lock()
+
+    # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
+    found: bool | None = None
+
+    def check(self) -> None:  # noqa: B027
+        """Nothing: this is typed and lowered, so that it can be compiled is known."""
+
+    def code(self, block: tuple[int, int, int], way: str) -> Code:
+        """Code for blocks of `block` threads, run in one of `simt.transform.WAYS`.
+
+        Raises:
+            CompileError: `way` is "cut" and a barrier stands where not all threads may come, or
+                a function that calls itself has a barrier or a shared array.
+        """
+        with self._lock:
+            made = self._made.get((block, way))
+            if made is None:
+                made = self._made[block, way] = self._make(block, way)
+            return made
+
+    @abstractmethod
+    def _make(self, block: tuple[int, int, int], way: str) -> Code:
+        """The code, made now."""

@@ -1,0 +1,305 @@
+"""What memory a kernel for a GPU reads and writes: which array each access is of.
+
+The kernel is one function by now, with all that it calls in it. Memory is told apart by where an
+address comes from: an argument, an address that is a number (an array that the kernel captured),
+the block's or the thread's own memory, a variable of the module, or anywhere.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from haulage.compiler.gpu.channel import FAULT, MESSAGE
+from haulage.compiler.simt import graph
+from haulage.compiler.simt.model import Function, Instruction
+from haulage.compiler.simt.result_types import split_list
+
+# Memory that no argument's address is of.
+SHARED, OWN, MODULE = "shared", "own", "module"
+ANYWHERE = "anywhere"
+_APART = frozenset((SHARED, OWN, MODULE))
+
+_POINTER = re.compile(r"\bptr(?: addrspace\((?P<space>\d+)\))? (?P<value>.+)$")
+_SPACES = {"3": SHARED, "4": MODULE, "5": OWN}
+_ATTRIBUTES = re.compile(r"(?m)^attributes (#\d+) = \{(.*)\}$")
+_FUNCTION = re.compile(
+    r'(?m)^(?:declare|define) [^@\n]*@(?:"([^"]*)"|([-\w.$]+))\(.*?\)[^(){\n]*?(#\d+)'
+)
+_MEMORY = re.compile(r"\bmemory\(([^)]*)\)")
+_BARRIER = re.compile(r"llvm\.nvvm\.(barrier|bar\.sync|bar\.red)")
+_COPIES = ("llvm.memcpy", "llvm.memmove", "llvm.memset")
+_NEVER_ACCESS = (
+    *("llvm.assume", "llvm.lifetime.", "llvm.experimental.noalias.", "llvm.dbg.", "llvm.fma."),
+    *("llvm.nvvm.activemask", "llvm.nvvm.bar.warp.sync"),
+)
+_EXCHANGES = ("llvm.nvvm.shfl.", "llvm.nvvm.vote.", "llvm.nvvm.match.", "llvm.nvvm.redux.")
+_ASSEMBLY = re.compile(
+    r'\basm (?:sideeffect )?(?:alignstack )?"(?P<text>[^"]*)", "(?P<rest>[^"]*)"'
+)
+_STRONG = re.compile(r"\.(volatile|relaxed|acquire|release|acq_rel|mmio|cv)\b")
+
+_WRITING = frozenset(("store", "atomicrmw", "cmpxchg"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an instruction is: its block and its number among the block's instructions."""
+
+    label: str
+    index: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load, or what may write; `roots` is what memory it may be of."""
+
+    item: Instruction
+    place: Place
+    roots: frozenset[str]
+
+    @property
+    def outside(self) -> bool:
+        """Whether it may be of memory that other kernels see."""
+        return not self.roots <= _APART
+
+
+class Accesses:
+    """The accesses of a function, whose every value and block is named.
+
+    `loads` and `writes` are those of outside memory; `shared_writes` those of the block's own.
+    `exchanges` are where lanes of a warp tell each other values, `barriers` where a block's threads
+    meet. `talks` says that the kernel may wait for, or hand
+    over, what other blocks, kernels or the host write: it has fences, accesses that stay in order,
+    or calls of what is not known. `takes` says that the result of an atomic operation is used;
+    `tells` where it tells the host something.
+    """
+
+    def __init__(self, function: Function, text: str) -> None:
+        self.function = function
+        self.items = {name: item for name, (_, item) in function.definitions().items()}
+        self.parameters = {each.name for each in function.parameters}
+        self.loads: list[Access] = []
+        self.writes: list[Access] = []
+        self.shared_writes: list[Access] = []
+        self.exchanges: list[Access] = []
+        self.barriers: set[Place] = set()
+        self.tells: list[Place] = []
+        self.talks = False
+        self.takes = False
+        self._effects = _effects(text)
+        self._roots: dict[str, frozenset[str]] = {}
+        self._used: set[str] = set()
+        for block in function.blocks.values():
+            for item in block.instructions():
+                self._used.update(item.operands)
+        for block in function.blocks.values():
+            for index, item in enumerate(block.instructions()):
+                self._note(item, Place(block.label, index))
+
+    def _note(self, item: Instruction, place: Place) -> None:
+        if item.opcode == "load":
+            access = Access(item, place, self.roots_of(_address(item)))
+            if access.outside:
+                self.talks |= item.stays
+                self.loads.append(access)
+        elif item.opcode in _WRITING:
+            self._note_write(item, place, self.roots_of(_address(item)))
+        elif item.opcode == "fence":
+            self.talks = True
+        elif item.opcode == "call":
+            self._note_call(item, place)
+
+    def _note_write(self, item: Instruction, place: Place, roots: frozenset[str]) -> None:
+        access = Access(item, place, roots)
+        if SHARED in roots:
+            self.shared_writes.append(access)
+        if access.outside:
+            self.talks |= item.opcode == "store" and item.stays
+            self.takes |= item.result is not None and item.result in self._used
+            self.writes.append(access)
+
+    def _note_call(self, item: Instruction, place: Place) -> None:
+        name = item.callee
+        if name in (FAULT, MESSAGE):
+            self.tells.append(place)
+        elif name is None:
+            self._note_assembly(item, place)
+        elif name.startswith(_COPIES):
+            self._note_write(item, place, self.roots_of(_arguments(item)[0]))
+        elif _BARRIER.match(name):
+            self.barriers.add(place)
+        elif name.startswith(_EXCHANGES):
+            self.exchanges.append(Access(item, place, frozenset()))
+        elif not name.startswith(_NEVER_ACCESS):
+            kind = self._effects.get(name, "writes")
+            pointers = [each for each in _arguments(item) if _POINTER.search(each)]
+            own = all(self.roots_of(each) <= _APART for each in pointers)
+            self.talks |= kind == "writes" or (kind == "writes arguments" and not own)
+
+    def _note_assembly(self, item: Instruction, place: Place) -> None:
+        found = _ASSEMBLY.search(item.text)
+        if found is None:
+            self.talks = True
+            return
+        text = found["text"]
+        pointers = [each for each in _arguments(item) if _POINTER.search(each)]
+        if "sideeffect" not in found[0] and "~{memory}" not in found["rest"]:
+            return
+        if _STRONG.search(text) or not pointers:
+            self.talks = True
+        elif text.startswith(("st.", "red.", "atom.")):
+            self._note_write(item, place, self.roots_of(pointers[0]))
+        elif not text.startswith(("ld.", "prefetch")):
+            self.talks = True
+
+    def roots_of(self, operand: str) -> frozenset[str]:
+        """What memory an operand, `ptr` with what follows, may be of."""
+        found = _POINTER.search(operand)
+        if found is None:
+            return frozenset((ANYWHERE,))
+        if found["space"] in _SPACES:
+            return frozenset((_SPACES[found["space"]],))
+        return self._of_value(found["value"].split(" syncscope(")[0].split(" ", 1)[0], operand)
+
+    def _of_value(self, value: str, operand: str) -> frozenset[str]:
+        if value.startswith("%"):
+            return self._of_name(value)
+        if value in ("null", "poison", "undef"):
+            return frozenset()
+        if "addrspace(3)" in operand:
+            return frozenset((SHARED,))
+        if "@" in operand and "inttoptr" not in operand:
+            return frozenset((MODULE,))
+        return frozenset((ANYWHERE,))
+
+    def _of_name(self, name: str) -> frozenset[str]:
+        known = self._roots.get(name)
+        if known is not None:
+            return known
+        found: set[str] = set()
+        waiting, seen = [name], {name}
+        while waiting:
+            each = waiting.pop()
+            sources, roots = self._sources(each)
+            found |= roots
+            waiting += [source for source in sources if source not in seen]
+            seen.update(sources)
+        self._roots[name] = frozenset(found)
+        return self._roots[name]
+
+    def _sources(self, name: str) -> tuple[list[str], frozenset[str]]:
+        """The addresses that the address `name` is made from, and what is known at once."""
+        if name in self.parameters:
+            return [], frozenset((name,))
+        item = self.items[name]
+        if item.opcode == "alloca":
+            return [], frozenset((OWN,))
+        if item.opcode == "inttoptr" and not item.operands:
+            return [], frozenset((name,))
+        if item.opcode == "phi":
+            operands = [f"ptr {value}" for value, _ in item.incoming]
+        elif item.opcode in ("getelementptr", "addrspacecast", "freeze"):
+            operands = _arguments(item)[1:2] if item.opcode == "getelementptr" else [item.text]
+            operands = [each.split(" to ptr")[0] if "%" in each else each for each in operands]
+        elif item.opcode == "select":
+            operands = _arguments(item)[1:]
+        else:
+            return [], frozenset((ANYWHERE,))
+        names: list[str] = []
+        roots: set[str] = set()
+        for operand in operands:
+            found = _POINTER.search(operand)
+            if found is not None and found["space"] in _SPACES:
+                roots.add(_SPACES[found["space"]])
+            elif found is not None and found["value"].startswith("%"):
+                names.append(found["value"].split(" ", 1)[0])
+            else:
+                roots |= self.roots_of(operand)
+        return names, frozenset(roots)
+
+    @property
+    def written(self) -> frozenset[str]:
+        """What outside memory is written."""
+        return frozenset(root for access in self.writes for root in access.roots) - _APART
+
+    @cached_property
+    def read_only(self) -> list[Access]:
+        """The loads of what is never written, if that can be said."""
+        written = self.written
+        if self.talks or ANYWHERE in written:
+            return []
+        return [
+            load
+            for load in self.loads
+            if not load.roots & written and not load.roots & _APART and ANYWHERE not in load.roots
+        ]
+
+    @cached_property
+    def successors(self) -> dict[str, tuple[str, ...]]:
+        return {label: block.successors for label, block in self.function.blocks.items()}
+
+    @cached_property
+    def loops(self) -> list[graph.Loop]:
+        return graph.natural_loops(self.successors, self.function.entry)
+
+    @cached_property
+    def _reached(self) -> dict[str, frozenset[str]]:
+        """For each block, those that control can come to from its end."""
+        return {
+            label: frozenset(graph.reachable_until(self.successors, targets, ""))
+            for label, targets in self.successors.items()
+        }
+
+    def reaches(self, first: Place, second: Place) -> bool:
+        """Whether control can come from one place to another."""
+        if first.label == second.label and first.index < second.index:
+            return True
+        return second.label in self._reached[first.label]
+
+    def block_items(self, label: str) -> Iterator[tuple[Place, Instruction]]:
+        """The instructions of a block with their places."""
+        for index, item in enumerate(self.function.blocks[label].instructions()):
+            yield Place(label, index), item
+
+
+def _address(item: Instruction) -> str:
+    """The operand of an access that is its address."""
+    parts = _arguments(item)
+    return parts[1] if item.opcode in ("load", "store") else parts[0]
+
+
+def _arguments(item: Instruction) -> list[str]:
+    """The operands of an instruction as they are written; of a call its arguments."""
+    text = item.text
+    if item.opcode == "call":
+        start = text.rindex('"(') + 1 if " asm " in text else text.index("(", text.index("@"))
+        depth = 0
+        for end in range(start, len(text)):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            if depth == 0:
+                return split_list(text[start + 1 : end])
+    return split_list(text)
+
+
+def _effects(text: str) -> dict[str, str]:
+    """What each function of a module does to memory: "nothing" that counts, "writes arguments",
+    or "writes"."""
+    attributes = dict(_ATTRIBUTES.findall(text))
+    found = {}
+    for quoted, plain, number in _FUNCTION.findall(text):
+        memory = _MEMORY.search(attributes.get(number, ""))
+        found[quoted or plain] = _effect(memory[1]) if memory else "writes"
+    return found
+
+
+def _effect(memory: str) -> str:
+    """That of an attribute such as `argmem: write, inaccessiblemem: readwrite`."""
+    written = [
+        part.split(":")[0].strip() if ":" in part else ""
+        for part in memory.split(",")
+        if "write" in part and not part.strip().startswith("inaccessiblemem")
+    ]
+    if not written:
+        return "nothing"
+    return "writes arguments" if written == ["argmem"] else "writes"

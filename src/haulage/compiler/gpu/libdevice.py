@@ -1,0 +1,50 @@
+"""NVIDIA's library of mathematics for kernels, as LLVM bitcode: where it is, and its functions."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from haulage.compiler.gpu import toolkit
+from haulage.errors import CompileError
+
+FILE = "libdevice.10.bc"
+_CALLED = re.compile(r"(?m)^declare [^@\n]*@(__nv_\w+)\(")
+
+
+@cache
+def find() -> Path:
+    """The file.
+
+    Raises:
+        CompileError: it is in none of the places.
+    """
+    looked: list[str] = []
+    for place in toolkit.places("nvidia-nvvm", str(Path("nvvm", "libdevice")), FILE):
+        if place.is_file():
+            return place
+        looked.append(str(place))
+    raise CompileError(
+        f"mathematics on NVIDIA's GPUs needs {FILE}, which the wheel nvidia-nvvm and CUDA's "
+        f"toolkits have: pip install 'haulage[nvidia]'; looked for the wheel, {', '.join(looked)}"
+    )
+
+
+def called(text: str) -> list[str]:
+    """The functions of the library that a module's text declares."""
+    return sorted(set(_CALLED.findall(text)))
+
+
+def link(module: Any) -> None:
+    """Link the library into a parsed module that declares functions of it."""
+    import llvmlite.binding as llvm
+
+    library = llvm.parse_bitcode(_bitcode())
+    library.triple = module.triple
+    library.data_layout = module.data_layout
+    module.link_in(library)
+
+
+@cache
+def _bitcode() -> bytes:
+    return find().read_bytes()

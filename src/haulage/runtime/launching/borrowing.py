@@ -1,0 +1,198 @@
+"""Arrays of other libraries in repeated launches, without looking at each anew.
+
+Of those that DLPack's C exchange API or the CUDA array interface describes, what a launch needs
+besides the address is kept by description; and their libraries' streams are known, so that events
+order what follows. All others go the long way, by `exchange.foreign`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from haulage import config
+from haulage.runtime import device as devices
+from haulage.runtime import ordering
+from haulage.runtime.arrays import dlpack
+from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.device import Device
+from haulage.runtime.exchange import foreign
+from haulage.runtime.exchange.c_exchange import Exchange, exchange_of, tensor_of
+from haulage.runtime.launching import arguments, parts
+
+# The numbers that other libraries have for the default stream, whose handle is 0.
+_LEGACY = 1
+
+
+class Lender:
+    """Who knows in which stream a library works just now, on one device."""
+
+    __slots__ = ("device_id", "device_type", "exchange")
+
+    def __init__(self, exchange: Exchange, place: dlpack.Place) -> None:
+        self.exchange = exchange
+        self.device_type, self.device_id = place
+
+    def handle(self) -> int:
+        """The handle of that stream."""
+        return self.exchange.current_stream(self.device_type, self.device_id)
+
+
+class Layout:
+    """What arrays with one description are in a launch.
+
+    Attributes:
+        kind: as in `parts`.
+        before, behind: the address, as `arguments.pack_array` packs it.
+        sample: such an array of Haulage's, or of NumPy, that nobody may look into.
+        lender: whose stream its work is to be ordered with; None: nobody's, or one that each array
+            names.
+    """
+
+    __slots__ = ("before", "behind", "kind", "lender", "sample")
+
+    def __init__(self, sample: DeviceNDArray | np.ndarray, lender: Lender | None) -> None:
+        self.kind = parts.kind_of(sample)
+        self.before, self.behind = arguments.around_address(arguments.pack_array(sample))
+        self.sample = sample
+        self.lender = lender
+
+
+# An argument: its layout, its bytes in the argument block, and whose work to order with: a lender,
+# the number of a stream, or None.
+Borrowed = tuple[Layout, bytes, Lender | int | None]
+_Borrow = Callable[[Any], Borrowed | None]
+
+_MOST_LAYOUTS = 4096
+# Of arrays that have the CUDA array interface.
+_layouts: dict[Any, Layout] = {}
+_ways: dict[type, _Borrow] = {}
+
+
+def borrow(value: Any) -> Borrowed | None:
+    """What an argument of a launch is if it is another library's array; None: no such array, or
+    one that has to go the long way.
+
+    Raises:
+        BufferError: it cannot be used where it is.
+    """
+    kind = type(value)
+    way = _ways.get(kind)
+    if way is None:
+        way = _find_way(kind)
+        if way is None:
+            return None  # which is not kept: programs make many classes that are no arrays
+        _ways[kind] = way
+    return way(value)
+
+
+def samples(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`values`, with such a sample for each array of another library that `borrow` takes."""
+    return tuple(
+        borrowed[0].sample if foreign.is_foreign(value) and (borrowed := borrow(value)) else value
+        for value in values
+    )
+
+
+def _find_way(kind: type) -> _Borrow | None:
+    exchange = exchange_of(kind)
+    if exchange is not None:
+        return _by_exchange(exchange)
+    return _by_interface if hasattr(kind, foreign.INTERFACE) else None
+
+
+def _keep(layouts: dict[Any, Layout], key: Any, layout: Layout) -> Layout:
+    if len(layouts) >= _MOST_LAYOUTS:
+        layouts.clear()
+    layouts[key] = layout
+    return layout
+
+
+# ---- DLPack's C exchange API --------------------------------------------------------------------
+
+
+def _by_exchange(exchange: Exchange) -> _Borrow:
+    look = exchange.look
+    layouts: dict[Any, Layout] = {}
+
+    def borrow_tensor(value: Any) -> Borrowed | None:
+        record = look(value)
+        described = record[8:]
+        layout = layouts.get(described)
+        if layout is None:
+            made = _layout_of(exchange, record)
+            if made is None:
+                return None
+            layout = _keep(layouts, described, made)
+        return layout, layout.before + record[:8] + layout.behind, layout.lender
+
+    return borrow_tensor
+
+
+def _layout_of(exchange: Exchange, record: bytes) -> Layout | None:
+    tensor = tensor_of(record, None)
+    if dlpack.on_host(tensor.place):
+        return Layout(tensor.as_numpy(), None)
+    for device in devices.devices():
+        if dlpack.reaches(device, tensor.place):
+            return Layout(foreign.over(device, tensor), Lender(exchange, tensor.place))
+    return None
+
+
+# ---- the CUDA array interface -------------------------------------------------------------------
+
+
+def _by_interface(value: Any) -> Borrowed | None:
+    device = devices.current_device()
+    if device.properties.host_memory_is_device_memory:
+        return None  # where each address is looked up
+    described: Any = getattr(value, foreign.INTERFACE, None)
+    try:
+        pointer, readonly = described["data"]
+        number = described["stream"]
+        shape, typestr = described["shape"], described["typestr"]
+        key = device, shape, described.get("strides"), typestr, bool(readonly), pointer & 15
+        layout = _layouts.get(key)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None  # one without a stream; or one that is not right, which is told there
+    if described.get("mask") is not None or typestr[1:2] == "V":
+        return None
+    if not config.interface_sync():
+        number = None
+    elif type(number) is not int or number <= 0:
+        return None  # without a stream, its owner has to be kept until the kernel is done
+    if layout is None:
+        layout = _keep(_layouts, key, Layout(foreign.described(device, described), None))
+    data = layout.before + pointer.to_bytes(8, "little") + layout.behind
+    return layout, data, number
+
+
+# ---- the order of work --------------------------------------------------------------------------
+
+
+class Order:
+    """The order of a launch with the work of those who lend arrays to it.
+
+    Args:
+        device: on which it is.
+        stream: the handle of its stream.
+        lenders: of its arguments.
+    """
+
+    __slots__ = ("_device", "_others", "_stream")
+
+    def __init__(self, device: Device, stream: int, lenders: list[Lender | int]) -> None:
+        self._device = device
+        self._stream = stream
+        handles = {one if isinstance(one, int) else one.handle() for one in lenders}
+        self._others = {0 if handle == _LEGACY else handle for handle in handles} - {stream}
+
+    def before(self) -> None:
+        """Let the launch wait for what they have queued."""
+        for other in self._others:
+            ordering.order(self._device, self._stream, other)
+
+    def behind(self) -> None:
+        """Let what they queue from now on wait for the launch."""
+        for other in self._others:
+            ordering.order(self._device, other, self._stream)

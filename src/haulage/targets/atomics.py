@@ -1,0 +1,72 @@
+"""Atomic changes as LLVM has them, and those that it has not, by comparing and swapping."""
+
+from collections.abc import Callable
+from typing import Any
+
+# Emits: write the second of two ints at a place where the first is found; gives what was found and,
+# as 1 bit, whether it was the first.
+Swap = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+
+# Operations that are none of LLVM's: write the value where the old one is so compared with it.
+COMPARISONS = {"less": "<", "greater": ">"}
+
+
+def swap(builder: Any, pointer: Any, old: Any, new: Any, ordering: str) -> tuple[Any, Any]:
+    """Write `new` where `old` is found, by LLVM's operation; see `Swap`."""
+    pair = builder.cmpxchg(pointer, old, new, ordering, "monotonic")
+    return builder.extract_value(pair, 0), builder.extract_value(pair, 1)
+
+
+def write_where(
+    builder: Any, comparison: str, pointer: Any, operand: Any, ordering: str, swap: Swap
+) -> Any:
+    """Write `operand`, a float, as long as what is there so compares with it; gives what was there.
+
+    No comparison with a NaN holds.
+    """
+
+    def is_due(old: Any) -> Any:
+        return builder.fcmp_ordered(comparison, old, operand)
+
+    return write_while(builder, is_due, pointer, operand, ordering, swap)
+
+
+def bits_of(kind: Any) -> Any:
+    """The int type that has the bits of a float's LLVM type."""
+    from llvmlite import ir
+
+    return ir.IntType({"half": 16, "float": 32, "double": 64}[str(kind)])
+
+
+def write_while(
+    builder: Any,
+    is_due: Callable[[Any], Any],
+    pointer: Any,
+    operand: Any,
+    ordering: str,
+    swap: Swap,
+) -> Any:
+    """Write `operand`, a float, as long as `is_due` says so of what is there; gives what was there.
+
+    `is_due(old)` emits a 1-bit value; `ordering` is LLVM's text for the first look.
+    """
+    bits = bits_of(operand.type)
+    place = builder.bitcast(pointer, bits.as_pointer())
+    wanted = builder.bitcast(operand, bits)
+    before = builder.basic_block
+    look, write, end = (
+        builder.append_basic_block(f"atomic.{part}") for part in ("look", "write", "end")
+    )
+    first = builder.load_atomic(place, ordering, bits.width // 8, typ=bits)
+    builder.branch(look)
+    builder.position_at_end(look)
+    seen = builder.phi(bits)
+    old = builder.bitcast(seen, operand.type)
+    builder.cbranch(is_due(old), write, end)
+    builder.position_at_end(write)
+    found, is_written = swap(builder, place, seen, wanted)
+    seen.add_incoming(first, before)
+    seen.add_incoming(found, write)
+    builder.cbranch(is_written, end, look)
+    builder.position_at_end(end)
+    return old

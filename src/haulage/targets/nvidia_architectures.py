@@ -1,0 +1,46 @@
+"""The generations of NVIDIA's GPUs that code can be made for."""
+
+import re
+
+# With the oldest first. LLVM's fatal errors end the process, so it is asked for these only.
+ARCHITECTURES = (
+    *("sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a"),
+    *("sm_100", "sm_100a", "sm_101", "sm_101a", "sm_103", "sm_103a", "sm_110", "sm_110a"),
+    *("sm_120", "sm_120a", "sm_121", "sm_121a"),
+)
+
+_NAME = re.compile(r"sm_(\d+)(\d)[a-z]?")
+
+
+def compute_capability(architecture: str) -> tuple[int, int]:
+    """(9, 0) of `sm_90` or `sm_90a`."""
+    found = _NAME.fullmatch(architecture)
+    assert found is not None, architecture
+    return int(found[1]), int(found[2])
+
+
+def check_architecture(architecture: str) -> None:
+    """Raise a ValueError unless code can be made for `architecture`."""
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"target {architecture!r}: expected one of {', '.join(ARCHITECTURES)}")
+
+
+def identity(architecture: str) -> tuple[str, ...]:
+    """What code for an architecture depends on in the GPU: the architecture."""
+    return (architecture,)
+
+
+def for_capability(capability: tuple[int, int]) -> str:
+    """The newest architecture whose code runs on GPUs of a compute capability: (9, 0) -> `sm_90`.
+
+    Raises:
+        ValueError: they are older than any that code can be made for.
+    """
+    known = [name for name in ARCHITECTURES if not name[-1].isalpha()]
+    fitting = [name for name in known if compute_capability(name) <= tuple(capability)]
+    if not fitting:
+        raise ValueError(
+            f"compute capability {capability}: expected (7, 0) or newer; this version makes no "
+            "code for older GPUs"
+        )
+    return fitting[-1]

@@ -1,0 +1,167 @@
+"""Compiles for NVIDIA's GPUs whatever is compiled for the CPU meanwhile, and assembles it.
+
+The tests know nothing of it: `body_for`, by which kernels come from the front end, is wrapped. A
+kernel that was tried before is not tried again. The assembler runs beside the tests.
+"""
+
+import hashlib
+import itertools
+import json
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from doubles.ptxas import ARCHITECTURES, assemble
+from haulage.errors import CompileError
+from haulage.kernel import caching, compilation, kernel
+from haulage.targets import nvidia
+
+# What a GPU with 32 lanes a warp cannot do by design; see docs/design.md, warp size.
+_REFUSED = re.compile(r"wavefronts of 64 work-items, and sm_\w+ has warps of 32 threads")
+# Of two kernels that differ in this only, one is tried.
+_NAMES = re.compile(r"(?m)^\.version .*|^\.target .*|^//.*|haulage_shared_\d+")
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_MOST_SHARED, _MOST_ARGUMENTS = 48 << 10, 32764
+# How much may wait for the assembler before the tests have to.
+_WAITING = 64
+
+
+@dataclass
+class Outcome:
+    """What came of all that was tried. `failures`: (where it was compiled, what went wrong)."""
+
+    kernels: int = 0
+    refused: int = 0
+    assembled: dict[str, int] = field(default_factory=dict)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+    def line(self) -> str:
+        """The figures, in words."""
+        by = ", ".join(f"{name} {count}" for name, count in sorted(self.assembled.items()))
+        return (
+            f"code for NVIDIA: {self.kernels} kernels, {sum(self.assembled.values())} assemblies "
+            f"({by or 'none'}), {self.refused} refused by design, {len(self.failures)} failed"
+        )
+
+
+def together(files: Iterable[Path]) -> Outcome:
+    """What came of all that several processes tried, who have left it in files of JSON."""
+    whole = Outcome()
+    for file in files:
+        part = Outcome(**json.loads(file.read_text()))
+        whole.kernels += part.kernels
+        whole.refused += part.refused
+        whole.failures += [(where, what) for where, what in part.failures]
+        for architecture, count in part.assembled.items():
+            whole.assembled[architecture] = whole.assembled.get(architecture, 0) + count
+    return whole
+
+
+class Collector:
+    """Tries each kernel for one architecture after the other in turn, or for `all_of_them`."""
+
+    def __init__(
+        self, all_of_them: bool = False, assemble: Callable[[str], object] = assemble
+    ) -> None:
+        self._take = assemble
+        self.outcome = Outcome()
+        # Says where a kernel comes from; set by whoever runs tests.
+        self.where: Callable[[], str] = lambda: "?"
+        self._turns = itertools.cycle((architecture,) for architecture in ARCHITECTURES)
+        self._all = all_of_them
+        self._seen: set[Any] = set()
+        self._texts: set[bytes] = set()
+        self._busy = False
+        self._lock = threading.Lock()
+        self._jobs: queue.Queue[tuple[str, str, str] | None] = queue.Queue(_WAITING)
+        self._assembler = threading.Thread(target=self._assemble, daemon=True)
+        self._body_for = compilation.body_for
+
+    def start(self) -> None:
+        """From now on try what is compiled."""
+        for module in (compilation, kernel, caching):
+            module.body_for = self._wrapped
+        self._assembler.start()
+
+    def stop(self) -> Outcome:
+        """Wait for the assembler, and say what came of it all."""
+        if self._assembler.is_alive():
+            for module in (compilation, kernel, caching):
+                module.body_for = self._body_for
+            self._jobs.put(None)
+            self._assembler.join()
+        return self.outcome
+
+    def _wrapped(
+        self, function: Any, keys: Any, target: Any, options: Any, *, anew: bool = False
+    ) -> Any:
+        body = self._body_for(function, keys, target, options, anew=anew)
+        if target.kind == "cpu" and not self._is_known(function, keys, target, options):
+            self._try(function, keys, target.warp_size, options)
+        return body
+
+    def _is_known(self, function: Any, keys: Any, target: Any, options: Any) -> bool:
+        cells = tuple(map(_content, function.__closure__ or ()))
+        this = (function.__code__, cells, keys, target.warp_size, options)
+        with self._lock:
+            if this in self._seen:
+                return True
+            self._seen.add(this)
+            return False
+
+    def _try(self, function: Any, keys: Any, warp_size: int, options: Any) -> None:
+        where = f"{self.where()}: {function.__qualname__}"
+        architectures = ARCHITECTURES if self._all else next(self._turns)
+        for architecture in architectures:
+            # Not by way of `PLATFORMS`, where tests put others.
+            target = nvidia.target(architecture, warp_size)
+            try:
+                code = self._body_for(function, keys, target, options).code((0, 0, 0), "threads")
+            except CompileError as error:
+                if _REFUSED.search(str(error)):
+                    self.outcome.refused += 1
+                    return
+                self.outcome.failures.append((f"{where} for {architecture}", str(error)))
+                return
+            except Exception as error:
+                self.outcome.failures.append((f"{where} for {architecture}", repr(error)))
+                return
+            if _is_too_large(code.metadata):
+                self.outcome.refused += 1
+                return
+            text = code.code.decode()
+            key = hashlib.sha256((architecture * self._all + _NAMES.sub("", text)).encode())
+            if key.digest() in self._texts:
+                return
+            self._texts.add(key.digest())
+            self._jobs.put((where, architecture, text))
+        self.outcome.kernels += 1
+
+    def _assemble(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            where, architecture, text = job
+            try:
+                self._take(text)
+            except AssertionError as error:
+                self.outcome.failures.append((f"{where} for {architecture}", str(error)[:2000]))
+            else:
+                counts = self.outcome.assembled
+                counts[architecture] = counts.get(architecture, 0) + 1
+
+
+def _content(cell: Any) -> Any:
+    """What a closure's variable is, to compare it; without keeping it."""
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        return None
+    return type(value), _ADDRESS.sub("", repr(value)[:500])
+
+
+def _is_too_large(metadata: dict[str, Any]) -> bool:
+    """Whether no GPU takes the kernel, as its launch says."""
+    return metadata["shared_bytes"] > _MOST_SHARED or metadata["argument_bytes"] > _MOST_ARGUMENTS

@@ -1,0 +1,238 @@
+"""Several devices of one driver, each thread with its own active one: on two far devices.
+
+Their driver refuses calls for which the device was not made active just before, and streams and
+events of the other device.
+"""
+
+import gc
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import haulage
+from doubles.far import registered
+from doubles.far_pair import far_pair
+from haulage import cuda, memory
+from haulage.errors import DeviceMismatch, Unsupported
+from haulage.runtime.memory import pending
+
+
+@pytest.fixture
+def pair(monkeypatch):
+    """The two devices, the second one current; what finalisers raise is an error."""
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    first, second = far_pair()
+    with registered(first, second), haulage.use(second):
+        yield first, second
+        gc.collect()
+        for device in (first, second):
+            device.synchronize()
+            pending.flush(device)
+    assert not [told.exc_value for told in raised]
+
+
+class held:
+    """A stream stops at its present end until the `with` ends."""
+
+    def __init__(self, stream):
+        self.opened = threading.Event()
+        stream.device.activate()
+        stream.device.backend.stream_callback(stream.handle, lambda: self.opened.wait(60))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.opened.set()
+
+
+def in_a_new_thread(work):
+    """`work()` in a thread that has no active device."""
+    failed = []
+
+    def run():
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    for error in failed:
+        raise error
+
+
+@cuda.jit
+def add(x, n):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += n
+
+
+def test_each_device_has_memory_streams_and_kernels_of_its_own(pair):
+    arrays = []
+    for device in pair:
+        with haulage.use(device):
+            stream = cuda.stream()
+            array = cuda.to_device(np.arange(1000.0), stream=stream)
+            add[4, 256, stream](array, device.id + 1)
+            arrays.append((array, stream))
+    for device, (array, stream) in zip(pair, arrays, strict=True):
+        assert array.device is stream.device is device
+        stream.synchronize()
+        assert np.array_equal(array.copy_to_host(), np.arange(1000.0) + device.id + 1)
+    with pytest.raises(DeviceMismatch):
+        add[4, 256](arrays[0][0], arrays[1][0])
+
+
+@pytest.mark.parametrize("nbytes", [1000, 300_000])
+def test_a_thread_that_never_used_a_device_can_be_the_one_that_gives_back(pair, nbytes):
+    before = [memory.stats(device).in_use for device in pair]
+    kept = []
+    for device in pair:
+        with haulage.use(device):
+            stream, mark, pinned = cuda.stream(), cuda.event(), cuda.pinned_array(nbytes, np.uint8)
+            array = cuda.device_array(nbytes, np.uint8, stream=stream)
+            other = cuda.device_array(nbytes, np.uint8)
+            other.copy_to_device(pinned, stream=stream)
+            mark.record(stream)
+            kept.append([array, other, pinned, mark, stream])
+    del array, other, pinned, mark, stream
+    for device in pair:
+        device.synchronize()
+    in_a_new_thread(kept.clear)
+    assert not kept
+    for device, were in zip(pair, before, strict=True):
+        pending.flush(device)
+        assert memory.stats(device).in_use == were
+
+
+def test_memory_that_waits_for_streams_of_both_is_given_back_by_any_thread(pair):
+    streams, arrays = [], []
+    before = [memory.stats(device).in_use for device in pair]
+    for device in pair:
+        with haulage.use(device):
+            streams.append(cuda.stream())
+            arrays.append(cuda.device_array(100, np.uint8))
+            arrays[-1].block.use(streams[-1])
+    with held(streams[0]), held(streams[1]):
+        arrays.clear()
+        assert [memory.stats(device).in_use for device in pair] == [n + 100 for n in before]
+    for stream in streams:
+        stream.synchronize()
+    in_a_new_thread(pending.reap)
+    assert [memory.stats(device).in_use for device in pair] == before
+
+
+@pytest.mark.parametrize("where", ["stream", "default stream"])
+def test_portable_memory_is_kept_until_the_other_device_is_done_with_it(pair, where):
+    first, second = pair
+    with haulage.use(first):
+        portable = cuda.mapped_array(1000, np.uint8, portable=True)
+        own = cuda.mapped_array(1000, np.uint8)
+    portable[:] = own[:] = 7
+    stream = cuda.stream()
+    target = cuda.device_array(1000, np.uint8)
+    before = memory.stats(first).in_use
+    portable.block.use(second.default_stream)
+    assert second.default_stream in portable.block.users()
+    working = stream if where == "stream" else second.default_stream
+    with held(working):
+        target.copy_to_device(portable, stream=stream)  # does not wait
+        assert not stream.query()
+        del portable
+        gc.collect()
+        assert memory.stats(first).in_use == before
+    stream.synchronize()
+    memory.stats(first)
+    pending.flush(first)
+    assert memory.stats(first).in_use == before - 1000
+    assert (target.copy_to_host() == 7).all()
+    target.copy_to_device(own, stream=stream)  # pinned for the other device only: it waits
+    assert stream.query()
+
+
+def test_what_a_callback_lets_go_of_is_given_back_by_another_thread(pair):
+    """Drivers take no calls in callbacks."""
+    _, second = pair
+    before = memory.stats(second).in_use
+    stream, other = cuda.stream(), cuda.stream()
+    arrays = [cuda.device_array(nbytes, np.uint8) for nbytes in (1000, 300_000)]
+    for array in arrays:
+        array.block.use(other)
+    kept = [*arrays, cuda.pinned_array(100), cuda.mapped_array(100), cuda.event(), cuda.stream()]
+    del array, arrays
+    gone = [weakref.ref(kept[-1]), weakref.ref(kept[-2])]
+    with held(other), held(stream):
+        stream.add_callback(lambda stream, status, held: held.clear(), kept)
+        stream.add_callback(lambda stream, status, own: None, other)
+        del stream, other
+    for _ in range(600):
+        if not kept:
+            break
+        time.sleep(0.05)
+    second.synchronize()
+    assert [ref() for ref in gone] == [None, None]
+    pending.flush(second)
+    assert memory.stats(second).in_use == before
+
+
+def test_a_stream_can_wait_for_an_event_of_another_device_of_its_driver(pair):
+    first, _ = pair
+    with haulage.use(first):
+        earlier, mark = cuda.stream(), cuda.event()
+    later = cuda.stream()
+    with held(earlier):
+        mark.record(earlier)
+        mark.wait(later)
+        later.wait(mark)
+        assert not later.query()
+    later.synchronize()
+    assert mark.query()
+    with pytest.raises(DeviceMismatch), haulage.use("cpu"):
+        mark.wait(cuda.stream())
+
+
+def test_contexts_of_other_drivers_are_no_peers(pair):
+    mine = cuda.current_context()
+    with haulage.use("cpu"):
+        other = cuda.current_context()
+    assert mine.can_access_peer(other) is False
+    with pytest.raises(Unsupported, match="another driver"):
+        mine.enable_peer_access(other)
+
+
+def test_a_stream_that_no_event_can_be_recorded_in_is_waited_for_before_it_goes(pair, monkeypatch):
+    """Later its handle may be that of nothing, or of another stream."""
+    _, second = pair
+    stream = cuda.stream()
+    cuda.to_device(np.ones(100), stream=stream)
+    backend, asked = second.backend, []
+    real = {name: getattr(backend, name) for name in ("stream_query", "event_record")}
+
+    def refuse(event, handle):
+        raise haulage.errors.DeviceError("no more events")
+
+    def query(handle):
+        asked.append(handle)
+        return real["stream_query"](handle)
+
+    opened = held(stream).opened
+    monkeypatch.setattr(backend, "event_record", refuse)
+    monkeypatch.setattr(backend, "stream_query", query)
+    timer = threading.Timer(0.05, opened.set)
+    timer.start()
+    handle = int(stream.handle)
+    del stream
+    timer.join()
+    asked.clear()
+    pending.reap()
+    pending.wait(second)
+    assert handle not in asked

@@ -1,0 +1,38 @@
+"""Tests of devices that hold on the processor only: `not_on_gpus.toml` says which, and why."""
+
+import functools
+import tomllib
+from pathlib import Path
+
+_TABLE = Path(__file__).with_suffix(".toml")
+
+
+@functools.cache
+def _reasons() -> dict[str, tuple[str, list[str]]]:
+    """Test, as `file.py::name`, or all of a `file.py` -> (why it does not hold, the
+    stand-ins whose fault that is)."""
+    found = {}
+    for group in tomllib.loads(_TABLE.read_text())["group"]:
+        for test in group["tests"]:
+            assert test not in found, test
+            found[test] = group["why"], group.get("doubles", [])
+    return found
+
+
+def reason(file: str, name: str, *, double: str | None) -> str | None:
+    """Why a test does not hold on a GPU, None if it does.
+
+    Args:
+        file: the name of the test's file.
+        name: that of the test, with its parameters in brackets.
+        double: which stand-in for a GPU it is, "ptx" or "nvidia"; None: it is none.
+    """
+    plain = name.partition("[")[0]
+    known = _reasons()
+    why, faulty = known.get(f"{file}::{plain}", known.get(file, ("", [])))
+    return why if why and (not faulty or double in faulty) else None
+
+
+def tests() -> list[str]:
+    """All tests, and files of tests, that are named."""
+    return list(_reasons())

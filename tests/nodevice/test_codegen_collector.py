@@ -1,0 +1,80 @@
+"""What tries the tests' kernels for GPUs counts each once, and misses none that fails."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import haulage
+from codegen import collector
+from codegen.collector import Collector
+from haulage import cuda
+
+SIGNATURE = "void(int64[::1])"
+
+
+@pytest.fixture
+def started() -> Iterator[Collector]:
+    made = Collector()
+    # What pytest itself was told to try is left in its place at the end.
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_a_kernel_is_tried_once_and_for_one_architecture(started: Collector) -> None:
+    def doubled(x):
+        x[cuda.grid(1)] *= 2
+
+    haulage.compile(doubled, SIGNATURE)
+    haulage.compile(doubled, SIGNATURE)
+    outcome = started.stop()
+    assert outcome.kernels == 1
+    assert sum(outcome.assembled.values()) == 1
+    assert outcome.failures == []
+
+
+def test_all_architectures_are_tried_where_that_is_wanted() -> None:
+    made = Collector(all_of_them=True)
+    made.start()
+
+    def tripled(x):
+        x[cuda.grid(1)] *= 3
+
+    haulage.compile(tripled, SIGNATURE)
+    assert made.stop().assembled == dict.fromkeys(collector.ARCHITECTURES, 1)
+
+
+def test_code_that_the_assembler_refuses_is_a_failure_that_names_the_kernel() -> None:
+    def refused(ptx: str) -> object:
+        raise AssertionError("line 3: what is this?")
+
+    started = Collector(assemble=refused)
+    started.start()
+    started.where = lambda: "this test"
+
+    def quadrupled(x):
+        x[cuda.grid(1)] *= 4
+
+    haulage.compile(quadrupled, SIGNATURE)
+    ((where, what),) = started.stop().failures
+    assert "this test" in where
+    assert "quadrupled" in where
+    assert "what is this?" in what
+
+
+def test_what_several_processes_found_is_added_up(tmp_path: Path) -> None:
+    for number in (1, 2):
+        said = {
+            "kernels": number,
+            "refused": 1,
+            "assembled": {"sm_75": number, f"sm_{number}": 1},
+            "failures": [["there", "that"]],
+        }
+        (tmp_path / f"{number}.json").write_text(json.dumps(said))
+    whole = collector.together(sorted(tmp_path.glob("*.json")))
+    assert (whole.kernels, whole.refused) == (3, 2)
+    assert whole.assembled == {"sm_75": 3, "sm_1": 1, "sm_2": 1}
+    assert whole.failures == [("there", "that")] * 2
+    assert "3 kernels, 5 assemblies" in whole.line()

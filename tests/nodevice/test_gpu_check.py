@@ -1,0 +1,130 @@
+"""scripts/gpu-check and the benchmarks on a GPU, tried as far as they go on the CPU device."""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from doubles import libcuda
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "gpu-check"
+
+
+def _gpu_check(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
+    spec = importlib.util.spec_from_loader("gpu_check", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_the_parts_can_be_listed_and_chosen_by_their_beginnings() -> None:
+    everything = _gpu_check("--list").stdout.split()
+    assert {"environment", "tests-1", "sanitizer-racecheck", "benchmarks-launch"} <= set(everything)
+    assert _gpu_check("--list", "tests-", "env").stdout.split() == [
+        part for part in everything if part.startswith(("tests-", "env"))
+    ]
+
+
+def test_an_unknown_part_is_refused_with_those_that_there_are() -> None:
+    done = _gpu_check("tets-1")
+    assert done.returncode == 2
+    assert "tets-1" in done.stderr
+    assert "tests-1" in done.stderr
+
+
+def test_the_shares_are_all_tests_of_devices_once(script: ModuleType) -> None:
+    together = sorted(file for share in script.shares() for file in share)
+    assert together == sorted((ROOT / "tests" / "device").glob("test_*.py"))
+
+
+def test_parts_leave_one_report_that_later_parts_add_to(tmp_path: Path) -> None:
+    common = ("--device", "cpu", "--small", "--into", tmp_path)
+    first = _gpu_check(*common, "environment", "sanitizer-memcheck")
+    assert first.returncode == 0, first.stdout + first.stderr
+    second = _gpu_check(*common, "benchmarks-memory")
+    assert second.returncode == 0, second.stdout + second.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert set(report) == {"environment", "sanitizer-memcheck", "benchmarks-memory"}
+    assert report["environment"]["packages"]["numpy"]
+    measured = report["benchmarks-memory"]["measured"]["measures"]["allocate-4KB"]
+    assert all(value > 0 for value in measured["values"]["haulage"])
+    text = (tmp_path / "report.md").read_text()
+    assert "allocate and free 4 KiB" in text
+    assert "Not run: tests-1" in text
+
+
+def test_failing_tests_are_counted_and_named(script: ModuleType, tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite tests="4" failures="1" errors="1" skipped="1">'
+        '<testcase classname="a" name="good"/>'
+        '<testcase classname="a" name="left_out"><skipped message="none"/></testcase>'
+        '<testcase classname="a" name="wrong"><failure message="1 is not 2"/></testcase>'
+        '<testcase classname="a" name="broken"><error message="no device"/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    counts = script._counts(report)
+    assert counts == {
+        "passed": 1,
+        "failed": 2,
+        "skipped": 1,
+        "failing": ["a.wrong: 1 is not 2", "a.broken: no device"],
+    }
+    found = {"good": False, "status": 1, "minutes": 1, "date": "", "device": "nvidia", **counts}
+    text = "\n".join(script.markdown({"tests-1": found}))
+    assert "NOT GOOD: 1 passed, 2 failed, 1 skipped" in text
+    assert "a.wrong: 1 is not 2" in text
+
+
+def test_a_part_that_takes_too_long_is_stopped_and_said_to_be(tmp_path: Path) -> None:
+    done = _gpu_check(
+        *("--device", "cpu", "--into", tmp_path, "--minutes", "0.01", "benchmarks-kernels")
+    )
+    assert done.returncode == 1
+    assert "stopped at its limit of time" in done.stdout
+
+
+def test_all_measures_of_a_gpu_run_on_the_cpu_device(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    command = [sys.executable, "-m", "benchmarks.gpu", "--small", "--rounds", "1"]
+    command += ["--device", "cpu", "--packages", "haulage", "--json", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads(path.read_text())
+    for name, outcome in run["measures"].items():
+        assert outcome["failed"] == {}, name
+        assert outcome["values"]["haulage"][0] > 0, name
+    assert "% of the bandwidth of a copy" in done.stdout
+
+
+@pytest.mark.skipif(libcuda.compiler() is None, reason="there is no C compiler for the stand-in")
+def test_haulage_and_the_driver_take_turns_on_a_stand_in_for_a_gpu(tmp_path: Path) -> None:
+    names = ["launch-0", "launch-3", "64KB", "allocate-4KB", "device-copy"]
+    path = tmp_path / "run.json"
+    command = [sys.executable, "-m", "benchmarks.gpu", *names, "--small", "--rounds", "1"]
+    command += ["--device", "nvidia", "--packages", "haulage,driver", "--json", str(path)]
+    everywhere = {**os.environ, "PYTHONPATH": str(libcuda.EVERYWHERE)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=250, cwd=ROOT, env=everywhere
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads(path.read_text())
+    assert set(run["packages"]) == {"haulage", "driver"}, run["absent"]
+    for name, outcome in run["measures"].items():
+        assert outcome["failed"] == {}, name
+        assert all(outcome["values"][each][0] > 0 for each in ("haulage", "driver")), name

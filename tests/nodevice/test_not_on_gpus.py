@@ -1,0 +1,38 @@
+"""The lists of tests that do not hold on GPUs, and of those that are run by executing PTX."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from doubles import not_on_gpus
+from doubles.ptx.part import PART
+
+DEVICE_TESTS = Path(__file__).parent.parent / "device"
+
+
+def names(file):
+    tree = ast.parse((DEVICE_TESTS / file).read_text())
+    return {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)}
+
+
+def test_every_test_that_does_not_hold_on_gpus_is_there():
+    for test in not_on_gpus.tests():
+        file, _, name = test.partition("::")
+        assert (DEVICE_TESTS / file).exists(), file
+        assert not name or name in names(file), test
+
+
+@pytest.mark.parametrize("file", PART)
+def test_every_test_that_is_run_by_executing_ptx_is_there(file):
+    assert names(file) >= set(PART[file] or ())
+
+
+def test_reasons_are_given_for_devices_and_for_stand_ins():
+    barrier = "test_a_barrier_that_threads_go_round_is_an_error[ptx:0-auto]"
+    assert "barrier" in not_on_gpus.reason("test_early_returns.py", barrier, double=None)
+    program = "test_a_program_that_ends_shows_all[ptx:0]"
+    assert "stand-in" in not_on_gpus.reason("test_print.py", program, double="ptx")
+    for other in ("nvidia", None):
+        assert not_on_gpus.reason("test_print.py", program, double=other) is None
+    assert not_on_gpus.reason("test_kernels.py", "test_saxpy_with_a_guard", double="ptx") is None

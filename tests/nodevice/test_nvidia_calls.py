@@ -1,0 +1,143 @@
+"""The driver's functions that the NVIDIA back end calls are those that `cuda-bindings` publishes.
+
+Their signatures are the first lines of its functions' docstrings, and in C those of `cydriver.pxd`,
+with which the stand-in driver is compared as well.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import haulage
+from doubles import libcuda
+
+driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+
+BACKENDS = Path(haulage.__file__).parent / "backends"
+FILES = [BACKENDS / "nvidia.py", *sorted((BACKENDS / "nvidia_driver").glob("*.py"))]
+# What passes a function of the driver on, and how many arguments of its own are before that.
+PASSED_ON = {"_calls": 0, "calls": 0, "_take": 2}
+
+
+def name_of(node):
+    """`cuMemAlloc` of `driver.cuMemAlloc` and `self._driver.cuMemAlloc`; None of others."""
+    if isinstance(node, ast.Attribute) and re.match(r"cu[A-Z]|CU[a-z]|CUDA_MEMCPY", node.attr):
+        return node.attr
+    return None
+
+
+def calls_of(tree):
+    """(function of the driver, how many arguments it is given) of a file."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+            continue
+        called = name_of(node.func)
+        if called and called.startswith("cu"):
+            yield called, len(node.args)
+        passed_on = PASSED_ON.get(getattr(node.func, "attr", getattr(node.func, "id", "")))
+        before = len(node.args) if passed_on is None else passed_on
+        if len(node.args) > before and name_of(node.args[before]):
+            yield name_of(node.args[before]), len(node.args) - before - 1
+
+
+def published(name):
+    """The names of a function's parameters, and how many of them must be given."""
+    text = getattr(driver, name).__doc__.split("\n")[0]
+    inside = text[text.index("(") + 1 : text.rindex(")")]
+    parameters = re.split(r", (?![^\[]*\])", inside) if inside else []
+    return parameters, [p for p in parameters if "=" not in p]
+
+
+TREES = [(path.name, ast.parse(path.read_text())) for path in FILES]
+CALLS = sorted({(*call, file) for file, tree in TREES for call in calls_of(tree)})
+# It asks the library itself, as cuda-bindings may not be there.
+BY_CTYPES = "looking.py"
+
+
+def test_calls_are_found():
+    names = {name for name, _, _ in CALLS}
+    assert {"cuMemAlloc", "cuStreamSynchronize", "cuMemMap", "cuModuleLoadDataEx"} <= names
+    assert len(names) > 50
+
+
+@pytest.mark.parametrize(("name", "given", "file"), CALLS)
+def test_a_call_gives_the_arguments_that_are_published(name, given, file):
+    parameters, needed = (C[name], C[name]) if file == BY_CTYPES else published(name)
+    assert len(needed) <= given <= len(parameters), f"{file}: {name}{parameters}"
+
+
+def test_all_names_of_the_driver_are_there():
+    names = {name_of(node) for _, tree in TREES for node in ast.walk(tree)} - {None}
+    missing = [name for name in sorted(names) if not hasattr(driver, name)]
+    assert missing == []
+
+
+# ---- the same in C ------------------------------------------------------------------------------
+
+
+def declared():
+    """C's parameters of the driver's functions, by name."""
+    text = (Path(driver.__file__).parent / "cydriver.pxd").read_text()
+    found = re.findall(r"^cdef CUresult (\w+)\((.*?)\) except", text, re.M)
+    return {name: parameters.split(", ") if parameters else [] for name, parameters in found}
+
+
+C = declared()
+# What the double calls by another name than the header, which chooses among versions.
+SAME = {
+    "cuGetProcAddress_v2": "cuGetProcAddress",
+    "cuGraphInstantiateWithFlags": "cuGraphInstantiate",
+}
+FOUR_BYTES = re.compile(r"(unsigned )?int \w+|CU(device|result|device_attribute|jit_option) \w+")
+
+
+def width(parameter):
+    """How a parameter is passed: by 4 or 8 bytes, a pointer, or a small structure."""
+    if "*" in parameter or "[]" in parameter:
+        return "pointer"
+    if re.search(r"\b(size_t|uint64_t|CUdeviceptr|cuuint64_t|unsigned long long)\b", parameter):
+        return "8"
+    if re.search(r"\b(unsigned char|unsigned short)\b", parameter):
+        return "small"
+    if re.search(r"\b(CUmemLocation|struct location|CUipcMemHandle|struct handle)\b", parameter):
+        return "structure"
+    handles = (
+        r"\bCU(stream|context|event|module|function|graph|graphExec|graphNode|hostFn|linkState)\b"
+    )
+    if re.search(handles, parameter) or "CUmemGenericAllocationHandle" in parameter:
+        return "handle"
+    return "4"
+
+
+def double_functions():
+    for source in libcuda.SOURCES:
+        text = source.read_text()
+        for name, inside in re.findall(
+            r"^EXPORT CUresult (cu\w+)\(\s*(.*?)\)\s*\{", text, re.M | re.S
+        ):
+            parameters = " ".join(inside.split())
+            yield name, [] if parameters == "void" else parameters.split(", ")
+
+
+@pytest.mark.parametrize(("name", "parameters"), list(double_functions()))
+def test_the_double_has_the_signatures_of_the_driver(name, parameters):
+    expected = [width(p) for p in C[SAME.get(name, name)]]
+    assert len(parameters) == len(expected), C[SAME.get(name, name)]
+    for own, real in zip(map(width, parameters), expected, strict=True):
+        # A handle is a pointer, which the double may have as a number.
+        assert own == real or (real == "handle" and own in ("8", "pointer")), (parameters, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("cuLaunchKernel", "CUfunction unsigned unsigned unsigned unsigned unsigned unsigned "
+         "unsigned CUstream void** void**"),
+        ("cuCtxGetCurrent", "CUcontext*"),
+        ("cuEventElapsedTime", "float* CUevent CUevent"),
+    ],
+)  # fmt: skip
+def test_functions_that_are_called_by_address_have_the_types_that_are_passed(name, types):
+    assert [parameter.split()[0] for parameter in C[name]] == types.split()

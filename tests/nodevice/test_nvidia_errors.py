@@ -1,0 +1,242 @@
+"""What the NVIDIA back end makes of the driver's failures; the driver is `doubles.libcuda`."""
+
+from nvidia_children import needs_compiler, run
+
+pytestmark = needs_compiler
+
+START = """
+import numpy as np
+import haulage
+from haulage import cuda
+from haulage.backends.nvidia import NVIDIABackend
+
+def told(call, *args):
+    try:
+        call(*args)
+    except BaseException as error:
+        print(type(error).__name__, getattr(error, "code", None), error)
+    else:
+        print("no error")
+
+class Interpreter:
+    pass
+
+backend = NVIDIABackend()
+backend.activate(0)
+"""
+
+
+def lines(program: str, options: str = "") -> list[str]:
+    """What each call of `told` in a program printed."""
+    return run(START + program, options).splitlines()
+
+
+def test_a_failure_has_the_drivers_name_and_words_and_what_was_asked():
+    (said,) = lines("double.fail('cuStreamWaitEvent', 400)\ntold(backend.stream_wait_event, 0, 64)")
+    assert said.startswith(
+        "DeviceError 400 [400] cuStreamWaitEvent(0, 64, 0): CUDA_ERROR_INVALID_HANDLE: invalid "
+        "resource handle; "
+    )
+
+
+def test_a_failure_without_a_name_gives_its_number():
+    (said,) = lines("double.fail('cuEventCreate', 998)\ntold(backend.event_create)")
+    assert said.startswith("DeviceError 999 cuEventCreate: 998 is not a valid CUresult")
+
+
+def test_memory_that_is_not_there_is_told_with_what_is_free():
+    device, host, later = lines(
+        """
+told(backend.alloc, 3 << 20, "device")
+told(backend.alloc, 1 << 50, "pinned")
+backend.free(*backend.alloc(1 << 19, "device"), "device")
+double.fail("cuStreamCreateWithPriority", 2)
+told(backend.stream_create)
+""",
+        "memory=2 << 20",
+    )
+    assert "no room for 3,145,728 bytes of device memory: 2,097,152 of 2,097,152 bytes" in device
+    assert device.startswith("OutOfMemory 2 ")
+    assert "the host has no room for" in host
+    assert later.startswith("OutOfMemory 2 cuStreamCreateWithPriority(0, 0): ")
+    assert "2,097,152 of 2,097,152 bytes are free" in later
+
+
+def test_after_an_illegal_address_all_calls_say_so_and_name_the_kernel():
+    first, second, third = lines(
+        """
+backend._calls.names.update({1: "scale", 2: "shift"})
+backend._calls.last[0] = 1
+double.lose(700)
+told(backend.synchronize)
+backend._calls.last[64] = 2  # what came later cannot have been it
+told(backend.stream_create)
+told(backend.alloc, 8, "device")
+"""
+    )
+    for said in (first, second, third):
+        assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said
+        assert "Kernel scale was running, or was launched last." in said
+        assert "shift" not in said
+        assert "compute-sanitizer" in said
+        assert "debug=True" in said
+
+
+def test_of_several_streams_each_ones_last_kernel_is_named():
+    (said,) = lines(
+        """
+backend._calls.names.update({1: "scale", 2: "shift"})
+backend._calls.last.update({0: 1, 64: 2})
+double.lose(719)
+told(backend.synchronize)
+"""
+    )
+    assert "Launched last: scale in the default stream, shift in stream 0x40." in said
+
+
+def test_code_that_is_refused_brings_the_assemblers_log():
+    said = lines(
+        """
+from doubles import libcuda
+
+class Refusing(libcuda.Interpreter):
+    def load(self, code):
+        raise libcuda.Refused(218, "ptxas application ptx input, line 7; error: wrong")
+
+double.interpret(Refusing())
+told(backend.load, b".version 99")
+"""
+    )
+    assert "CUDA_ERROR_INVALID_PTX" in said[0]
+    assert said[1] == "ptxas application ptx input, line 7; error: wrong"
+
+
+def test_what_gives_something_back_goes_on_after_a_failure():
+    said = lines(
+        """
+device, host = backend.alloc(100, "pinned")
+double.fail("cuMemHostGetDevicePointer", 1)
+told(backend.alloc, 100, "pinned")
+backend.free(device, host, "pinned")
+print(double.calls("cuMemHostAlloc"), double.calls("cuMemFreeHost"))
+"""
+    )
+    assert said[1] == "2 2", "memory without an address for the device is lost"
+
+
+def test_a_mapping_that_fails_midway_leaves_nothing():
+    said = lines(
+        """
+part = backend.granularity()
+start = backend.reserve(8 * part)
+free = backend.memory_info()[0]
+double.fail("cuMemCreate", 2, after=3)
+told(backend.map, start, 8 * part)
+print(backend.memory_info()[0] == free)
+double.fail("cuMemSetAccess", 1)
+told(backend.map, start, 8 * part)
+print(backend.memory_info()[0] == free)
+backend.map(start, 8 * part)
+backend.unmap(start, 8 * part)
+backend.release(start, 8 * part)
+"""
+    )
+    assert said[0].startswith("OutOfMemory")
+    assert said[1] == said[3] == "True"
+
+
+def test_functions_that_an_older_driver_lacks_are_unsupported():
+    (said,) = lines(
+        """
+from cuda.bindings import driver
+told(backend._calls, driver.cuStreamGetDevice, 0)
+""",
+        "version=12020",
+    )
+    assert said.startswith("Unsupported 801 cuStreamGetDevice: the NVIDIA driver is too old for it")
+
+
+def test_an_old_driver_times_events():
+    (said,) = lines(
+        """
+start, end = backend.event_create(), backend.event_create()
+backend.event_record(start, 0)
+backend.event_record(end, 0)
+backend.synchronize()
+print(0 <= backend.event_elapsed(start, end) < 1000)
+""",
+        "version=12020",
+    )
+    assert said == "True"
+
+
+def test_a_forked_child_says_that_it_cannot_and_gives_nothing_back():
+    said = lines(
+        """
+import os
+haulage.use("nvidia")
+array = cuda.to_device(np.ones(3))
+sys.stdout.flush()
+child = os.fork()
+if not child:
+    told(array.copy_to_host)
+    told(cuda.to_device, np.ones(3))
+    del array
+    sys.stdout.flush()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(array.copy_to_host())
+"""
+    )
+    assert "forked" in said[0]
+    assert "multiprocessing.get_context('spawn')" in said[0]
+    assert "forked" in said[1]
+    assert said[2:] == ["7", "[1. 1. 1.]"]
+
+
+def test_contexts_of_others_give_way_to_the_primary_one():
+    said = lines(
+        """
+from cuda.bindings import driver
+_, other = driver.cuCtxCreate(None, 0, 0)
+haulage.use("nvidia")
+print(cuda.to_device(np.ones(2)).copy_to_host())
+print(int(driver.cuCtxGetCurrent()[1]) == backend._contexts.of(0) != int(other))
+"""
+    )
+    assert said == ["[1. 1.]", "True"]
+
+
+def test_each_device_has_its_own_memory_and_peers_reach_it():
+    said = lines(
+        """
+zero, one = haulage.devices()[:2]
+print(zero, one, zero.uuid != one.uuid)
+arrays = []
+for device in (one, zero):
+    with haulage.use(device):
+        arrays.append(cuda.to_device(np.full(3, device.id)))
+print([array.copy_to_host().tolist() for array in arrays])
+print(one.backend.can_access_peer(0, 1), one.backend.can_access_peer(0, 0))
+zero.backend.peer_enable(0, 1)
+zero.backend.peer_enable(0, 1)
+print(double.calls("cuCtxEnablePeerAccess"))
+""",
+        "devices=2",
+    )
+    assert said == ["nvidia:0 nvidia:1 True", "[[1, 1, 1], [0, 0, 0]]", "True False", "2"]
+
+
+def test_managed_memory_is_moved_and_advised():
+    said = lines(
+        """
+address, _ = backend.alloc(4096, "managed")
+backend.prefetch(address, 4096, 0, 0)
+backend.prefetch(address, 4096, -1, 0)
+backend.advise(address, 4096, "set_preferred_location", -1)
+told(backend.prefetch, backend.alloc(8, "device")[0], 8, 0, 0)
+""",
+        "version=12020",
+    )
+    assert said[0].startswith("DeviceError 1 ")
+    assert len(said) == 1

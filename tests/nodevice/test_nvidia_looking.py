@@ -1,0 +1,110 @@
+"""Looking for NVIDIA's driver: what each way of it not being there says, and what then happens."""
+
+import pytest
+from nvidia_children import needs_compiler, run
+
+from haulage.backends.nvidia_driver import looking
+
+pytestmark = needs_compiler
+
+PROBE = """
+from haulage.backends.nvidia_driver.looking import probe
+found = probe()
+print(found.available, found.answer, found.advice)
+"""
+NO_PACKAGE = "sys.modules['cuda.bindings'] = sys.modules['cuda.bindings.driver'] = None\n"
+
+
+def test_a_driver_with_devices_is_taken():
+    told = run(PROBE, "devices=2, version=12080")
+    assert told.strip() == "True the driver is there, for CUDA 12.8, with 2 device(s)"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("version=12010", ["for CUDA 12.1, which is too old", "CUDA 12.2", "driver 535"]),
+        ("version=11040", ["for CUDA 11.4, which is too old"]),
+        ("devices=0", ["CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"]),
+        ("init_status=803", ["803 (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)", "reboot"]),
+        ("init_status=34", ["CUDA_ERROR_STUB_LIBRARY", "LD_LIBRARY_PATH"]),
+        ("init_status=77", ["cuInit answered 77", "dmesg"]),
+    ],
+)
+def test_a_driver_that_cannot_be_used_says_why(options, words):
+    told = run(PROBE, options)
+    assert told.startswith("False ")
+    for word in words:
+        assert word in told
+
+
+def test_info_and_an_explicit_choice_say_why():
+    told = run(
+        """
+        import haulage
+        from haulage.cli import main
+        try:
+            haulage.use("nvidia")
+        except haulage.errors.DeviceNotFound as error:
+            print("choice:", error)
+        main(["info"])
+        """,
+        "init_status=803",
+    )
+    choice, info = (line for line in told.splitlines() if "SYSTEM_DRIVER_MISMATCH" in line)
+    assert choice.startswith("choice: device 'nvidia': not found; looked for libcuda.so.1")
+    assert "nvidia" in info
+
+
+def test_a_driver_without_the_package_means_the_cpu_and_one_warning():
+    told = run(
+        NO_PACKAGE
+        + """
+import warnings
+import haulage
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print(haulage.cuda.current_context().device, haulage.cuda.device_array(3).device)
+print(len(caught), caught[0].category.__name__, caught[0].message)
+"""
+    )
+    assert told.splitlines()[0] == "cpu:0 cpu:0"
+    assert told.splitlines()[1].startswith("1 RuntimeWarning an NVIDIA driver is there")
+    assert "pip install 'haulage[nvidia]'" in told
+
+
+def test_an_explicit_choice_of_the_cpu_brings_no_warning():
+    program = (
+        "import haulage\nprint(haulage.use('cpu').device, haulage.cuda.device_array(3).device)"
+    )
+    assert run(NO_PACKAGE + program).strip() == "cpu:0 cpu:0"
+
+
+def test_an_explicit_choice_without_the_package_gives_the_command():
+    told = run(NO_PACKAGE + "import haulage\nhaulage.use('nvidia')", status=1)
+    assert "DeviceNotFound" in told
+    assert "pip install 'haulage[nvidia]'" in told
+    assert "RuntimeWarning" not in told
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"), [("12.8.0", False), ("12.9.10", True), ("14.0.0", False)]
+)
+def test_another_version_of_the_package_is_told(monkeypatch, version, taken):
+    import cuda.bindings
+
+    monkeypatch.setattr(cuda.bindings, "__version__", version)
+    told = "" if taken else f"the package cuda-bindings is version {version}, not 12.9 to 13"
+    assert looking._missing_bindings() == told
+
+
+def test_arrays_without_a_driver_do_not_import_the_package():
+    told = run(
+        """
+        import haulage
+        haulage.cuda.to_device([1.0, 2.0])
+        print("cuda.bindings" in sys.modules)
+        """,
+        "version=11000",
+    )
+    assert told.strip() == "False"

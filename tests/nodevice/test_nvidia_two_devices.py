@@ -1,0 +1,74 @@
+"""Two NVIDIA devices in one process, where the driver is the stand-in."""
+
+import textwrap
+
+from nvidia_children import needs_compiler, run
+
+pytestmark = needs_compiler
+
+_START = """
+import threading
+import numpy as np
+import haulage
+from haulage import cuda, memory
+from haulage.runtime.memory import pending
+
+raised = []
+sys.unraisablehook = raised.append
+first, second = [device for device in haulage.devices() if device.kind == "nvidia"]
+"""
+
+
+def test_a_thread_without_a_context_gives_back_what_both_devices_have():
+    program = """
+    kept = []
+    for device in (first, second):
+        with haulage.use(device):
+            for nbytes in (1000, 300_000):
+                stream, mark = cuda.stream(), cuda.event()
+                array = cuda.to_device(np.full(nbytes, 7, np.uint8), stream=stream)
+                other = cuda.device_array(nbytes, np.uint8)
+                other.copy_to_device(array, stream=stream)
+                mark.record(stream)
+                assert (other.copy_to_host() == 7).all() and other.device is device
+                kept.append([array, other, stream, mark, cuda.mapped_array(9)])
+    del array, other, stream, mark
+    thread = threading.Thread(target=kept.clear)
+    thread.start()
+    thread.join()
+    for device in (first, second):
+        device.synchronize()
+        pending.flush(device)
+        memory.trim(device)
+        stats = memory.stats(device)
+        assert (stats.in_use, stats.reserved) == (0, 0), stats
+    assert not raised, raised
+    """
+    run(_START + textwrap.dedent(program), "devices=2")
+
+
+def test_streams_wait_for_events_of_the_other_and_pinned_memory_is_for_both():
+    program = """
+    with haulage.use(first):
+        earlier, mark, pinned = cuda.stream(), cuda.event(), cuda.pinned_array(1000, np.uint8)
+        managed = cuda.managed_array(1000, np.uint8)
+    pinned[:] = managed[:] = 5
+    go_on = threading.Event()
+    earlier.add_callback(lambda *_: go_on.wait(60))
+    mark.record(earlier)
+    with haulage.use(second):
+        later, target = cuda.stream(), cuda.device_array(1000, np.uint8)
+    mark.wait(later)
+    target.copy_to_device(pinned, stream=later)  # does not wait
+    assert not later.query()
+    del pinned
+    assert memory.stats(first).by_kind["pinned"].in_use == 1000
+    go_on.set()
+    later.synchronize()
+    assert (target.copy_to_host() == 5).all()
+    pending.flush(first)
+    assert memory.stats(first).by_kind["pinned"].in_use == 0
+    assert not managed.block.is_pinned_for(second)
+    assert not raised, raised
+    """
+    run(_START + textwrap.dedent(program), "devices=2")
