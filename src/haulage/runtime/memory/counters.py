@@ -46,3 +46,8 @@ _of_devices: dict[object, Counter] = {}
 def of_device(device: object) -> Counter:
     """That of all kinds of memory on a device."""
     return _of_devices.setdefault(device, Counter())
+
+
+def peak_of_all() -> int:
+    """The most bytes that were in use on all devices, whose peaks may have been reset one by one."""
+    return min(total.peak, sum(counter.peak for counter in tuple(_of_devices.values())))

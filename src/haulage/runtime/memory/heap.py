@@ -206,7 +206,9 @@ class Heap:
                 if slab.pool is pool:
                     self.slabs[address] = slab._replace(pool=heir)
             for mine, its in zip(heir.free, pool.free, strict=True):
-                while its:  # see `_free_slabs_of`
+                while True:  # see `_free_slabs_of`
+                    if not its:
+                        break
                     address = its[-1]
                     del its[-1]
                     mine += (address,)
@@ -260,8 +262,10 @@ class Heap:
         try:
             # No call in between, so each is in one of the two lists, also after Ctrl-C; and nothing
             # is made between look and removal, as a collection could come of that, whose finalisers
-            # put addresses in.
-            while cells:
+            # put addresses in. Nor is the look the loop's own: Python lets others in after that.
+            while True:
+                if not cells:
+                    break
                 address = cells[-1]
                 del cells[-1]
                 taken += (address,)

@@ -90,10 +90,12 @@ class _Pending:
         me = threading.get_ident()
         outer = self._in_hand.get(me, frozenset())
         looked_at: list[_Waiting] = []
+        rest: list[_Waiting] = []
         try:
             # What is moved, here and below, is so without calls: no thread comes in between, and
-            # nothing is lost to Ctrl-C.
-            looked_at, self.waiting = self.waiting, []
+            # nothing is lost to Ctrl-C. Nor is a list made: a collection could come of that, whose
+            # finalisers would take the same ones.
+            looked_at, self.waiting = self.waiting, rest
             if looked_at:
                 self._in_hand[me] = outer.union(entry.device for entry in looked_at)
             while looked_at and patience != 0:

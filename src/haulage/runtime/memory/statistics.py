@@ -10,7 +10,7 @@ from haulage.runtime import finalize
 from haulage.runtime.device import Device, find
 from haulage.runtime.memory import owners, pending
 from haulage.runtime.memory.block import live_blocks
-from haulage.runtime.memory.counters import Counter, of_device, total
+from haulage.runtime.memory.counters import Counter, of_device, peak_of_all, total
 from haulage.runtime.memory.heap import Busy, Heap, heaps
 from haulage.runtime.memory.pool import Pool
 
@@ -100,8 +100,7 @@ def stats(device: str | Device | None = None) -> Stats:
     }
     if of is None:
         whole = _usage(total, sum(heap.reserved for heap in mine))
-        # Peaks of devices may have been reset one by one since.
-        whole = replace(whole, peak=min(whole.peak, sum(u.peak for u in by_device.values())))
+        whole = replace(whole, peak=peak_of_all())
     else:
         whole = by_device.get(str(of), Usage(0, 0, 0, 0))
     return Stats(whole, by_device, mine)
