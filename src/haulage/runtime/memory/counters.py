@@ -49,5 +49,5 @@ def of_device(device: object) -> Counter:
 
 
 def peak_of_all() -> int:
-    """The most bytes that were in use on all devices, whose peaks may have been reset one by one."""
+    """The most bytes in use on all devices; their peaks may have been reset one by one."""
     return min(total.peak, sum(counter.peak for counter in tuple(_of_devices.values())))
