@@ -21,7 +21,7 @@ from haulage.kernel import caching, compilation, kernel
 from haulage.targets import nvidia
 
 # What a GPU with 32 lanes a warp cannot do by design; see docs/design.md, warp size.
-_REFUSED = re.compile(r"wavefronts of 64 work-items, and sm_\w+ has warps of 32 threads")
+_REFUSED = re.compile(r"wavefronts of 64 work-items, and sm_\w+ has warps of 32\b")
 # Of two kernels that differ in this only, one is tried.
 _NAMES = re.compile(r"(?m)^\.version .*|^\.target .*|^//.*|haulage_shared_\d+")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")

@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import haulage
 from codegen import collector
 from codegen.collector import Collector
-from haulage import cuda
+from haulage import cuda, roc
 
 SIGNATURE = "void(int64[::1])"
 
@@ -44,6 +45,20 @@ def test_all_architectures_are_tried_where_that_is_wanted() -> None:
 
     haulage.compile(tripled, SIGNATURE)
     assert made.stop().assembled == dict.fromkeys(collector.ARCHITECTURES, 1)
+
+
+def test_words_of_wavefronts_are_refused_by_design(started: Collector) -> None:
+    def waits(x):
+        roc.wavebarrier()
+        x[roc.get_global_id(0)] += 1
+
+    def permutes(x):
+        x[0] = roc.ds_permute(0, np.int32(x[0]))
+
+    for kernel in (waits, permutes):
+        roc.jit(SIGNATURE)(kernel)
+    outcome = started.stop()
+    assert (outcome.kernels, outcome.refused, outcome.failures) == (0, 2, [])
 
 
 def test_code_that_the_assembler_refuses_is_a_failure_that_names_the_kernel() -> None:
