@@ -11,6 +11,15 @@ _PREFIX = "CU_DEVICE_ATTRIBUTE_"
 
 # Numba spells the limits of textures in another way: MAX_TEXTURE_2D_WIDTH.
 _OF_TEXTURES = re.compile("MAXIMUM_(TEXTURE|SURFACE)([123]D|CUBEMAP)")
+# And some more: its name -> the driver's, as above.
+_OTHERWISE = {
+    "MAX_THREADS_PER_MULTI_PROCESSOR": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "IS_MULTI_GPU_BOARD": "MULTI_GPU_BOARD",
+    "MAX_MAX_TEXTURE_2D_MIPMAPPED_HEIGHT": "MAX_TEXTURE_2D_MIPMAPPED_HEIGHT",
+    "MAX_TEXTURE_3D_WIDTH_ALT": "MAX_TEXTURE_3D_WIDTH_ALTERNATE",
+    "MAX_TEXTURE_3D_HEIGHT_ALT": "MAX_TEXTURE_3D_HEIGHT_ALTERNATE",
+    "MAX_TEXTURE_3D_DEPTH_ALT": "MAX_TEXTURE_3D_DEPTH_ALTERNATE",
+}
 
 
 def properties(calls: Calls, device: int) -> Properties:
@@ -68,6 +77,7 @@ def _figures(calls: Calls, driver: Any, handle: Any) -> dict[str, int]:
         if not status:
             found[name.removeprefix(_PREFIX)] = value
     spelled = {_OF_TEXTURES.sub(r"MAX_\1_\2", name): value for name, value in found.items()}
-    spelled["MAX_THREADS_PER_MULTI_PROCESSOR"] = found["MAX_THREADS_PER_MULTIPROCESSOR"]
-    spelled["MAX_MAX_TEXTURE_2D_MIPMAPPED_HEIGHT"] = spelled["MAX_TEXTURE_2D_MIPMAPPED_HEIGHT"]
+    for name, other in _OTHERWISE.items():
+        if other in spelled:
+            spelled[name] = spelled[other]
     return found | spelled

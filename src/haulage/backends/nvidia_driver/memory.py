@@ -17,6 +17,9 @@ _PORTABLE, _MAPPED, _WRITE_COMBINED = 1, 2, 4
 # Of cuMemAllocManaged.
 _GLOBAL, _HOST = 1, 2
 
+# More cannot even be asked for.
+_MOST = (1 << 64) - 1
+
 # What pointer attributes tell of a kind of memory.
 _TYPE, _ON_DEVICE, _DEVICE_NUMBER = 2, 3, 9
 
@@ -52,6 +55,8 @@ class Memory:
             raise
 
     def _take(self, nbytes: int, kind: str, function: Callable[..., Any], *args: Any) -> Any:
+        if nbytes > _MOST:
+            raise OutOfMemory(no_room(nbytes, kind))
         status, *given = function(*args)
         if status:
             if int(status) == OUT_OF_MEMORY:
