@@ -629,3 +629,27 @@ def test_a_group_means_nothing_outside_of_a_kernel():
         cg.this_grid()
     with pytest.raises(RuntimeError, match="only inside a kernel"):
         cg.GridGroup().sync()
+
+
+@cuda.jit
+def in_turns(x, turns):
+    """Each turn needs all of the one before, from the other end of the grid."""
+    i = cuda.grid(1)
+    group = cg.this_grid()
+    for turn in range(turns):
+        x[(turn + 1) % 2, i] = x[turn % 2, x.shape[1] - 1 - i] + 1
+        group.sync()
+
+
+def test_launches_of_one_kernel_in_several_streams_have_barriers_of_their_own():
+    turns, shapes = 2001, [(3, 4), (2, 7), (5, 3), (4, 2)]
+    streams = [cuda.stream() for _ in shapes]
+    arrays = [cuda.to_device(np.zeros((2, blocks * width), np.int64)) for blocks, width in shapes]
+    in_turns[1, 1](cuda.to_device(np.zeros((2, 1), np.int64)), 1)
+    for (blocks, width), stream, array in zip(shapes, streams, arrays, strict=True):
+        in_turns[blocks, width, stream](array, turns)
+    cuda.synchronize()
+    for array in arrays:
+        ends = array.copy_to_host()
+        assert (ends[0] == turns - 1).all()
+        assert (ends[1] == turns).all()

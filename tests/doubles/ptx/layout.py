@@ -16,6 +16,8 @@ FIELDS: dict[str, tuple[int, str]] = {
     "params": (80, "i64"),
     "stack_low": (88, "i64"),
     "stack_high": (96, "i64"),
+    "envreg1": (104, "i32"),
+    "envreg2": (108, "i32"),
 }
 
 # Nothing but the result comes of these.

@@ -30,6 +30,7 @@ struct thread {
   uint32_t shared_bytes, dynamic_bytes;             /* 72, 76 */
   const uint8_t *params;                            /* 80 */
   uint8_t *stack_low, *stack_high;                  /* 88, 96 */
+  uint32_t envreg1, envreg2;                        /* 104, 108 */
   /* The scheduler's own. */
   block *block;
   void *context;

@@ -48,6 +48,7 @@ struct run {
   int failed;
   int hard; /* whether somebody did more than ask again, since this was cleared */
   size_t stack_class;
+  uint32_t workspace[2]; /* of the grid: its size, and the counter of its barrier */
 };
 
 /* ---- errors ------------------------------------------------------------------------------------ */
@@ -552,6 +553,10 @@ static void open_block(block *b, run *r, const launch *given, uint64_t number, u
     t->shared = b->shared;
     t->shared_bytes = total, t->dynamic_bytes = given->dynamic;
     t->params = given->params;
+    if (r->workspace[0]) {
+      uint64_t at = (uintptr_t)r->workspace;
+      t->envreg1 = (uint32_t)(at >> 32), t->envreg2 = (uint32_t)at;
+    }
     t->block = b;
     t->state = READY;
   }
@@ -578,6 +583,8 @@ int64_t ptx_run(entry_function *entry, uint32_t fixed, uint64_t stack, const lau
   uint64_t size = (uint64_t)given->block[0] * given->block[1] * given->block[2];
   uint64_t at_once = together ? last - first : 1;
   run r = {.entry = entry, .stack_class = class_of(stack)};
+  /* The driver gives one to each cooperative launch; its barrier's counter begins anywhere. */
+  if (together) r.workspace[0] = sizeof r.workspace, r.workspace[1] = 0x80000000u;
   thread *threads = aligned_alloc(64, sizeof(thread) * size * at_once);
   block *blocks = malloc(sizeof(block) * at_once);
   for (uint64_t number = first; number < last && !r.failed; number += at_once) {

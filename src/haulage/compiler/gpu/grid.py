@@ -1,19 +1,24 @@
 """The barrier of a whole grid, whose blocks are all there at one time.
 
-One thread of each block, chosen among those that are there, adds to a counter in the kernel's
-module; the first block adds what makes its highest bit change when all have come, and all wait for
-that. So the counter needs no reset and counts on with the next barrier. The way is that of CUDA's
-cooperative groups. Launches of one kernel come one after the other; the back end sees to it.
+One thread of each block, chosen among those that are there, adds to a counter; the first block adds
+what makes its highest bit change when all have come, and all wait for that. So the counter needs no
+reset and counts on with the next barrier.
+
+The counter is the driver's, which gives one to each cooperative launch, so that launches of one
+kernel may run at the same time, by streams and by graphs. Its address is where CUDA's own
+cooperative groups have it (`cooperative_groups/details/driver_abi.h` of the toolkit): the registers
+`%envreg1` and `%envreg2` hold the upper and the lower half of the address of a size and the
+counter, of 32 bits each. Code of others in the same kernel that waits as CUDA does counts on in it.
 """
 
 from haulage.targets.nvidia import GRID_BARRIER
 
-_COUNTER = "haulage_grid"
 _LEADER = "haulage_grid_leader"
 _DEFINITION = f"""
-@{_COUNTER} = internal addrspace(1) global i32 0, align 4
 @{_LEADER} = internal addrspace(3) global i32 undef, align 4
 declare void @llvm.nvvm.barrier.cta.sync.all(i32)
+declare i32 @llvm.nvvm.read.ptx.sreg.envreg1()
+declare i32 @llvm.nvvm.read.ptx.sreg.envreg2()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.z()
@@ -42,6 +47,14 @@ define internal void @{GRID_BARRIER}() convergent noinline nounwind {{
   %leads = icmp eq i32 %leader, %thread
   br i1 %leads, label %arrive, label %wait
 arrive:
+  %high = call i32 @llvm.nvvm.read.ptx.sreg.envreg1()
+  %low = call i32 @llvm.nvvm.read.ptx.sreg.envreg2()
+  %high.wide = zext i32 %high to i64
+  %low.wide = zext i32 %low to i64
+  %shifted = shl i64 %high.wide, 32
+  %address = or i64 %shifted, %low.wide
+  %workspace = inttoptr i64 %address to ptr addrspace(1)
+  %counter = getelementptr i8, ptr addrspace(1) %workspace, i64 4
   %bx = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %by = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
   %bz = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
@@ -57,10 +70,10 @@ arrive:
   %step = sub i32 -2147483648, %rest
   %own = select i1 %is.first, i32 %step, i32 1
   fence syncscope("device") seq_cst
-  %old = atomicrmw add ptr addrspace(1) @{_COUNTER}, i32 %own syncscope("device") seq_cst
+  %old = atomicrmw add ptr addrspace(1) %counter, i32 %own syncscope("device") seq_cst
   br label %look
 look:
-  %now = load atomic i32, ptr addrspace(1) @{_COUNTER} syncscope("device") acquire, align 4
+  %now = load atomic i32, ptr addrspace(1) %counter syncscope("device") acquire, align 4
   %changed = xor i32 %now, %old
   %all = icmp slt i32 %changed, 0
   br i1 %all, label %seen, label %look
