@@ -54,13 +54,13 @@ def pytest_addoption(parser):
         "--ptx",
         action="store_true",
         help="run the tests of devices with kernels compiled for NVIDIA's GPUs, whose PTX the "
-        "processor executes",
+        "processor executes; for sm_80, or what HAULAGE_PTX_ARCHITECTURE names",
     )
     parser.addoption(
         "--nvidia-double",
         action="store_true",
         help="run the tests of devices on the NVIDIA back end, with a stand-in for NVIDIA's driver "
-        "whose kernels the processor executes",
+        "whose kernels the processor executes; for sm_80, or HAULAGE_PTX_ARCHITECTURE",
     )
     parser.addoption(
         "--devices",

@@ -28,7 +28,7 @@ GROUPS = {
     "arrays": (["cuda_array_interface", "dlpack"], "cpu", "pool"),
     "streams and graphs": (["stream_kinds", "graphs"], "cpu", "pool"),
     "launches": (["print", "repeated_launches"], "cpu", "pool"),
-    "sharing": (["ipc"], "cpu", "pool"),
+    "sharing": (["ipc", "contexts"], "cpu", "pool"),
     "sharing by the driver's handles": (["ipc"], FREED, "driver"),
 }
 

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from doubles.ptx import ARCHITECTURE
+
 SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
 # Where it is on PYTHONPATH, Python starts with `of_tests`.
 EVERYWHERE = Path(__file__).parent / "everywhere"
@@ -226,7 +228,8 @@ def of_tests() -> Double:
             # Tests hand this on to programs, too.
             sys.path.append(str(EVERYWHERE))
         _of_tests = Double(devices=2)
-        for attribute, value in zip(_CAPABILITY, (8, 0), strict=True):
+        number = int(ARCHITECTURE.removeprefix("sm_"))
+        for attribute, value in zip(_CAPABILITY, divmod(number, 10), strict=True):
             _of_tests.attribute(attribute, value)
         _of_tests.interpret(_OnceNeeded())
     return _of_tests

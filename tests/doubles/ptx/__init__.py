@@ -3,3 +3,8 @@
 It follows NVIDIA's PTX ISA document and knows nothing of the compiler whose output it runs; what it
 does not know is an error that names it. Threads run one at a time, as fibers (`scheduler.c`).
 """
+
+import os
+
+# What the tests' kernels are compiled for; a newer one has more instructions.
+ARCHITECTURE = os.environ.get("HAULAGE_PTX_ARCHITECTURE", "sm_80")

@@ -5,11 +5,10 @@ All but its code is the CPU device's: memory is the host's, streams and events a
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from doubles.ptx import runtime
+from doubles.ptx import ARCHITECTURE, runtime
 from doubles.ptx.channel import Channel
 from doubles.ptx.loading import HEADER, Loaded, check
 from doubles.ptx.syntax import PTXError
@@ -24,8 +23,6 @@ from haulage.runtime.arrays import dlpack
 from haulage.runtime.device import Device, Driver
 
 KIND = "ptx"
-# What kernels are compiled for; a newer one has more instructions.
-ARCHITECTURE = os.environ.get("HAULAGE_PTX_ARCHITECTURE", "sm_80")
 # All blocks of a cooperative launch are there at one time, each thread with a stack of its own.
 _MOST_TOGETHER = 1 << 14
 

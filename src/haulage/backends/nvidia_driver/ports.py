@@ -7,6 +7,7 @@ connection stays open as long as they are in use.
 
 import contextlib
 import os
+import select
 import selectors
 import socket
 import struct
@@ -24,6 +25,9 @@ _FILES = 64
 _PATIENCE = 30.0
 
 _credentials = struct.Struct("3i")  # process, user, group
+
+# No memory begins there.
+_ASKING = -1
 
 Answer = Callable[[bytes], tuple[int, bytes, list[int]] | None]
 
@@ -51,15 +55,17 @@ class Port:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(_place(os.getpid(), self.name))
         self._listener.listen()
-        # Connections, and what the memory that they have is a part of; None: not asked yet.
+        # Connections, and what the memory that they have is a part of; None: not asked yet; or
+        # _ASKING.
         self._users: dict[socket.socket, int | None] = {}
         self._selector.register(self._listener, selectors.EVENT_READ)
         _live.add(self)
         threading.Thread(target=self._serve, name="haulage-nvidia-port", daemon=True).start()
 
     def is_open(self, unit: int) -> bool:
-        """Whether another process has memory of `unit` open."""
-        return unit in self._users.values()
+        """Whether another process has memory of `unit` open, or may just be given some."""
+        users = tuple(self._users.items())
+        return any(of == _ASKING or (of == unit and not _has_ended(user)) for user, of in users)
 
     def _serve(self) -> None:
         while True:
@@ -85,6 +91,7 @@ class Port:
             if not token or self._users[connection] is not None:
                 self._drop(connection)
                 return
+            self._users[connection] = _ASKING
             found = self._answer(token)
             if found is None:
                 self._drop(connection)
@@ -113,6 +120,16 @@ class Port:
         for connection in self._users:
             connection.close()
         self._users = {}
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Whether the other side is closed, which the port's thread may not have heard yet."""
+    number = connection.fileno()
+    if number < 0:
+        return True
+    state = select.poll()
+    state.register(number, select.POLLHUP)
+    return bool(state.poll(0))
 
 
 def connect(process: int, name: bytes, nbytes: int) -> socket.socket:
