@@ -6,20 +6,23 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from haulage.backends.base import Backend, Probe, Properties
+from haulage.backends.gpu_driver.channel import Channels
+from haulage.backends.gpu_driver.giving import Giving
+from haulage.backends.gpu_driver.ranges import Ranges
+from haulage.backends.gpu_driver.sharing import Sharing
 from haulage.backends.nvidia_driver import figures, linking, looking
 from haulage.backends.nvidia_driver.calls import Calls, bindings
-from haulage.backends.nvidia_driver.channel import Channels
+from haulage.backends.nvidia_driver.chunks import Chunks
 from haulage.backends.nvidia_driver.code import Code
 from haulage.backends.nvidia_driver.contexts import Contexts
 from haulage.backends.nvidia_driver.copies import Copies
-from haulage.backends.nvidia_driver.giving import Giving
 from haulage.backends.nvidia_driver.graphs import Graphs
+from haulage.backends.nvidia_driver.handles import Handles
 from haulage.backends.nvidia_driver.hints import Hints
 from haulage.backends.nvidia_driver.launches import Launches
 from haulage.backends.nvidia_driver.memory import Memory
-from haulage.backends.nvidia_driver.ranges import Ranges
-from haulage.backends.nvidia_driver.sharing import Sharing
 from haulage.backends.nvidia_driver.streams import Streams
+from haulage.backends.nvidia_driver.writing import Writing
 
 _ALREADY_ENABLED = 704
 
@@ -41,15 +44,15 @@ class NVIDIABackend(Backend):
         self._give = Giving(self._calls, self._contexts)
         self._memory = Memory(self._calls)
         self._streams = Streams(self._calls)
-        self._channels = Channels(self._calls, self._memory)
+        self._channels = Channels(self._calls, self._memory.pinned, Writing(self._calls))
         self._code = Code(self._calls, self._channels)
         self._launches = Launches(self._calls, self._contexts)
         self._graphs = Graphs(self._calls)
         self._copies = Copies(
             self._calls, self._contexts, self._memory, self._code, self._launches, self._graphs
         )
-        self._ranges = Ranges(self._calls, self._contexts, self.count())
-        self._sharing = Sharing(self._calls, self._contexts, self._ranges)
+        self._ranges = Ranges(Chunks(self._calls), self._contexts, self.count())
+        self._sharing = Sharing(Handles(self._calls), self._contexts, self._ranges)
         self._hints = Hints(self._calls)
         self._properties = functools.cache(functools.partial(figures.properties, self._calls))
         _live.add(self)
@@ -178,7 +181,7 @@ class NVIDIABackend(Backend):
         """After a wait: raise what kernels and callbacks have left."""
         self._give.catch_up()
         self._channels.raise_fault()
-        self._streams.raise_failures(stream)
+        self._streams.functions.raise_failures(stream)
 
     # ---- code ---------------------------------------------------------------------------------
 
@@ -371,7 +374,7 @@ class NVIDIABackend(Backend):
 
     def unraised(self) -> list[BaseException]:
         """Faults and exceptions of callbacks that no wait has raised."""
-        return [*self._channels.take_faults(), *self._streams.take_failures()]
+        return [*self._channels.take_faults(), *self._streams.functions.take_failures()]
 
     def profile(self, record: bool) -> bool:
         """cuProfilerStart or cuProfilerStop, for Nsight and the like."""
@@ -384,7 +387,7 @@ class NVIDIABackend(Backend):
     def _finish(self) -> None:
         """Wait for streams that have functions of Python to call yet, and for what kernels tell:
         lines that they print and the faults of their threads."""
-        awaited = self._streams.pending or self._channels.by_device
+        awaited = self._streams.functions.pending or self._channels.by_device
         if awaited and not self._contexts.forked:
             for device in self._contexts.devices():
                 self._contexts.activate(device)

@@ -2,8 +2,9 @@
 
 import threading
 
-from haulage.backends.nvidia_driver.calls import NOT_FOUND, Calls, bindings
-from haulage.backends.nvidia_driver.channel import Channels
+from haulage.backends.gpu_driver.calls import NOT_FOUND
+from haulage.backends.gpu_driver.channel import Channels
+from haulage.backends.nvidia_driver.calls import Calls, bindings
 from haulage.errors import DeviceError
 
 # Attributes of functions.

@@ -1,144 +1,23 @@
-"""Starting kernels: one short call of native code for each launch.
-
-`cuda-bindings` takes each argument of cuLaunchKernel apart and puts it together anew; here a launch
-is a block of bytes, of which only the stream and the arguments change, and the native code reads
-the rest of it. It also sees to it that the right context is current.
-"""
+"""Starting kernels, also those whose blocks are all there at one time."""
 
 import ctypes
-import functools
-from collections.abc import Callable
-from struct import Struct
-from typing import Any
 
-from haulage.backends.cpu_driver import loader
-from haulage.backends.nvidia_driver.calls import NOT_PERMITTED, Calls, bindings, entry
+from haulage.backends.gpu_driver import launches
+from haulage.backends.gpu_driver.launches import Dims
+from haulage.backends.nvidia_driver.calls import Calls, bindings, entry
 from haulage.backends.nvidia_driver.contexts import Contexts
-
-Dims = tuple[int, int, int]
-
-# Function, context, cuLaunchKernel, cuCtxGetCurrent; grid, block, dynamic shared bytes, nothing.
-_HEADER = Struct("=4Q8I")
-
-# What `start` gives where another context is current.
-_ELSEWHERE = -1
-
-# `extra` of cuLaunchKernel: (1, address of the arguments, 2, address of their size, 0).
-_IR = """
-define i32 @start(ptr %stream, ptr %launch, i64 %bytes) {
-entry:
-  %context.at = alloca ptr
-  %size.at = alloca i64
-  %extra = alloca [5 x ptr]
-  %expected.at = getelementptr i8, ptr %launch, i64 8
-  %launch.at = getelementptr i8, ptr %launch, i64 16
-  %current.at = getelementptr i8, ptr %launch, i64 24
-  %get.current = load ptr, ptr %current.at, align 1
-  %asked = call i32 %get.current(ptr %context.at)
-  %answered = icmp eq i32 %asked, 0
-  br i1 %answered, label %compare, label %failed
-failed:
-  ret i32 %asked
-compare:
-  %context = load ptr, ptr %context.at
-  %expected = load ptr, ptr %expected.at, align 1
-  %right = icmp eq ptr %context, %expected
-  br i1 %right, label %go, label %elsewhere
-elsewhere:
-  ret i32 -1
-go:
-  %function = load ptr, ptr %launch, align 1
-  %cuLaunchKernel = load ptr, ptr %launch.at, align 1
-DIMS
-  %arguments = getelementptr i8, ptr %launch, i64 64
-  %size = sub i64 %bytes, 64
-  store i64 %size, ptr %size.at
-  %extra.1 = getelementptr ptr, ptr %extra, i64 1
-  %extra.2 = getelementptr ptr, ptr %extra, i64 2
-  %extra.3 = getelementptr ptr, ptr %extra, i64 3
-  %extra.4 = getelementptr ptr, ptr %extra, i64 4
-  store ptr inttoptr (i64 1 to ptr), ptr %extra
-  store ptr %arguments, ptr %extra.1
-  store ptr inttoptr (i64 2 to ptr), ptr %extra.2
-  store ptr %size.at, ptr %extra.3
-  store ptr null, ptr %extra.4
-  %none = icmp eq i64 %size, 0
-  %passed = select i1 %none, ptr null, ptr %extra
-  %status = call i32 %cuLaunchKernel(ptr %function, i32 %dim.0, i32 %dim.1, i32 %dim.2,
-    i32 %dim.3, i32 %dim.4, i32 %dim.5, i32 %dim.6, ptr %stream, ptr null, ptr %passed)
-  ret i32 %status
-}
-"""
-_DIM = """  %dim.{number}.at = getelementptr i8, ptr %launch, i64 {at}
-  %dim.{number} = load i32, ptr %dim.{number}.at, align 1"""
 
 # The attribute of a launch whose blocks are all there at one time.
 _COOPERATIVE = 2
 
 
-@functools.cache
-def _native() -> tuple[Any, Callable[[int, bytes, int], int]]:
-    """The native code's holder, and its function; letting go of the interpreter's lock, as a queue
-    that is full makes the driver wait, for callbacks too."""
-    dims = "\n".join(_DIM.format(number=number, at=32 + 4 * number) for number in range(7))
-    code = loader.link_ir("nvidia", ["start"], _IR.replace("DIMS", dims))
-    prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_ssize_t)
-    return code, prototype(code["start"])
-
-
-class Launches:
-    """Starts kernels. Safe to use from any thread."""
+class Launches(launches.Launches):
+    """By cuLaunchKernel and cuLaunchKernelEx."""
 
     def __init__(self, calls: Calls, contexts: Contexts) -> None:
-        self._calls = calls
-        self._contexts = contexts
-        self._functions = (entry("cuLaunchKernel", 4000), entry("cuCtxGetCurrent", 4000))
-
-    def prepare(
-        self, device: int, function: int, grid: Dims, block: Dims, shared_bytes: int
-    ) -> tuple[bytes, Callable[[int, bytes], None]]:
-        """What begins the bytes of such a launch, and starts it: see `Backend.prepare_launch`."""
-        _, native = _native()
-        last, again = self._calls.last, self._again
-        context = self._contexts.of(device)
-        header = _HEADER.pack(function, context, *self._functions, *grid, *block, shared_bytes, 0)
-
-        def start(stream: int, launch: bytes) -> None:
-            status = native(stream, launch, len(launch))
-            last[stream] = function
-            if status:
-                again(device, stream, launch, status)
-
-        return header, start
-
-    def start(
-        self,
-        device: int,
-        function: int,
-        grid: Dims,
-        block: Dims,
-        shared_bytes: int,
-        stream: int,
-        args: bytes,
-    ) -> None:
-        """Start a kernel once."""
-        header, start = self.prepare(device, function, grid, block, shared_bytes)
-        start(stream, header + args)
-
-    def _again(self, device: int, stream: int, launch: bytes, status: int) -> None:
-        """After a launch that did not go."""
-        if self._calls.inside.callback:
-            status = NOT_PERMITTED
-        elif status == _ELSEWHERE:
-            self._contexts.activate(device)
-            status = _native()[1](stream, launch, len(launch))
-        if status:
-            self._contexts.check_process()
-            function, _, _, _, *dims, _ = _HEADER.unpack_from(launch)
-            size = len(launch) - _HEADER.size
-            name = self._calls.names.get(function, f"{function:#x}")
-            what = f"cuLaunchKernel of {name} with {size} bytes of arguments"
-            raise self._calls.failed(what, (*dims, stream), status)
+        functions = (entry("cuLaunchKernel", 4000), entry("cuCtxGetCurrent", 4000))
+        super().__init__(calls, contexts, "cuLaunchKernel", functions, end=0)
+        self._call = calls
 
     def start_cooperative(
         self,
@@ -164,7 +43,7 @@ class Launches:
         packed = ctypes.create_string_buffer(args, len(args) or 1)
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
         self._calls.last[stream] = function
-        self._calls(
+        self._call(
             driver.cuLaunchKernelEx,
             wanted,
             function,

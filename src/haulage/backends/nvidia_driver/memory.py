@@ -7,9 +7,11 @@ from haulage.backends.base import (
     ATTACH_HOST,
     DEVICE,
     MANAGED,
+    PINNED,
     WRITE_COMBINED,
 )
-from haulage.backends.nvidia_driver.calls import OUT_OF_MEMORY, Calls, bindings, room
+from haulage.backends.gpu_driver.calls import OUT_OF_MEMORY
+from haulage.backends.nvidia_driver.calls import Calls, bindings, room
 from haulage.errors import DeviceError, OutOfMemory
 
 # Of cuMemHostAlloc and cuMemHostRegister.
@@ -53,6 +55,10 @@ class Memory:
         except DeviceError:
             self._calls(driver.cuMemFreeHost, host)
             raise
+
+    def pinned(self, nbytes: int) -> tuple[int, int]:
+        """Memory of the host; its addresses for devices and for the host."""
+        return self.alloc(nbytes, PINNED, 0)
 
     def _take(self, nbytes: int, kind: str, function: Callable[..., Any], *args: Any) -> Any:
         if nbytes > _MOST:

@@ -1,31 +1,26 @@
 """Streams and events of the driver, and functions of the host that streams call."""
 
 import ctypes
-import itertools
 from collections.abc import Callable
 from typing import Any
 
-from haulage.backends.nvidia_driver.calls import NOT_READY, Calls, bindings, entry
+from haulage.backends.gpu_driver.calls import NOT_READY
+from haulage.backends.gpu_driver.host_functions import HostFunctions
+from haulage.backends.nvidia_driver.calls import Calls, bindings, entry
 from haulage.errors import DeviceError
 
 _DISABLE_TIMING = 2
 
 
 class Streams:
-    """The driver's streams and events. Safe to use from any thread.
-
-    A callback that raises leaves its exception for the wait that comes to its stream next.
-    """
+    """The driver's streams and events. Safe to use from any thread."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._driver = bindings()
-        self._numbers = itertools.count(1)
-        # Callbacks that have not run yet, by their numbers; and what failed, with its stream.
-        self.pending: dict[int, tuple[Callable[[], object], int]] = {}
-        self._failures: list[tuple[int, BaseException]] = []
+        self.functions = HostFunctions(calls)
         self._recorded: dict[int, int] = {}
-        self._trampoline = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._called)
+        self._trampoline = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.functions.called)
         address = ctypes.cast(self._trampoline, ctypes.c_void_p).value
         self._host_function = self._driver.CUhostFn(address)
         # In the form that all drivers have; that of cuda-bindings 13 came with CUDA 12.8.
@@ -104,39 +99,8 @@ class Streams:
 
     def callback(self, stream: int, function: Callable[[], object]) -> None:
         """Let a stream call a function."""
-        number = next(self._numbers)
-        self.pending[number] = function, stream
-        try:
+
+        def give(number: int) -> None:
             self._calls(self._driver.cuLaunchHostFunc, stream, self._host_function, number)
-        except DeviceError:
-            del self.pending[number]
-            raise
 
-    def _called(self, number: int) -> None:
-        # Until all that the callback held is gone: objects of the driver may be among it.
-        self._calls.inside.callback = True
-        try:
-            self._call(number)
-        finally:
-            self._calls.inside.callback = False
-
-    def _call(self, number: int) -> None:
-        function, stream = self.pending[number]
-        try:
-            function()
-        except BaseException as error:
-            self._failures.append((stream, error))
-        finally:
-            del self.pending[number]
-
-    def raise_failures(self, stream: int | None) -> None:
-        """Raise the first exception of callbacks of `stream`; of any stream if it is 0 or None."""
-        for failure in self._failures:
-            if not stream or failure[0] == stream:
-                self._failures.remove(failure)
-                raise failure[1]
-
-    def take_failures(self) -> list[BaseException]:
-        """All exceptions that no wait has raised."""
-        taken, self._failures = self._failures, []
-        return [error for _, error in taken]
+        self.functions.hand_over(stream, function, give)

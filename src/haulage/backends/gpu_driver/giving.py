@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from haulage.backends.nvidia_driver.calls import Calls
-from haulage.backends.nvidia_driver.contexts import Contexts
+from haulage.backends.gpu_driver.calls import Calls
+from haulage.backends.gpu_driver.contexts import Contexts
 
 
 class Giving:

@@ -28,9 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from haulage.backends.base import PINNED, KernelStopped
-from haulage.backends.nvidia_driver.calls import Calls, bindings
-from haulage.backends.nvidia_driver.memory import Memory
+from haulage.backends.base import KernelStopped
+from haulage.backends.gpu_driver.calls import Calls
 
 ADDRESS, NUMBER = "haulage_channel", "haulage_module"
 
@@ -38,7 +37,6 @@ SLOTS = 4096
 CAPACITY = 1 << 16
 _FAULTS, _RING = 64, 64 + 4 * SLOTS
 _BYTES = _RING + 8 * CAPACITY
-_NON_BLOCKING = 1
 
 _uint64 = Struct("<Q")
 _uint32 = Struct("<I")
@@ -48,8 +46,8 @@ _number = Struct("<i")
 class Channel:
     """The channel of one device, seen from the host."""
 
-    def __init__(self, memory: Memory) -> None:
-        self.address, host = memory.alloc(_BYTES, PINNED, 0)
+    def __init__(self, alloc: Callable[[int], tuple[int, int]]) -> None:
+        self.address, host = alloc(_BYTES)
         ctypes.memset(host, 0, _BYTES)
         self.any_fault = ctypes.c_uint32.from_address(host)
         ctypes.c_uint32.from_address(host + 4).value = CAPACITY
@@ -98,14 +96,24 @@ def _array(address: int, dtype: type, count: int) -> np.ndarray:
 
 
 class Channels:
-    """The channels of all devices. Safe to use from any thread."""
+    """The channels of all devices. Safe to use from any thread.
 
-    def __init__(self, calls: Calls, memory: Memory) -> None:
-        self._calls = calls
-        self._memory = memory
+    `alloc` gives so many bytes of pinned memory, with what devices write there seen by the host
+    while they run: its address for devices and that for the host. `write` writes bytes to memory of
+    a device, at an address there, waiting for no other work.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        alloc: Callable[[int], tuple[int, int]],
+        write: Callable[[int, int, bytes], None],
+    ) -> None:
+        self._last = calls.last
+        self._alloc = alloc
+        self._write = write
         self._lock = threading.RLock()
         self.by_device: dict[int, Channel] = {}
-        self._streams: dict[int, int] = {}
         # Modules by (device, number); numbers and functions by module.
         self._modules: dict[tuple[int, int], int] = {}
         self._numbers: dict[int, int] = {}
@@ -128,7 +136,7 @@ class Channels:
         with self._lock:
             channel = self.by_device.get(device)
             if channel is None:
-                channel = self.by_device[device] = Channel(self._memory)
+                channel = self.by_device[device] = Channel(self._alloc)
             slots = (slot for slot in range(1, SLOTS) if (device, slot) not in self._modules)
             own = next(slots, 0) if number else 0
             if own:
@@ -139,18 +147,6 @@ class Channels:
             self._write(device, address[0], _uint64.pack(channel.address))
         if number:
             self._write(device, number[0], _uint32.pack(own))
-
-    def _write(self, device: int, address: int, value: bytes) -> None:
-        """Write to a variable, waiting for no other work."""
-        driver = bindings()
-        with self._lock:
-            stream = self._streams.get(device)
-            if stream is None:
-                stream = int(self._calls(driver.cuStreamCreateWithPriority, _NON_BLOCKING, 0))
-                self._streams[device] = stream
-        source = ctypes.create_string_buffer(value, len(value))
-        self._calls(driver.cuMemcpyAsync, address, ctypes.addressof(source), len(value), stream)
-        self._calls(driver.cuStreamSynchronize, stream)
 
     def disconnect(self, module: int, device: int) -> None:
         """The module is given back."""
@@ -177,7 +173,7 @@ class Channels:
     def _function(self, module: int) -> int:
         """Which function of a module it was: of several the one that a stream launched last."""
         functions = self._functions.get(module, [])
-        for launched in reversed(self._calls.last.values()):
+        for launched in reversed(self._last.values()):
             if launched in functions:
                 return launched
         return functions[0] if functions else 0

@@ -5,18 +5,10 @@ granule by granule, and any granules can go again.
 """
 
 import threading
-from typing import Any
+from abc import ABC, abstractmethod
 
-from haulage.backends.base import DEVICE
-from haulage.backends.nvidia_driver.calls import OUT_OF_MEMORY, Calls, bindings
-from haulage.backends.nvidia_driver.contexts import Contexts
-from haulage.backends.nvidia_driver.memory import no_room
+from haulage.backends.gpu_driver.contexts import Contexts
 from haulage.errors import OutOfMemory
-
-# The driver's numbers: pinned memory of a device; file descriptors to share it by; read and write.
-_PINNED, _ON_DEVICE, _FILE, _READ_WRITE = 1, 1, 1, 3
-_MINIMUM = 0
-_INVALID_VALUE = 1
 
 # Each granule takes some calls of the driver, so that few large ones are put there sooner.
 _LARGE = 16 << 20
@@ -24,39 +16,87 @@ _LARGE = 16 << 20
 _PART = 512
 
 
+class Chunks(ABC):
+    """A driver's calls for addresses without memory, and memory without addresses, in chunks that
+    have handles."""
+
+    @abstractmethod
+    def least(self, device: int) -> int:
+        """Bytes that chunks of a device are multiples of; 0: it has no such memory."""
+
+    @abstractmethod
+    def is_shared(self, device: int) -> bool:
+        """Whether chunks of a device can be named by file descriptors."""
+
+    @abstractmethod
+    def total(self, device: int) -> int:
+        """Bytes of memory of a device."""
+
+    @abstractmethod
+    def reserve(self, nbytes: int, alignment: int) -> int:
+        """Addresses; 0: there are none left."""
+
+    @abstractmethod
+    def release(self, address: int, nbytes: int) -> None:
+        """Undo `reserve`."""
+
+    @abstractmethod
+    def create(self, device: int, nbytes: int, shared: bool) -> int:
+        """A chunk, `shared`: that can be named by file descriptors; 0: there is no memory left."""
+
+    @abstractmethod
+    def drop(self, chunk: int) -> None:
+        """Let go of a handle; the memory lives as long as it is mapped."""
+
+    @abstractmethod
+    def put(self, address: int, nbytes: int, chunk: int) -> None:
+        """Put a chunk behind addresses."""
+
+    @abstractmethod
+    def take(self, address: int, nbytes: int) -> None:
+        """Take a chunk away from there."""
+
+    @abstractmethod
+    def let(self, address: int, nbytes: int, devices: list[int]) -> None:
+        """Let devices use what is behind addresses."""
+
+    @abstractmethod
+    def file_of(self, address: int) -> int:
+        """A new file descriptor for the chunk behind an address."""
+
+    @abstractmethod
+    def from_file(self, file: int) -> int:
+        """A handle of the chunk of another process."""
+
+    @abstractmethod
+    def no_room(self, nbytes: int) -> str:
+        """What an error says where a device has no room."""
+
+    @abstractmethod
+    def no_addresses(self, nbytes: int) -> str:
+        """What an error says where there are no addresses left."""
+
+
 class Ranges:
     """Reserved ranges of all devices. Safe to use from any thread."""
 
-    def __init__(self, calls: Calls, contexts: Contexts, devices: int) -> None:
-        self._calls = calls
-        self._driver = bindings()
+    def __init__(self, chunks: Chunks, contexts: Contexts, devices: int) -> None:
+        self.chunks = chunks
         self._contexts = contexts
         self._lock = threading.Lock()
         self._granule = self._find_granule(devices)
+        self._is_shared = bool(self._granule) and all(map(chunks.is_shared, range(devices)))
         # The parts that have memory, with their device; and who else may use a device's memory.
         self._mapped: dict[int, tuple[int, int]] = {}
         self._peers: dict[int, list[int]] = {}
 
     def _find_granule(self, devices: int) -> int:
-        driver, names = self._driver, self._driver.CUdevice_attribute
-        found, smallest = 0, 1 << 60
-        self.is_shared = True
-        for device in range(devices):
-            handle = self._calls(driver.cuDeviceGet, device)
-
-            def has(attribute: Any, handle: Any = handle) -> bool:
-                return bool(self._calls(driver.cuDeviceGetAttribute, attribute, handle))
-
-            if not has(names.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED):
-                return 0
-            self.is_shared = self.is_shared and has(
-                names.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
-            )
-            option = driver.CUmemAllocationGranularity_flags(_MINIMUM)
-            least = self._calls(driver.cuMemGetAllocationGranularity, self._wanted(device), option)
-            found = max(found, least)
-            smallest = min(smallest, self._calls(driver.cuDeviceTotalMem, handle))
-        while found and 2 * found <= min(_LARGE, smallest // _PART):
+        least = [self.chunks.least(device) for device in range(devices)]
+        if not least or not min(least):
+            return 0
+        found = max(least)
+        smallest = min(self.chunks.total(device) for device in range(devices))
+        while 2 * found <= min(_LARGE, smallest // _PART):
             found *= 2
         return found
 
@@ -66,35 +106,28 @@ class Ranges:
 
     def reserve(self, nbytes: int) -> int:
         """Addresses, without memory."""
-        reserve = self._driver.cuMemAddressReserve
-        status, address = reserve(nbytes, self._granule, 0, 0)
-        if int(status) in (OUT_OF_MEMORY, _INVALID_VALUE):
-            raise OutOfMemory(f"the NVIDIA driver has no {nbytes:,} addresses left to reserve")
-        if status:
-            raise self._calls.failed(reserve.__name__, (nbytes,), int(status))
-        return int(address)
+        address = self.chunks.reserve(nbytes, self._granule)
+        if not address:
+            raise OutOfMemory(self.chunks.no_addresses(nbytes))
+        return address
 
     def release(self, address: int, nbytes: int) -> None:
         """Give the addresses back."""
-        self._calls(self._driver.cuMemAddressFree, address, nbytes)
+        self.chunks.release(address, nbytes)
 
     def map(self, address: int, nbytes: int) -> None:
         """Put memory of the current device behind addresses."""
-        device, driver = self._contexts.device(), self._driver
-        wanted = self._wanted(device)
+        device, chunks = self._contexts.device(), self.chunks
         done = address
         try:
             while done < address + nbytes:
-                status, handle = driver.cuMemCreate(self._granule, wanted, 0)
-                if int(status) == OUT_OF_MEMORY:
-                    raise OutOfMemory(no_room(nbytes, DEVICE))
-                if status:
-                    raise self._calls.failed("cuMemCreate", (self._granule,), int(status))
+                chunk = chunks.create(device, self._granule, self._is_shared)
+                if not chunk:
+                    raise OutOfMemory(chunks.no_room(nbytes))
                 try:
-                    self._calls(driver.cuMemMap, done, self._granule, 0, handle, 0)
+                    chunks.put(done, self._granule, chunk)
                 finally:
-                    # The memory lives as long as it is mapped.
-                    self._calls(driver.cuMemRelease, handle)
+                    chunks.drop(chunk)
                 done += self._granule
             with self._lock:
                 self._let(device, address, nbytes)
@@ -105,8 +138,7 @@ class Ranges:
 
     def _let(self, device: int, address: int, nbytes: int) -> None:
         """Let the device, and its peers, use memory that is mapped."""
-        allowed = [self._access(each) for each in (device, *self._peers.get(device, ()))]
-        self._calls(self._driver.cuMemSetAccess, address, nbytes, allowed, len(allowed))
+        self.chunks.let(address, nbytes, [device, *self._peers.get(device, ())])
 
     def unmap(self, address: int, nbytes: int) -> None:
         """Take the memory away."""
@@ -123,7 +155,7 @@ class Ranges:
 
     def _unmap(self, address: int, nbytes: int) -> None:
         for at in range(address, address + nbytes, self._granule):
-            self._calls(self._driver.cuMemUnmap, at, self._granule)
+            self.chunks.take(at, self._granule)
 
     def granules(self, start: int, stop: int) -> tuple[int, int] | None:
         """(address, bytes) of the granules that the bytes from `start` to `stop` are in; None if
@@ -149,24 +181,3 @@ class Ranges:
                 for address, (nbytes, of) in self._mapped.items():
                     if of == peer:
                         self._let(peer, address, nbytes)
-
-    def _wanted(self, device: int) -> Any:
-        driver = self._driver
-        wanted = driver.CUmemAllocationProp()
-        wanted.type = driver.CUmemAllocationType(_PINNED)
-        wanted.location = self._location(device)
-        if self.is_shared:
-            wanted.requestedHandleTypes = driver.CUmemAllocationHandleType(_FILE)
-        return wanted
-
-    def _access(self, device: int) -> Any:
-        access = self._driver.CUmemAccessDesc()
-        access.location = self._location(device)
-        access.flags = self._driver.CUmemAccess_flags(_READ_WRITE)
-        return access
-
-    def _location(self, device: int) -> Any:
-        location = self._driver.CUmemLocation()
-        location.type = self._driver.CUmemLocationType(_ON_DEVICE)
-        location.id = device
-        return location

@@ -33,7 +33,7 @@ Answer = Callable[[bytes], tuple[int, bytes, list[int]] | None]
 
 
 def _place(process: int, name: bytes) -> bytes:
-    return b"\0haulage-nvidia-%d-%s" % (process, name.hex().encode())
+    return b"\0haulage-gpu-%d-%s" % (process, name.hex().encode())
 
 
 class Port:
@@ -60,7 +60,7 @@ class Port:
         self._users: dict[socket.socket, int | None] = {}
         self._selector.register(self._listener, selectors.EVENT_READ)
         _live.add(self)
-        threading.Thread(target=self._serve, name="haulage-nvidia-port", daemon=True).start()
+        threading.Thread(target=self._serve, name="haulage-gpu-port", daemon=True).start()
 
     def is_open(self, unit: int) -> bool:
         """Whether another process has memory of `unit` open, or may just be given some."""

@@ -1,30 +1,28 @@
 """Device memory that processes share.
 
-Memory of the driver's own allocations is named by handles of the driver, which every program of
-CUDA opens. Memory that was put behind reserved addresses has none: the driver names each granule by
-a file descriptor, and those pass from process to process by sockets only. So a handle of Haulage
+Memory of the driver's own allocations is named by handles of the driver, which every program that
+uses it opens. Memory that was put behind reserved addresses has none: the driver names each granule
+by a file descriptor, and those pass from process to process by sockets only. So a handle of Haulage
 names a process, its socket, and a piece of memory there; who opens it asks that process, and lets
 go of the connection when it closes the memory. By that the exporting process also knows who has a
 piece open, and that one whose handle was withdrawn is gone.
 """
 
-import ctypes
 import os
 import socket
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass
 from struct import Struct
 from typing import Self
 
-from haulage.backends.nvidia_driver import ports
-from haulage.backends.nvidia_driver.calls import Calls, bindings
-from haulage.backends.nvidia_driver.contexts import Contexts
-from haulage.backends.nvidia_driver.ranges import Ranges
+from haulage.backends.gpu_driver import ports
+from haulage.backends.gpu_driver.contexts import Contexts
+from haulage.backends.gpu_driver.ranges import Ranges
 from haulage.errors import DeviceError
 
-# Bytes of the driver's own handles, and what lets them be opened by any device of the process.
+# Bytes of the driver's own handles.
 _DRIVERS = 64
-_LAZY_PEERS = 1
 
 _MAGIC = b"HaulGPU1"
 _packed = Struct("=8sI4x8s16sQQ8x")
@@ -76,12 +74,36 @@ class _Opened:
     uses: int = 1
 
 
+class DriversHandles(ABC):
+    """A driver's calls for handles of its own, of allocations."""
+
+    # Whose memory, and whose handle, it is, in words of errors.
+    of_device = "a GPU"
+    handle_type = "handle of the driver"
+
+    @abstractmethod
+    def name(self, address: int) -> bytes:
+        """The handle of an allocation, 64 bytes."""
+
+    @abstractmethod
+    def open(self, handle: bytes) -> int:
+        """The address of an allocation of another process."""
+
+    @abstractmethod
+    def nbytes(self, address: int) -> int:
+        """How large an allocation that was opened is."""
+
+    @abstractmethod
+    def close(self, address: int) -> None:
+        """Undo `open`."""
+
+
 class Sharing:
     """Exported and opened memory of all devices. Safe to use from any thread."""
 
-    def __init__(self, calls: Calls, contexts: Contexts, ranges: Ranges) -> None:
-        self._calls = calls
-        self._driver = bindings()
+    def __init__(self, handles: DriversHandles, contexts: Contexts, ranges: Ranges) -> None:
+        self._handles = handles
+        self._chunks = ranges.chunks
         self._contexts = contexts
         self._ranges = ranges
         self._lock = threading.RLock()
@@ -103,7 +125,7 @@ class Sharing:
             device = self._contexts.device()
             token = b""
             if self._ranges.granules(address, address + nbytes) is None and address == unit:
-                handle = self._drivers_handle(unit)
+                handle = self._handles.name(unit)
             else:
                 if self._port is None:
                     self._port = ports.Port(self._answer_for)
@@ -114,10 +136,6 @@ class Sharing:
             if token:
                 self._tokens[token] = piece
             return handle
-
-    def _drivers_handle(self, address: int) -> bytes:
-        made = self._calls(self._driver.cuIpcGetMemHandle, address)
-        return ctypes.string_at(made.getPtr(), _DRIVERS)
 
     def withdraw(self, address: int) -> tuple[int, ...]:
         """Let a handle open nothing any more; see `Backend.ipc_withdraw`."""
@@ -157,22 +175,13 @@ class Sharing:
             self._contexts.activate(piece.device)
             whole = self._ranges.granules(piece.address, piece.address + piece.nbytes)
             if whole is None:
-                handle = self._drivers_handle(piece.unit)
+                handle = self._handles.name(piece.unit)
                 return piece.unit, _answer.pack(piece.address - piece.unit, 0, 0, handle), []
             start, nbytes = whole
             granule = self._ranges.granularity()
-            files = [self._file_of(at) for at in range(start, start + nbytes, granule)]
+            files = [self._chunks.file_of(at) for at in range(start, start + nbytes, granule)]
             answer = _answer.pack(piece.address - start, granule, len(files), bytes(_DRIVERS))
             return piece.unit, answer, files
-
-    def _file_of(self, address: int) -> int:
-        driver = self._driver
-        chunk = self._calls(driver.cuMemRetainAllocationHandle, address)
-        try:
-            kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-            return int(self._calls(driver.cuMemExportToShareableHandle, chunk, kind, 0))
-        finally:
-            self._calls(driver.cuMemRelease, chunk)
 
     # ---- the importing process --------------------------------------------------------------
 
@@ -182,9 +191,9 @@ class Sharing:
         if read is None:
             if len(handle) != _DRIVERS:
                 raise ValueError(
-                    f"{len(handle)} bytes that are no IPC handle of an NVIDIA device: expected the "
-                    f"{_DRIVERS} bytes of a handle that get_ipc_handle() gave, or of a "
-                    "CUipcMemHandle"
+                    f"{len(handle)} bytes that are no IPC handle of {self._handles.of_device}: "
+                    f"expected the {_DRIVERS} bytes of a handle that get_ipc_handle() gave, or of "
+                    f"a {self._handles.handle_type}"
                 )
             return self._open_drivers(handle)
         connection = ports.connect(read.process, read.port, read.nbytes)
@@ -208,24 +217,23 @@ class Sharing:
         return start + offset, read.nbytes
 
     def _map(self, connection: socket.socket, granule: int, count: int) -> int:
-        driver = self._driver
+        chunks = self._chunks
         files = ports.receive_files(connection, count)
         try:
             start = self._ranges.reserve(count * granule)
             done = start
             try:
-                kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
                 for file in files:
-                    chunk = self._calls(driver.cuMemImportFromShareableHandle, file, kind)
+                    chunk = chunks.from_file(file)
                     try:
-                        self._calls(driver.cuMemMap, done, granule, 0, chunk, 0)
+                        chunks.put(done, granule, chunk)
                     finally:
-                        self._calls(driver.cuMemRelease, chunk)
+                        chunks.drop(chunk)
                     done += granule
                 self._ranges.allow_here(start, count * granule)
             except BaseException:
                 self._unmap(start, done - start, granule)
-                self._calls(driver.cuMemAddressFree, start, count * granule)
+                chunks.release(start, count * granule)
                 raise
             return start
         finally:
@@ -234,7 +242,7 @@ class Sharing:
 
     def _unmap(self, start: int, nbytes: int, granule: int) -> None:
         for at in range(start, start + nbytes, granule):
-            self._calls(self._driver.cuMemUnmap, at, granule)
+            self._chunks.take(at, granule)
 
     def _open_drivers(self, handle: bytes) -> tuple[int, int]:
         """Memory by the driver's own handle: of this process, or of another."""
@@ -244,8 +252,7 @@ class Sharing:
                     self._note_use(piece.address, piece.address)
                     return piece.address, piece.nbytes
             address = self._open_by_driver(handle)
-            _, nbytes = self._calls(self._driver.cuMemGetAddressRange, address)
-            return address, nbytes
+            return address, self._handles.nbytes(address)
 
     def _open_part(
         self, handle: bytes, offset: int, nbytes: int, connection: socket.socket
@@ -253,7 +260,7 @@ class Sharing:
         """A part of what the driver's handle names."""
         with self._lock:
             for piece in self._pieces.values():
-                if self._drivers_handle(piece.unit) == handle:
+                if self._handles.name(piece.unit) == handle:
                     start = piece.unit
                     self._note_use(start + offset, start)
                     break
@@ -265,9 +272,7 @@ class Sharing:
             return start + offset, nbytes
 
     def _open_by_driver(self, handle: bytes) -> int:
-        made = self._driver.CUipcMemHandle()
-        ctypes.memmove(made.getPtr(), handle, _DRIVERS)
-        address = int(self._calls(self._driver.cuIpcOpenMemHandle, made, _LAZY_PEERS))
+        address = self._handles.open(handle)
         known = self._opened.get(address)
         if known is None:
             self._opened[address] = _Opened(address, 0, 0, None)
@@ -294,9 +299,9 @@ class Sharing:
         try:
             if opened.granule:
                 self._unmap(opened.start, opened.nbytes, opened.granule)
-                self._calls(self._driver.cuMemAddressFree, opened.start, opened.nbytes)
+                self._chunks.release(opened.start, opened.nbytes)
             elif opened.nbytes == 0:
-                self._calls(self._driver.cuIpcCloseMemHandle, opened.start)
+                self._handles.close(opened.start)
         finally:
             if opened.connection is not None:
                 opened.connection.close()

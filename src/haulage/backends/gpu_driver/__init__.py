@@ -1,0 +1,1 @@
+"""What the back ends of GPUs have in common: all that is not a call of one maker's driver."""

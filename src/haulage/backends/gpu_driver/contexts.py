@@ -1,0 +1,126 @@
+"""Which device is current in a thread, and forks of the process."""
+
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+
+from haulage.backends.gpu_driver.calls import NOT_PERMITTED, Calls
+from haulage.errors import DeviceError
+
+
+class _Wanted(threading.local):
+    """The device that a callback has activated."""
+
+    device = 0
+
+
+class Contexts(ABC):
+    """Makes devices current. Safe to use from any thread.
+
+    A driver knows a device in use by a handle. One that another library has made current is left
+    alone but for that it is not current any more.
+    """
+
+    # Words of errors: a device, what does not survive a fork, the call that tells what is current.
+    device_words = "a GPU"
+    driver_words = "its driver"
+    asking = "?"
+
+    def __init__(self, calls: Calls) -> None:
+        self._inside = calls.inside
+        self._failed = calls.failed
+        self._by_device: dict[int, int] = {}
+        self._devices: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self.forked = False
+        self._wanted = _Wanted()
+        _live.add(self)
+
+    @abstractmethod
+    def current(self) -> int:
+        """The handle of what is current in this thread."""
+
+    @abstractmethod
+    def _hold(self, device: int) -> int:
+        """The handle of a device that is used for the first time; it is held to the end."""
+
+    @abstractmethod
+    def _make_current(self, handle: int) -> None:
+        """Make it current in this thread."""
+
+    def activate(self, device: int) -> None:
+        """Make `device` current in this thread.
+
+        Raises:
+            DeviceError: there is no such device; or this is a forked child.
+        """
+        handle = self._by_device.get(device)
+        if handle is None or handle != self.current() or self._inside.callback:
+            self._enter(device)
+
+    def device(self) -> int:
+        """The device that is current in this thread.
+
+        Raises:
+            DeviceError: it is none of Haulage's.
+        """
+        if self._inside.callback:
+            raise self._failed(self.asking, (), NOT_PERMITTED)
+        try:
+            return self._devices[self.current()]
+        except KeyError:
+            raise DeviceError(201, "no device of Haulage's is active in this thread") from None
+
+    def of(self, device: int) -> int:
+        """The handle of `device`."""
+        handle = self._by_device.get(device)
+        if handle is None:
+            with self._lock:
+                handle = self._by_device.get(device)
+                if handle is None:
+                    self.check_process()
+                    handle = self._hold(device)
+                    self._devices[handle] = device
+                    self._by_device[device] = handle
+        return handle
+
+    def devices(self) -> list[int]:
+        """The devices that have been used."""
+        return list(self._by_device)
+
+    def wanted(self) -> int:
+        """The device that was activated last inside of callbacks of streams in this thread."""
+        return self._wanted.device
+
+    def _enter(self, device: int) -> None:
+        self.check_process()
+        if self._inside.callback:
+            # The driver takes no calls there; what is not put off is refused when it is made.
+            self._wanted.device = device
+            return
+        self._make_current(self.of(device))
+
+    def check_process(self) -> None:
+        """Raise DeviceError in a child that was forked after the driver was used."""
+        if self.forked:
+            raise DeviceError(
+                3,
+                f"process {os.getpid()} was forked from one that had used {self.device_words}, and "
+                f"{self.driver_words} does not work in such a child: start processes with "
+                "multiprocessing.get_context('spawn') or 'forkserver', or use the device for the "
+                "first time in the children",
+            )
+
+
+_live: "weakref.WeakSet[Contexts]" = weakref.WeakSet()
+
+
+def _note_fork() -> None:
+    for contexts in list(_live):
+        contexts.forked = True
+        contexts._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
