@@ -25,10 +25,10 @@ GROUPS = {
     "conformance": (["backend_conformance"], "cpu", "pool"),
     "memory": (["memory", "device_memory", "pinned_memory", "staged_copies"], "cpu", "pool"),
     "callbacks": (["stream_callbacks"], "cpu", "pool"),
-    "arrays": (["cuda_array_interface", "dlpack"], "cpu", "pool"),
+    "arrays": (["cuda_array_interface", "dlpack", "contexts"], "cpu", "pool"),
     "streams and graphs": (["stream_kinds", "graphs"], "cpu", "pool"),
     "launches": (["print", "repeated_launches"], "cpu", "pool"),
-    "sharing": (["ipc", "contexts"], "cpu", "pool"),
+    "sharing": (["ipc"], "cpu", "pool"),
     "sharing by the driver's handles": (["ipc"], FREED, "driver"),
 }
 
