@@ -23,16 +23,26 @@ double = Double({options})
 """
 
 
+def running(program: str, options: str = "", **environment: str) -> subprocess.Popen[str]:
+    """A process that runs a program; `options` are those of `Double`."""
+    text = _START.format(options=options) + textwrap.dedent(program)
+    return subprocess.Popen(
+        [sys.executable, "-c", text],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def run(program: str, options: str = "", *, status: int = 0, **environment: str) -> str:
     """What a program prints, errors too; `options` are those of `Double`."""
-    text = _START.format(options=options) + textwrap.dedent(program)
-    python_path = os.pathsep.join([str(TESTS), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        env={**os.environ, "PYTHONPATH": python_path, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == status, f"status {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout + done.stderr
+    with running(program, options, **environment) as done:
+        try:
+            said, errors = done.communicate(timeout=120)
+        except BaseException:
+            done.kill()
+            raise
+    assert done.returncode == status, f"status {done.returncode}\n{said}{errors}"
+    return said + errors

@@ -19,6 +19,7 @@ struct piece {
     uint64_t start, size, pages;    /* `pages`: the size that is mapped */
     enum kind kind;
     int device, file;
+    int process, its_file, opened;  /* of another process: where it is there, how often it is open */
     struct piece *next;
 };
 static struct piece *pieces;
@@ -490,9 +491,17 @@ EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *made, struct handle handle, unsi
     if (!opened) return INVALID_VALUE;
     size_t pages = (handle.size + PAGE - 1) & -PAGE;
     pthread_mutex_lock(&big);
-    *made = reserve_addresses(pages, PAGE);
-    lay(*made, pages, fileno(opened));
-    add_piece(*made, handle.size, DEVICE)->pages = pages;
+    /* What is open already has the same address, and one use more. */
+    struct piece *known = pieces;
+    while (known && !(known->process == handle.process && known->its_file == handle.file)) known = known->next;
+    if (!known) {
+        uint64_t start = reserve_addresses(pages, PAGE);
+        lay(start, pages, fileno(opened));
+        known = add_piece(start, handle.size, DEVICE);
+        known->pages = pages, known->process = handle.process, known->its_file = handle.file;
+    }
+    known->opened++;
+    *made = known->start;
     pthread_mutex_unlock(&big);
     fclose(opened);
     return SUCCESS;
@@ -502,11 +511,17 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
     ENTER(1);
     pthread_mutex_lock(&big);
-    struct piece *piece = take_piece(address, DEVICE, DEVICE);
-    if (piece) clear_away(piece->start, piece->pages);
+    CUresult status = INVALID_VALUE;
+    for (struct piece *at = pieces; at; at = at->next)
+        if (at->start == address && at->opened) {
+            status = SUCCESS;
+            if (--at->opened) break;
+            clear_away(at->start, at->pages);
+            free(take_piece(address, DEVICE, DEVICE));
+            break;
+        }
     pthread_mutex_unlock(&big);
-    free(piece);
-    return piece ? SUCCESS : INVALID_VALUE;
+    return status;
 }
 
 /* ---- copies and fills ------------------------------------------------------------------------ */

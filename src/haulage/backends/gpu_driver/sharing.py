@@ -65,13 +65,14 @@ class _Piece:
 
 @dataclass
 class _Opened:
-    """Memory of another process: what was mapped, and the connection to who exported it."""
+    """Memory of a handle: what was mapped for it, by granules of that size, or 0: the driver opened
+    what begins at `start`, once more if it was open; and the connection to who exported it."""
 
     start: int
-    nbytes: int
-    granule: int
-    connection: socket.socket | None
-    uses: int = 1
+    nbytes: int = 0
+    granule: int = 0
+    own: bool = False  # it is memory of this process, and nothing was opened
+    connection: socket.socket | None = None
 
 
 class DriversHandles(ABC):
@@ -112,7 +113,8 @@ class Sharing:
         self._tokens: dict[bytes, _Piece] = {}
         # By unit: pieces that were withdrawn while other processes may have had them open.
         self._withdrawn: dict[int, list[int]] = {}
-        self._opened: dict[int, _Opened] = {}
+        # By address, each time that it was opened.
+        self._opened: dict[int, list[_Opened]] = {}
 
     # ---- the exporting process --------------------------------------------------------------
 
@@ -205,16 +207,21 @@ class Sharing:
                     "gone: it has freed them; an array must be kept until others have opened it"
                 )
             offset, granule, count, drivers = _answer.unpack(answer)
-            if not count:
-                return self._open_part(drivers, offset, read.nbytes, connection)
-            start = self._map(connection, granule, count)
+            if count:
+                start = self._map(connection, granule, count)
+                opened = _Opened(start, count * granule, granule, connection=connection)
+            else:
+                opened = self._open_whole(drivers, read.token)
+                opened.connection = connection
         except BaseException:
             connection.close()
             raise
+        self._note(opened.start + offset, opened)
+        return opened.start + offset, read.nbytes
+
+    def _note(self, address: int, opened: _Opened) -> None:
         with self._lock:
-            opened = _Opened(start, count * granule, granule, connection)
-            self._opened[start + offset] = opened
-        return start + offset, read.nbytes
+            self._opened.setdefault(address, []).append(opened)
 
     def _map(self, connection: socket.socket, granule: int, count: int) -> int:
         chunks = self._chunks
@@ -249,58 +256,33 @@ class Sharing:
         with self._lock:
             for piece in self._pieces.values():
                 if piece.handle == handle:
-                    self._note_use(piece.address, piece.address)
+                    self._note(piece.address, _Opened(piece.address, own=True))
                     return piece.address, piece.nbytes
-            address = self._open_by_driver(handle)
-            return address, self._handles.nbytes(address)
-
-    def _open_part(
-        self, handle: bytes, offset: int, nbytes: int, connection: socket.socket
-    ) -> tuple[int, int]:
-        """A part of what the driver's handle names."""
-        with self._lock:
-            for piece in self._pieces.values():
-                if self._handles.name(piece.unit) == handle:
-                    start = piece.unit
-                    self._note_use(start + offset, start)
-                    break
-            else:
-                start = self._open_by_driver(handle)
-                opened = self._opened.pop(start)
-                self._opened[start + offset] = opened
-            self._opened[start + offset].connection = connection
-            return start + offset, nbytes
-
-    def _open_by_driver(self, handle: bytes) -> int:
         address = self._handles.open(handle)
-        known = self._opened.get(address)
-        if known is None:
-            self._opened[address] = _Opened(address, 0, 0, None)
-        else:
-            known.uses += 1
-        return address
+        self._note(address, _Opened(address))
+        return address, self._handles.nbytes(address)
 
-    def _note_use(self, address: int, start: int) -> None:
-        """Memory of this process is opened once more."""
-        known = self._opened.get(address)
-        if known is None:
-            self._opened[address] = _Opened(start, -1, 0, None)
-        else:
-            known.uses += 1
+    def _open_whole(self, handle: bytes, token: bytes) -> _Opened:
+        """What the driver's handle names, of which a piece has this token."""
+        with self._lock:
+            own = self._tokens.get(token)
+        if own is not None:
+            return _Opened(own.unit, own=True)
+        return _Opened(self._handles.open(handle))
 
     def close(self, address: int) -> None:
         """Let go of memory; see `Backend.ipc_close`."""
         with self._lock:
-            opened = self._opened[address]
-            opened.uses -= 1
-            if opened.uses:
-                return
-            del self._opened[address]
+            times = self._opened[address]
+            opened = times.pop()
+            if not times:
+                del self._opened[address]
         try:
             if opened.granule:
                 self._unmap(opened.start, opened.nbytes, opened.granule)
                 self._chunks.release(opened.start, opened.nbytes)
-            elif opened.nbytes == 0:
+            elif not opened.own:
+                # The driver counts how often it was opened.
                 self._handles.close(opened.start)
         finally:
             if opened.connection is not None:
