@@ -1,5 +1,6 @@
 """What the NVIDIA back end makes of the driver's failures; the driver is `doubles.libcuda`."""
 
+import pytest
 from nvidia_children import needs_compiler, run
 
 pytestmark = needs_compiler
@@ -92,6 +93,137 @@ told(backend.synchronize)
 """
     )
     assert "Launched last: scale in the default stream, shift in stream 0x40." in said
+
+
+PROGRAM = """
+from doubles.libcuda.reading import Reading
+
+double.interpret(Reading())
+device = haulage.use("nvidia")
+
+@cuda.jit
+def scale(x):
+    x[cuda.grid(1)] *= 2
+
+@cuda.jit
+def shift(x):
+    x[cuda.grid(1)] += 1
+"""
+
+
+def test_the_kernel_that_ran_is_named_not_the_one_whose_launch_told_of_it():
+    said = lines(
+        PROGRAM
+        + """
+x, other = cuda.to_device(np.ones(4)), cuda.stream()
+scale[1, 4](x)
+shift[1, 4, other](x)
+cuda.synchronize()
+del other
+scale[1, 4](x)
+double.lose(700)
+told(shift[1, 4], x)
+told(scale[1, 4], x)
+told(x.copy_to_host)
+told(cuda.to_device, np.ones(3))
+told(cuda.stream)
+told(cuda.synchronize)
+told(cuda.event)
+told(haulage.memory.trim)
+"""
+    )
+    assert len(said) == 8
+    for each in said:
+        assert each.startswith("DeviceError 700 ")
+        assert "Launched last: scale in the default stream, shift in stream 0x" in each
+        assert "all later calls fail: start it anew" in each
+
+
+def test_streams_that_come_and_go_leave_nothing_but_the_last_kernels():
+    count, said = lines(
+        PROGRAM
+        + """
+x = cuda.to_device(np.ones(4))
+for _ in range(100):
+    shift[1, 4, cuda.stream()](x)
+cuda.synchronize()
+calls = haulage.devices()[0].backend._calls
+print(len(calls.last) + len(calls.ended))
+double.lose(700)
+told(cuda.synchronize)
+"""
+    )
+    assert 1 < int(count) < 30
+    assert "shift in a stream that is gone" in said
+
+
+def test_a_graph_that_was_running_is_named():
+    (said,) = lines(
+        PROGRAM
+        + """
+x = cuda.to_device(np.ones(4))
+with cuda.graph() as graph:
+    shift[1, 4](x)
+backend = haulage.devices()[0].backend
+backend._calls.last.clear()
+backend._calls.ended.clear()
+graph.launch()
+double.lose(719)
+told(cuda.synchronize)
+"""
+    )
+    assert "A graph was running, or was launched last." in said
+
+
+def test_a_lost_device_is_given_back_quietly_and_haulage_info_still_tells():
+    said = lines(
+        PROGRAM
+        + """
+import gc
+from haulage.cli import main
+
+x, y, stream, event = cuda.to_device(np.ones(4)), cuda.mapped_array(9), cuda.stream(), cuda.event()
+pinned, big = cuda.pinned_array(100), cuda.device_array(10 << 20)
+scale[1, 4, stream](x)
+event.record(stream)
+stream.synchronize()
+double.lose(700)
+told(cuda.synchronize)
+del y, stream, event, big
+gc.collect()
+print("given back")
+sys.argv = ["haulage", "info"]
+status = main()
+print("info gave", status)
+"""
+    )
+    assert said[0].startswith("DeviceError 700 ")
+    assert said[1] == "given back"
+    assert said[-1] == "info gave 0"
+    told = next(line for line in said if line.startswith("  nvidia:0"))
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in told
+
+
+@pytest.mark.parametrize("found_by", ["del event", ""])
+def test_the_end_of_a_program_tells_of_a_lost_device_that_nothing_told_of(found_by):
+    said = run(
+        START
+        + PROGRAM
+        + f"""
+@cuda.jit
+def may_fail(x):
+    if x[0] == 7:
+        raise ValueError
+
+x, event = cuda.to_device(np.ones(4)), cuda.event()
+may_fail[1, 4](x)
+cuda.synchronize()
+double.lose(700)
+{found_by}
+"""
+    )
+    assert said.startswith("haulage: nothing waited for work that failed: DeviceError: [700] ")
+    assert "Kernel may_fail was running" in said
 
 
 def test_code_that_is_refused_brings_the_assemblers_log():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.gpu_driver.channel import Channels
+from haulage.backends.gpu_driver.ending import Ending
 from haulage.backends.gpu_driver.giving import Giving
 from haulage.backends.gpu_driver.ranges import Ranges
 from haulage.backends.gpu_driver.sharing import Sharing
@@ -54,6 +55,13 @@ class NVIDIABackend(Backend):
         self._ranges = Ranges(Chunks(self._calls), self._contexts, self.count())
         self._sharing = Sharing(Handles(self._calls), self._contexts, self._ranges)
         self._hints = Hints(self._calls)
+        self._ending = Ending(
+            self._calls,
+            self._contexts,
+            self._streams.functions,
+            self._streams.status,
+            lambda: int(driver.cuCtxSynchronize()[0]),
+        )
         self._properties = functools.cache(functools.partial(figures.properties, self._calls))
         _live.add(self)
 
@@ -373,8 +381,11 @@ class NVIDIABackend(Backend):
         return self._channels.messages(sign)
 
     def unraised(self) -> list[BaseException]:
-        """Faults and exceptions of callbacks that no wait has raised."""
-        return [*self._channels.take_faults(), *self._streams.functions.take_failures()]
+        """Faults, exceptions of callbacks and the loss of a device that nothing has raised."""
+        untold, self._calls.untold = self._calls.untold, None
+        lost = [untold] if untold is not None else []
+        failures = self._streams.functions.take_failures()
+        return [*self._channels.take_faults(), *failures, *lost]
 
     def profile(self, record: bool) -> bool:
         """cuProfilerStart or cuProfilerStop, for Nsight and the like."""
@@ -389,9 +400,7 @@ class NVIDIABackend(Backend):
         lines that they print and the faults of their threads."""
         awaited = self._streams.functions.pending or self._channels.by_device
         if awaited and not self._contexts.forked:
-            for device in self._contexts.devices():
-                self._contexts.activate(device)
-                bindings().cuCtxSynchronize()
+            self._ending.wait(self._streams.own)
 
 
 _live: "weakref.WeakSet[NVIDIABackend]" = weakref.WeakSet()

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from haulage import __version__, config
 from haulage.backends.cpu_driver import processor
-from haulage.errors import DeviceNotFound
+from haulage.errors import DeviceError, DeviceNotFound
 from haulage.platforms import PLATFORMS, Platform
 from haulage.runtime.device import current_device, devices_of, why_current
 
@@ -67,7 +67,11 @@ def _devices(row: Platform) -> list[Fact]:
     found = []
     for device in devices_of(row.name):
         what = device.properties
-        free, total = device.memory_info()
+        try:
+            free, total = device.memory_info()
+        except DeviceError as error:
+            found.append(Fact(str(device), f"{what.name} ({what.architecture}): {error}", False))
+            continue
         units = "worker threads" if row.name == "cpu" else "multiprocessors"
         found.append(
             Fact(

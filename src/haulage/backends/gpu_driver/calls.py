@@ -3,6 +3,7 @@ failures."""
 
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -10,8 +11,13 @@ from haulage.errors import DeviceError, OutOfMemory
 
 OUT_OF_MEMORY, NOT_FOUND, NOT_READY, NOT_PERMITTED = 2, 500, 600, 800
 
+# The name of graphs.
+A_GRAPH = "a graph"
+# Streams that are gone whose last kernel is known.
+_ENDED = 16
+
 # After these nothing of the context works any more: each later call gives the same.
-_LOST = {
+LOST = {
     214: "the device's memory has a fault (ECC)",
     700: "a kernel read or wrote memory that is not there, or that was given back",
     702: "a kernel ran longer than the system lets it on a device with a display",
@@ -53,9 +59,11 @@ class Inside(threading.local):
 class Calls(ABC):
     """Makes the errors of a driver's calls; keeps what those of a lost device tell.
 
-    `last` has the function that was launched last in each stream, written by who launches; `names`
-    the names of functions. `advice` says by the number of a failure what to do about it, `debugger`
-    what finds a kernel's bad access.
+    `last` has the function or graph that was launched last in each stream, written by who launches;
+    `ended` those of the latest streams that were given back, whose work may run still; `names` the
+    names of functions and graphs. `untold` is the loss of a device that no call has raised.
+    `advice` says by the number of a failure what to do about it, `debugger` what finds a kernel's
+    bad access.
     """
 
     advice: ClassVar[Mapping[int, str]]
@@ -63,7 +71,9 @@ class Calls(ABC):
 
     def __init__(self) -> None:
         self.last: dict[int, int] = {}
+        self.ended: deque[int] = deque(maxlen=_ENDED)
         self.names: dict[int, str] = {}
+        self.untold: DeviceError | None = None
         self.inside = Inside()
         self._lost_in = ""
 
@@ -75,44 +85,71 @@ class Calls(ABC):
     def room(self) -> str:
         """How much memory of the current device is free, in words."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a call has failed as all later ones do."""
+        return bool(self._lost_in)
+
+    def end_of(self, stream: int) -> None:
+        """A stream is given back."""
+        launched = self.last.pop(stream, None)
+        if launched is not None:
+            self.ended.append(launched)
+
+    def launched(self, function: int) -> str:
+        """A kernel or graph in an error."""
+        name = self.names.get(function, f"{function:#x}")
+        return name if name == A_GRAPH else f"kernel {name}"
+
     def failed(
         self, name: str, args: Iterable[Any], status: int, log: bytes | bytearray = b""
     ) -> DeviceError:
         """The error for a call that gave `status`, which is not 0; `log` is what the driver's
         assembler or linker wrote, up to a zero byte."""
-        error = self._failed(name, args, status)
+        return self.refused(f"{name}({', '.join(map(_shown, args))})", status, log)
+
+    def refused(self, asked: str, status: int, log: bytes | bytearray = b"") -> DeviceError:
+        """`failed`, of what is told in words."""
+        error = self._refused(asked, status)
         text = bytes(log).partition(b"\0")[0].decode(errors="replace").strip()
         if text:
             error.msg = f"{error.msg}\n{text}"
             error.args = (error.code, error.msg)
         return error
 
-    def _failed(self, name: str, args: Iterable[Any], status: int) -> DeviceError:
-        what = f"{name}({', '.join(map(_shown, args))}): {self.told(status)}"
+    def _refused(self, asked: str, status: int) -> DeviceError:
+        what = f"{asked}: {self.told(status)}"
         if status == OUT_OF_MEMORY:
             return OutOfMemory(f"{what}; {self.room()}")
-        if status in _LOST:
+        if status in LOST:
             if not self._lost_in:
-                self._lost_in = self._launched()
+                self._lost_in = self._last_launched()
+            self.untold = None
             return DeviceError(
                 status,
-                f"{what}; {_LOST[status]}. {self._lost_in} The device's memory and work are lost "
+                f"{what}; {LOST[status]}. {self._lost_in} The device's memory and work are lost "
                 "for this process, and all later calls fail: start it anew. To find the place, "
                 f"use @jit(debug=True), or {self.debugger}",
             )
         advice = self.advice.get(status)
         return DeviceError(status, f"{what}; {advice}" if advice else what)
 
-    def _launched(self) -> str:
+    def _last_launched(self) -> str:
         """Which kernels it can have been, in a sentence."""
-        names = [self.names.get(function, f"{function:#x}") for function in self.last.values()]
-        if not names:
+        found = [(named_stream(stream), at) for stream, at in self.last.copy().items()]
+        found += [("a stream that is gone", at) for at in dict.fromkeys(self.ended.copy())]
+        if not found:
             return "Haulage has launched no kernel."
-        if len(names) == 1:
-            return f"Kernel {names[0]} was running, or was launched last."
-        streams = [f"stream {each:#x}" if each else "the default stream" for each in self.last]
-        listed = (f"{name} in {each}" for name, each in zip(names, streams, strict=True))
+        if len(found) == 1:
+            what = self.launched(found[0][1])
+            return f"{what[0].upper()}{what[1:]} was running, or was launched last."
+        listed = (f"{self.names.get(at, f'{at:#x}')} in {where}" for where, at in found)
         return f"Launched last: {', '.join(listed)}."
+
+
+def named_stream(stream: int) -> str:
+    """A stream in an error."""
+    return f"stream {stream:#x}" if stream else "the default stream"
 
 
 def _shown(value: Any) -> str:

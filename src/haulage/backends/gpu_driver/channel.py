@@ -109,7 +109,7 @@ class Channels:
         alloc: Callable[[int], tuple[int, int]],
         write: Callable[[int, int, bytes], None],
     ) -> None:
-        self._last = calls.last
+        self._last, self._names = calls.last, calls.names
         self._alloc = alloc
         self._write = write
         self._lock = threading.RLock()
@@ -151,7 +151,8 @@ class Channels:
     def disconnect(self, module: int, device: int) -> None:
         """The module is given back."""
         with self._lock:
-            self._functions.pop(module, None)
+            for function in self._functions.pop(module, []):
+                self._names.pop(function, None)
             number = self._numbers.pop(module, 0)
             self._modules.pop((device, number), None)
 
@@ -173,7 +174,7 @@ class Channels:
     def _function(self, module: int) -> int:
         """Which function of a module it was: of several the one that a stream launched last."""
         functions = self._functions.get(module, [])
-        for launched in reversed(self._last.values()):
+        for launched in reversed(list(self._last.values())):
             if launched in functions:
                 return launched
         return functions[0] if functions else 0

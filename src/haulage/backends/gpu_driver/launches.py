@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any
 
 from haulage.backends.cpu_driver import loader
-from haulage.backends.gpu_driver.calls import NOT_PERMITTED, Calls
+from haulage.backends.gpu_driver.calls import NOT_PERMITTED, Calls, named_stream
 from haulage.backends.gpu_driver.contexts import Contexts
 
 Dims = tuple[int, int, int]
@@ -118,9 +118,9 @@ class Launches:
 
         def start(stream: int, launch: bytes) -> None:
             status = native(stream, launch, len(launch))
-            last[stream] = function
             if status:
                 again(device, stream, launch, status)
+            last[stream] = function
 
         return header, start
 
@@ -147,8 +147,26 @@ class Launches:
             status = _native()[1](stream, launch, len(launch))
         if status:
             self._contexts.check_process()
-            function, _, _, _, *dims, _ = _HEADER.unpack_from(launch)
+            function, _, _, _, *dims, shared_bytes, _ = _HEADER.unpack_from(launch)
+            grid, block = (dims[0], dims[1], dims[2]), (dims[3], dims[4], dims[5])
             size = len(launch) - _HEADER.size
-            name = self._calls.names.get(function, f"{function:#x}")
-            what = f"{self._name} of {name} with {size} bytes of arguments"
-            raise self._calls.failed(what, (*dims, stream), status)
+            asked = self._asked(self._name, function, grid, block, shared_bytes, stream, size)
+            raise self._calls.refused(asked, status)
+
+    def _asked(
+        self,
+        call: str,
+        function: int,
+        grid: Dims,
+        block: Dims,
+        shared_bytes: int,
+        stream: int,
+        argument_bytes: int,
+    ) -> str:
+        """What an error says of a launch."""
+        name = self._calls.names.get(function, f"{function:#x}")
+        return (
+            f"{call} of {name} with {grid} blocks of {block} threads, {shared_bytes} bytes of "
+            f"dynamic shared memory and {argument_bytes} bytes of arguments in "
+            f"{named_stream(stream)}"
+        )

@@ -32,8 +32,10 @@ class Calls(calls.Calls):
     advice = _ADVICE
     debugger = "run the program under NVIDIA's compute-sanitizer"
 
-    def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
+    def __call__(self, function: Callable[..., Any], *args: Any, asked: str = "") -> Any:
         """What a function of `cuda.bindings.driver` gives: nothing, a value, or several.
+
+        `asked` is what its error says was asked, if not the function and its arguments.
 
         Raises:
             DeviceError, OutOfMemory: the driver refuses: its name for the failure, what it means,
@@ -53,6 +55,8 @@ class Calls(calls.Calls):
             # A status that the driver has and cuda-bindings does not know yet.
             raise DeviceError(f"{function.__name__}: {error}") from error
         if answer[0]:
+            if asked:
+                raise self.refused(asked, int(answer[0]))
             raise self.failed(function.__name__, args, int(answer[0]))
         return answer[1] if len(answer) == 2 else answer[1:]
 

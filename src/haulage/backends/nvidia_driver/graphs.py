@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from haulage.backends.gpu_driver.calls import A_GRAPH
 from haulage.backends.nvidia_driver.calls import Calls, bindings, told
 from haulage.errors import CaptureError
 
@@ -36,6 +37,7 @@ class Graphs:
         try:
             count = self._count(recorded)
             graph = int(self._calls(driver.cuGraphInstantiate, recorded, 0))
+            self._calls.names[graph] = A_GRAPH
         finally:
             self._calls(driver.cuGraphDestroy, recorded)
         return graph, count
@@ -68,7 +70,9 @@ class Graphs:
     def launch(self, graph: int, stream: int) -> None:
         """Hand a graph to a stream."""
         self._calls(self._driver.cuGraphLaunch, graph, stream)
+        self._calls.last[stream] = graph
 
     def destroy(self, graph: int) -> None:
         """Give a graph back."""
+        self._calls.names.pop(graph, None)
         self._calls(self._driver.cuGraphExecDestroy, graph)

@@ -42,11 +42,14 @@ class Launches(launches.Launches):
         size = ctypes.c_size_t(len(args))
         packed = ctypes.create_string_buffer(args, len(args) or 1)
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-        self._calls.last[stream] = function
         self._call(
             driver.cuLaunchKernelEx,
             wanted,
             function,
             0,
             ctypes.addressof(extra) if args else 0,
+            asked=self._asked(
+                "cuLaunchKernelEx", function, grid, block, shared_bytes, stream, len(args)
+            ),
         )
+        self._calls.last[stream] = function

@@ -10,6 +10,7 @@ from haulage.backends.nvidia_driver.calls import Calls, bindings, entry
 from haulage.errors import DeviceError
 
 _DISABLE_TIMING = 2
+_INVALID_HANDLE = 400
 
 
 class Streams:
@@ -18,6 +19,7 @@ class Streams:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._driver = bindings()
+        self.own: set[int] = set()
         self.functions = HostFunctions(calls)
         self._recorded: dict[int, int] = {}
         self._trampoline = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.functions.called)
@@ -30,16 +32,24 @@ class Streams:
 
     def create(self, flags: int, priority: int) -> int:
         """A new stream."""
-        return int(self._calls(self._driver.cuStreamCreateWithPriority, flags, priority))
+        made = int(self._calls(self._driver.cuStreamCreateWithPriority, flags, priority))
+        self.own.add(made)
+        return made
 
     def destroy(self, stream: int) -> None:
         """Give it back."""
-        self._calls.last.pop(stream, None)
+        self.own.discard(stream)
+        self._calls.end_of(stream)
         self._calls(self._driver.cuStreamDestroy, stream)
 
     def synchronize(self, stream: int) -> None:
         """Wait for a stream."""
         self._calls(self._driver.cuStreamSynchronize, stream)
+
+    def status(self, stream: int) -> int:
+        """The driver's status for a stream, whatever it is."""
+        (status,) = self._driver.cuStreamQuery(stream)
+        return int(status)
 
     def query(self, stream: int) -> bool:
         """Whether a stream's work is done."""
@@ -79,10 +89,13 @@ class Streams:
         if status == NOT_READY:
             raise DeviceError(status, "event_elapsed: an event is not reached yet; wait for it")
         if status:
+            failed = self._calls.failed("cuEventElapsedTime", (start, end), status)
+            if status != _INVALID_HANDLE:
+                raise failed
             raise DeviceError(
                 status,
                 "event_elapsed: both events must have been made with timing, and recorded",
-            ) from self._calls.failed("cuEventElapsedTime", (start, end), status)
+            ) from failed
         return milliseconds.value
 
     def _is_done(self, query: Callable[..., Any], handle: int) -> bool:
