@@ -168,3 +168,19 @@ def cache_folder() -> Path:
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "").strip()
     return (Path(base) if base else Path.home() / ".cache") / "haulage"
+
+
+def amd_linker() -> str:
+    """`HAULAGE_AMD_LINKER`: what links code for AMD's GPUs: `haulage`, the default, its own linker;
+    `lld`, the newest `ld.lld` of ROCm's or on PATH; or the path of one.
+
+    Raises:
+        ValueError: the variable is set to something else.
+    """
+    named = os.environ.get("HAULAGE_AMD_LINKER", "").strip() or "haulage"
+    if named not in ("haulage", "lld") and not os.path.dirname(named):
+        raise ValueError(
+            f"HAULAGE_AMD_LINKER={named!r}: expected haulage, lld or the path of an ld.lld; unset "
+            "it for haulage"
+        )
+    return named

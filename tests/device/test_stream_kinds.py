@@ -14,9 +14,10 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.errors import DeviceError, DeviceMismatch, LaunchError
-from haulage.runtime import stream as streams
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import resolve
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -237,9 +238,9 @@ def test_what_is_no_stream_is_refused():
 def test_a_stream_of_another_device_is_refused(device):
     other = Device(device.kind, device.backend, device.id)
     with pytest.raises(DeviceMismatch, match="made on that device"):
-        streams.resolve(streams.Stream.create(other), device)
+        resolve(Stream.create(other), device)
     with pytest.raises(DeviceMismatch):
-        Event(device).record(streams.Stream.create(other))
+        Event(device).record(Stream.create(other))
 
 
 def test_the_cuda_stream_protocol_is_spoken_on_nvidia_only(device):
@@ -253,7 +254,7 @@ def test_the_cuda_stream_protocol_is_spoken_on_nvidia_only(device):
 
 def test_on_nvidia_the_protocol_gives_version_and_handle(device):
     pretended = Device("nvidia", device.backend, device.id)
-    stream = streams.Stream.create(pretended)
+    stream = Stream.create(pretended)
     assert stream.__cuda_stream__() == (0, stream.handle)
     assert pretended.default_stream.__cuda_stream__() == (0, 0)
 

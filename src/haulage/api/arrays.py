@@ -14,7 +14,7 @@ from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_arr
 from haulage.runtime.arrays.upload import dense_array, device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
-from haulage.runtime.stream import StreamLike, device_of, for_work
+from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 

@@ -14,7 +14,7 @@ from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.stream import StreamLike, device_of
+from haulage.runtime.stream_arguments import StreamLike, device_of
 
 
 def pinned_array(

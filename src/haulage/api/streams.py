@@ -9,7 +9,8 @@ from haulage.runtime.context import Context
 from haulage.runtime.device import current_device
 from haulage.runtime.event import Event
 from haulage.runtime.graph import Graph
-from haulage.runtime.stream import Stream, StreamLike
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike
 
 
 def stream(*, priority: int = 0) -> Stream:

@@ -15,7 +15,7 @@ from haulage.api import (
 from haulage.errors import ShapeMismatch
 from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.strided import Span
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 errmsg_contiguous_buffer = (
     "the array has gaps; numba.cuda copies arrays without gaps only, Haulage copies all"

@@ -17,7 +17,7 @@ from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Span
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 _BYTE = np.dtype(np.uint8)
 

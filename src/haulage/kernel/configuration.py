@@ -8,7 +8,8 @@ import numpy as np
 
 from haulage.errors import LaunchError, LaunchTypeError, LimitError
 from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
-from haulage.runtime.stream import Stream, Taken, is_foreign, serial_of
+from haulage.runtime.stream import Stream, serial_of
+from haulage.runtime.stream_arguments import Taken, is_foreign
 
 
 def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> Configuration:

@@ -43,7 +43,8 @@ from haulage.runtime.launching.launch import (
     device_of_arguments,
 )
 from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
-from haulage.runtime.stream import Stream, device_of, for_work, resolve
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import device_of, for_work, resolve
 
 if TYPE_CHECKING:
     from haulage.kernel.caching import CacheStats

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from haulage import config
-from haulage.runtime import adversary, capture, device
+from haulage.runtime import adversary, device
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.capture import active as captures
 from haulage.runtime.launching.arguments import pack_array
 from haulage.runtime.launching.borrowing import Lender, Order, borrow, samples
 from haulage.runtime.launching.launch import Configuration
@@ -61,7 +62,8 @@ class Launcher:
         self.known: Known = {} if known is None else known
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        if named:
+        # What follows does not know what the default stream means inside of `with graph()`.
+        if named or captures:
             self._launch(args, named)
             return
         kinds: list[Any] = []
@@ -134,11 +136,6 @@ class Launcher:
             return
         self._launch(args, named)
 
-    def _launch_at_length(self, *args: Any, **named: Any) -> None:
-        """`__call__` while something is captured: what that does in short knows nothing of the
-        default stream's other meaning inside of `with graph()`."""
-        self._launch(args, named)
-
     def _launch_and_note(self, kinds: tuple[Any, ...], args: tuple[Any, ...]) -> None:
         """Launch, and find out whether launches like it can be repeated in short."""
         self._launch(args, {})
@@ -183,12 +180,3 @@ class Launcher:
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with {self.configuration}>"
-
-
-def _choose_call(
-    capturing: bool, at_length: Any = Launcher._launch_at_length, in_short: Any = Launcher.__call__
-) -> None:
-    Launcher.__call__ = at_length if capturing else in_short  # type: ignore[method-assign]
-
-
-capture.at_change.append(_choose_call)

@@ -16,7 +16,7 @@ from haulage.lang.sync import syncthreads
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.arrays.upload import dense_array
-from haulage.runtime.stream import StreamLike, device_of
+from haulage.runtime.stream_arguments import StreamLike, device_of
 
 # The first pass leaves one partial result per block, at most this many.
 _THREADS = 256

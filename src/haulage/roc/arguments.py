@@ -6,7 +6,7 @@ from haulage import api
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device, find
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 
 def to_device(

@@ -168,24 +168,17 @@ class Capture:
                 self.device.backend.event_record(event, handle)
         self._streams.append(stream)
         with _lock:
-            first = not _active
-            if self not in _active:
-                _active.append(self)
+            if self not in active:
+                active.append(self)
             self.device.capturing[int(stream.handle)] = self
-            if first:
-                for tell in at_change:
-                    tell(True)
 
     def _leave(self) -> None:
         self.is_active = False
         with _lock:
             for stream in self._streams:
                 self.device.capturing.pop(stream.handle, None)
-            if self in _active:
-                _active.remove(self)
-                if not _active:
-                    for tell in at_change:
-                        tell(False)
+            if self in active:
+                active.remove(self)
         while self._marks:
             self.device.activate()
             self.device.backend.event_destroy(self._marks.popitem()[1])
@@ -205,11 +198,8 @@ class Capture:
         self._marks.clear()
 
 
-# Called with True when the first capture of the process begins and with False when the last one
-# ends; filled by those who have ways past what a capture has to see.
-at_change: list[Callable[[bool], object]] = []
-
-_active: list[Capture] = []
+# Those of all devices. This very list is looked at by what each launch runs through.
+active: list[Capture] = []
 _lock = threading.RLock()
 
 # The capture of an enclosing `with graph()`.
@@ -302,12 +292,9 @@ def check_none_captured(device: "Device") -> None:
 def _start_anew() -> None:
     global _lock
     _lock = threading.RLock()
-    for capture in _active:
+    for capture in active:
         capture._forget()
-    if _active:
-        _active.clear()
-        for tell in at_change:
-            tell(False)
+    active.clear()
 
 
 if hasattr(os, "register_at_fork"):

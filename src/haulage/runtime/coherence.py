@@ -27,7 +27,8 @@ from haulage.runtime.arrays.address import address_of
 from haulage.runtime.device import Device
 from haulage.runtime.event import Event
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream, StreamLike, resolve
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike, resolve
 
 HOST: Final = "host"
 

@@ -10,7 +10,7 @@ from haulage.runtime import faults, finalize
 from haulage.runtime.capture import Capture, capture_of
 from haulage.runtime.device import Device
 from haulage.runtime.handle import Handle
-from haulage.runtime.stream import StreamLike, device_of, for_work
+from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
 
 if TYPE_CHECKING:
     from haulage.runtime.context import Context

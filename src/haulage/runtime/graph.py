@@ -12,7 +12,8 @@ from haulage.runtime.capture import Capture, inside
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block, pending
 from haulage.runtime.memory.lent import Lent
-from haulage.runtime.stream import Stream, StreamLike, for_work, resolve
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike, for_work, resolve
 
 
 class Graph:

@@ -7,10 +7,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from haulage.backends.base import NON_BLOCKING
-from haulage.errors import CaptureError, DeviceMismatch
+from haulage.errors import CaptureError
 from haulage.runtime import capture, faults, finalize
 from haulage.runtime.handle import Handle
 
@@ -340,126 +340,12 @@ _NAMES = {
 }
 
 
-class ForeignStream(Protocol):
-    """A stream of another package that speaks the CUDA stream protocol.
-
-    PyTorch's of before 2.10 have `cuda_stream`, the driver's handle, in its place.
-    """
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        """(version of the protocol: 0, the driver's handle)"""
-        ...
-
-
-StreamLike = Stream | ForeignStream | int | None
-
 # The streams that Haulage made and that are still alive.
 _owned: "weakref.WeakValueDictionary[tuple[Device, int], Stream]" = weakref.WeakValueDictionary()
 
 
 # What `begin_capture` began.
 _captured: "dict[tuple[Device, int], Graph]" = {}
-
-
-def resolve(stream: StreamLike, device: "Device") -> Stream:
-    """The stream meant by an argument; 0 and None mean the default stream of `device`.
-
-    An object of another package with `__cuda_stream__` is taken as `external_stream` does, and one
-    with `cuda_stream` (PyTorch's of before 2.10).
-
-    Raises:
-        DeviceMismatch: it is a stream of another device.
-        DeviceError: the device has no stream with the handle that `__cuda_stream__` gives.
-        TypeError: it is something else.
-    """
-    if isinstance(stream, Stream):
-        if stream.device is not device:
-            raise DeviceMismatch(
-                f"{stream!r} cannot take work of {device}; use a stream made on that device"
-            )
-        return stream
-    if stream is None or (isinstance(stream, int) and stream == 0):
-        return device.default_stream
-    if is_foreign(stream):
-        return external_stream(device, foreign_handle(stream), keeps=stream)
-    raise TypeError(
-        f"stream {stream!r}: expected a stream made by stream(), an object with __cuda_stream__, 0 "
-        "or None; external_stream(handle) makes one of a driver's handle"
-    )
-
-
-def for_work(
-    stream: StreamLike, device: "Device", bound: "Stream | Literal[0] | int" = 0
-) -> Stream:
-    """The stream that takes work for which `stream` was named: as `resolve`, but where none was
-    named `bound`, if that is a stream; and inside of `with graph()` that of the graph, unless
-    `bound` is captured too.
-
-    Raises:
-        CaptureError: it is the default stream, and one that it waits for is captured.
-        DeviceMismatch, DeviceError, TypeError: as `resolve`.
-    """
-    if isinstance(stream, Stream) and stream.device is device:
-        if device.capturing:
-            capture.check_takes_work(stream)
-        return stream
-    chosen = resolve(stream, device)
-    is_named = bool(chosen.handle)
-    if not is_named and isinstance(bound, Stream):
-        chosen = bound
-    if device.capturing:
-        if not is_named and chosen.handle not in device.capturing:
-            chosen = capture.stream_inside(device) or chosen
-        capture.check_takes_work(chosen)
-    return chosen
-
-
-def binding(stream: StreamLike, device: "Device") -> Stream | Literal[0]:
-    """What an array is bound to that was made with an argument `stream`: 0 unless one was named.
-
-    The default stream counts as named where the argument is that stream's object.
-    """
-    bound = resolve(stream, device)
-    return bound if bound.handle or isinstance(stream, Stream) else 0
-
-
-def is_foreign(stream: Any) -> bool:
-    """Whether it is a stream of another package, which `resolve` takes."""
-    return not isinstance(stream, (Stream, type, int)) and (
-        hasattr(stream, "__cuda_stream__") or hasattr(stream, "cuda_stream")
-    )
-
-
-def foreign_handle(stream: Any) -> int:
-    """The driver's handle of a stream for which `is_foreign` holds.
-
-    Raises:
-        TypeError: it does not give it as the protocol asks.
-    """
-    ask = getattr(stream, "__cuda_stream__", None)
-    given = (0, stream.cuda_stream) if ask is None else ask()
-    if not isinstance(given, tuple) or len(given) != 2 or given[0] != 0:
-        raise TypeError(
-            f"stream {stream!r}: __cuda_stream__() gave {given!r}; expected (0, handle), version 0 "
-            "of the protocol"
-        )
-    handle = given[1]  # of the driver's own class, in some packages
-    if isinstance(handle, (bool, float, str)) or not hasattr(handle, "__int__"):
-        raise TypeError(f"stream {stream!r}: its handle is {handle!r}; expected an int")
-    return int(handle)
-
-
-class Taken:
-    """A stream of another package as it was when it was named in a launch."""
-
-    __slots__ = ("given", "handle")
-
-    def __init__(self, given: Any) -> None:
-        self.given = given
-        self.handle = foreign_handle(given)
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.handle
 
 
 def external_stream(device: "Device", handle: int, keeps: Any = None) -> Stream:
@@ -545,11 +431,6 @@ def marked(stream: Stream) -> int:
 def is_blocking(stream: Stream) -> bool:
     """Whether it is known that the default stream waits for it, and it for that."""
     return stream._blocking
-
-
-def device_of(stream: StreamLike) -> "Device | None":
-    """The device of a stream; None where it is one of any device: 0, None, a foreign one."""
-    return stream.device if isinstance(stream, Stream) else None
 
 
 def _start_anew() -> None:

@@ -10,7 +10,7 @@ from haulage import api
 from haulage.lib.random import jumps
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
 

@@ -39,7 +39,7 @@ from haulage.lib.ufuncs.plans import Launched, Made, plan_key
 from haulage.lib.ufuncs.ufunc import cast
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 # Core arrays with fewer elements are like numbers for the caches.
 _ROW = 8

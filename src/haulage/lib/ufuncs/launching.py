@@ -15,7 +15,7 @@ from haulage.runtime.device import Device
 from haulage.runtime.launching import arguments
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.placing import In, Out, in_place
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 _THREADS = 256
 

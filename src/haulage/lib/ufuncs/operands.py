@@ -16,7 +16,7 @@ from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
 from haulage.runtime.launching.launch import device_of_arguments
 from haulage.runtime.memory import are_own
-from haulage.runtime.stream import StreamLike, device_of, for_work
+from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
 
 # What an operand is, in the order in which its dtype gives way to others.
 ON_DEVICE, ON_HOST, NUMPY_SCALAR, PYTHON_NUMBER = range(4)

@@ -23,7 +23,8 @@ from haulage.lib.ufuncs.passing import Argument, arranged
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.launching.placing import in_place, is_unaligned
-from haulage.runtime.stream import Stream, StreamLike, for_work
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike, for_work
 
 # Programs whose shapes change with each call would fill the memory with plans.
 _MOST = 256

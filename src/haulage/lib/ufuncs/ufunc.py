@@ -45,7 +45,7 @@ from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.placing import in_place
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 # Rows that are shorter share a block.
 _SHORT_ROW, _SHORT_BLOCK = 64, 16

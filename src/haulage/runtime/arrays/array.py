@@ -12,7 +12,8 @@ from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.strided import Span, Strided, given_memory
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream, StreamLike, binding, device_of
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike, binding, device_of
 
 if TYPE_CHECKING:
     from haulage.runtime.launching.parts import Part

@@ -10,7 +10,8 @@ from haulage.runtime import memory
 from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Strided
-from haulage.runtime.stream import Stream, StreamLike
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike
 
 if TYPE_CHECKING:
     from haulage.runtime.exchange.ipc import IpcArrayHandle

@@ -24,7 +24,8 @@ from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.strided import Span, given_memory
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream, StreamLike, device_of, is_foreign, resolve
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike, device_of, is_foreign, resolve
 
 _FLAGS = {
     "portable": PORTABLE,

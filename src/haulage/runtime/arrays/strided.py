@@ -13,7 +13,8 @@ from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.device import Device
 from haulage.runtime.handle import Handle
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream, StreamLike, for_work, resolve
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike, for_work, resolve
 
 _COPYING = (
     "operation requires copying: {what} of an array of shape {shape} with strides {strides} "

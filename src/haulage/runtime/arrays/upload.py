@@ -8,7 +8,7 @@ from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device, current_device
-from haulage.runtime.stream import StreamLike, binding, device_of
+from haulage.runtime.stream_arguments import StreamLike, binding, device_of
 
 
 def device_array_for(

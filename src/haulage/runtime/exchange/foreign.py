@@ -20,7 +20,8 @@ from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange.c_exchange import exchange_of
-from haulage.runtime.stream import Stream, StreamLike, binding, external_stream, for_work
+from haulage.runtime.stream import Stream, external_stream
+from haulage.runtime.stream_arguments import StreamLike, binding, for_work
 
 __all__ = [
     "as_argument",

@@ -16,7 +16,7 @@ from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.strided import Span, Strided
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import StreamLike
+from haulage.runtime.stream_arguments import StreamLike
 
 __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
 

@@ -11,7 +11,8 @@ from functools import partial
 from haulage.backends.base import DEVICE, MAPPED, PINNED, PORTABLE
 from haulage.errors import DeviceError
 from haulage.runtime import finalize, observing, ordering
-from haulage.runtime.capture import at_change, capture_of
+from haulage.runtime.capture import active as captures
+from haulage.runtime.capture import capture_of
 from haulage.runtime.device import Device, at_reset
 from haulage.runtime.memory import classes, owners, pending
 from haulage.runtime.memory.heap import Busy, Place, heaps
@@ -122,6 +123,8 @@ class Block:
     def use(self, stream: Stream | None = None) -> None:
         """Note that work handed to `stream` uses this memory; to be called before each use.
 
+        Where the stream is captured, the capture holds it instead.
+
         Raises:
             ValueError: the block is closed.
         """
@@ -131,6 +134,9 @@ class Block:
                 f"this memory ({self.nbytes} bytes on {self.device}) was given back by close()"
                 f"{where}; allocate a new array"
             )
+        if captures and stream is not None and (captured := capture_of(stream)) is not None:
+            captured.hold(self)
+            return
         # The device's default stream is not noted: who gives memory back looks at it anyway.
         if (
             stream is not None
@@ -142,14 +148,6 @@ class Block:
             )
         ):
             self._note(stream)
-
-    def _use_and_hold(self, stream: Stream | None = None) -> None:
-        """`use` while something is captured: a capture holds the block instead."""
-        captured = None if stream is None else capture_of(stream)
-        if captured is None or self.closed:
-            _use(self, stream)
-        else:
-            captured.hold(self)
 
     def close(self) -> None:
         """Give the memory back now, or as soon as the streams that use it are done with it."""
@@ -445,13 +443,5 @@ def _retire(pool: Pool) -> None:
         finalize.later(_retire, pool)
 
 
-_use = Block.use
-
-
-def _choose_use(capturing: bool) -> None:
-    Block.use = Block._use_and_hold if capturing else _use  # type: ignore[method-assign]
-
-
-at_change.append(_choose_use)
 at_reset.append(close_all)
 at_end.append(_stream_ends)

@@ -1,0 +1,26 @@
+"""Links LLVM's object for an AMD GPU to the code object that AMD's driver loads.
+
+reading.py      what stands in the object, and what is refused of it
+outputs.py      the code object's sections and segments, and where they lie
+relocations.py  what is written into sections when that is known
+tables.py       tables of symbols and names
+dynamic.py      the sections that a loader looks at
+writing.py      the file
+linking.py      all of that, one after the other
+lld.py          LLVM's linker in its place, where `HAULAGE_AMD_LINKER` says so
+"""
+
+from haulage import config
+from haulage.targets.amd_linker import linking, lld
+
+
+def link(code: bytes) -> bytes:
+    """The code object of a relocatable object, code object v5.
+
+    Raises:
+        CompileError: the object is damaged, or something in it cannot be linked: a symbol that is
+            not defined, COMDAT groups, thread-local variables and what is not known here.
+        Unsupported: `HAULAGE_AMD_LINKER` asks for an `ld.lld` that is not there.
+        ValueError: `HAULAGE_AMD_LINKER` is set to something that is no linker.
+    """
+    return linking.link(code) if config.amd_linker() == "haulage" else lld.link(code)
