@@ -127,7 +127,9 @@ def test_a_device_gets_the_newest_code_that_runs_on_it(
     assert architectures.for_capability(capability) == architecture
 
 
-@pytest.mark.parametrize("name", ["sin", "pow", "sqrt", "remainder", "floor", "WARP_SZ", "add"])
+@pytest.mark.parametrize(
+    "name", ["sin", "pow", "sqrt", "remainder", "floor", "WARP_SZ", "_", "é", "add"]
+)
 def test_a_kernel_may_have_the_name_of_something_else(name: str) -> None:
     def kernel(x):
         i = cuda.grid(1)
@@ -135,7 +137,7 @@ def test_a_kernel_may_have_the_name_of_something_else(name: str) -> None:
 
     kernel.__name__ = kernel.__qualname__ = name
     code = haulage.compile(kernel, "void(float64[::1])", "sm_90")
-    assert code.metadata["entry"] in (name, f"kernel_{name}")
+    assert code.metadata["entry"] in (name, f"kernel_{name}", "kernel__")
     assert f".visible .entry {code.metadata['entry']}(" in code.asm
     assemble(code.asm)
 

@@ -1,6 +1,7 @@
 """Foreign device code: declared, called, linked by the driver; by the stand-in driver here."""
 
 import io
+import re
 import shutil
 import subprocess
 
@@ -63,6 +64,48 @@ def test_arguments_are_converted_to_the_types_that_are_declared() -> None:
 
         with pytest.raises(CompileError, match="foreign"):
             haulage.compile(cuda.jit(refused), SIGNATURE, "sm_90")
+
+
+@pytest.mark.parametrize("name", ["sin", "pow", "malloc", "haulage_channel", "_Z3addff", "kernel"])
+def test_a_declared_function_is_called_whatever_else_has_its_name(name) -> None:
+    foreign = cuda.declare_device(name, "float32(float32)", abi="c")
+
+    def kernel(x):
+        x[0] = foreign(x[1])
+
+    asm = haulage.compile(kernel, SIGNATURE, "sm_90").asm
+    assert f"call.uni (retval0), {name}, (param0);" in asm
+    assert len(re.findall(rf"(?m)^\.\w+ \.(?:func|entry).* {name}\b", asm)) == 1
+    assert assemble(asm, "-c")
+
+
+def test_libdevices_functions_can_be_declared() -> None:
+    foreign = cuda.declare_device("__nv_rsqrtf", "float32(float32)", abi="c")
+
+    def kernel(x):
+        x[0] = foreign(x[1])
+
+    asm = haulage.compile(kernel, SIGNATURE, "sm_90").asm
+    assert "rsqrt.approx.f32" in asm
+    assert ".extern" not in asm
+
+
+@pytest.mark.parametrize("name", ["a b", "", "1x", "f.g", "_", "WARP_SZ", "é", 5, None])
+def test_what_no_function_can_be_called_is_refused(name) -> None:
+    with pytest.raises(ValueError, match="expected the name of a function"):
+        cuda.declare_device(name, "float32(float32)", abi="c")
+
+
+def test_a_function_in_cs_convention_cannot_have_the_name_of_what_it_calls() -> None:
+    half_more = cuda.declare_device("half_more", "float32(float32)", abi="c")
+
+    def twice(x):
+        return half_more(half_more(x))
+
+    with pytest.raises(CompileError, match="abi_name"):
+        cuda.compile(twice, "float32(float32)", abi_info={"abi_name": "half_more"})
+    asm, _ = cuda.compile(twice, "float32(float32)", abi_info={"abi_name": "half"})
+    assert assemble(asm, "-c")
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -156,6 +199,9 @@ def test_mistakes_are_told() -> None:
         cuda.declare_device("f", "int32()", use_cooperative=True)
     with pytest.raises(Unsupported, match="setup_callback"):
         cuda.PTXSource("", setup_callback=print)
+    for data in (5, None):
+        with pytest.raises(TypeError, match="expected bytes or a text"):
+            cuda.jit(link=[cuda.PTXSource(data)])
     with pytest.raises(ValueError, match="device=True"):
         cuda.jit(device=True, link=[cuda.PTXSource("")])
 
@@ -174,9 +220,9 @@ def test_compile_all_has_the_code_to_link() -> None:
     def twice(x):
         return foreign(foreign(x))
 
-    codes, _ = cuda.compile_all(twice, "float32(float32)")
-    assert [type(code) for code in codes] == [str, bytes]
-    assert codes[1] == b"// f"
+    (own, other), _ = cuda.compile_all(twice, "float32(float32)")
+    assert "call.uni (retval0), foreign," in own
+    assert (other.kind, other.data) == ("ptx", b"// f")
 
 
 PROGRAM = """

@@ -1,8 +1,11 @@
 """Looking for NVIDIA's driver: what each way of it not being there says, and what then happens."""
 
+import subprocess
+
 import pytest
 from nvidia_children import needs_compiler, run
 
+from doubles import libcuda
 from haulage.backends.nvidia_driver import looking
 
 pytestmark = needs_compiler
@@ -54,6 +57,55 @@ def test_info_and_an_explicit_choice_say_why():
     choice, info = (line for line in told.splitlines() if "SYSTEM_DRIVER_MISMATCH" in line)
     assert choice.startswith("choice: device 'nvidia': not found; looked for libcuda.so.1")
     assert "nvidia" in info
+
+
+def test_a_library_that_cannot_be_loaded_is_told_from_none(tmp_path, monkeypatch):
+    def answer():
+        found = looking.probe()
+        assert not found.available
+        return found.answer
+
+    # The loader has read LD_LIBRARY_PATH when the process began.
+    real = looking.search
+    monkeypatch.setattr(looking, "search", lambda names: real(["libno.so.1"]))
+    assert answer().startswith("no NVIDIA driver: ")
+    library = tmp_path / "libcuda.so.1"
+    monkeypatch.setattr(looking, "search", lambda names: real([str(library)]))
+    library.write_text("no library")
+    assert answer() == f"the driver's library cannot be loaded: {library}: file too short"
+    needed = tmp_path / "libneeded.so"
+    for made, source, more in ((needed, "", []), (library, "", ["-Wl,--no-as-needed", needed])):
+        command = [libcuda.compiler(), "-shared", "-x", "c", "-", "-x", "none", *more, "-o", made]
+        subprocess.run(list(map(str, command)), input=source, text=True, check=True)
+    needed.unlink()
+    assert answer().startswith(f"the driver's library cannot be loaded: {needed}: cannot open")
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (
+            "from haulage.backends.nvidia import NVIDIABackend\n"
+            "def count(self):\n    raise haulage.errors.DeviceError('it is broken')\n"
+            "NVIDIABackend.count = count",
+            ["nvidia ", "the driver is there", "does not start: ", "it is broken"],
+        ),
+        (
+            "double.fail('cuDeviceGetCount', 999, times=100)",
+            ["nvidia ", "cuDeviceGetCount answered 999 (CUDA_ERROR_UNKNOWN)"],
+        ),
+        (
+            "double.fail('cuDevicePrimaryCtxRetain', 46, times=100)",
+            ["nvidia:0 ", "GPU", "(sm_90): ", "cuDevicePrimaryCtxRetain"],
+        ),
+    ],
+    ids=["start", "count", "device"],
+)
+def test_info_tells_of_a_driver_or_device_that_fails(program, words):
+    told = run(f"import haulage\nfrom haulage.cli import main\n{program}\nmain(['info'])\n")
+    row = next(line for line in told.splitlines() if line.startswith("  nvidia"))
+    for word in words:
+        assert word in row
 
 
 def test_a_driver_without_the_package_means_the_cpu_and_one_warning():

@@ -1,6 +1,7 @@
 """`cuda.compile_ptx` and its kin: PTX of kernels and functions, without a GPU or a driver."""
 
 import math
+import operator
 import os
 import re
 import subprocess
@@ -8,11 +9,16 @@ import sys
 
 import numpy as np
 import pytest
-from numba import types
+from numba import from_dtype, types
 
 import haulage
+from doubles.ptx import runtime, snippets
+from doubles.ptx.loading import Loaded
+from doubles.ptx.snippets import Snippet
 from doubles.ptxas import assemble
 from haulage import cuda
+from haulage.compiler.gpu import libdevice
+from haulage.errors import CompileError
 
 
 def add(x, y):
@@ -73,6 +79,33 @@ def test_a_function_in_cs_convention_gives_its_result() -> None:
     assert " _Z3addff(" in declared(ptx)
 
 
+CALL = """{ .param .b32 given; .param .b32 gotten; st.param.b32 [given], {i0};
+  call.uni (gotten), negative, (given); ld.param.b32 {o0}, [gotten]; }"""
+
+
+@pytest.mark.skipif(runtime.compiler() is None, reason="there is no C compiler to execute PTX with")
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.bool_])
+def test_small_results_fill_the_register_that_c_reads(kind) -> None:
+    """C++'s callers do not cut off what is above them."""
+
+    function = operator.not_ if kind is np.bool_ else operator.neg
+
+    def negative(x):
+        return function(x)
+
+    small = from_dtype(np.dtype(kind))
+    ptx, _ = cuda.compile(negative, small(small))
+    given = [0, 1] if kind is np.bool_ else [np.iinfo(kind).min, 0, 1, 2, np.iinfo(kind).max]
+    with np.errstate(over="ignore"):
+        rows = [(int(kind(x)), int(kind(negative(kind(x))))) for x in given]
+    snippet = Snippet(CALL, "s32 -> s32", rows)
+    whole = ptx + snippet.entry("s0")
+    assert assemble(whole)
+    found = Loaded(whole)
+    assert snippets.outputs(found, "s0", snippet) == snippets.expected(snippet)
+    found.close()
+
+
 def test_results_of_every_kind() -> None:
     ptx, result = cuda.compile(nothing, (types.int32[::1],))
     assert re.match(r"\.visible \.func +nothing\(", declared(ptx))
@@ -86,6 +119,8 @@ def test_results_of_every_kind() -> None:
 
 
 def test_the_architecture_is_the_oldest_unless_one_is_named() -> None:
+    for cc, architecture in (((9, 0, "a"), "sm_90a"), ((10, 0, "f"), "sm_100f")):
+        assert f".target {architecture}\n" in cuda.compile(add, "int32(int32, int32)", cc=cc)[0]
     assert ".target sm_75\n" in cuda.compile_ptx(scale, (types.float32[::1], types.float32))[0]
     for cc, architecture in (((7, 0), "sm_70"), ((9, 0), "sm_90"), ((8, 5), "sm_80")):
         ptx, _ = cuda.compile_ptx(scale, (types.float32[::1], types.float32), cc=cc)
@@ -93,6 +128,37 @@ def test_the_architecture_is_the_oldest_unless_one_is_named() -> None:
     here = cuda.get_current_device().compute_capability
     ptx, _ = cuda.compile_for_current_device(add, (np.int32, np.int32))
     assert f".target sm_{here[0]}{here[1]}\n" in ptx
+
+
+@pytest.mark.parametrize(
+    "cc", [9, "9.0", (9,), (9, 0, 0), (9, 0, "b"), (9, 0, "af"), (9.0, 0), (True, 0), (9, 0, "f")]
+)
+def test_what_is_no_compute_capability_is_refused(cc) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        cuda.compile(add, "int32(int32, int32)", cc=cc)
+
+
+def test_kernels_have_launch_bounds() -> None:
+    signature = (types.float32[::1], types.float32)
+    for bounds, said in ((128, [".maxntid 128"]), ((64, 2), [".maxntid 64", ".minnctapersm 2"])):
+        for compile_to in (cuda.compile_ptx, cuda.compile_ptx_for_current_device):
+            ptx, _ = compile_to(scale, signature, launch_bounds=bounds)
+            assert re.findall(r"(?m)^\.m\w+ .*$", ptx) == said
+            assert assemble(ptx)
+    with pytest.raises(ValueError, match="Got 4 launch bounds:"):
+        cuda.compile_ptx(scale, signature, launch_bounds=(128, 2, 4, 8))
+    with pytest.raises(ValueError, match="a kernel; say device=False"):
+        cuda.compile(add, "int32(int32, int32)", launch_bounds=128)
+
+
+def test_no_option_goes_unheard() -> None:
+    signature = "int32(int32, int32)"
+    with pytest.raises(ValueError, match="Can only designate forced inlining in LTO-IR"):
+        cuda.compile(add, signature, forceinline=True)
+    for info, abi in (({"name": "f"}, "c"), ("f", "c"), ({"abi_name": "f"}, "numba")):
+        with pytest.raises(ValueError, match="abi_info="):
+            cuda.compile(add, signature, abi_info=info, abi=abi)
+    assert cuda.compile(add, signature, abi_info={}, abi="numba")[0]
 
 
 def test_kernels_and_device_functions_are_taken_by_their_python_function() -> None:
@@ -147,6 +213,18 @@ except haulage.errors.CompileError as error:
     assert worked == "True"
     assert "pip install 'haulage[nvidia]'" in error
     assert str(tmp_path) in error
+
+
+def test_a_libdevice_that_cannot_be_read_is_named(tmp_path, monkeypatch) -> None:
+    def wave(x):
+        x[0] = math.sin(x[0])
+
+    file = tmp_path / "libdevice.10.bc"
+    file.write_bytes(b"no bitcode")
+    monkeypatch.setattr(libdevice, "find", lambda: file)
+    monkeypatch.setattr(libdevice, "_bitcode", file.read_bytes)
+    with pytest.raises(CompileError, match=re.escape(str(file))):
+        haulage.compile(wave, "void(float64[::1])", "sm_90")
 
 
 def test_mathematics_is_in_the_text_itself() -> None:

@@ -22,6 +22,12 @@ class Search:
         """Every name and path that was tried, in order."""
         return tuple(name for name, _ in self.attempts)
 
+    @property
+    def broken(self) -> str:
+        """What the loader said of a library that is there and cannot be loaded, or of what that one
+        needs; nothing if there is none."""
+        return next((said for name, said in self.attempts if not _is_missing(name, said)), "")
+
 
 def search(names: Sequence[str], folders: Sequence[str | None] = ()) -> Search:
     """Load the first library of `names` that is there; never raises.
@@ -44,6 +50,12 @@ def search(names: Sequence[str], folders: Sequence[str | None] = ()) -> Search:
         attempts.append((place, "loaded"))
         return Search(library, tuple(attempts))
     return Search(None, tuple(attempts))
+
+
+def _is_missing(name: str, answer: str) -> bool:
+    # The words of Windows are those of Python, and do not tell a library from what it needs.
+    words = ("No such file", "no such file", "Could not find module")
+    return name in answer and any(each in answer for each in words)
 
 
 def failures(found: Search) -> str:

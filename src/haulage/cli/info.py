@@ -13,9 +13,9 @@ from rich.text import Text
 
 from haulage import __version__, config
 from haulage.backends.cpu_driver import processor
-from haulage.errors import DeviceError, DeviceNotFound
+from haulage.errors import HaulageError
 from haulage.platforms import PLATFORMS, Platform
-from haulage.runtime.device import current_device, devices_of, why_current
+from haulage.runtime.device import Device, current_device, devices_of, why_current
 
 # Their versions are read from their metadata: importing Numba takes half a second.
 _PACKAGES = ("numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-nvvm")
@@ -64,32 +64,34 @@ def _devices(row: Platform) -> list[Fact]:
     if not probe.available:
         looked_for = ", ".join(probe.looked_for) or "nothing"
         return [Fact(row.name, f"not found; looked for {looked_for}: {probe.answer}", False)]
-    found = []
-    for device in devices_of(row.name):
-        what = device.properties
-        try:
-            free, total = device.memory_info()
-        except DeviceError as error:
-            found.append(Fact(str(device), f"{what.name} ({what.architecture}): {error}", False))
-            continue
-        units = "worker threads" if row.name == "cpu" else "multiprocessors"
-        found.append(
-            Fact(
-                str(device),
-                f"{what.name} ({what.architecture}), {what.multiprocessors} {units}, "
-                f"{free / 1e9:.1f} of {total / 1e9:.1f} GB free",
-                True,
-            )
-        )
+    try:
+        found = [_device(row, device) for device in devices_of(row.name)]
+    except HaulageError as error:
+        return [Fact(row.name, f"{probe.answer}, and does not start: {error}", False)]
     return found or [
         Fact(row.name, f"the driver is there and has no device: {probe.answer}", False)
     ]
 
 
+def _device(row: Platform, device: Device) -> Fact:
+    what = device.properties
+    try:
+        free, total = device.memory_info()
+    except HaulageError as error:
+        return Fact(str(device), f"{what.name} ({what.architecture}): {error}", False)
+    units = "worker threads" if row.name == "cpu" else "multiprocessors"
+    return Fact(
+        str(device),
+        f"{what.name} ({what.architecture}), {what.multiprocessors} {units}, "
+        f"{free / 1e9:.1f} of {total / 1e9:.1f} GB free",
+        True,
+    )
+
+
 def _in_force() -> Fact:
     try:
         device = current_device()
-    except DeviceNotFound as missing:
+    except HaulageError as missing:
         return Fact("none", str(missing), False)
     return Fact(str(device), why_current(), True)
 

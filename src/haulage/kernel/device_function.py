@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from haulage.compiler.linked import Linked
+from haulage.compiler.linked import Linked, is_name
 from haulage.compiler.options import Options
 from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.as_function import AsFunction
@@ -53,12 +53,18 @@ def declare_device(
 
     Raises:
         TypeError: the signature does not say what it returns, or names no types.
+        ValueError: no function can have the name.
         Unsupported: `abi` is something else, the code is of a kind that cannot be linked, or the
             function waits for its whole grid (`use_cooperative`).
         OSError: a file cannot be read.
     """
     from haulage.compiler.frontend import declared_signature
 
+    if not is_name(name):
+        raise ValueError(
+            f"declare_device({name!r}, ...): expected the name of a function as its code has it: "
+            "of letters, digits and underscores"
+        )
     if abi not in ("numba", "c"):
         raise Unsupported(
             f"declare_device({name!r}, ...): Unsupported ABI: {abi}; there are numba and c"

@@ -87,10 +87,13 @@ class LinkableCode:
 
         Raises:
             Unsupported: it cannot be linked.
+            TypeError: its data are neither bytes nor a text.
         """
         if not self.kind:
             raise Unsupported(f"{self.name} cannot be linked: {self.why_not}")
         data = self.data
+        if not isinstance(data, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"{type(self).__name__}({data!r}): expected bytes or a text")
         return Linked(self.kind, self.name, data.encode() if isinstance(data, str) else bytes(data))
 
 

@@ -1,22 +1,21 @@
 """numba.cuda's functions that give NVIDIA's code; they need no GPU and no driver."""
 
 import inspect
-import re
+from collections.abc import Mapping
 from typing import Any
 
-from haulage.compiler.linked import Linked
+from haulage.compiler.linked import Linked, is_name
 from haulage.compiler.options import Options
 from haulage.errors import Unsupported
 from haulage.kernel import advice
 from haulage.kernel.compilation import options_for
+from haulage.kernel.configuration import check_hints
 from haulage.kernel.vocabulary import CUDA
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device as devices
 
 # The oldest generation that CUDA 13 has code for.
 DEFAULT_CAPABILITY = (7, 5)
-
-_C_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
 def compile(
@@ -31,6 +30,8 @@ def compile(
     abi: str = "c",
     abi_info: Any = None,
     output: str = "ptx",
+    forceinline: bool = False,
+    launch_bounds: Any = None,
 ) -> tuple[str, Any]:
     """`cuda.compile`: PTX of a function.
 
@@ -40,12 +41,15 @@ def compile(
         sig: the arguments' types, or a signature; a result is converted to its type.
         debug, lineinfo, fastmath, opt: as for `cuda.jit`.
         device: make a function that kernels call, rather than a kernel.
-        cc: compute capability of the GPUs, (9, 0) for example; None is (7, 5).
+        cc: compute capability of the GPUs, (9, 0) for example; None is (7, 5). (9, 0, "a") is for
+            that generation alone and (10, 0, "f") for its family, with what only these have.
         abi: how a function is called: "c", by its result; or "numba", which gives back a status
             and writes the result where the first parameter says. Kernels have Numba's.
         abi_info: `{"abi_name": ...}` is the name of a function with C's; without it, it has that of
             the Python function.
         output: "ptx".
+        forceinline: not for PTX, as in numba.cuda, in which other programs inline nothing.
+        launch_bounds: of a kernel, as for `cuda.jit`.
 
     Returns:
         (text of PTX, Numba type of the result)
@@ -53,12 +57,16 @@ def compile(
     Raises:
         Unsupported: `abi` is neither "c" nor "numba", or "c" for a kernel; `output` is not "ptx".
             LTO-IR is made by NVIDIA's compiler NVVM alone.
-        ValueError: `cc` is no compute capability that code can be made for, or the name is none.
+        ValueError: `cc` is no compute capability that code can be made for, the name is none, or
+            `forceinline`, or a kernel's or function's option where it is the other, is given.
         TypeError: it is no function, the signature names no types, or a kernel returns a value.
         CompileError: the function cannot be compiled for the signature.
     """
     code, _, result = _compiled(
-        pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output
+        pyfunc,
+        sig,
+        *(debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output),
+        *(forceinline, launch_bounds),
     )
     return code, result
 
@@ -74,6 +82,8 @@ def compile_for_current_device(
     abi: str = "c",
     abi_info: Any = None,
     output: str = "ptx",
+    forceinline: bool = False,
+    launch_bounds: Any = None,
 ) -> tuple[str, Any]:
     """`compile` for the compute capability of the current device; that of the CPU device is the
     level of its kernel words.
@@ -82,7 +92,10 @@ def compile_for_current_device(
         As `compile`.
     """
     cc = devices.current_device().properties.compute_capability
-    return compile(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output)
+    return compile(
+        *(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output),
+        *(forceinline, launch_bounds),
+    )
 
 
 def compile_ptx(
@@ -96,13 +109,18 @@ def compile_ptx(
     opt: Any = True,
     abi: str = "numba",
     abi_info: Any = None,
+    forceinline: bool = False,
+    launch_bounds: Any = None,
 ) -> tuple[str, Any]:
     """`compile` with other defaults: of a kernel, in Numba's convention.
 
     Raises:
         As `compile`.
     """
-    return compile(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info)
+    return compile(
+        *(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, "ptx"),
+        *(forceinline, launch_bounds),
+    )
 
 
 def compile_ptx_for_current_device(
@@ -115,6 +133,8 @@ def compile_ptx_for_current_device(
     opt: Any = True,
     abi: str = "numba",
     abi_info: Any = None,
+    forceinline: bool = False,
+    launch_bounds: Any = None,
 ) -> tuple[str, Any]:
     """`compile_ptx` for the current device, as `compile_for_current_device`.
 
@@ -122,7 +142,10 @@ def compile_ptx_for_current_device(
         As `compile`.
     """
     cc = devices.current_device().properties.compute_capability
-    return compile(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info)
+    return compile(
+        *(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, "ptx"),
+        *(forceinline, launch_bounds),
+    )
 
 
 def compile_all(
@@ -137,16 +160,22 @@ def compile_all(
     abi: str = "c",
     abi_info: Any = None,
     output: str = "ptx",
-) -> tuple[list[str | bytes], Any]:
-    """`compile` with a list of codes: the function's, and what it is to be linked with, as bytes.
+    forceinline: bool = False,
+    launch_bounds: Any = None,
+) -> tuple[list[str | Linked], Any]:
+    """`compile` with a list of codes: the function's, and what it is to be linked with; of these
+    `kind` says what each is, and `data` has the bytes.
 
     Raises:
         As `compile`.
     """
     code, linked, result = _compiled(
-        pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output
+        pyfunc,
+        sig,
+        *(debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output),
+        *(forceinline, launch_bounds),
     )
-    return [code, *(piece.data for piece in linked)], result
+    return [code, *linked], result
 
 
 # (PTX, what it is to be linked with, type of the result)
@@ -165,17 +194,22 @@ def _compiled(
     abi: str,
     abi_info: Any,
     output: str,
+    forceinline: bool,
+    launch_bounds: Any,
 ) -> _Compiled:
     function = getattr(pyfunc, "py_func", pyfunc)
     if not inspect.isfunction(function):
         raise TypeError(f"cuda.compile takes a Python function, got {pyfunc!r}")
     called = f"cuda.compile({function.__qualname__})"
     _check(called, device, abi, output)
+    _check_options(called, device, forceinline, launch_bounds)
     advice.of_options({"opt": opt, "lineinfo": lineinfo}, bool(debug))
-    options = options_for(fastmath, bool(debug), {"lineinfo": lineinfo, "opt": opt})
+    hints = {"lineinfo": lineinfo, "opt": opt, "launch_bounds": launch_bounds}
+    options = options_for(fastmath, bool(debug), hints)
     target = PLATFORMS["nvidia"].new_target(_architecture(called, cc), CUDA.warp_size)
+    c_name = _c_name(called, function, abi, abi_info)
     if device:
-        return _function(function, sig, target, options, _c_name(called, function, abi, abi_info))
+        return _function(function, sig, target, options, c_name)
     return _kernel(function, sig, target, options)
 
 
@@ -214,21 +248,41 @@ def _check(called: str, device: bool, abi: str, output: str) -> None:
         raise Unsupported(f"{called}: Unsupported output type: {output}; there is ptx")
 
 
+def _check_options(called: str, device: bool, forceinline: bool, launch_bounds: Any) -> None:
+    if forceinline:
+        raise ValueError(
+            f"{called}: Can only designate forced inlining in LTO-IR, which is not made here; "
+            "functions that this one calls are inlined as it is"
+        )
+    check_hints({"launch_bounds": launch_bounds})
+    if device and launch_bounds is not None:
+        raise ValueError(f"{called}: launch_bounds are those of a kernel; say device=False")
+
+
 def _architecture(called: str, cc: Any) -> str:
     from haulage.targets.nvidia_architectures import for_capability
 
     if cc is None:
         cc = DEFAULT_CAPABILITY
-    if not (isinstance(cc, tuple) and len(cc) == 2 and all(isinstance(n, int) for n in cc)):
-        raise ValueError(f"{called}: compute capability {cc!r}: expected two ints such as (9, 0)")
-    return for_capability(cc)
+    numbers, kind = (cc[:2], cc[2:]) if isinstance(cc, tuple) else ((), ())
+    if kind not in ((), ("a",), ("f",)) or [type(each) for each in numbers] != [int, int]:
+        raise ValueError(
+            f"{called}: compute capability {cc!r}: expected two ints such as (9, 0), and after "
+            "them 'a' for that generation alone or 'f' for its family, or nothing"
+        )
+    return "sm_{}{}{}".format(*cc) if kind else for_capability(numbers)
 
 
 def _c_name(called: str, function: Any, abi: str, abi_info: Any) -> str | None:
+    info = {} if abi_info is None else abi_info
+    known = {"abi_name"} if abi == "c" else set()
+    if not isinstance(info, Mapping) or info.keys() - known:
+        expected = "{'abi_name': ...} or None" if known else "None"
+        raise ValueError(f"{called}: abi_info={info!r} with abi={abi!r}: expected {expected}")
     if abi != "c":
         return None
-    name = (abi_info or {}).get("abi_name", function.__name__)
-    if not isinstance(name, str) or not _C_NAME.fullmatch(name):
+    name: str = info.get("abi_name", function.__name__)
+    if not is_name(name):
         raise ValueError(
             f"{called}: {name!r} is no name for a function in C's convention; give one of letters, "
             "digits and underscores as abi_info={'abi_name': ...}"

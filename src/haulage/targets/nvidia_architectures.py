@@ -2,11 +2,13 @@
 
 import re
 
-# With the oldest first. LLVM's fatal errors end the process, so it is asked for these only.
+# With the oldest first. LLVM's fatal errors end the process, so it is asked for these only. Code
+# for one with an `a` runs on that generation alone, code for one with an `f` on its family.
 ARCHITECTURES = (
     *("sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a"),
-    *("sm_100", "sm_100a", "sm_101", "sm_101a", "sm_103", "sm_103a", "sm_110", "sm_110a"),
-    *("sm_120", "sm_120a", "sm_121", "sm_121a"),
+    *("sm_100", "sm_100a", "sm_100f", "sm_101", "sm_101a", "sm_101f", "sm_103", "sm_103a"),
+    *("sm_103f", "sm_110", "sm_110a", "sm_110f", "sm_120", "sm_120a", "sm_120f", "sm_121"),
+    *("sm_121a", "sm_121f"),
 )
 
 _NAME = re.compile(r"sm_(\d+)(\d)[a-z]?")

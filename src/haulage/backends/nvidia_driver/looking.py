@@ -35,7 +35,9 @@ def probe() -> Probe:
     """Look for the driver, its devices and the package `cuda-bindings`; never raises."""
     found = search(("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so"))
     if found.library is None:
-        return Probe(False, found.looked_for, f"no NVIDIA driver: {failures(found)}")
+        missing = f"no NVIDIA driver: {failures(found)}"
+        broken = f"the driver's library cannot be loaded: {found.broken}"
+        return Probe(False, found.looked_for, broken if found.broken else missing)
     try:
         return _ask(found, found.library)
     except AttributeError as error:
@@ -55,13 +57,14 @@ def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
             f"{its}, which is too old: Haulage needs one for CUDA {OLDEST[0]}.{OLDEST[1]} or "
             f"later, which is driver {_OLDEST_RELEASE}",
         )
-    status = driver.cuInit(0)
+    asked, status = "cuInit", driver.cuInit(0)
+    if not status:
+        asked, status = "cuDeviceGetCount", driver.cuDeviceGetCount(ctypes.byref(count))
     if status:
         cause = _CAUSES.get(status, "see the driver's log (dmesg)")
         return Probe(
-            False, found.looked_for, f"{its}; cuInit answered {_named(driver, status)}: {cause}"
+            False, found.looked_for, f"{its}; {asked} answered {_named(driver, status)}: {cause}"
         )
-    driver.cuDeviceGetCount(ctypes.byref(count))
     its += f", with {count.value} device(s)"
     missing = _missing_bindings()
     if missing:

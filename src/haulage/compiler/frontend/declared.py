@@ -9,6 +9,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import make_intrinsic_template
 
 from haulage.compiler.frontend.words import SIMT
+from haulage.compiler.linked import DECLARED
 from haulage.lang.tools import source_place
 
 # The attribute of a module of Numba's code that lists the code it has to be linked with.
@@ -81,7 +82,9 @@ def _call_as_c(declared: Any, context: Any, builder: Any, sig: Any, args: Any) -
 
 
 def _declared(module: Any, kind: Any, name: str) -> Any:
-    function = cgutils.get_or_insert_function(module, kind, name)
+    # The functions of libdevice are there by their names.
+    own = name if name.startswith("__nv_") else DECLARED + name
+    function = cgutils.get_or_insert_function(module, kind, own)
     # It may wait for other threads.
     function.attributes.add("convergent")
     return function

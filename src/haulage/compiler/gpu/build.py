@@ -17,6 +17,7 @@ from haulage.compiler.gpu.names import with_libdevice
 from haulage.compiler.gpu.ranges import with_ranges
 from haulage.compiler.gpu.reductions import with_reductions
 from haulage.compiler.gpu.versions import extent, with_notes
+from haulage.compiler.linked import DECLARED
 from haulage.compiler.options import Options
 from haulage.compiler.unrolling import has_private_arrays, unrolled
 from haulage.targets import nvidia_math
@@ -89,6 +90,7 @@ def build(
         if options.is_fast:
             made = flushing(made)
         asm = with_reductions(llvm.assembly(made, target))
+        linked, made, asm = (each.replace(DECLARED, "") for each in (linked, made, asm))
         return Built(linked, made, asm, llvm.constant_bytes(module, target))
 
 

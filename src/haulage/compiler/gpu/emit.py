@@ -73,7 +73,7 @@ class GPUBody(Body):
     @property
     def entry(self) -> str:
         """The kernel's name in the code."""
-        return entry_name(self.name)
+        return entry_name(self.name, self.lowered.llvm)
 
     def _linked(self) -> str:
         lowered = self.lowered

@@ -4,20 +4,22 @@ import re
 
 from haulage.compiler.faults import FIGURES
 from haulage.compiler.gpu.channel import FAULT
+from haulage.compiler.linked import DECLARED
 from haulage.targets.nvidia_math import NAMES
 
 # What is something else in PTX, or in the module: the functions of mathematics too, see `NAMES`.
-_RESERVED = ("WARP_SZ",)
+_RESERVED = ("WARP_SZ", "_")
 _OTHERS = ("__nv", "haulage_", "llvm")
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 
 
-def entry_name(name: str) -> str:
+def entry_name(name: str, text: str) -> str:
     """The name that profilers show of a Python function's kernel; PTX takes letters, digits and
-    underscores."""
+    underscores. `text` is that of its module."""
     plain = _NOT_IN_NAMES.sub("_", name.rpartition(".")[2])
     taken = plain in NAMES or plain in _RESERVED or plain.startswith(_OTHERS)
-    return f"kernel_{plain}" if taken or plain[:1].isdigit() else plain
+    called = re.search(rf"\b{DECLARED}{plain}\b", text) is not None
+    return f"kernel_{plain}" if taken or called or plain[:1].isdigit() else plain
 
 
 def with_entry(text: str, body: str, name: str, arguments: tuple[str, ...], faults: bool) -> str:

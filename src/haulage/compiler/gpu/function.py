@@ -16,8 +16,10 @@ from haulage.compiler.gpu.channel import with_channel
 from haulage.compiler.gpu.grid import with_grid_barrier
 from haulage.compiler.gpu.metadata import of_lines_only
 from haulage.compiler.helpers import with_helpers
+from haulage.compiler.linked import DECLARED
 from haulage.compiler.options import Options
 from haulage.compiler.unrolling import keep_loops
+from haulage.errors import CompileError
 from haulage.targets.base import Target
 
 # Until it is compiled: `sin` would be taken for the one of mathematics.
@@ -40,11 +42,16 @@ def function_code(
             Numba's too.
 
     Raises:
-        CompileError: it cannot be compiled for these types.
+        CompileError: it cannot be compiled for these types, or calls what has its name.
     """
     lowered = lower_function(function, argument_types, return_type, target, options)
     text = keep_loops(dynamic_rooms.settle(of_lines_only(lowered.llvm), lowered.entry, target))
     visible = lowered.entry
+    if c_name and re.search(rf"\b{DECLARED}{re.escape(c_name)}(?![\w$])", text):
+        raise CompileError(
+            f"function {function.__qualname__}: it calls the declared function {c_name}, and "
+            "cannot have the same name; give it another as abi_info={'abi_name': ...}"
+        )
     if c_name is not None:
         visible, text = _OWN_NAME, _with_c_function(text, lowered, _OWN_NAME)
     text = with_channel(with_grid_barrier(with_helpers(text)))
@@ -68,7 +75,7 @@ def _with_c_function(text: str, lowered: LoweredFunction, name: str) -> str:
     given = ", ".join(f"{kind} %a{number}" for number, kind in enumerate(lowered.arguments))
     kind = lowered.returned
     lines = [
-        f'define {kind or "void"} @"{name}"({given}) {{',
+        f'define {_extension(lowered)}{kind or "void"} @"{name}"({given}) {{',
         f"  %result = alloca {kind or 'ptr'}",
         f'  %code = call i32 @"{lowered.entry}"(ptr %result{", " if given else ""}{given})',
     ]
@@ -77,3 +84,11 @@ def _with_c_function(text: str, lowered: LoweredFunction, name: str) -> str:
     else:
         lines += [f"  %value = load {kind}, ptr %result", f"  ret {kind} %value"]
     return "\n".join([text, *lines, "}", ""])
+
+
+def _extension(lowered: LoweredFunction) -> str:
+    """How a result is made 32 bits wide, which callers compiled from C count on."""
+    if lowered.returned not in ("i8", "i16"):
+        return ""
+    kind = getattr(lowered.result, "dtype", lowered.result)
+    return "signext " if getattr(kind, "signed", False) else "zeroext "

@@ -36,10 +36,20 @@ def called(text: str) -> list[str]:
 
 
 def link(module: Any) -> None:
-    """Link the library into a parsed module that declares functions of it."""
+    """Link the library into a parsed module that declares functions of it.
+
+    Raises:
+        CompileError: it is not there, or broken.
+    """
     import llvmlite.binding as llvm
 
-    library = llvm.parse_bitcode(_bitcode())
+    try:
+        library = llvm.parse_bitcode(_bitcode())
+    except RuntimeError as error:
+        raise CompileError(
+            f"{find()} is not NVIDIA's library of mathematics, or is of a kind that this version "
+            f"of LLVM cannot read; pip install 'haulage[nvidia]' brings one: {error}"
+        ) from error
     library.triple = module.triple
     library.data_layout = module.data_layout
     module.link_in(library)
