@@ -22,7 +22,10 @@ def _machine(architecture: str, level: int):
     return target.create_target_machine(cpu=architecture, opt=level, reloc="pic")
 
 
-def amd_object(ir: str, architecture: str = "gfx942", *, level: int = 2, version: int = 500):
+@cache
+def amd_object(
+    ir: str, architecture: str = "gfx942", *, level: int = 2, version: int = 500
+) -> bytes:
     """The object of a module's text; `version` is the code object's, times 100."""
     machine = _machine(architecture, level)
     flags = "!llvm.module.flags = !{!9000}\n"
@@ -35,7 +38,7 @@ def amd_object(ir: str, architecture: str = "gfx942", *, level: int = 2, version
         tuning = llvm.create_pipeline_tuning_options(speed_level=level)
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+    return bytes(machine.emit_object(module))
 
 
 @cache

@@ -200,7 +200,7 @@ def _section(code: bytes, number: int, header: tuple[int, ...], names: bytes) ->
     align = align or 1
     if align & (align - 1):
         raise _damaged(f"{what} is aligned to {align}")
-    if align > PAGE and flags & elf.ALLOC:
+    if align > PAGE:
         raise refused(
             f"{what} wants addresses that are multiples of {align}, and the loader gives multiples "
             f"of {PAGE}; ask for no more of any variable"

@@ -48,8 +48,8 @@ def code_object(
     for output in outputs:
         if not output.is_loaded:
             output.offset = elf.up(len(code), output.align)
-        if output.content:
-            code += bytes(output.offset - len(code)) + output.content
+        # Also up to where memory without bytes begins: the loader looks at that place.
+        code += bytes(output.offset - len(code)) + output.content
     code += bytes(-len(code) % 8)
     # Last, as from that the loader sees where the code object ends.
     table = len(code)
