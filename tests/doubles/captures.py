@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from haulage.backends.cpu import CPUBackend
-from haulage.backends.cpu_driver.tasks import Recorded, Recorder
+from haulage.backends.cpu_driver.recordings import Recorded, Recorder
 from haulage.errors import CaptureError, DeviceError
 
 # Method -> where the stream stands among its arguments. Neither a stream that is captured nor the
@@ -70,7 +70,7 @@ class StrictCaptures(CPUBackend):
         """A stream that is captured waits for events of its capture."""
         self.check_work("stream_wait_event", stream)
         recorder = self._streams.find(stream)
-        record = self._streams.find_event(event).record
+        record = self._events.find(event).record
         if isinstance(record, Recorded):
             if not stream:
                 self._spoil("the default stream waits for an event of a capture")
@@ -101,7 +101,7 @@ class StrictCaptures(CPUBackend):
             self._spoil(f"{method} of a captured stream")
 
     def _check_event(self, method: str, event: int) -> None:
-        if isinstance(self._streams.find_event(event).record, Recorded):
+        if isinstance(self._events.find(event).record, Recorded):
             self._spoil(f"{method} of an event that is of a capture")
 
 

@@ -96,7 +96,7 @@ class FarPair(Backend):
         if of is here:
             here.stream_wait_event(inner, event // 16)
             return
-        record = of._streams.find_event(event // 16).record
+        record = of._events.find(event // 16).record
         if record is not None and not record.done:
             here._streams.submit(inner, of._streams.wait, (record,))
 

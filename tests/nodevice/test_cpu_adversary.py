@@ -14,6 +14,7 @@ from haulage import config
 from haulage.backends.base import NON_BLOCKING
 from haulage.backends.cpu import CPUBackend
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
+from haulage.backends.cpu_driver.events import Events
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.threads import Threads
 
@@ -36,6 +37,7 @@ class Diary:
 
     def __init__(self, seed=0, touched=nothing_known):
         self.streams = opposed(seed, touched)
+        self.events = Events(self.streams)
         self.handles = {"0": 0}
         self.done = []
 
@@ -49,9 +51,9 @@ class Diary:
 
     def order(self, first, second):
         """Later work of the stream `second` comes after present work of `first`."""
-        event = self.streams.event_create(False)
-        self.streams.event_record(event, self.stream(first))
-        self.streams.stream_wait_event(self.stream(second), event)
+        event = self.events.create(False)
+        self.events.record(event, self.stream(first))
+        self.events.wait_in(event, self.stream(second))
 
 
 # ---- late ---------------------------------------------------------------------------------------
@@ -82,20 +84,20 @@ def test_a_wait_runs_what_it_needs_and_nothing_else():
 
 def test_a_wait_for_an_event_runs_what_is_before_its_record():
     diary = Diary()
-    event = diary.streams.event_create(True)
+    event = diary.events.create(True)
     diary.hand_over("1", "before")
-    diary.streams.event_record(event, diary.stream("1"))
+    diary.events.record(event, diary.stream("1"))
     diary.hand_over("1", "after")
-    diary.streams.event_synchronize(event)
+    diary.events.synchronize(event)
     time.sleep(0.02)
     assert diary.done == ["before"]
 
 
 def test_an_event_of_an_idle_stream_is_reached_at_once():
     diary = Diary()
-    event = diary.streams.event_create(True)
-    diary.streams.event_record(event, diary.stream("1"))
-    assert diary.streams.event_query(event)
+    event = diary.events.create(True)
+    diary.events.record(event, diary.stream("1"))
+    assert diary.events.query(event)
 
 
 def test_the_default_stream_keeps_its_rules():
@@ -113,20 +115,20 @@ def test_the_default_stream_keeps_its_rules():
 
 def test_each_poll_lets_one_task_run_and_a_query_none():
     diary = Diary()
-    event = diary.streams.event_create(True)
+    event = diary.events.create(True)
     for name in "abc":
         diary.hand_over("1", name)
-    diary.streams.event_record(event, diary.stream("1"))
+    diary.events.record(event, diary.stream("1"))
     diary.hand_over("1", "d")
     for _ in range(10):
-        assert not diary.streams.event_query(event)
+        assert not diary.events.query(event)
     time.sleep(0.02)
     assert diary.done == []
-    assert not diary.streams.event_poll(event)
+    assert not diary.events.poll(event)
     wait_until(lambda: diary.done == ["a"])
     time.sleep(0.02)
     assert diary.done == ["a"]
-    wait_until(lambda: diary.streams.event_poll(event))
+    wait_until(lambda: diary.events.poll(event))
     assert diary.done == ["a", "b", "c"]
     wait_until(lambda: diary.streams.stream_poll(diary.stream("1")))
     assert diary.done[-1] == "d"
@@ -308,11 +310,11 @@ def test_a_wait_that_is_under_way_ends_when_the_adversary_leaves():
 def test_the_end_drops_what_nobody_waited_for():
     diary = Diary()
     diary.hand_over("1", "never")
-    event = diary.streams.event_create(False)
-    diary.streams.event_record(event, diary.stream("1"))
+    event = diary.events.create(False)
+    diary.events.record(event, diary.stream("1"))
     diary.streams.submit(diary.stream("1"), diary.done.append, "nor this", callback=True)
     diary.streams.close()
-    diary.streams.event_synchronize(event)
+    diary.events.synchronize(event)
     diary.streams.synchronize()
     diary.hand_over("0", "at the end")
     assert diary.done == ["at the end"]

@@ -9,6 +9,7 @@ import pytest
 from haulage.backends.base import NON_BLOCKING, KernelStopped
 from haulage.backends.cpu import CPUBackend
 from haulage.backends.cpu_driver import costs, threads
+from haulage.backends.cpu_driver.events import Events
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.errors import DeviceError
 
@@ -18,6 +19,11 @@ LONG = 10  # seconds that no test takes unless it fails
 @pytest.fixture
 def streams():
     return Streams(threads.Threads)
+
+
+@pytest.fixture
+def events(streams):
+    return Events(streams)
 
 
 class Gate:
@@ -62,16 +68,16 @@ def test_short_work_of_an_idle_stream_is_done_by_its_caller(streams):
 
 
 @pytest.mark.parametrize("before", ["its own", "the default", "an event of another"])
-def test_short_work_waits_for_what_is_before_it_and_not_in_its_caller(streams, before):
+def test_short_work_waits_for_what_is_before_it_and_not_in_its_caller(streams, events, before):
     gate, log = Gate(), []
     one, two = streams.stream_create(0), streams.stream_create(0)
     streams.submit(two if before == "its own" else one, gate)
     if before == "the default":
         streams.submit(0, log.append, "default")
     elif before == "an event of another":
-        event = streams.event_create(False)
-        streams.event_record(event, one)
-        streams.stream_wait_event(two, event)
+        event = events.create(False)
+        events.record(event, one)
+        events.wait_in(event, two)
     streams.submit(two, log.append, "short", short=True)
     assert "short" not in log
     gate.open()
@@ -213,32 +219,32 @@ def test_blocking_streams_do_not_wait_for_each_other(streams):
     streams.synchronize()
 
 
-def test_a_wait_hangs_on_the_record_of_its_time(streams):
+def test_a_wait_hangs_on_the_record_of_its_time(streams, events):
     first, second, log = Gate(), Gate(), []
     one, two = streams.stream_create(0), streams.stream_create(0)
-    event = streams.event_create(True)
+    event = events.create(True)
     streams.submit(one, first)
-    streams.event_record(event, one)
-    streams.stream_wait_event(two, event)
+    events.record(event, one)
+    events.wait_in(event, two)
     streams.submit(two, log.append, "two")
     streams.submit(one, second)
-    streams.event_record(event, one)
+    events.record(event, one)
     first.open()
     streams.stream_synchronize(two)
     assert log == ["two"]
-    assert not streams.event_query(event)
+    assert not events.query(event)
     second.open()
-    streams.event_synchronize(event)
+    events.synchronize(event)
 
 
-def test_a_record_in_the_default_stream_waits_for_blocking_streams(streams):
+def test_a_record_in_the_default_stream_waits_for_blocking_streams(streams, events):
     gate = Gate()
-    stream, event = streams.stream_create(0), streams.event_create(True)
+    stream, event = streams.stream_create(0), events.create(True)
     streams.submit(stream, gate)
-    streams.event_record(event, 0)
-    assert not streams.event_query(event)
+    events.record(event, 0)
+    assert not events.query(event)
     gate.open()
-    streams.event_synchronize(event)
+    events.synchronize(event)
 
 
 def test_a_thousand_streams_share_few_threads(streams):
@@ -317,25 +323,25 @@ def test_a_callbacks_failure_is_raised_by_the_next_synchronise():
             backend.stream_synchronize(stream)
 
 
-def test_unknown_handles_are_named(streams):
-    stream, event = streams.stream_create(0), streams.event_create(True)
+def test_unknown_handles_are_named(streams, events):
+    stream, event = streams.stream_create(0), events.create(True)
     streams.stream_destroy(stream)
-    streams.event_destroy(event)
+    events.destroy(event)
     with pytest.raises(DeviceError, match=f"no stream {stream:#x}"):
         streams.submit(stream, print)
     with pytest.raises(DeviceError, match=f"no event {event:#x}"):
-        streams.event_record(event, 0)
+        events.record(event, 0)
     with pytest.raises(DeviceError, match="default stream"):
         streams.stream_destroy(0)
 
 
-def test_elapsed_time_of_two_records(streams):
-    stream, start, end = streams.stream_create(0), *(streams.event_create(True) for _ in "ab")
-    streams.event_record(start, stream)
+def test_elapsed_time_of_two_records(streams, events):
+    stream, start, end = streams.stream_create(0), *(events.create(True) for _ in "ab")
+    events.record(start, stream)
     streams.submit(stream, time.sleep, 0.02)
-    streams.event_record(end, stream)
-    streams.event_synchronize(end)
-    assert 20 <= streams.event_elapsed(start, end) < 1000 * LONG
+    events.record(end, stream)
+    events.synchronize(end)
+    assert 20 <= events.elapsed(start, end) < 1000 * LONG
 
 
 def test_threads_hand_over_at_the_same_time(streams):

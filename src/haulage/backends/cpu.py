@@ -25,6 +25,7 @@ from haulage.backends.cpu_driver import (
 )
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
+from haulage.backends.cpu_driver.events import Events
 from haulage.backends.cpu_driver.graphs import Graphs
 from haulage.backends.cpu_driver.loader import Loader
 from haulage.backends.cpu_driver.memory import Memory
@@ -52,6 +53,7 @@ class CPUBackend(Backend):
     def __init__(self) -> None:
         self._memory = Memory()
         self._streams = Streams(Threads)
+        self._events = Events(self._streams)
         self._graphs = Graphs(self._streams, _run, POOL)
         self._loader = Loader()
         self._garbage: Garbage | None = None
@@ -158,32 +160,32 @@ class CPUBackend(Backend):
 
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event; after a recorded one, record it too."""
-        self._graphs.join(stream, event)
-        self._streams.stream_wait_event(stream, event)
+        self._graphs.join(stream, self._events.find(event).record)
+        self._events.wait_in(event, stream)
 
     def event_create(self, timing: bool = True) -> int:
         """A new event."""
-        return self._streams.event_create(timing)
+        return self._events.create(timing)
 
     def event_destroy(self, event: int) -> None:
         """Forget an event."""
-        self._streams.event_destroy(event)
+        self._events.destroy(event)
 
     def event_record(self, event: int, stream: int) -> None:
         """Mark a stream's present end."""
-        self._streams.event_record(event, stream)
+        self._events.record(event, stream)
 
     def event_synchronize(self, event: int) -> None:
         """Wait for a record; raises what failed in its stream."""
-        self._streams.event_synchronize(event)
+        self._events.synchronize(event)
 
     def event_query(self, event: int) -> bool:
         """Whether a record is reached."""
-        return self._streams.event_query(event)
+        return self._events.query(event)
 
     def event_elapsed(self, start: int, end: int) -> float:
         """Milliseconds between two records, by the monotonic clock."""
-        return self._streams.event_elapsed(start, end)
+        return self._events.elapsed(start, end)
 
     # ---- code ---------------------------------------------------------------------------------
 
@@ -239,7 +241,7 @@ class CPUBackend(Backend):
 
     def event_poll(self, event: int) -> bool:
         """Whether a record is reached; an adversary lets some work before it go."""
-        return self._streams.event_poll(event)
+        return self._events.poll(event)
 
     def adversary(self, seed: int | None) -> None:
         """Hold work back until somebody waits; fill memory with garbage."""
@@ -429,5 +431,6 @@ def _renew() -> None:
     for backend in list(_backends):
         backend._memory.renew()
         backend._streams.renew()
+        backend._events.renew()
         backend._graphs.renew()
         backend._loader.renew_lock()

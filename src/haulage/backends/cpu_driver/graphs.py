@@ -14,15 +14,9 @@ from typing import Any, NamedTuple
 from haulage.backends.base import KernelStopped
 from haulage.backends.cpu_driver import costs
 from haulage.backends.cpu_driver.pool import Grids, Pool
+from haulage.backends.cpu_driver.recordings import Recorded, Recording
 from haulage.backends.cpu_driver.streams import Streams
-from haulage.backends.cpu_driver.tasks import (
-    Recorded,
-    Recording,
-    Stream,
-    Task,
-    Turn,
-    hang,
-)
+from haulage.backends.cpu_driver.tasks import Stream, Task, Turn, hang
 from haulage.errors import CaptureError, DeviceError
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -110,9 +104,8 @@ class Graphs:
         """Whether what is handed to a stream is recorded."""
         return self._streams.find(handle).recording is not None
 
-    def join(self, handle: int, event: int) -> None:
-        """Let a stream that is told to wait for an event of a recording be recorded too."""
-        record = self._streams.find_event(event).record
+    def join(self, handle: int, record: Task | None) -> None:
+        """Let a stream that is told to wait for an event's `record` be recorded as that is."""
         if not isinstance(record, Recorded):
             return
         streams = self._streams

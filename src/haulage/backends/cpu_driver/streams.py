@@ -1,4 +1,4 @@
-"""Streams, events and the rules of their order.
+"""Streams and the rules of their order.
 
 Whatever is handed to a stream becomes a task that hangs on earlier ones: on the last task of its
 own stream, on the event the stream was told to wait for, and on the default stream's rule (its
@@ -21,17 +21,17 @@ from typing import Any
 
 from haulage.backends.base import NON_BLOCKING, KernelStopped
 from haulage.backends.cpu_driver import costs
+from haulage.backends.cpu_driver.recordings import Recorder
 from haulage.backends.cpu_driver.tasks import (
     Adversary,
-    Event,
     Executor,
     Gate,
     Plan,
-    Recorder,
     Stream,
     Task,
     Turn,
     hang,
+    leads_to,
 )
 from haulage.errors import DeviceError
 
@@ -43,7 +43,7 @@ _TICK = 0.2
 
 
 class Streams:
-    """All streams and events of the device. Safe to use from any thread.
+    """All streams of the device. Safe to use from any thread.
 
     Ctrl-C may raise KeyboardInterrupt in the main thread after any call and at any turn of a
     loop. So what must not come apart stands together without either, and `_end` can be begun
@@ -57,10 +57,9 @@ class Streams:
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
         # As with CUDA, 1 and 2 are no handles: other libraries call default streams so.
-        self._handles = itertools.count(3)
+        self.handles = itertools.count(3)
         self._default = Stream(DEFAULT_STREAM, blocking=False)
         self._streams = {DEFAULT_STREAM: self._default}
-        self._events: dict[int, Event] = {}
         self._busy: dict[Stream, None] = {}  # streams other than the default whose tail is not done
         self._gate: Gate | None = None  # the last one; streams that are made begin behind it
         self._ended: list[Task] = []  # done, but not all of their followers are started
@@ -356,7 +355,7 @@ class Streams:
             if task is None or task.done:
                 continue
             with self.lock:
-                if callback is not None and _leads_to(callback, task):
+                if callback is not None and leads_to(callback, task):
                     raise DeviceError(
                         f"a callback of stream {callback.stream.handle:#x} waits for work that "
                         "begins only when it has returned (the default stream waits for all "
@@ -403,6 +402,12 @@ class Streams:
         if self._failures:
             self._raise_failures(stream)
 
+    def wait_for(self, task: Task) -> None:
+        """Wait for a task, then raise what failed in its stream, once."""
+        self.wait((task,))
+        if self._failures:
+            self._raise_failures(task.stream)
+
     def stream_query(self, handle: int) -> bool:
         """Whether all work of the stream is done."""
         tail = self.find(handle).tail
@@ -410,9 +415,10 @@ class Streams:
 
     def stream_poll(self, handle: int) -> bool:
         """`stream_query`; an adversary lets one of the tasks that it takes go."""
-        return self._poll(self.find(handle).tail)
+        return self.poll(self.find(handle).tail)
 
-    def _poll(self, task: Task | None) -> bool:
+    def poll(self, task: Task | None) -> bool:
+        """Whether a task is done; an adversary lets one of those that it takes go."""
         if task is None or task.done:
             return True
         with self.lock:
@@ -479,7 +485,7 @@ class Streams:
 
     def stream_create(self, flags: int) -> int:
         """A new stream's handle."""
-        handle = next(self._handles)
+        handle = next(self.handles)
         stream = Stream(handle, blocking=not flags & NON_BLOCKING)
         with self.lock:
             stream.tail = self._gate
@@ -497,74 +503,11 @@ class Streams:
         """Let `stream` stand in the place of that with the same handle."""
         self._streams[stream.handle] = stream
 
-    def stream_wait_event(self, handle: int, event: int) -> None:
-        """Let later work of the stream wait for the event's present record."""
-        record = self.find_event(event).record
-        if record is not None and not record.done:
-            self.submit(handle, None, after=record)
-
     def find(self, handle: int) -> Stream:
         stream = self._streams.get(handle)
         if stream is None:
             raise DeviceError(f"the cpu device has no stream {handle:#x}; it may be destroyed")
         return stream
-
-    # ---- events -------------------------------------------------------------------------------
-
-    def event_create(self, timing: bool) -> int:
-        """A new event's handle."""
-        handle = next(self._handles)
-        self._events[handle] = Event(timing)
-        return handle
-
-    def event_destroy(self, handle: int) -> None:
-        """Forget an event; tasks that wait for its record still do."""
-        self.find_event(handle)
-        del self._events[handle]
-
-    def event_record(self, handle: int, stream: int) -> None:
-        """Mark the stream's present end."""
-        event = self.find_event(handle)
-        event.record = self.submit(stream, None)
-
-    def event_synchronize(self, handle: int) -> None:
-        """Wait for the last record, then raise what failed in the stream it was made in."""
-        record = self.find_event(handle).record
-        if record is not None:
-            self.wait((record,))
-            if self._failures:
-                self._raise_failures(record.stream)
-
-    def event_query(self, handle: int) -> bool:
-        """Whether the last record is reached."""
-        record = self.find_event(handle).record
-        return record is None or record.done
-
-    def event_poll(self, handle: int) -> bool:
-        """`event_query`; an adversary lets one of the tasks that it takes go."""
-        return self._poll(self.find_event(handle).record)
-
-    def event_elapsed(self, start: int, end: int) -> float:
-        """Milliseconds between two reached records."""
-        stamps = []
-        for which, handle in (("start", start), ("end", end)):
-            event = self.find_event(handle)
-            if not event.timing:
-                raise DeviceError(f"elapsed time: the {which} event was made without timing")
-            if event.record is None:
-                raise DeviceError(f"elapsed time: the {which} event was never recorded")
-            if not event.record.done:
-                raise DeviceError(
-                    f"elapsed time: the {which} event is not reached yet; synchronise it first"
-                )
-            stamps.append(event.record.stamp)
-        return (stamps[1] - stamps[0]) / 1e6
-
-    def find_event(self, handle: int) -> Event:
-        event = self._events.get(handle)
-        if event is None:
-            raise DeviceError(f"the cpu device has no event {handle:#x}; it may be destroyed")
-        return event
 
     # ---- the ends of things -------------------------------------------------------------------
 
@@ -595,27 +538,9 @@ class Streams:
         for stream in (self._default, *self._streams.values(), *self._busy):
             stream.tail = None
             stream.renew_own()
-        for event in self._events.values():
-            if event.record is not None and not event.record.done:
-                event.record = None
         for kept in (self.ready, self._busy, self._ended, self._failures):
             kept.clear()
         self._gate = None
         self._executor.renew()
         if self._adversary is not None:
             self._adversary.renew()
-
-
-def _leads_to(task: Task, other: Task) -> bool:
-    """Whether `other` is `task`, or can begin only when `task` is done."""
-    seen = {task}
-    open_tasks = [task]
-    while open_tasks:
-        looked_at = open_tasks.pop()
-        if looked_at is other:
-            return True
-        for follower in looked_at.followers:
-            if follower not in seen:
-                seen.add(follower)
-                open_tasks.append(follower)
-    return False
