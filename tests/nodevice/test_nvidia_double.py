@@ -28,6 +28,7 @@ GROUPS = {
     "arrays": (["cuda_array_interface", "dlpack", "contexts"], "cpu", "pool"),
     "streams and graphs": (["stream_kinds", "graphs"], "cpu", "pool"),
     "launches": (["print", "repeated_launches"], "cpu", "pool"),
+    "first launches": (["kernel_programs"], "not several_threads_at_once", "pool"),
     "sharing": (["ipc"], "cpu", "pool"),
     "sharing by the driver's handles": (["ipc"], FREED, "driver"),
 }

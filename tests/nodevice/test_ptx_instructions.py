@@ -345,6 +345,32 @@ HALVES = [
     Snippet("ex2.approx.f16 {o0}, {i0};", "f16 -> f16", [(3.0, 8.0)]),
 ]
 
+# Of GPUs from sm_100 on.
+MIXED = [
+    Snippet(
+        "add.f32.f16 {o0}, {i0}, {i1};",
+        "f16 f32 -> f32",
+        [(1.0, 2.0**-20, 1 + 2.0**-20), (-2.0, 1e30, 1e30), (INF, 1.0, INF)],
+    ),
+    Snippet(
+        "sub.rn.f32.f16 {o0}, {i0}, {i1};",
+        "f16 f32 -> f32",
+        [(1.0, 2.0**-24, 1 - 2.0**-24), (INF, INF, NAN32), (2.0**-24, 0.0, 2.0**-24)],
+    ),
+    Snippet("sub.rz.f32.f16 {o0}, {i0}, {i1};", "f16 f32 -> f32", [(1.0, 2.0**-30, 1 - 2.0**-24)]),
+    Snippet("add.sat.f32.bf16 {o0}, {i0}, {i1};", "b16 f32 -> f32", [(0x3FC0, 3.0, 1.0)]),
+    Snippet(
+        "fma.rn.f32.f16 {o0}, {i0}, {i1}, {i2};",
+        "f16 f16 f32 -> f32",
+        [(1.5, -2.0, 2.0**-20, -3 + 2.0**-20), (65504.0, 65504.0, 0.0, 65504.0**2)],
+    ),
+    Snippet(
+        "fma.rn.f32.bf16 {o0}, {i0}, {i1}, {i2};",
+        "b16 b16 f32 -> f32",
+        [(0x3FC0, 0xC000, 0.25, -2.75)],
+    ),
+]
+
 COMPARISONS = [
     Snippet("setp.lt.s32 {o0}, {i0}, {i1};", "s32 s32 -> pred", [(-1, 1, 1)]),
     Snippet("setp.lt.u32 {o0}, {i0}, {i1};", "u32 u32 -> pred", [(-1, 1, 0)]),
@@ -483,15 +509,23 @@ GROUPS = {
     "bits": BITS,
     "floats": FLOATS,
     "halves": HALVES,
+    "mixed": MIXED,
     "comparisons": COMPARISONS,
     "conversions": CONVERSIONS,
     "moves": MOVES,
 }
 
+# Target and version of PTX, where they are not the usual ones.
+NEWER = {"mixed": ("sm_100", "8.6")}
+
+
+def module(group):
+    return snippets.module(GROUPS[group], *NEWER.get(group, ()))
+
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_instructions_give_what_the_document_says(group):
-    found = Loaded(snippets.module(GROUPS[group]))
+    found = Loaded(module(group))
     wrong = []
     for number, snippet in enumerate(GROUPS[group]):
         results = snippets.outputs(found, f"s{number}", snippet)
@@ -507,4 +541,4 @@ def test_instructions_give_what_the_document_says(group):
 @pytest.mark.skipif(ptxas.program() is None, reason="needs NVIDIA's assembler")
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_instructions_are_ones_that_nvidias_assembler_knows(group):
-    assert ptxas.assemble(snippets.module(GROUPS[group]))
+    assert ptxas.assemble(module(group))

@@ -97,7 +97,35 @@ def float_operation(
 # ---- instructions --------------------------------------------------------------------------------
 
 
-@elementwise("add", "sub", "div")
+def _mixed(code: Code, item: Instruction) -> None:
+    """A sum, difference or fused product and sum whose last operand and result are float32, all
+    else of a smaller type; source: 9.7.5."""
+    into, narrow = item.types
+    target, *rest, last = item.operands
+    values = [_widened(code, narrow, code.get(operand, narrow.bits)) for operand in rest]
+    values.append(code.get(last, into.bits))
+    code.put(target, into.bits, float_operation(code, item, into, item.parts[0], tuple(values)))
+
+
+def _widened(code: Code, of: Type, value: str) -> str:
+    """The bits of a float of 16 bits as a float32."""
+    number = f"i32 {FORMATS[of.kind]}"
+    wide = code.call("ptx_widened", "double", number, f"i16 zeroext {value}")
+    return code.as_bits(code.new(f"fptrunc double {wide} to float"), Type("f32"))
+
+
+@operation("add", "sub", "div")
+def add_or_mixed(code: Code, item: Instruction) -> None:
+    if len(item.types) == 2:
+        _mixed(code, item)
+        return
+    kind = item.types[-1]
+    target, *rest = item.operands
+    values = [code.get(operand, kind.bits) for operand in rest]
+    result = by_elements(code, item, kind, values, add)
+    code.put(target, kind.bits, result, signed=kind.kind == "s")
+
+
 def add(code: Code, item: Instruction, kind: Type, a: str, b: str) -> str:
     word = item.parts[0]
     if kind.is_float:
@@ -131,6 +159,9 @@ def fused(code: Code, item: Instruction) -> None:
     kind = item.types[-1]
     if not kind.is_float:
         multiply_add(code, item, kind)
+        return
+    if len(item.types) == 2:
+        _mixed(code, item)
         return
     target, *rest = item.operands
     values = [code.get(operand, kind.bits) for operand in rest]

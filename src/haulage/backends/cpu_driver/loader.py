@@ -156,14 +156,24 @@ def link(
 def link_ir(kind: str, exports: list[str], ir: str, *, quickly: bool = False) -> Any:
     """Link LLVM IR of the driver's own, as `link`; its code is kept on disk if kernels' is.
 
+    It stays to the end of the process: where several threads link the same code first, each goes
+    on with what it got.
+
     `quickly` takes a third of the time, for code in which little time is spent.
 
     Raises:
         DeviceError: with LLVM's text.
     """
-    if not linker.is_possible():
-        return link(kind, exports, ir=ir)
-    level = 0 if quickly else 2
+    if linker.is_possible():
+        code = _kept_or_compiled(kind, ir, 0 if quickly else 2)
+        linked = link(kind, exports, code=code, needs=elf.symbols(code)[1])
+    else:
+        linked = link(kind, exports, ir=ir)
+    _immortal(linked)
+    return linked
+
+
+def _kept_or_compiled(kind: str, ir: str, level: int) -> bytes:
     key, kept = "", None
     if store.in_use():
         made_by = f"{platform.machine()} {software.version_of('llvmlite')} {level}"
@@ -172,7 +182,7 @@ def link_ir(kind: str, exports: list[str], ir: str, *, quickly: bool = False) ->
     code = kept[1] if kept else _compiled(ir, level)
     if key and not kept:
         store.save(key, {"name": kind}, code)
-    return link(kind, exports, code=code, needs=elf.symbols(code)[1])
+    return code
 
 
 def links_at_once() -> bool:

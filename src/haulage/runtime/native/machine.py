@@ -144,7 +144,6 @@ class Machine:
             list(EXPORTS),
             text(self.block_slots, Block.__basicsize__, weak, self.array_slots),
         )
-        _keep(code)
         self._state: int = ctypes.CFUNCTYPE(c_void_p)(code["state_at"])()
         self.block_type = _block_type(code["dealloc"])
         self.take: Callable[..., DeviceNDArray | None] = _function(b"take", code["take"], _FASTCALL)
