@@ -336,7 +336,7 @@ class Backend(ABC):
         if seed is not None:
             self._unsupported("adversary")
 
-    def check_address(self, address: int, nbytes: int) -> None:  # noqa: B027
+    def check_address(self, address: int, nbytes: int) -> None:
         """May. See that the active device reaches memory that others allocated. Default: no check.
 
         Raises:
@@ -363,7 +363,7 @@ class Backend(ABC):
         """May. Registers, local and shared bytes and the like of a function."""
         self._unsupported("function_info")
 
-    def prefer_shared(self, function: int, percent: int) -> None:  # noqa: B027
+    def prefer_shared(self, function: int, percent: int) -> None:
         """May. How much of the memory that shared arrays and the L1 cache have together a function
         would have for shared arrays, in percent; -1 leaves it to the driver. Default: nothing, as
         where there is no such choice."""

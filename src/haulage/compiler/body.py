@@ -35,7 +35,7 @@ class Body(ABC):
     # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
     found: bool | None = None
 
-    def check(self) -> None:  # noqa: B027
+    def check(self) -> None:
         """Nothing: this is typed and lowered, so that it can be compiled is known."""
 
     def code(self, block: tuple[int, int, int], way: str) -> Code:

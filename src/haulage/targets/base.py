@@ -117,7 +117,7 @@ class Target(ABC):
     # Masks of lanes are ints of `warp_size` bits. Lanes that ended are not waited for. `place` is
     # as for `barrier`.
 
-    def check_lanes(self, word: str) -> None:  # noqa: B027
+    def check_lanes(self, word: str) -> None:
         """Raise a CompileError unless threads in warps of `warp_size` can do what a word does."""
 
     @abstractmethod

@@ -41,7 +41,7 @@ class Room:
 
     def __init__(self, backend: Backend, programs: Programs) -> None:
         self.backend = backend
-        self._programs = programs
+        self.programs = programs
         self._memory: list[tuple[int, int, str]] = []
         self._streams: list[int] = []
         self._events: list[int] = []
@@ -85,7 +85,7 @@ class Room:
     def function(self, name: str) -> int:
         """One of the kernels, in a module of its own: devices may tell only which stopped."""
         if name not in self._modules:
-            self._modules[name] = self.backend.load(self._programs.code())
+            self._modules[name] = self.backend.load(self.programs.code())
         return self.backend.function(self._modules[name], name)
 
     def chain(self, pointer: int, a: int, b: int, stream: int, rounds: int = LONG) -> None:
