@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from doubles.captures import StrictCaptures
+from doubles.processor import NeverOpposed
 from haulage import platforms
 from haulage.backends.base import DEVICE, Backend, Probe, Properties
 from haulage.backends.cpu_driver import copies
@@ -82,16 +83,14 @@ class Ranges:
         return start >= stop
 
 
-class FarBackend(StrictCaptures):
+class FarBackend(StrictCaptures, NeverOpposed):
     """The driver. There is one device, number 0, with `total` bytes of memory; its addresses are
     the real ones plus `far`, which is `FAR` or more."""
 
     name = KIND
 
     def __init__(self, total: int = TOTAL, far: int = FAR) -> None:
-        self._made = False
         super().__init__()
-        self._made = True
         self._total = total
         self._far = far
         self._used = 0
@@ -274,11 +273,6 @@ class FarBackend(StrictCaptures):
             start(stream, _real_words(args, self._far))
 
         return header, start_checked
-
-    def adversary(self, seed: int | None) -> None:
-        """It has none; the seed of the environment, given as it is made, is the processor's."""
-        if seed is not None and self._made:
-            Backend.adversary(self, seed)
 
     def check_address(self, address: int, nbytes: int) -> None:
         """See that it is memory of the device."""

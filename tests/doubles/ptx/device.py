@@ -8,13 +8,13 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from doubles.processor import NeverOpposed
 from doubles.ptx import ARCHITECTURE, runtime
 from doubles.ptx.channel import Channel
 from doubles.ptx.loading import HEADER, Loaded, check
 from doubles.ptx.syntax import PTXError
 from haulage import platforms
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
-from haulage.backends.cpu import CPUBackend
 from haulage.backends.cpu_driver.pool import POOL
 from haulage.errors import DeviceError
 from haulage.platforms import PLATFORMS
@@ -27,15 +27,13 @@ KIND = "ptx"
 _MOST_TOGETHER = 1 << 14
 
 
-class PTXBackend(CPUBackend):
+class PTXBackend(NeverOpposed):
     """The driver. There is one device, number 0."""
 
     name = KIND
 
     def __init__(self) -> None:
-        self._made = False
         super().__init__()
-        self._made = True
         self._channel = Channel()
         self._code: dict[int, tuple[Loaded, int]] = {}
         # Address of what runs blocks -> module, number of the module, name of the entry.
@@ -131,11 +129,6 @@ class PTXBackend(CPUBackend):
     ) -> tuple[bytes, Callable[[int, bytes], None]]:
         """As the seam has it."""
         return Backend.prepare_launch(self, device, function, grid, block, shared_bytes)
-
-    def adversary(self, seed: int | None) -> None:
-        """It has none; the seed of the environment, given as it is made, is the processor's."""
-        if seed is not None and self._made:
-            Backend.adversary(self, seed)
 
     def messages(self, sign: int) -> tuple[list[tuple[int, bytes]], int]:
         """What kernels have told by the channel."""
