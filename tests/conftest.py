@@ -84,6 +84,7 @@ _until_the_end = contextlib.ExitStack()
 
 def pytest_configure(config):
     if config.getoption("--nvidia-double"):
+        config.addinivalue_line("filterwarnings", f"ignore:{libcuda.NO_MACHINE_CODE}")
         # Before anything has looked for the driver.
         libcuda.of_tests()
         haulage.use("nvidia")

@@ -17,7 +17,7 @@
     └── KernelError (RuntimeError)          a thread of a running kernel failed
         └── BarrierError                    a barrier that some threads of a block never reach
 
-CacheWarning (UserWarning) is no exception: compiled code is not kept, and why.
+CacheWarning (UserWarning) is no exception: compiled code is not kept or not used, and why.
 
 Wrong values and types in ordinary calls raise ValueError, TypeError and IndexError as NumPy does.
 """
@@ -43,7 +43,8 @@ class HaulageError(Exception):
 
 
 class CacheWarning(UserWarning):
-    """Compiled code is not kept for other processes; the message says why and what to do."""
+    """Compiled code is not kept for other processes, or cannot be used as it is kept; the message
+    says why and what to do."""
 
 
 class DeviceError(HaulageError, RuntimeError):

@@ -27,9 +27,9 @@ backend.activate(0)
 """
 
 
-def lines(program: str, options: str = "") -> list[str]:
+def lines(program: str, options: str = "", **environment: str) -> list[str]:
     """What each call of `told` in a program printed."""
-    return run(START + program, options).splitlines()
+    return run(START + program, options, **environment).splitlines()
 
 
 def test_a_failure_has_the_drivers_name_and_words_and_what_was_asked():
@@ -372,3 +372,79 @@ told(backend.prefetch, backend.alloc(8, "device")[0], 8, 0, 0)
     )
     assert said[0].startswith("DeviceError 1 ")
     assert len(said) == 1
+
+
+KEPT = """
+import warnings
+from doubles import libcuda
+from doubles.libcuda.reading import Reading
+from haulage.compiler.gpu import assembler
+
+class Older(Reading):
+    def load(self, code):
+        if code.startswith(b"\\x7fELF"):
+            raise libcuda.Refused(209, "the cubin is newer")
+        if takes_ptx:
+            return super().load(code)
+        raise libcuda.Refused(222, "ptxas application ptx input, line 7; fatal: too new")
+
+double.attribute(75, 8)
+double.attribute(76, 6)
+double.interpret(Older())
+assembler.is_there = lambda: True
+# A header whose table of sections is behind it, and empty.
+assembler.machine_code = lambda ptx: b"\\x7fELF" + bytes(36) + b"\\x40" + bytes(23)
+device = haulage.use("nvidia")
+
+@cuda.jit(cache=True)
+def scale(x):
+    x[cuda.grid(1)] *= 2
+
+@cuda.jit(cache=True)
+def shift(x):
+    x[cuda.grid(1)] += 1
+"""
+
+
+def test_kept_machine_code_that_the_driver_refuses_is_told_of_once(tmp_path):
+    # A kernel of a program that is no file is not kept.
+    program = tmp_path / "program.py"
+    program.write_text(
+        KEPT
+        + """
+x = cuda.to_device(np.ones(4))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    scale[1, 4](x)
+    shift[1, 4](x)
+print(x.copy_to_host().tolist())
+for each in caught:
+    print(each.category.__name__, each.message)
+"""
+    )
+    values, *told = lines(
+        f"takes_ptx = True\nexec(compile(open({str(program)!r}).read(), {str(program)!r}, 'exec'))",
+        HAULAGE_CACHE_DIR=str(tmp_path / "cache"),
+    )
+    assert values == "[3.0, 3.0, 3.0, 3.0]"
+    assert told[0].startswith(
+        "CacheWarning kernel scale: the driver does not take the machine code that the cache has"
+    )
+    assert "[209] " in told[0]
+    assert "the cubin is newer" in told[1]
+    assert len(told) == 2
+
+
+def test_ptx_that_is_refused_as_well_brings_the_assemblers_log(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(KEPT + "\ntold(scale[1, 4], cuda.to_device(np.ones(4)))")
+    said = "\n".join(
+        lines(
+            f"takes_ptx = False\n"
+            f"exec(compile(open({str(program)!r}).read(), {str(program)!r}, 'exec'))",
+            HAULAGE_CACHE_DIR=str(tmp_path / "cache"),
+        )
+    )
+    assert "DeviceError 222 [222] cuModuleLoadDataEx(" in said
+    assert "update the driver" in said
+    assert "ptxas application ptx input, line 7; fatal: too new" in said

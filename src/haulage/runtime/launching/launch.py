@@ -1,5 +1,6 @@
 """Compiled code on a device, and starting it there."""
 
+import warnings
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 
 from haulage.backends.base import Backend, Properties
 from haulage.errors import (
+    CacheWarning,
     DeviceError,
     DeviceMismatch,
     LaunchError,
@@ -249,7 +251,7 @@ class Loaded:
 
 def _load(backend: Backend, code: "Code") -> int:
     """The module of a code: of its machine code, if it has some and the driver takes that. What a
-    newer assembler made it may not take, and then assembles the code itself."""
+    newer assembler made it may not take; it then assembles the code itself, and that is told."""
     if code.linked:
         pieces = [(each.kind, each.name, each.data) for each in code.linked]
         own = ("ptx", str(code.metadata["name"]), code.code)
@@ -259,9 +261,26 @@ def _load(backend: Backend, code: "Code") -> int:
             return backend.load(code.machine_code)
         except OutOfMemory:
             raise
-        except DeviceError:
-            pass
+        except DeviceError as refused:
+            _tell_refused(str(code.metadata["name"]), refused)
     return backend.load(code.code)
+
+
+# Failures of drivers that have been told of.
+_told_refused: set[int | None] = set()
+
+
+def _tell_refused(name: str, error: DeviceError) -> None:
+    if error.code in _told_refused:
+        return
+    _told_refused.add(error.code)
+    warnings.warn(
+        f"kernel {name}: the driver does not take the machine code that the cache has beside the "
+        f"PTX, and assembles the PTX in each process, which takes longer: {error}. Update the "
+        "driver, or use a ptxas of its version. Of other kernels this is not told",
+        CacheWarning,
+        stacklevel=2,
+    )
 
 
 # What else than device arrays and numbers is among arguments: NumPy arrays at most, or others too.
