@@ -1,6 +1,11 @@
-"""The fixture `way` runs a test once in each way of running the threads of a block."""
+"""Fixtures for tests of devices: `way` runs a test once in each way of running the threads of a
+block, `by_copies` has kernels work on copies of host arrays."""
+
+import contextlib
 
 import pytest
+
+import haulage
 
 
 def pytest_generate_tests(metafunc):
@@ -16,3 +21,10 @@ def way(request, monkeypatch):
     """The way in which the CPU device runs the threads of a block during the test."""
     monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
     return request.param
+
+
+@pytest.fixture
+def by_copies(device):
+    """A function that gives a `with` in which kernels cannot work on host arrays in place: the
+    adversarial mode on the CPU device; on a device with memory of its own that is always so."""
+    return (lambda: haulage.adversary(1)) if device.kind == "cpu" else contextlib.nullcontext

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import haulage
 from haulage import cuda, roc
 from haulage.errors import CompileError, ShapeMismatch
 
@@ -198,9 +197,9 @@ def test_loops_without_places_give_empty_outputs():
     assert np.array_equal(matmul(np.ones((5, 2, 0)), np.ones((0, 4))), np.zeros((5, 2, 4)))
 
 
-def test_host_arrays_go_by_copies_where_kernels_cannot_use_them():
+def test_host_arrays_go_by_copies_where_kernels_cannot_use_them(by_copies):
     # As on a GPU, and in the adversarial mode: all that a kernel works on is copied.
-    with haulage.adversary(1):
+    with by_copies():
         x = np.arange(24).reshape(2, 3, 4)
         out = np.full((2, 6), -1)
         low, high = extremes(x[:, :, ::-1], out=(out[:, ::2], None))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-import haulage
 from haulage import cuda
 from haulage.errors import CompileError, LaunchError, LaunchTypeError
 from haulage.runtime.arrays.array import DeviceRecord
@@ -231,11 +230,11 @@ def test_a_kernel_is_compiled_once_for_records_of_one_dtype():
     assert len(write.signatures) == 1
 
 
-def test_records_of_the_host_are_copied_where_kernels_cannot_work_in_place():
+def test_records_of_the_host_are_copied_where_kernels_cannot_work_in_place(by_copies):
     host = records(np.dtype(PLAIN))
     by_way_of = records(np.dtype([*PLAIN, ("readonly", "i1"), ("size", "i1")]))
     out = np.zeros(1)
-    with haulage.adversary(1):
+    with by_copies():
         change[1, 1](host[2], out)
         change[1, 1](by_way_of[1], out)
     assert host[2] == changed(records(np.dtype(PLAIN))[2])
@@ -245,7 +244,7 @@ def test_records_of_the_host_are_copied_where_kernels_cannot_work_in_place():
         out[0] = record.x
 
     by_way_of.flags.writeable = False
-    with haulage.adversary(1):
+    with by_copies():
         read[1, 1](by_way_of[1], out)
         with pytest.raises(CompileError, match=r"read-?only"):
             change[1, 1](by_way_of[1], out)

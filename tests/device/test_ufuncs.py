@@ -390,9 +390,9 @@ def test_a_failing_element_is_an_exception():
         cuda.vectorize(checked)(np.array([1.0, -1.0]))
 
 
-def test_host_arrays_go_by_copies_where_kernels_cannot_use_them():
+def test_host_arrays_go_by_copies_where_kernels_cannot_use_them(by_copies):
     # As on a GPU, and in the adversarial mode: all that a kernel works on is copied.
-    with haulage.adversary(1):
+    with by_copies():
         x = np.arange(60.0).reshape(3, 20)
         out = np.full((3, 40), -1.0)
         add(x[:, ::-1], x[:1], out=out[:, ::2])
