@@ -37,6 +37,9 @@ def test_arguments_are_where_the_kernel_reads_them():
     assert {"hidden_block_count_x", "hidden_group_size_z", "hidden_remainder_y"} <= hidden
     assert [each.name for each in second.arguments if not each.is_hidden] == ["p", "n"]
     assert kernels(linked())["third"].arguments == ()
+    # Behind 25 bytes at a multiple of 8; 120 bytes into what is the runtime's.
+    assert first.dynamic_shared_at == 32 + 120
+    assert kernels(linked())["third"].dynamic_shared_at is None
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

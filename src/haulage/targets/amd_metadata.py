@@ -72,6 +72,17 @@ class KernelMetadata:
         )
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def dynamic_shared_at(self) -> int | None:
+        """Where in the block of arguments it reads how many bytes of dynamic shared memory it has;
+        None if it does not.
+
+        Older HIP runtimes (that of ROCm 5.2) do not know this argument for the runtime's: they copy
+        it from the launch's own block, which then has to be so long.
+        """
+        found = (each.offset for each in self.arguments if each.kind == "hidden_dynamic_lds_size")
+        return next(found, None)
+
     def check_arguments(self, offsets: Sequence[int], sizes: Sequence[int]) -> None:
         """See that a launch which packs arguments of those sizes at those offsets passes what the
         kernel reads.
