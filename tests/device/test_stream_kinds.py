@@ -181,6 +181,16 @@ def test_a_handle_that_is_no_int_is_refused(handle):
         cuda.external_stream(handle)
 
 
+@pytest.mark.parametrize("handle", [-1, 1 << 64])
+def test_a_handle_that_is_no_address_is_refused(handle):
+    with pytest.raises(ValueError, match="address"):
+        cuda.external_stream(handle)
+    with pytest.raises(ValueError, match="address"):
+        cuda.to_device(np.ones(3), stream=Foreign(0, handle))
+    with pytest.raises(ValueError, match="address"):
+        add[1, 32, Foreign(0, handle)]
+
+
 def test_a_handle_that_the_device_does_not_know_is_refused(device):
     if device.kind != "cpu":
         pytest.skip("a GPU's driver may crash on a handle that it does not know")

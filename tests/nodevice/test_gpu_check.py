@@ -1,11 +1,13 @@
 """scripts/gpu-check and the benchmarks on a GPU, tried as far as they go on the CPU device."""
 
+import argparse
 import importlib.machinery
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -97,6 +99,29 @@ def test_a_part_that_takes_too_long_is_stopped_and_said_to_be(tmp_path: Path) ->
     )
     assert done.returncode == 1
     assert "stopped at its limit of time" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_a_part_that_is_stopped_leaves_no_process(script: ModuleType, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    child = f"import os, time; open({str(pids)!r}, 'a').write(f'{{os.getpid()}} '); time.sleep(60)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    options = argparse.Namespace(device="cpu", minutes=0.05)
+    status, _ = script._run([sys.executable, "-c", program], options, tmp_path / "log.txt")
+    assert status == 124
+    (pid,) = map(int, pids.read_text().split())
+    ends = time.monotonic() + 20
+    while _runs(pid) and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        # It may be there, ended, until somebody has waited for it.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_all_measures_of_a_gpu_run_on_the_cpu_device(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ def test_plain_signatures_have_the_keys_that_numba_gives(listed, returned, comma
     assert signatures._plain_keys(text) == of_numba(text)
 
 
+@pytest.mark.parametrize("text", ["void(str)", "void(Record)", "void(no_such_type)"])
+def test_what_names_no_type_is_a_type_error_that_says_so(text):
+    with pytest.raises(TypeError, match=r"the signature .* cannot be read: .+"):
+        keys_of(text)
+
+
 def test_every_plain_name_is_one_of_numbas():
     for name in signatures._DTYPES:
         assert signatures._plain_keys(f"void({name})") == of_numba(f"void({name})")

@@ -358,6 +358,7 @@ def external_stream(device: "Device", handle: int, keeps: Any = None) -> Stream:
 
     Raises:
         TypeError: `handle` is no int.
+        ValueError: it is no address.
         DeviceError: the device has no such stream.
     """
     if isinstance(handle, bool) or not hasattr(handle, "__index__"):
@@ -365,6 +366,8 @@ def external_stream(device: "Device", handle: int, keeps: Any = None) -> Stream:
             f"external_stream({handle!r}): expected the driver's handle of a stream, an int"
         )
     handle = handle.__index__()
+    if not 0 <= handle < 1 << 64:
+        raise ValueError(f"external_stream({handle}): expected a handle, which is an address")
     if handle == 0:
         return device.default_stream
     if handle == _NUMBERS["legacy"]:

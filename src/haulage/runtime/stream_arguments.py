@@ -98,6 +98,7 @@ def foreign_handle(stream: Any) -> int:
 
     Raises:
         TypeError: it does not give it as the protocol asks.
+        ValueError: it is no address.
     """
     ask = getattr(stream, "__cuda_stream__", None)
     given = (0, stream.cuda_stream) if ask is None else ask()
@@ -109,7 +110,10 @@ def foreign_handle(stream: Any) -> int:
     handle = given[1]  # of the driver's own class, in some packages
     if isinstance(handle, (bool, float, str)) or not hasattr(handle, "__int__"):
         raise TypeError(f"stream {stream!r}: its handle is {handle!r}; expected an int")
-    return int(handle)
+    number = int(handle)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"stream {stream!r}: its handle is {number}; expected an address")
+    return number
 
 
 class Taken:

@@ -103,7 +103,7 @@ class Memory:
     def check(self, address: int, nbytes: int) -> None:
         """Raise DeviceError where the driver knows no memory at `address`."""
         for at in (address, address + nbytes - 1):
-            if not self._attributes(at)[1]:
+            if not 0 <= at < 1 << 64 or not self._attributes(at)[1]:
                 raise DeviceError(
                     1,
                     f"{nbytes} bytes at {address:#x} are no memory that the NVIDIA driver knows: "

@@ -329,6 +329,11 @@ def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
         arguments, returned = sigutils.normalize_signature(signature)
     except (SyntaxError, NameError, AttributeError, KeyError) as error:
         raise TypeError(f"the signature {signature!r} cannot be read: {error}") from error
+    except NotImplementedError as error:
+        # Numba calls what it finds by a name.
+        raise TypeError(
+            f"the signature {signature!r} cannot be read: something in it names no type"
+        ) from error
     return tuple(arguments), None if returned in (types.none, types.void) else returned
 
 
