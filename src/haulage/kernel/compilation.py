@@ -129,7 +129,7 @@ def compile(
     Raises:
         ValueError: the target is unknown, or the block's size is, or an option's value.
         TypeError: it is no function, the signature names no types, or an option is unknown.
-        CompileError: the function cannot be compiled for it.
+        CompileError: the function cannot be compiled for it, or takes more than it has.
     """
     py_func = getattr(function, "py_func", function)
     if not inspect.isfunction(py_func):
@@ -139,7 +139,12 @@ def compile(
     vocabulary = getattr(function, "vocabulary", CUDA)
     made = _target(target, vocabulary.warp_size)
     body = body_for(py_func, keys, made, asked)
-    return body.code(normalise_dims(block, "blockdim"), config.thread_way())
+    code = body.code(normalise_dims(block, "blockdim"), config.thread_way())
+    if made.kind == "nvidia":
+        from haulage.compiler.gpu import limits
+
+        limits.check(code)
+    return code
 
 
 # Option of `jit` that makes different code: its name among the compiler's options.

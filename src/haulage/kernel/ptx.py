@@ -216,10 +216,12 @@ def _compiled(
 def _kernel(function: Any, sig: Any, target: Any, options: Options) -> _Compiled:
     from haulage import numba_bridge
     from haulage.compiler.frontend import parse_signature
+    from haulage.compiler.gpu import limits
     from haulage.compiler.gpu.emit import GPUBody
 
     kinds = parse_signature(sig)
     code = GPUBody(function, kinds, target, options).for_any_block()
+    limits.check(code)
     return code.asm, code.linked, numba_bridge.kernel_signature(kinds).return_type
 
 

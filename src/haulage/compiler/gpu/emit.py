@@ -4,13 +4,13 @@
 (optimised); then assembly.
 """
 
-import re
 from typing import Any
 
 from haulage.compiler import dynamic_rooms, ends, llvm
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
 from haulage.compiler.code import Code
+from haulage.compiler.gpu import limits
 from haulage.compiler.gpu.build import build
 from haulage.compiler.gpu.channel import with_channel
 from haulage.compiler.gpu.entry import entry_name, with_entry
@@ -20,8 +20,6 @@ from haulage.compiler.gpu.ptx_version import for_arguments
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.unrolling import keep_loops
 from haulage.targets.nvidia_ir import DYNAMIC_SHARED
-
-_ROOM = r"(?m)^\s*\.{space} \.align \d+ \.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;"
 
 
 class GPUBody(Body):
@@ -36,6 +34,7 @@ class GPUBody(Body):
             built = build(self._linked(), self.entry, self.target, self._options, self.lowered)
         offsets, nbytes = argument_offsets(self.lowered.arguments)
         asm = for_arguments(built.asm, nbytes)
+        limits.check_local(self.name, self.target.architecture, asm)
         target = self.target
         stages = {
             "lowered": self.lowered.llvm,
@@ -54,8 +53,8 @@ class GPUBody(Body):
                 "block": None,
                 "way": "threads",
                 "pieces": 1,
-                "shared_bytes": _bytes("shared", asm),
-                "local_bytes": _bytes("local", asm),
+                "shared_bytes": sum(limits.rooms("shared", asm)),
+                "local_bytes": sum(limits.rooms("local", asm)),
                 "block_bytes": 0,
                 "constant_bytes": built.constant_bytes,
                 "cooperative": self.lowered.cooperative,
@@ -84,9 +83,3 @@ class GPUBody(Body):
         text = with_place(text, lowered.entry, self.entry)
         text = with_channel(with_grid_barrier(with_helpers(text)))
         return with_options(text, self.entry, self._options)
-
-
-def _bytes(space: str, asm: str) -> int:
-    """Bytes of all variables of one of PTX's state spaces."""
-    found = re.findall(_ROOM.format(space=space), asm)
-    return sum(int(bits) // 8 * int(count or 1) for bits, count in found)
