@@ -17,6 +17,7 @@ from haulage.runtime.device import Device, at_reset
 from haulage.runtime.memory import classes, owners, pending
 from haulage.runtime.memory.heap import Busy, Place, heaps
 from haulage.runtime.memory.pool import Pool
+from haulage.runtime.memory.way_back import WayBack
 from haulage.runtime.stream import Stream, at_end, is_blocking
 
 _generations = itertools.count(1)
@@ -249,7 +250,7 @@ class Block:
 
     def _give_back_later(self) -> bool:
         streams, home = self.streams, self.home
-        back = _WayBack(self)
+        back = WayBack(self)
         action: Callable[[], object] = back
         if self.exported and home is not None:
             # Its pages may become others when it is withdrawn: no work may use them then.
@@ -261,10 +262,10 @@ class Block:
         self.returned = True
         self.release = None  # what it holds goes with the memory, not with the last array
         try:
-            finalize.give_back(_release, self.device, streams, home, action, back)
+            finalize.give_back(back.begin, self.device, streams, home, action)
         except BaseException:
             if not back.returned:
-                finalize.later(_release, self.device, streams, home, action, back)
+                finalize.later(back.begin, self.device, streams, home, action)
             raise
         return True
 
@@ -284,88 +285,6 @@ def of_class(pool: Pool, home: Stream | None, nbytes: int) -> Block:
     while not pool.take_into(block, cells):
         heap.refill(pool, number)
     return block.begun(heap.host_address(block.device_ptr))
-
-
-def _nothing() -> None:
-    """There are no bytes."""
-
-
-def _release(
-    device: Device,
-    streams: dict[int | Stream, Stream] | None,
-    home: Stream | None,
-    action: Callable[[], object],
-    back: "_WayBack",
-) -> None:
-    try:
-        if home is not None and not streams:
-            action()
-        else:
-            # What is used in the home stream next waits for the default one anyway, see `_note`.
-            users = tuple((streams or {}).values())
-            pending.after(device, users, action, also_default=home is None)
-    except BaseException:
-        # Such as Ctrl-C, or a driver that does not tell whether a stream is done.
-        if not back.returned:
-            finalize.later(_release, device, streams, home, action, back)
-        raise
-
-
-class _WayBack:
-    """How the memory of a block goes back: once, also where Ctrl-C comes in between.
-
-    `home` is there so that the stream is not given back before the memory that is kept for it.
-    """
-
-    __slots__ = ("device_ptr", "home", "nbytes", "pool", "release", "returned", "withdrawn")
-
-    def __init__(self, block: Block) -> None:
-        self.pool = block.pool
-        self.device_ptr = block.device_ptr
-        self.nbytes = block.nbytes
-        self.home = block.home
-        self.release = block.release
-        self.returned = self.withdrawn = False
-
-    def __call__(self) -> None:
-        if self.returned:
-            return
-        pool, release = self.pool, self.release
-        if release is not None or pool is None:
-            if pool is None:
-                self.returned = True
-            elif not pool.take_back(self, []):
-                return  # another thread was first
-            self.release = None
-            if release is not None:
-                release()
-            return
-        try:
-            pool.heap.give(pool, self.device_ptr, self.nbytes, self)
-        except Busy:
-            finalize.later(self)
-        except BaseException:
-            if not self.returned:
-                finalize.later(self)
-            raise
-
-    def withdraw(self, device: Device) -> None:
-        """Give back what is exported, as soon as no other process has it open.
-
-        The driver is asked once only, whatever comes of it: asked again, it knows the memory no
-        more and says that it is free.
-        """
-        if self.withdrawn:
-            return
-        self.withdrawn = True
-        _withheld[device, self.device_ptr] = self
-        device.activate()
-        for piece in device.backend.ipc_withdraw(self.device_ptr):
-            _withheld.pop((device, piece), _nothing)()
-
-
-# Memory that is free but still open to other processes, as its neighbours are: how it goes back.
-_withheld: dict[tuple[Device, int], _WayBack] = {}
 
 
 def live_blocks() -> Iterator[Block]:
