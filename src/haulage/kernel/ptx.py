@@ -1,4 +1,8 @@
-"""numba.cuda's functions that give NVIDIA's code; they need no GPU and no driver."""
+"""numba.cuda's functions that give NVIDIA's code; they need no GPU and no driver.
+
+They differ in their defaults and in what they give back, and each gives all that it was given on by
+its name: `locals()`, at a function's begin, is just that.
+"""
 
 import inspect
 from collections.abc import Mapping
@@ -62,12 +66,7 @@ def compile(
         TypeError: it is no function, the signature names no types, or a kernel returns a value.
         CompileError: the function cannot be compiled for the signature.
     """
-    code, _, result = _compiled(
-        pyfunc,
-        sig,
-        *(debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output),
-        *(forceinline, launch_bounds),
-    )
+    code, _, result = _compiled(**locals())
     return code, result
 
 
@@ -91,11 +90,7 @@ def compile_for_current_device(
     Raises:
         As `compile`.
     """
-    cc = devices.current_device().properties.compute_capability
-    return compile(
-        *(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output),
-        *(forceinline, launch_bounds),
-    )
+    return compile(**locals(), cc=devices.current_device().properties.compute_capability)
 
 
 def compile_ptx(
@@ -117,10 +112,7 @@ def compile_ptx(
     Raises:
         As `compile`.
     """
-    return compile(
-        *(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, "ptx"),
-        *(forceinline, launch_bounds),
-    )
+    return compile(**locals())
 
 
 def compile_ptx_for_current_device(
@@ -141,11 +133,7 @@ def compile_ptx_for_current_device(
     Raises:
         As `compile`.
     """
-    cc = devices.current_device().properties.compute_capability
-    return compile(
-        *(pyfunc, sig, debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, "ptx"),
-        *(forceinline, launch_bounds),
-    )
+    return compile(**locals(), cc=devices.current_device().properties.compute_capability)
 
 
 def compile_all(
@@ -169,12 +157,7 @@ def compile_all(
     Raises:
         As `compile`.
     """
-    code, linked, result = _compiled(
-        pyfunc,
-        sig,
-        *(debug, lineinfo, device, fastmath, cc, opt, abi, abi_info, output),
-        *(forceinline, launch_bounds),
-    )
+    code, linked, result = _compiled(**locals())
     return [code, *linked], result
 
 
