@@ -85,9 +85,12 @@ class Exchange:
             _address(api.PyBytes_FromStringAndSize),
             _address(api.PyBytes_AsString),
         )
-        self._table = (c_void_p * 3)(*functions)
+        table = (c_void_p * 3)(*functions)
         native = _LOOK(_native()["look" if self._short else "look_managed"])
-        return partial(native, ctypes.addressof(self._table))
+        found = partial(native, ctypes.addressof(table))
+        # Not this object's: several threads may make one each, at the same time.
+        found.table = table  # type: ignore[attr-defined]
+        return found
 
 
 def tensor_of(record: bytes, owner: Any) -> dlpack.Tensor:
