@@ -83,8 +83,9 @@ _until_the_end = contextlib.ExitStack()
 
 
 def pytest_configure(config):
-    if config.getoption("--nvidia-double"):
+    if config.getoption("--nvidia-double") or config.getoption("--ptx"):
         config.addinivalue_line("filterwarnings", f"ignore:{libcuda.NO_MACHINE_CODE}")
+    if config.getoption("--nvidia-double"):
         # Before anything has looked for the driver.
         libcuda.of_tests()
         haulage.use("nvidia")

@@ -57,7 +57,7 @@ class PTXBackend(NeverOpposed):
         """Load PTX."""
         try:
             module = Loaded(code.decode())
-        except PTXError as error:
+        except (PTXError, UnicodeDecodeError) as error:
             raise DeviceError(f"the ptx device did not take the code: {error}") from error
         handle = id(module)
         self._code[handle] = module, self._channel.introduce(module)
