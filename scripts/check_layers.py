@@ -34,7 +34,7 @@ ORDER: list[set[str]] = [
     {"targets"},
     {"backends"},
     {"numba_bridge", "numba_smart", "disk_cache"},
-    {"errors", "config"},
+    {"errors", "config", "forks"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 

@@ -4,12 +4,12 @@
 nearly always, and all that has to know of captures looks there first.
 """
 
-import os
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from haulage import forks
 from haulage.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -297,5 +297,4 @@ def _start_anew() -> None:
     active.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)

@@ -9,12 +9,13 @@ the driver may be gone before, and the operating system takes everything.
 
 import atexit
 import gc
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from haulage import forks
 
 _Actions = deque[tuple[Callable[..., object], tuple[Any, ...]]]
 
@@ -157,5 +158,4 @@ def _forget() -> None:
 
 gc.callbacks.append(_note_collection)
 atexit.register(_end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+forks.in_child(_forget)

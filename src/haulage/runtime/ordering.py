@@ -1,7 +1,6 @@
 """The order of work in two streams, by an event; the host never waits for it."""
 
-import os
-
+from haulage import forks
 from haulage.runtime.capture import check_waits, mark_of_handle
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream, is_blocking, marked
@@ -64,5 +63,4 @@ def order(device: Device, later: int, earlier: int, of: Device | None = None) ->
             backend.event_destroy(event)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free.clear)
+forks.in_child(_free.clear)

@@ -1,12 +1,12 @@
 """What kernels print: kept by the device until somebody waits for it, then to `sys.stdout`."""
 
-import os
 import struct
 import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from haulage import forks
 from haulage.backends.base import Backend
 
 if TYPE_CHECKING:
@@ -71,5 +71,4 @@ def _renew() -> None:
     _lock = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+forks.in_child(_renew)

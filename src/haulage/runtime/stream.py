@@ -1,7 +1,6 @@
 """Streams: queues of work of one device that run in order."""
 
 import itertools
-import os
 import sys
 import threading
 import weakref
@@ -9,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from haulage import forks
 from haulage.backends.base import NON_BLOCKING
 from haulage.errors import CaptureError
 from haulage.runtime import capture, faults, finalize
@@ -445,5 +445,4 @@ def _start_anew() -> None:
     _of_thread = threading.local()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from haulage import forks
 from haulage.runtime import observing
 from haulage.tracing.recorder import Recorder
 from haulage.tracing.settings import Settings, given
@@ -26,8 +27,7 @@ def begin() -> None:
     session.begin()
     atexit.register(session.end)
     os._exit = _ending(session, os._exit)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=session.begin)
+    forks.in_child(session.begin)
 
 
 def _ending(session: "_Session", leave: Any) -> Any:

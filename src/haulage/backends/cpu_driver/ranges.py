@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 
+from haulage import forks
 from haulage.backends.cpu_driver import mappings, processor, room
 from haulage.errors import DeviceError, OutOfMemory
 
@@ -138,8 +139,7 @@ def _start_anew() -> None:
     _counting = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)
 
 
 def _refused(error: OSError, what: str, nbytes: int) -> DeviceError:

@@ -5,6 +5,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 
+from haulage import forks
 from haulage.backends.gpu_driver.calls import NOT_PERMITTED, Calls
 from haulage.errors import DeviceError
 
@@ -122,5 +123,4 @@ def _note_fork() -> None:
         contexts._lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
+forks.in_child(_note_fork)

@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable
 
+from haulage import forks
 from haulage.errors import DeviceError, Unsupported
 
 TOKEN = 16
@@ -185,5 +186,4 @@ def _forget_parents() -> None:
         port.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_parents)
+forks.in_child(_forget_parents)

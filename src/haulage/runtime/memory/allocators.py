@@ -1,6 +1,5 @@
 """Allocators that programs bring along: which one gives a device's memory, and how it is asked."""
 
-import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
+from haulage import forks
 from haulage.backends.base import DEVICE
 from haulage.errors import DeviceError
 from haulage.runtime import device as devices
@@ -253,5 +253,4 @@ def _start_anew() -> None:
         lock.held = RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)

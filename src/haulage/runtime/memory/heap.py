@@ -5,13 +5,13 @@ stream runs in order, so nothing has to be waited for. Large blocks go back to t
 work of their stream may still use them, to a place where only that stream finds them.
 """
 
-import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from haulage import forks
 from haulage.errors import DeviceError, OutOfMemory
 from haulage.runtime.device import Device
 from haulage.runtime.memory import classes
@@ -366,5 +366,4 @@ def _start_anew() -> None:
         heap.renew_lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)

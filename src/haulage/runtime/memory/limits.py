@@ -1,10 +1,10 @@
 """How much memory of a device may be in use."""
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from haulage import forks
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
 from haulage.runtime.device import Device, current_device, find
@@ -118,5 +118,4 @@ def _start_anew() -> None:
     _claims.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)

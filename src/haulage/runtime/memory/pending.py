@@ -1,12 +1,12 @@
 """What is to be done once streams have passed some events: mostly, memory to be given back."""
 
-import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from haulage import forks
 from haulage.errors import DeviceError
 from haulage.runtime import faults, finalize
 from haulage.runtime.capture import mark_of
@@ -242,5 +242,4 @@ def _start_anew() -> None:
     _pending = _Pending()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)

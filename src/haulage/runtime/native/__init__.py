@@ -8,12 +8,11 @@ The code is made when a process has asked for many arrays, as that takes as long
 them, or at once with `HAULAGE_NATIVE=1`.
 """
 
-import os
 import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from haulage import config
+from haulage import config, forks
 from haulage.errors import Unsupported
 from haulage.runtime.memory import block as blocks
 from haulage.runtime.memory.classes import LARGEST
@@ -110,5 +109,4 @@ def _start_anew() -> None:
     _starting = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)

@@ -1,13 +1,12 @@
 """Which memory manager is asked for memory."""
 
 import importlib
-import os
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from haulage import config
+from haulage import config, forks
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block, allocators
@@ -140,5 +139,4 @@ def _start_anew() -> None:
     _lock = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+forks.in_child(_start_anew)
