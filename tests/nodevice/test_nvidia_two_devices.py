@@ -72,3 +72,40 @@ def test_streams_wait_for_events_of_the_other_and_pinned_memory_is_for_both():
     assert not raised, raised
     """
     run(_START + textwrap.dedent(program), "devices=2")
+
+
+def test_memory_of_the_other_is_used_where_it_is_reached():
+    program = """
+    class Theirs:
+        def __init__(self, array):
+            self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+    @cuda.jit
+    def twice(x, y):
+        i = cuda.grid(1)
+        y[i] = 2 * x[i]
+
+    with haulage.use(second):
+        there = cuda.to_device(np.arange(4.0))
+        second.synchronize()
+    with haulage.use(first):
+        here = cuda.to_device(np.zeros(4))
+        for use in (
+            lambda: cuda.as_cuda_array(Theirs(there)),
+            lambda: twice[1, 4](Theirs(there), here),
+        ):
+            try:
+                use()
+            except haulage.errors.DeviceError as error:
+                assert error.code == 705 and "enable_peer_access(1)" in str(error), error
+            else:
+                raise AssertionError("memory out of reach was taken")
+        cuda.current_context().enable_peer_access(1)
+        twice[1, 4](Theirs(there), here)
+        assert here.copy_to_host().tolist() == [0, 2, 4, 6]
+        twice[1, 4](here, cuda.as_cuda_array(Theirs(there)))
+        first.synchronize()
+        assert there.copy_to_host().tolist() == [0, 4, 8, 12]
+    """
+    reading = "from doubles.libcuda.reading import Reading\ndouble.interpret(Reading())\n"
+    run(reading + _START + textwrap.dedent(program), "devices=2")

@@ -242,8 +242,8 @@ class NVIDIABackend(Backend):
         self._streams.callback(stream, callback)
 
     def check_address(self, address: int, nbytes: int) -> None:
-        """See that the driver knows memory there."""
-        self._memory.check(address, nbytes)
+        """See that the driver knows memory there, of this device or of one that it reaches."""
+        self._memory.check(address, nbytes, self._contexts.device(), self._ranges.reaches)
 
     def link(self, pieces: Sequence[tuple[str, str, bytes]]) -> bytes:
         """A cubin, by the driver's linker."""

@@ -246,6 +246,9 @@ EXPORT CUresult cuPointerGetAttributes(
     for (struct mapping *at = mappings; at; at = at->next)
         if (at->start <= address && address < at->start + at->size) device = at->chunk->device;
     pthread_mutex_unlock(&big);
+    /* Of another device, whose memory the current one reaches only when it was let. */
+    if (kind == DEVICE && current && device != current->device && !(current->peers >> device & 1))
+        on_device = 0;
     for (unsigned i = 0; i < count; i++)
         switch (attributes[i]) {
         case 2:
@@ -258,6 +261,17 @@ EXPORT CUresult cuPointerGetAttributes(
         default: return INVALID_VALUE;
         }
     return SUCCESS;
+}
+
+/* What the current device may do with memory: 3, read and write. */
+EXPORT CUresult cuPointerGetAttribute(unsigned *into, int attribute, CUdeviceptr address)
+{
+    CUresult cuPointerGetAttributes(unsigned, const int *, void **, CUdeviceptr);
+    uint64_t reached;
+    if (attribute != 16) return INVALID_VALUE;
+    CUresult status = cuPointerGetAttributes(1, (int[]){3}, (void *[]){&reached}, address);
+    *into = reached ? 3 : 0;
+    return status;
 }
 
 EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)

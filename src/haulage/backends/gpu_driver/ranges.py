@@ -172,6 +172,10 @@ class Ranges:
         with self._lock:
             self._let(self._contexts.device(), address, nbytes)
 
+    def reaches(self, device: int, peer: int) -> bool:
+        """Whether `allow` was called for them."""
+        return device in self._peers.get(peer, ())
+
     def allow(self, device: int, peer: int) -> None:
         """Let kernels of `device` use memory of `peer` that is mapped, now and later."""
         with self._lock:

@@ -1,7 +1,7 @@
 """Memory of devices and of the host, as the driver gives it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from haulage.backends.base import (
     ATTACH_HOST,
@@ -22,8 +22,13 @@ _GLOBAL, _HOST = 1, 2
 # More cannot even be asked for.
 _MOST = (1 << 64) - 1
 
-# What pointer attributes tell of a kind of memory.
-_TYPE, _ON_DEVICE, _DEVICE_NUMBER = 2, 3, 9
+# Pointer attributes: the kind of memory, its address for kernels of the current device (0: they do
+# not reach it), whether it is managed, whose it is; and what the current device may do with it,
+# which cuPointerGetAttributes does not tell.
+_TYPE, _ON_DEVICE, _IS_MANAGED, _DEVICE_NUMBER = 2, 3, 8, 9
+_ACCESS = 16
+_OF_A_DEVICE = 2
+_PEER_ACCESS_NOT_ENABLED = 705
 
 
 class Memory:
@@ -34,7 +39,7 @@ class Memory:
         self._driver = bindings()
         self._enquiries = tuple(
             self._driver.CUpointer_attribute(number)
-            for number in (_TYPE, _ON_DEVICE, _DEVICE_NUMBER)
+            for number in (_TYPE, _ON_DEVICE, _IS_MANAGED, _DEVICE_NUMBER)
         )
 
     def alloc(self, nbytes: int, kind: str, flags: int) -> tuple[int, int]:
@@ -95,25 +100,69 @@ class Memory:
         """The address by which kernels reach the bytes from `start` to `stop`; 0: they do not.
 
         That is the same one but for some pinned memory of the host; pageable memory has none.
-        """
-        first = self._attributes(start)[1]
-        last = self._attributes(stop - 1)[1]
-        return first if first and last - first == stop - 1 - start else 0
 
-    def check(self, address: int, nbytes: int) -> None:
-        """Raise DeviceError where the driver knows no memory at `address`."""
+        Raises:
+            DeviceError: it is another device's, and out of reach.
+        """
+        first, last = self._attributes(start), self._attributes(stop - 1)
+        if first.is_of_a_device and not first.address:
+            raise _out_of_reach(start, stop - start, first.device)
+        together = last.address - first.address == stop - 1 - start
+        return first.address if first.address and together else 0
+
+    def check(
+        self, address: int, nbytes: int, device: int, reaches: Callable[[int, int], bool]
+    ) -> None:
+        """Raise DeviceError where `device`, which is current, reaches no memory at `address`.
+
+        `reaches` tells whether Haulage let one device reach the memory of another; what others have
+        let the driver tells.
+        """
         for at in (address, address + nbytes - 1):
-            if not 0 <= at < 1 << 64 or not self._attributes(at)[1]:
+            found = self._attributes(at) if 0 <= at < 1 << 64 else _UNKNOWN
+            if found.is_of_a_device and found.device != device:
+                if not (reaches(device, found.device) or self._is_let(at, found)):
+                    raise _out_of_reach(address, nbytes, found.device)
+            elif not found.address:
                 raise DeviceError(
                     1,
                     f"{nbytes} bytes at {address:#x} are no memory that the NVIDIA driver knows: "
                     f"nothing is allocated at {at:#x}",
                 )
 
-    def _attributes(self, address: int) -> tuple[int, int, int]:
+    def _attributes(self, address: int) -> "_Known":
         driver, wanted = self._driver, self._enquiries
-        kind, at, device = self._calls(driver.cuPointerGetAttributes, len(wanted), wanted, address)
-        return int(kind or 0), int(at or 0), device
+        kind, at, managed, device = self._calls(
+            driver.cuPointerGetAttributes, len(wanted), wanted, address
+        )
+        is_of_a_device = int(kind or 0) == _OF_A_DEVICE and not managed
+        return _Known(is_of_a_device, int(at or 0), device)
+
+    def _is_let(self, address: int, known: "_Known") -> bool:
+        """Whether the driver says that the current device reaches another one's memory."""
+        driver = self._driver
+        status, access = driver.cuPointerGetAttribute(driver.CUpointer_attribute(_ACCESS), address)
+        return bool(known.address if status else int(access))
+
+
+class _Known(NamedTuple):
+    """What the driver knows of an address; `address` is that for kernels, 0 for none."""
+
+    is_of_a_device: bool
+    address: int
+    device: int
+
+
+_UNKNOWN = _Known(False, 0, 0)
+
+
+def _out_of_reach(address: int, nbytes: int, device: int) -> DeviceError:
+    return DeviceError(
+        _PEER_ACCESS_NOT_ENABLED,
+        f"{nbytes} bytes at {address:#x} are memory of nvidia:{device}, which the current device "
+        f"does not reach: call enable_peer_access({device}) of the current context first, or copy "
+        "them",
+    )
 
 
 def no_room(nbytes: int, kind: str) -> str:
