@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 PROGRAM = """
 import numpy as np
 from haulage import cuda
@@ -69,8 +67,6 @@ while not done:
         timeout=120,
         check=False,
     )
-    if device.kind != "cpu":
-        pytest.skip(f"{device} reports no fault of a kernel without debug")
     assert ended.returncode == 0
     assert ended.stderr.startswith("haulage: nothing waited for work that failed: KernelError: ")
     assert "fails" in ended.stderr
