@@ -193,6 +193,26 @@ def test_arguments_that_reach_into_the_runtimes_are_found():
         kernels(spoiled)["k"].check_arguments([0, 8], [8, 8])
 
 
+def test_arguments_that_no_kernel_reads_are_none_of_the_runtimes():
+    """LLVM lists them all if a kernel reads one of them; runtimes do not know them all."""
+    kind = "hidden_dynamic_lds_size"
+    code = amd_object(EVERYTHING)
+    before, after = kernels(link(code)), kernels(link(code, unread=(kind,)))
+    assert before["first"].dynamic_shared_at is not None
+    for name, kernel in before.items():
+        changed = [
+            Argument(each.name, "hidden_none" if each.kind == kind else each.kind, *where)
+            for each in kernel.arguments
+            for where in [(each.offset, each.nbytes)]
+        ]
+        assert list(after[name].arguments) == changed
+        assert after[name].dynamic_shared_at is None
+        assert after[name].resources == kernel.resources
+    loaded = amd_loader.load(link(code, unread=(kind,)))
+    assert loaded.entry("first") == loaded.functions["first"].address
+    assert link(code, unread=("hidden_heap_v2",)) == link(code)
+
+
 # --- what cannot be read
 
 

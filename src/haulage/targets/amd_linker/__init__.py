@@ -2,6 +2,7 @@
 
 reading.py      what stands in the object, and what is refused of it
 outputs.py      the code object's sections and segments, and where they lie
+notes.py        what the note says of arguments that no kernel reads
 relocations.py  what is written into sections when that is known
 tables.py       tables of symbols and names
 dynamic.py      the sections that a loader looks at
@@ -14,8 +15,14 @@ from haulage import config
 from haulage.targets.amd_linker import linking, lld
 
 
-def link(code: bytes) -> bytes:
+def link(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
     """The code object of a relocatable object, code object v5.
+
+    Args:
+        unread: kinds of the HIP runtime's arguments (`hidden_...`) that no kernel reads although
+            LLVM lists them. The code object says that they are nothing: an older runtime would take
+            one that it does not know for an argument of the launch, and read it from there. LLVM's
+            linker leaves them.
 
     Raises:
         CompileError: the object is damaged, or something in it cannot be linked: a symbol that is
@@ -23,4 +30,4 @@ def link(code: bytes) -> bytes:
         Unsupported: `HAULAGE_AMD_LINKER` asks for an `ld.lld` that is not there.
         ValueError: `HAULAGE_AMD_LINKER` is set to something that is no linker.
     """
-    return linking.link(code) if config.amd_linker() == "haulage" else lld.link(code)
+    return linking.link(code, unread) if config.amd_linker() == "haulage" else lld.link(code)
