@@ -139,6 +139,30 @@ told(haulage.memory.trim)
         assert "all later calls fail: start it anew" in each
 
 
+def test_rows_whose_pitch_the_driver_refuses_are_copied_by_a_kernel():
+    said = lines(
+        PROGRAM
+        + """
+numbers = np.arange(6 * 5 * 100.0).reshape(6, 5, 100)
+source = cuda.to_device(numbers)
+target = cuda.to_device(np.zeros_like(numbers))
+double.fail("cuMemcpy2DAsync", 1, times=99)
+double.fail("cuMemcpy3DAsync", 1, times=99)
+target[:, 1:4, 3:60].copy_to_device(source[:, 1:4, 3:60])
+target[2, :, 70:].copy_to_device(source[2, :, 70:])
+expected = np.zeros_like(numbers)
+expected[:, 1:4, 3:60] = numbers[:, 1:4, 3:60]
+expected[2, :, 70:] = numbers[2, :, 70:]
+print(np.array_equal(target.copy_to_host(), expected))
+print(double.calls("cuMemcpy2DAsync") > 0, double.calls("cuMemcpy3DAsync") > 0)
+double.fail("cuMemcpy2DAsync", 719)
+told(target[2, :, 70:].copy_to_device, source[2, :, 70:])
+"""
+    )
+    assert said[:2] == ["True", "True True"]
+    assert said[2].startswith("DeviceError 719 [719] cuMemcpy2DAsync(")
+
+
 def test_streams_that_come_and_go_leave_nothing_but_the_last_kernels():
     count, said = lines(
         PROGRAM

@@ -17,11 +17,13 @@ from haulage.backends.nvidia_driver.contexts import Contexts
 from haulage.backends.nvidia_driver.graphs import Graphs
 from haulage.backends.nvidia_driver.launches import Launches
 from haulage.backends.nvidia_driver.memory import Memory
+from haulage.errors import DeviceError
 
 # A kernel numbers fewer elements than this.
 _MOST = 1 << 31
 _THREADS = 256
 _HOST, _UNIFIED = 1, 4
+_INVALID_VALUE = 1
 
 
 class Copies(copies.Copies):
@@ -102,8 +104,7 @@ class Copies(copies.Copies):
             _place(flat, "dst", what.target, to, to_pitch)
             _place(flat, "src", what.source, of, of_pitch)
             flat.WidthInBytes, flat.Height = what.run, rows
-            self._calls(driver.cuMemcpy2DAsync, flat, stream)
-            return True
+            return self._is_taken(driver.cuMemcpy2DAsync, flat, to and of, stream)
         (planes, to_step, of_step) = what.axes[0]
         heights = []
         for step, pitch in ((to_step, to_pitch), (of_step, of_pitch)):
@@ -115,7 +116,17 @@ class Copies(copies.Copies):
         _place(deep, "src", what.source, of, of_pitch)
         deep.dstHeight, deep.srcHeight = heights
         deep.WidthInBytes, deep.Height, deep.Depth = what.run, rows, planes
-        self._calls(driver.cuMemcpy3DAsync, deep, stream)
+        return self._is_taken(driver.cuMemcpy3DAsync, deep, to and of, stream)
+
+    def _is_taken(self, function: Callable[..., Any], box: Any, between: bool, stream: int) -> bool:
+        """Hand over a copy of rows; `between` memory that kernels reach the driver may refuse
+        pitches that are not of its own making."""
+        try:
+            self._calls(function, box, stream)
+        except DeviceError as error:
+            if between and error.code == _INVALID_VALUE:
+                return False
+            raise
         return True
 
     def _limit(self) -> tuple[int, int]:
