@@ -40,6 +40,24 @@ def test_a_failure_has_the_drivers_name_and_words_and_what_was_asked():
     )
 
 
+def test_a_context_that_others_destroyed_and_devices_out_of_reach_are_told_so():
+    said = lines(
+        """
+address, _ = backend.alloc(4096, "managed")
+double.fail("cuMemPrefetchAsync", 101)
+told(backend.prefetch, address, 4096, 0, 0)
+double.fail("cuStreamCreateWithPriority", 709)
+told(backend.stream_create)
+double.fail("cuCtxEnablePeerAccess", 217)
+told(backend.peer_enable, 0, 1)
+""",
+        "devices=2",
+    )
+    assert "does not move managed memory ahead" in said[0]
+    assert "another library has destroyed the context" in said[1]
+    assert "cannot reach each other's memory" in said[2]
+
+
 def test_a_failure_without_a_name_gives_its_number():
     (said,) = lines("double.fail('cuEventCreate', 998)\ntold(backend.event_create)")
     assert said.startswith("DeviceError 999 cuEventCreate: 998 is not a valid CUresult")

@@ -10,9 +10,14 @@ from haulage.backends.gpu_driver.calls import NOT_FOUND, NOT_PERMITTED
 from haulage.backends.nvidia_driver import looking
 from haulage.errors import DeviceError, Unsupported
 
+_DESTROYED = "another library has destroyed the context of the device, or reset the device"
 _ADVICE = calls.ADVICE | {
     3: "the driver has ended, as the process ends, or this is a forked child",
-    201: "another library has destroyed the context of the device, or reset the device",
+    101: "there is no such device, or it does not move managed memory ahead, as on Windows",
+    201: _DESTROYED,
+    217: "these two devices cannot reach each other's memory",
+    709: _DESTROYED,
+    711: "the device reaches the memory of as many others as it can",
     218: "the driver could not assemble the code",
     222: "the code is newer than the driver: update the driver",
     800: "a callback of a stream cannot use an NVIDIA device: else it is easily one that waits for "

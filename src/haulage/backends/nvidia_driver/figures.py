@@ -30,6 +30,8 @@ def properties(calls: Calls, device: int) -> Properties:
     capability = (figures["COMPUTE_CAPABILITY_MAJOR"], figures["COMPUTE_CAPABILITY_MINOR"])
     name = calls(driver.cuDeviceGetName, 256, handle).split(b"\0")[0].decode()
     version = calls(driver.cuDriverGetVersion)
+    # In cuda-bindings 12.9 the form that tells parts of a device (MIG) apart has a name of its own.
+    ask_uuid = getattr(driver, "cuDeviceGetUuid_v2", driver.cuDeviceGetUuid)
     bus = calls(driver.cuDeviceGetPCIBusId, 32, handle).split(b"\0")[0].decode()
     return Properties(
         name=name,
@@ -46,7 +48,7 @@ def properties(calls: Calls, device: int) -> Properties:
         ),
         total_memory=calls(driver.cuDeviceTotalMem, handle),
         architecture=f"sm_{capability[0]}{capability[1]}",
-        uuid=f"GPU-{uuid.UUID(bytes=bytes(calls(driver.cuDeviceGetUuid, handle).bytes))}",
+        uuid=f"GPU-{uuid.UUID(bytes=bytes(calls(ask_uuid, handle).bytes))}",
         runtime=(version // 1000, version % 1000 // 10),
         # Larger blocks of arguments than this came with compute capability 7.0.
         max_argument_bytes=32764 if capability >= (7, 0) else 4096,
