@@ -198,7 +198,7 @@ class Capture:
         self._marks.clear()
 
 
-# Those of all devices. This very list is looked at by what each launch runs through.
+# Those of all devices. Each launch looks whether it is empty, by a name of its own for this list.
 active: list[Capture] = []
 _lock = threading.RLock()
 
