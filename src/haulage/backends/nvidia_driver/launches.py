@@ -14,10 +14,11 @@ _COOPERATIVE = 2
 class Launches(launches.Launches):
     """By cuLaunchKernel and cuLaunchKernelEx."""
 
+    _calls: Calls
+
     def __init__(self, calls: Calls, contexts: Contexts) -> None:
         functions = (entry("cuLaunchKernel", 4000), entry("cuCtxGetCurrent", 4000))
         super().__init__(calls, contexts, "cuLaunchKernel", functions, end=0)
-        self._call = calls
 
     def start_cooperative(
         self,
@@ -42,7 +43,7 @@ class Launches(launches.Launches):
         size = ctypes.c_size_t(len(args))
         packed = ctypes.create_string_buffer(args, len(args) or 1)
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-        self._call(
+        self._calls(
             driver.cuLaunchKernelEx,
             wanted,
             function,
