@@ -71,8 +71,13 @@ def pytest_addoption(parser):
         "--codegen",
         choices=("none", "once", "all"),
         default="none",
-        help="make code for NVIDIA's GPUs too of each kernel that the tests compile, and assemble "
-        "it: for one architecture in turn, or for all of them",
+        help="make code for GPUs too of each kernel that the tests compile, and check it: for one "
+        "architecture in turn, or for all of them",
+    )
+    parser.addoption(
+        "--codegen-for",
+        choices=("nvidia", "amd"),
+        help="the same for the GPUs of one maker only",
     )
 
 
@@ -97,7 +102,9 @@ def pytest_configure(config):
     if wanted != "none":
         from codegen.collector import Collector
 
-        collector = config.stash[_collector] = Collector(all_of_them=wanted == "all")
+        maker = config.getoption("--codegen-for")
+        kinds = {"kinds": [maker]} if maker else {}
+        collector = config.stash[_collector] = Collector(all_of_them=wanted == "all", **kinds)
         collector.where = lambda: os.environ.get("PYTEST_CURRENT_TEST", "?")
         collector.start()
 

@@ -73,7 +73,13 @@ PLATFORMS: dict[str, Platform] = {
             target="haulage.targets.nvidia:target",
             processor="haulage.targets.nvidia_architectures:identity",
         ),
-        Platform("amd", "AMD GPUs", "haulage.backends.amd:probe"),
+        Platform(
+            "amd",
+            "AMD GPUs",
+            "haulage.backends.amd:probe",
+            target="haulage.targets.amd:target",
+            processor="haulage.targets.amd_architectures:identity",
+        ),
         Platform(
             "cpu",
             "this computer's processor",

@@ -1,7 +1,8 @@
-"""Compiles for NVIDIA's GPUs whatever is compiled for the CPU meanwhile, and assembles it.
+"""Compiles for GPUs whatever is compiled for the CPU meanwhile, and checks it: PTX is assembled,
+code objects for AMD's GPUs are read.
 
 The tests know nothing of it: `body_for`, by which kernels come from the front end, is wrapped. A
-kernel that was tried before is not tried again. The assembler runs beside the tests.
+kernel that was tried before is not tried again. What checks the code runs beside the tests.
 """
 
 import hashlib
@@ -15,18 +16,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from doubles.ptxas import ARCHITECTURES, assemble
+from doubles import amd_objects, ptxas
 from haulage.errors import CompileError
 from haulage.kernel import caching, compilation, kernel
-from haulage.targets import nvidia
+from haulage.targets import amd, nvidia
 
-# What a GPU with 32 lanes a warp cannot do by design; see docs/design.md, warp size.
-_REFUSED = re.compile(r"wavefronts of 64 work-items, and sm_\w+ has warps of 32\b")
+# By the kinds of the devices that they are of.
+ARCHITECTURES = {"nvidia": ptxas.ARCHITECTURES, "amd": amd_objects.ARCHITECTURES}
+_TARGETS: dict[str, Callable[[str, int], Any]] = {"nvidia": nvidia.target, "amd": amd.target}
+
+# What code with 32 lanes a warp cannot do by design; see docs/design.md, warp size.
+_REFUSED = re.compile(r"wavefronts of 64 work-items, and \w+ has warps of 32\b")
 # Of two kernels that differ in this only, one is tried.
-_NAMES = re.compile(r"(?m)^\.version .*|^\.target .*|^//.*|haulage_shared_\d+")
+_NAMES = re.compile(rb"(?m)^\.version .*|^\.target .*|^//.*|haulage_shared_\d+")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _MOST_SHARED, _MOST_ARGUMENTS = 48 << 10, 32764
-# How much may wait for the assembler before the tests have to.
+# How much may wait for the checks before the tests have to.
 _WAITING = 64
 
 
@@ -43,7 +48,7 @@ class Outcome:
         """The figures, in words."""
         by = ", ".join(f"{name} {count}" for name, count in sorted(self.assembled.items()))
         return (
-            f"code for NVIDIA: {self.kernels} kernels, {sum(self.assembled.values())} assemblies "
+            f"code for GPUs: {self.kernels} kernels, {sum(self.assembled.values())} codes checked "
             f"({by or 'none'}), {self.refused} refused by design, {len(self.failures)} failed"
         )
 
@@ -61,39 +66,61 @@ def together(files: Iterable[Path]) -> Outcome:
     return whole
 
 
+def check(code: bytes) -> object:
+    """Check what a driver would be given.
+
+    Raises:
+        AssertionError: it is not right.
+    """
+    if code.startswith(amd_objects.MAGIC):
+        return amd_objects.check(code)
+    return ptxas.assemble(code.decode())
+
+
 class Collector:
-    """Tries each kernel for one architecture after the other in turn, or for `all_of_them`."""
+    """Tries each kernel for one architecture after the other in turn, or for `all_of_them`.
+
+    Args:
+        kinds: of the devices whose architectures these are.
+    """
 
     def __init__(
-        self, all_of_them: bool = False, assemble: Callable[[str], object] = assemble
+        self,
+        all_of_them: bool = False,
+        check: Callable[[bytes], object] = check,
+        kinds: Iterable[str] = ARCHITECTURES,
     ) -> None:
-        self._take = assemble
+        self._check = check
+        chosen = [[(kind, each) for each in ARCHITECTURES[kind]] for kind in kinds]
+        # One of each kind after the other.
+        rows = itertools.zip_longest(*chosen)
+        self._architectures = [each for row in rows for each in row if each is not None]
         self.outcome = Outcome()
         # Says where a kernel comes from; set by whoever runs tests.
         self.where: Callable[[], str] = lambda: "?"
-        self._turns = itertools.cycle((architecture,) for architecture in ARCHITECTURES)
+        self._turns = itertools.cycle([each] for each in self._architectures)
         self._all = all_of_them
         self._seen: set[Any] = set()
-        self._texts: set[bytes] = set()
+        self._codes: set[bytes] = set()
         self._busy = False
         self._lock = threading.Lock()
-        self._jobs: queue.Queue[tuple[str, str, str] | None] = queue.Queue(_WAITING)
-        self._assembler = threading.Thread(target=self._assemble, daemon=True)
+        self._jobs: queue.Queue[tuple[str, str, bytes] | None] = queue.Queue(_WAITING)
+        self._checker = threading.Thread(target=self._check_all, daemon=True)
         self._body_for = compilation.body_for
 
     def start(self) -> None:
         """From now on try what is compiled."""
         for module in (compilation, kernel, caching):
             module.body_for = self._wrapped
-        self._assembler.start()
+        self._checker.start()
 
     def stop(self) -> Outcome:
-        """Wait for the assembler, and say what came of it all."""
-        if self._assembler.is_alive():
+        """Wait for the checks, and say what came of it all."""
+        if self._checker.is_alive():
             for module in (compilation, kernel, caching):
                 module.body_for = self._body_for
             self._jobs.put(None)
-            self._assembler.join()
+            self._checker.join()
         return self.outcome
 
     def _wrapped(
@@ -115,15 +142,16 @@ class Collector:
 
     def _try(self, function: Any, keys: Any, warp_size: int, options: Any) -> None:
         where = f"{self.where()}: {function.__qualname__}"
-        architectures = ARCHITECTURES if self._all else next(self._turns)
-        for architecture in architectures:
+        for kind, architecture in self._architectures if self._all else next(self._turns):
             # Not by way of `PLATFORMS`, where tests put others.
-            target = nvidia.target(architecture, warp_size)
+            target = _TARGETS[kind](architecture, warp_size)
             try:
                 code = self._body_for(function, keys, target, options).code((0, 0, 0), "threads")
             except CompileError as error:
                 if _REFUSED.search(str(error)):
                     self.outcome.refused += 1
+                    if self._all:
+                        continue
                     return
                 self.outcome.failures.append((f"{where} for {architecture}", str(error)))
                 return
@@ -133,19 +161,18 @@ class Collector:
             if _is_too_large(code.metadata):
                 self.outcome.refused += 1
                 return
-            text = code.code.decode()
-            key = hashlib.sha256((architecture * self._all + _NAMES.sub("", text)).encode())
-            if key.digest() in self._texts:
+            key = hashlib.sha256((architecture * self._all).encode() + _NAMES.sub(b"", code.code))
+            if key.digest() in self._codes:
                 return
-            self._texts.add(key.digest())
-            self._jobs.put((where, architecture, text))
+            self._codes.add(key.digest())
+            self._jobs.put((where, architecture, code.code))
         self.outcome.kernels += 1
 
-    def _assemble(self) -> None:
+    def _check_all(self) -> None:
         while (job := self._jobs.get()) is not None:
-            where, architecture, text = job
+            where, architecture, code = job
             try:
-                self._take(text)
+                self._check(code)
             except AssertionError as error:
                 self.outcome.failures.append((f"{where} for {architecture}", str(error)[:2000]))
             else:

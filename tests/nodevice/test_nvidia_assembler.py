@@ -8,7 +8,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.gpu import assembler, toolkit
+from haulage.compiler.gpu.nvidia import assembler, toolkit
 from haulage.errors import CompileError, Unsupported
 from haulage.kernel.caching import kept_body
 from haulage.kernel.compilation import options_for

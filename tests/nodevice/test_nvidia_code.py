@@ -64,7 +64,7 @@ def test_the_code_says_how_much_memory_it_takes() -> None:
     assert code.metadata["block"] is None
 
 
-@pytest.mark.parametrize("name", ["sm_12", "sm_900", "gfx90a", "cuda", 90])
+@pytest.mark.parametrize("name", ["sm_12", "sm_900", "gfx90", "gfx1234", "cuda", 90])
 def test_an_unknown_target_is_refused(name: object) -> None:
     with pytest.raises(ValueError, match=r"target .*: expected"):
         haulage.compile(saxpy, "void(float32[::1], float32[::1], float32)", name)

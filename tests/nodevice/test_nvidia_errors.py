@@ -420,7 +420,7 @@ KEPT = """
 import warnings
 from doubles import libcuda
 from doubles.libcuda.reading import Reading
-from haulage.compiler.gpu import assembler
+from haulage.compiler.gpu.nvidia import assembler
 
 class Older(Reading):
     def load(self, code):

@@ -15,7 +15,7 @@ import haulage
 from doubles.nvidia_code import words
 from doubles.ptxas import assemble
 from haulage import cuda
-from haulage.compiler.gpu import libdevice as library
+from haulage.compiler.gpu.nvidia import libdevice as library
 from haulage.lang.libdevice import words as libdevice_words
 from haulage.lang.libdevice.function import Defined
 

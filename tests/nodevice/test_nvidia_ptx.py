@@ -17,7 +17,7 @@ from doubles.ptx.loading import Loaded
 from doubles.ptx.snippets import Snippet
 from doubles.ptxas import assemble
 from haulage import cuda
-from haulage.compiler.gpu import libdevice
+from haulage.compiler.gpu.nvidia import libdevice
 from haulage.errors import CompileError
 
 
@@ -188,7 +188,7 @@ def files(name):
 importlib.metadata.files = files
 import haulage
 from haulage import cuda
-from haulage.compiler.gpu import toolkit
+from haulage.compiler.gpu.nvidia import toolkit
 toolkit.TOOLKITS = ({str(tmp_path)!r},)
 def root(x):
     x[0] = math.sqrt(x[0])

@@ -29,7 +29,7 @@ class Body(ABC):
         self.target = target
         self._options = options.on(target.kind)
         self.lowered: Lowered = lower(function, argument_types, target, options, anew=anew)
-        self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
+        self._codes: dict[tuple[tuple[int, int, int], str], Code] = {}
         self._lock = threading.Lock()
 
     # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
@@ -46,9 +46,9 @@ class Body(ABC):
                 a function that calls itself has a barrier or a shared array.
         """
         with self._lock:
-            made = self._made.get((block, way))
+            made = self._codes.get((block, way))
             if made is None:
-                made = self._made[block, way] = self._make(block, way)
+                made = self._codes[block, way] = self._make(block, way)
             return made
 
     @abstractmethod

@@ -62,17 +62,22 @@ class Code:
 
     @cached_property
     def resources(self) -> dict[str, int]:
-        """What a thread takes: `registers`; for GPUs also `local_bytes`, of its stack,
-        `spill_store_bytes` and `spill_load_bytes`, and `shared_bytes` of its block, as NVIDIA's
-        assembler says. It is run when this is asked for first.
+        """What a thread takes: `registers`; for GPUs also `local_bytes`, of its stack, and
+        `shared_bytes` of its block. For NVIDIA's it has `spill_store_bytes` and
+        `spill_load_bytes` besides, as their assembler says, which is run when this is asked for
+        first; for AMD's `scalar_registers` and `lanes` of a wavefront, and how many registers are
+        kept in memory.
 
         Raises:
             Unsupported: the code is PTX, and there is no assembler.
         """
+        if "resources" in self.metadata:
+            known: dict[str, int] = self.metadata["resources"]
+            return known
         if self._is_for_host:
             machine = self.target.triple.partition("-")[0]
             return {"registers": cpu_registers.registers(self.asm, machine)}
-        from haulage.compiler.gpu import assembler
+        from haulage.compiler.gpu.nvidia import assembler
 
         return assembler.resources(self.code, self.metadata["entry"])
 
@@ -84,14 +89,18 @@ class Code:
             Unsupported: the code is for another processor, or there is no assembler or
                 disassembler of NVIDIA's.
         """
-        if self._is_for_host:
+        if not self._is_ptx:
             raise Unsupported(
                 f"kernel {self.metadata['name']}: SASS is the code of NVIDIA's GPUs, and this is "
                 f"for {self.metadata['target']}; inspect_asm gives its assembly"
             )
-        from haulage.compiler.gpu import assembler
+        from haulage.compiler.gpu.nvidia import assembler
 
         return assembler.disassembled(self.code, control_flow=control_flow)
+
+    @property
+    def _is_ptx(self) -> bool:
+        return bool(self.metadata["target"].startswith("sm_"))
 
     @property
     def _is_for_host(self) -> bool:

@@ -73,9 +73,13 @@ def _body_class(kind: str) -> "type[Body]":
         from haulage.compiler.emit import CPUBody
 
         return CPUBody
-    from haulage.compiler.gpu.emit import GPUBody
+    if kind == "amd":
+        from haulage.compiler.gpu.amd.emit import AMDBody
 
-    return GPUBody
+        return AMDBody
+    from haulage.compiler.gpu.nvidia.emit import PTXBody
+
+    return PTXBody
 
 
 def result_type(
@@ -114,8 +118,9 @@ def compile(
             `cuda`, with 32 lanes a warp.
         signature: argument types: `"void(float32[:], int64)"`, a tuple of NumPy dtypes or Numba
             types, or a Numba signature.
-        target: `host`, this computer's processor; or NVIDIA's name for a generation of its GPUs,
-            as `sm_90`, for which the code is PTX.
+        target: `host`, this computer's processor; NVIDIA's name for a generation of its GPUs, as
+            `sm_90`, for which the code is PTX; or AMD's, as `gfx942`, for which it is a code
+            object.
         block: threads of a block, an int or up to three; code for the CPU is made for one size,
             that for GPUs is the same for all.
         fastmath: as for `jit`; None is what the kernel was made with, and False for a function.
@@ -141,7 +146,7 @@ def compile(
     body = body_for(py_func, keys, made, asked)
     code = body.code(normalise_dims(block, "blockdim"), config.thread_way())
     if made.kind == "nvidia":
-        from haulage.compiler.gpu import limits
+        from haulage.compiler.gpu.nvidia import limits
 
         limits.check(code)
     return code
@@ -172,8 +177,11 @@ def _with_given(made_with: Options, fastmath: Any, given: Mapping[str, Any]) -> 
 
 def _target(name: str, warp_size: int) -> Any:
     """The target that `compile` is asked for."""
-    if not isinstance(name, str) or (name != "host" and not name.startswith("sm_")):
+    kinds = {"host": "cpu", "sm_": "nvidia", "gfx": "amd"}
+    kind = next((kinds[start] for start in kinds if str(name).startswith(start)), None)
+    if not isinstance(name, str) or kind is None or (kind == "cpu" and name != "host"):
         raise ValueError(
-            f"target {name!r}: expected 'host', or a generation of NVIDIA's GPUs such as 'sm_90'"
+            f"target {name!r}: expected 'host', a generation of NVIDIA's GPUs such as 'sm_90', or "
+            "one of AMD's such as 'gfx942'"
         )
-    return PLATFORMS["cpu" if name == "host" else "nvidia"].new_target(name, warp_size)
+    return PLATFORMS[kind].new_target(name, warp_size)

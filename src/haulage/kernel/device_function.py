@@ -115,7 +115,7 @@ class DeviceFunction(AsFunction):
         target = self._target()
         if target.kind != "cpu":
             from haulage.compiler.frontend import parse_function_signature
-            from haulage.compiler.gpu.function import function_code
+            from haulage.compiler.gpu.nvidia.function import function_code
 
             kinds, _ = parse_function_signature(tuple(args))
             return function_code(self, kinds, None, target, self.haulage_options)[0].asm

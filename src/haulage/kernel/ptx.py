@@ -199,11 +199,11 @@ def _compiled(
 def _kernel(function: Any, sig: Any, target: Any, options: Options) -> _Compiled:
     from haulage import numba_bridge
     from haulage.compiler.frontend import parse_signature
-    from haulage.compiler.gpu import limits
-    from haulage.compiler.gpu.emit import GPUBody
+    from haulage.compiler.gpu.nvidia import limits
+    from haulage.compiler.gpu.nvidia.emit import PTXBody
 
     kinds = parse_signature(sig)
-    code = GPUBody(function, kinds, target, options).for_any_block()
+    code = PTXBody(function, kinds, target, options).for_any_block()
     limits.check(code)
     return code.asm, code.linked, numba_bridge.kernel_signature(kinds).return_type
 
@@ -212,7 +212,7 @@ def _function(
     function: Any, sig: Any, target: Any, options: Options, c_name: str | None
 ) -> _Compiled:
     from haulage.compiler.frontend import parse_function_signature
-    from haulage.compiler.gpu.function import function_code
+    from haulage.compiler.gpu.nvidia.function import function_code
 
     arguments, returned = parse_function_signature(sig)
     built, lowered = function_code(function, arguments, returned, target, options, c_name)

@@ -92,6 +92,10 @@ class Target(ABC):
         """(name, `llvmlite.ir` type) of the arguments that every kernel and device function has
         in front of its own; empty where the hardware has registers for them."""
 
+    def module_text(self, module: Any) -> str:
+        """The text of one of the front end's modules as LLVM takes it for this target."""
+        return str(module)
+
     @abstractmethod
     def register(self, builder: Any, name: str) -> Any:
         """The 32-bit value of an index register, one of `INDEX_REGISTERS`."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from haulage.errors import CompileError
 from haulage.targets import (
+    gpu_lanes,
     messages,
     nvidia_atomics,
     nvidia_cached,
@@ -21,16 +22,16 @@ from haulage.targets import (
     nvidia_math,
 )
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN, Target
-from haulage.targets.nvidia_architectures import check_architecture, compute_capability
-from haulage.targets.nvidia_ir import (
-    CONSTANT,
+from haulage.targets.gpu_ir import (
     DYNAMIC_SHARED,
+    GRID_BARRIER,
     SHARED_PREFIX,
-    assembly_value,
     call,
     dynamic_room,
     shared_room,
 )
+from haulage.targets.nvidia_architectures import check_architecture, compute_capability
+from haulage.targets.nvidia_ir import CONSTANT, assembly_value
 
 TRIPLE = "nvptx64-nvidia-cuda"
 # Lanes of a warp, on all of these GPUs.
@@ -139,7 +140,7 @@ class NVIDIATarget(Target):
         return nvidia_lanes.match_all(builder, mask, value)
 
     def givers(self, builder: Any, lane: Any, place: int) -> tuple[Any, Any]:
-        return nvidia_lanes.givers(builder, lane, self.lane(builder))
+        return gpu_lanes.givers(self, builder, lane, self.lane(builder), place)
 
     def shared_array(self, builder: Any, nbytes: int, align: int) -> Any:
         # The linker would make one array of two that have the same name in two functions.
@@ -210,10 +211,6 @@ class NVIDIATarget(Target):
         from llvmlite import ir
 
         call(builder, "llvm.nvvm.nanosleep", ir.VoidType(), [nanoseconds])
-
-
-# Waits for all blocks of the grid; see `compiler/gpu/grid.py`.
-GRID_BARRIER = "haulage_grid_barrier"
 
 
 @cache

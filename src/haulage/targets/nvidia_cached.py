@@ -1,7 +1,7 @@
 """Loads and stores with hints for the caches: one instruction of PTX each.
 
 LLVM has no words for the hints, so this is assembly, on generic addresses; where an address turns
-out to be one of the device's memory `compiler/gpu/hints.py` says so. Source: PTX ISA, cache
+out to be one of the device's memory `compiler/gpu/nvidia/hints.py` says so. Source: PTX ISA, cache
 operators.
 """
 

@@ -6,10 +6,9 @@ Source: PTX ISA, `shfl.sync`, `vote.sync`, `match.sync`, `bar.warp.sync`, `activ
 
 from typing import Any
 
-from haulage.targets.nvidia_ir import call
+from haulage.targets.gpu_ir import call
 
 _LAST_LANE = 31
-_BITS_OF_A_LANE = 5
 # Kind of a shuffle: (LLVM's name for it, which lanes have nobody to read from).
 _SHUFFLES = {
     "lane": ("idx", _LAST_LANE),
@@ -76,19 +75,3 @@ def match_all(builder: Any, mask: Any, value: Any) -> tuple[Any, Any]:
     both = ir.LiteralStructType([ir.IntType(32), ir.IntType(1)])
     found = call(builder, f"llvm.nvvm.match.all.sync.i{value.type.width}p", both, [mask, value])
     return builder.extract_value(found, 0), builder.extract_value(found, 1)
-
-
-def givers(builder: Any, lane: Any, own: Any) -> tuple[Any, Any]:
-    """(lanes that are here whose `lane` is this one's number, `own`; the lanes that are here)."""
-    from llvmlite import ir
-
-    i1 = ir.IntType(1)
-    there = here(builder)
-    found = there
-    for bit in range(_BITS_OF_A_LANE):
-        shift = own.type(bit)
-        # The lanes with this bit in their `lane`, and whether it is in our number.
-        given = vote(builder, there, "ballot", builder.trunc(builder.lshr(lane, shift), i1))
-        wanted = builder.trunc(builder.lshr(own, shift), i1)
-        found = builder.and_(found, builder.select(wanted, given, builder.not_(given)))
-    return found, there

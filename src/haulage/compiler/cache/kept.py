@@ -126,7 +126,7 @@ class KeptBody:
         process and an assembler is there."""
         if code.metadata["target"] == "host":
             return code
-        from haulage.compiler.gpu import assembler
+        from haulage.compiler.gpu.nvidia import assembler
 
         if not assembler.is_there():
             return code

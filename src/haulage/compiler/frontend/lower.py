@@ -120,7 +120,7 @@ def lower(
             faults |= getattr(module, "haulage_faults", set())
             prints |= getattr(module, "haulage_prints", set())
         dynamic_shared = _uses_dynamic_shared(modules, name)
-        text = _linked(modules)
+        text = _linked(modules, target)
         _check_no_interpreter(text, f"{_place(function)}: kernel {name}")
         return Lowered(
             llvm=text,
@@ -175,7 +175,7 @@ def lower_function(
             device_function = device_class(target)(function, options)
         with register_dispatcher(device_function):
             result = _compiled(device_function, argument_types, return_type, f"function {name}")
-        text = _linked(result.library.modules())
+        text = _linked(result.library.modules(), target)
         _check_no_interpreter(text, f"{_place(device_function.py_func)}: function {name}")
         context = result.target_context
         returned = types.unliteral(result.signature.return_type)
@@ -274,7 +274,8 @@ def compile_function(
 def function_text(result: Any) -> str:
     """LLVM IR of a compile result with all that it calls."""
     with _LOCK:
-        return _linked(result.library.modules())
+        target = result.target_context.haulage_target
+        return _linked(result.library.modules(), target)
 
 
 def _known(function: Any, target: Target) -> Any:
@@ -376,10 +377,10 @@ def _listed(argument_types: tuple[Any, ...]) -> str:
     return ", ".join(str(kind) for kind in argument_types)
 
 
-def _linked(modules: list[Any]) -> str:
+def _linked(modules: list[Any], target: Target) -> str:
     import llvmlite.binding as llvm
 
-    linked = llvm.parse_assembly(str(modules[0]))
+    linked = llvm.parse_assembly(target.module_text(modules[0]))
     for module in modules[1:]:
-        linked.link_in(llvm.parse_assembly(str(module)))
+        linked.link_in(llvm.parse_assembly(target.module_text(module)))
     return str(linked)

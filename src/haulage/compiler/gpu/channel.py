@@ -25,15 +25,15 @@ FAULT = "haulage_fault"
 MESSAGE = "haulage_message"
 
 _VARIABLES = f"""
-@{CHANNEL} = addrspace(1) externally_initialized global i64 0, align 8
-@{MODULE} = addrspace(1) externally_initialized global i32 0, align 4
+@{CHANNEL} = VISIBLE addrspace(1) externally_initialized global i64 0, align 8
+@{MODULE} = VISIBLE addrspace(1) externally_initialized global i32 0, align 4
 @llvm.compiler.used = appending global [2 x ptr] [
     ptr addrspacecast (ptr addrspace(1) @{CHANNEL} to ptr),
     ptr addrspacecast (ptr addrspace(1) @{MODULE} to ptr)], section "llvm.metadata"
 """
 
 _FAULT = f"""
-define internal void @{FAULT}(i32 %code) noinline nounwind cold {{
+define internal void @{FAULT}(i32 %code) INLINED nounwind cold {{
   %number = load i64, ptr addrspace(1) @{CHANNEL}, align 8
   %there = icmp ne i64 %number, 0
   br i1 %there, label %tell, label %done
@@ -115,8 +115,13 @@ done:
 """
 
 
-def with_channel(text: str) -> str:
-    """A module's text in which the two functions that it declares of these are defined."""
+def with_channel(text: str, *, visible: str = "", inlined: str = "noinline") -> str:
+    """A module's text in which the two functions that it declares of these are defined.
+
+    Args:
+        visible: how LLVM has variables that a loader finds.
+        inlined: `alwaysinline` where a call costs more than a fault's few instructions.
+    """
     made = []
     for name, definition in ((FAULT, _FAULT), (MESSAGE, _MESSAGE)):
         lines = text.split("\n")
@@ -125,4 +130,7 @@ def with_channel(text: str) -> str:
         if len(kept) < len(lines):
             made.append(definition)
             text = "\n".join(kept)
-    return "\n".join([text, _VARIABLES, *made]) if made else text
+    if not made:
+        return text
+    variables = _VARIABLES.replace("VISIBLE ", f"{visible} " if visible else "")
+    return "\n".join([text, variables, *(each.replace("INLINED", inlined) for each in made)])

@@ -1,6 +1,7 @@
 """The function that a launch starts: it calls the kernel's body and tells of its thread's fault."""
 
 import re
+from typing import NamedTuple
 
 from haulage.compiler.faults import FIGURES
 from haulage.compiler.gpu.channel import FAULT
@@ -9,8 +10,20 @@ from haulage.targets.nvidia_math import NAMES
 
 # What is something else in PTX, or in the module: the functions of mathematics too, see `NAMES`.
 _RESERVED = ("WARP_SZ", "_")
-_OTHERS = ("__nv", "haulage_", "llvm")
+_OTHERS = ("__nv", "__ocml_", "__oclc_", "haulage_", "llvm")
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
+
+
+class Entry(NamedTuple):
+    """How LLVM has a kernel of a maker's GPUs: the word for it, the type of its pointers, and
+    attributes behind its parameters."""
+
+    word: str
+    pointer: str = "ptr"
+    attributes: str = ""
+
+
+PTX = Entry("ptx_kernel")
 
 
 def entry_name(name: str, text: str) -> str:
@@ -22,21 +35,36 @@ def entry_name(name: str, text: str) -> str:
     return f"kernel_{plain}" if taken or called or plain[:1].isdigit() else plain
 
 
-def with_entry(text: str, body: str, name: str, arguments: tuple[str, ...], faults: bool) -> str:
+def with_entry(
+    text: str,
+    body: str,
+    name: str,
+    arguments: tuple[str, ...],
+    faults: bool,
+    how: Entry = PTX,
+) -> str:
     """The module of `text` with a kernel `name` that takes the user's arguments, of LLVM types
     `arguments`, and calls the function `body`, whose first parameter is of no use to a kernel.
 
     Args:
         faults: whether a thread can stop with a fault.
+        how: how the code generator wants it.
     """
-    given = ", ".join(f"{kind} %a{number}" for number, kind in enumerate(arguments))
+    kinds = [how.pointer if kind == "ptr" else kind for kind in arguments]
+    given = ", ".join(f"{kind} %{_given(kind, number)}" for number, kind in enumerate(kinds))
+    casts = [
+        f"  %a{number} = addrspacecast {kind} %{_given(kind, number)} to ptr"
+        for number, kind in enumerate(kinds)
+        if "addrspace" in kind
+    ]
     passed = ", ".join(
         ["ptr %nothing", *(f"{kind} %a{number}" for number, kind in enumerate(arguments))]
     )
     called = f'@"{body}"'
     lines = [
-        f"define ptx_kernel void @{name}({given}) {{",
+        f"define {how.word} void @{name}({given}){how.attributes} {{",
         "  %nothing = alloca ptr",
+        *casts,
         f"  %code = call i32 {called}({passed})",
     ]
     if faults:
@@ -55,3 +83,8 @@ def with_entry(text: str, body: str, name: str, arguments: tuple[str, ...], faul
     if faults:
         lines.append(f"declare void @{FAULT}(i32)")
     return "\n".join([text, *lines])
+
+
+def _given(kind: str, number: int) -> str:
+    """The name of a parameter; what it is cast to has the plain one."""
+    return f"given{number}" if "addrspace" in kind else f"a{number}"

@@ -1,8 +1,6 @@
-"""Notes in a module's text that tell LLVM's code generator for PTX what options ask for."""
+"""Notes in a module's text that tell debuggers and profilers of source lines."""
 
 import re
-
-from haulage.compiler.options import Options
 
 _NUMBERED = re.compile(r"(?m)^!(\d+) = ")
 _SUBPROGRAM = re.compile(
@@ -10,42 +8,12 @@ _SUBPROGRAM = re.compile(
     r"(?:, linkageName: \"[^\"]*\")?(?P<rest>.*?line: (?P<line>\d+).*)$"
 )
 _VARIABLES = re.compile(r", retainedNodes: !\d+")
-# LLVM's notes for launch bounds, in the order in which CUDA has them.
-_BOUNDS = ("maxntidx", "minctasm", "maxclusterrank")
-
-
 _VARIABLE = re.compile(r"(?m)^ +(?:#dbg_\w+\(|(?:tail )?call void @llvm\.dbg\.)[^\n]*\n")
 
 
 def of_lines_only(text: str) -> str:
     """A module's text that tells debuggers of lines and not of variables."""
     return _VARIABLE.sub("", text)
-
-
-def with_options(text: str, name: str, options: Options) -> str:
-    """A module's text that says what the options ask of its kernel `name`."""
-    notes = [
-        f'!"{note}", i32 {int(value)}'
-        for note, value in zip(_BOUNDS, options.launch_bounds, strict=False)
-        if value
-    ]
-    if options.max_registers:
-        notes.append(f'!"maxnreg", i32 {int(options.max_registers)}')
-    number = _free(text)
-    lines = []
-    if notes:
-        lines += [
-            f"!nvvm.annotations = !{{!{number}}}",
-            f"!{number} = !{{ptr @{name}, {', '.join(notes)}}}",
-        ]
-        number += 1
-    if options.is_fast:
-        # libdevice's functions ask for it.
-        lines += [
-            f"!llvm.module.flags = !{{!{number}}}",
-            f'!{number} = !{{i32 4, !"nvvm-reflect-ftz", i32 1}}',
-        ]
-    return "\n".join([text, *lines, ""]) if lines else text
 
 
 def with_place(text: str, body: str, name: str) -> str:
@@ -55,10 +23,8 @@ def with_place(text: str, body: str, name: str) -> str:
     if defined is None:
         return text
     found = next(each for each in _SUBPROGRAM.finditer(text) if each["number"] == defined[1])
-    number = _free(text)
-    text = re.sub(
-        rf"(?m)^(define ptx_kernel void @{name}\(.*\)) {{$", rf"\1 !dbg !{number} {{", text
-    )
+    number = free_number(text)
+    text = re.sub(rf"(?m)^(define \w[\w ]* void @{name}\(.*) {{$", rf"\1 !dbg !{number} {{", text)
     start = text.index(f" @{name}(")
     end = text.index("\n}", start)
     entry = re.sub(r"(?m)^(  .*\bcall .*)$", rf"\1, !dbg !{number + 1}", text[start:end])
@@ -72,6 +38,6 @@ def with_place(text: str, body: str, name: str) -> str:
     )
 
 
-def _free(text: str) -> int:
+def free_number(text: str) -> int:
     """A number that no note of a module's text has, nor any that is greater."""
     return 1 + max(map(int, _NUMBERED.findall(text)), default=-1)

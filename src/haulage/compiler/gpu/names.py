@@ -1,29 +1,19 @@
 """Calls of mathematics under the names that a target's library has them by."""
 
 import re
-
-from haulage.targets import nvidia_math
+from collections.abc import Mapping
 
 _CALL = re.compile(r"@([\w.]+)(?=\()")
 _DECLARED = re.compile(r"(?m)^declare [^@\n]*@([\w.]+)\(.*\n")
-_REMAINDER = re.compile(
-    r"(?m)^(?P<before> .*= )frem (?:[a-z]+ )*(?P<type>float|double) (?P<x>[^\s,]+), (?P<y>[^\s,]+)"
-)
 
 
-def with_libdevice(text: str, names: dict[str, str]) -> str:
-    """A module's text in which what `names` has is called by its other name, and remainders are
-    calls too."""
-    text = _CALL.sub(lambda found: "@" + names.get(found[1], found[1]), text)
-    text, count = _REMAINDER.subn(_remainder, text)
-    if count:
-        declared = "".join(
-            f"\ndeclare {kind} @{name}({kind}, {kind})\n"
-            for kind, name in nvidia_math.REMAINDERS.items()
-            if f"@{name}(" in text
-        )
-        text += declared
-    # Two names may have become one.
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A module's text in which what `names` has is called, and declared, by its other name."""
+    return declared_once(_CALL.sub(lambda found: "@" + names.get(found[1], found[1]), text))
+
+
+def declared_once(text: str) -> str:
+    """A module's text without declarations of what is declared before."""
     seen: set[str] = set()
 
     def once(found: re.Match[str]) -> str:
@@ -33,8 +23,3 @@ def with_libdevice(text: str, names: dict[str, str]) -> str:
         return found[0]
 
     return _DECLARED.sub(once, text)
-
-
-def _remainder(found: re.Match[str]) -> str:
-    kind, x, y = found["type"], found["x"], found["y"]
-    return f"{found['before']}call {kind} @{nvidia_math.REMAINDERS[kind]}({kind} {x}, {kind} {y})"

@@ -11,10 +11,11 @@ from typing import Any
 
 from haulage.compiler import dynamic_rooms, llvm
 from haulage.compiler.frontend import LoweredFunction, lower_function
-from haulage.compiler.gpu.build import Built, build
 from haulage.compiler.gpu.channel import with_channel
 from haulage.compiler.gpu.grid import with_grid_barrier
 from haulage.compiler.gpu.metadata import of_lines_only
+from haulage.compiler.gpu.nvidia.build import Built, build
+from haulage.compiler.gpu.nvidia.grid import WORDS
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.linked import DECLARED
 from haulage.compiler.options import Options
@@ -54,7 +55,7 @@ def function_code(
         )
     if c_name is not None:
         visible, text = _OWN_NAME, _with_c_function(text, lowered, _OWN_NAME)
-    text = with_channel(with_grid_barrier(with_helpers(text)))
+    text = with_channel(with_grid_barrier(with_helpers(text), WORDS))
     with llvm.LOCK:
         built = build(text, visible, target, options)
     if c_name is None:

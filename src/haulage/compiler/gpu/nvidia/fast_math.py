@@ -15,8 +15,6 @@ _TANH = (7, 5)
 _CALL = re.compile(
     r"(?P<before>\bcall (?:\w+ )*?(?:fast|afn) (?:\w+ )*float )@(?P<name>[\w.]+)(?=\()"
 )
-_FLUSH = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
-_DEFINED = re.compile(r"(?m)^(define .*\)(?: (?:local_)?unnamed_addr)?)( [^)\n]*\{)$")
 
 
 def with_fast_functions(text: str, architecture: str) -> str:
@@ -40,8 +38,3 @@ def with_fast_functions(text: str, architecture: str) -> str:
         if f"declare float @{name}(" not in text
     ]
     return "\n".join([text, *declared, ""]) if declared else text
-
-
-def flushing(text: str) -> str:
-    """A module's text whose functions take numbers too small to be normal for zero."""
-    return _DEFINED.sub(rf"\1 {_FLUSH}\2", text)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from haulage.compiler.gpu import toolkit
+from haulage.compiler.gpu.nvidia import toolkit
 from haulage.errors import CompileError, Unsupported
 
 ASSEMBLER = ("nvidia-cuda-nvcc", "ptxas")

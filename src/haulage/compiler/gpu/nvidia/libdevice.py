@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from haulage.compiler.gpu import toolkit
+from haulage.compiler.gpu.nvidia import toolkit
 from haulage.errors import CompileError
 
 FILE = "libdevice.10.bc"

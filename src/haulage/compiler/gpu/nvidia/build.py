@@ -1,32 +1,28 @@
 """From one module's text to PTX: libdevice, LLVM's optimiser and its code generator."""
 
-import re
 from typing import Any, NamedTuple
 
 from haulage.compiler import llvm
 from haulage.compiler.contraction import contract
 from haulage.compiler.frontend import Lowered
-from haulage.compiler.gpu import libdevice
 from haulage.compiler.gpu.captured import with_global_addresses
 from haulage.compiler.gpu.channel import CHANNEL, MODULE
-from haulage.compiler.gpu.constants import with_constants
-from haulage.compiler.gpu.fast_math import flushing, with_fast_functions
-from haulage.compiler.gpu.hints import with_places
-from haulage.compiler.gpu.local_atomics import with_plain_changes
-from haulage.compiler.gpu.names import with_libdevice
-from haulage.compiler.gpu.ranges import with_ranges
-from haulage.compiler.gpu.reductions import with_reductions
+from haulage.compiler.gpu.denormals import flushing
+from haulage.compiler.gpu.modules import counted_anew, internalise, keep_together
+from haulage.compiler.gpu.nvidia import libdevice
+from haulage.compiler.gpu.nvidia.constants import with_constants
+from haulage.compiler.gpu.nvidia.fast_math import with_fast_functions
+from haulage.compiler.gpu.nvidia.hints import with_places
+from haulage.compiler.gpu.nvidia.local_atomics import with_plain_changes
+from haulage.compiler.gpu.nvidia.names import with_libdevice
+from haulage.compiler.gpu.nvidia.ranges import with_ranges
+from haulage.compiler.gpu.nvidia.reductions import with_reductions
 from haulage.compiler.gpu.versions import extent, with_notes
 from haulage.compiler.linked import DECLARED
 from haulage.compiler.options import Options
 from haulage.compiler.unrolling import has_private_arrays, unrolled
 from haulage.targets import nvidia_math
 from haulage.targets.base import Target
-from haulage.targets.nvidia_ir import SHARED_PREFIX
-
-# Numba's names for what a host's compiler would want to know of a function.
-_ENVIRONMENT = "_ZN08NumbaEnv"
-_SHARED = re.compile(rf"{SHARED_PREFIX}\d+")
 
 
 class Built(NamedTuple):
@@ -50,17 +46,17 @@ def build(
     Raises:
         CompileError: it needs libdevice, which is not there.
     """
-    text = with_fast_functions(_counted_anew(text), target.architecture)
+    text = with_fast_functions(counted_anew(text), target.architecture)
     names = {**target.math_names, **nvidia_math.INTRINSICS}
     with llvm.LOCK:
         linked = with_ranges(with_libdevice(text, names))
         linked = with_constants(linked, target, optimised=options.optimised)
         module = llvm.parse(linked)
-        _keep_together(module)
-        _internalise(module, name)
+        keep_together(module)
+        internalise(module, name)
         if libdevice.called(linked):
             libdevice.link(module)
-            _internalise(module, name)
+            internalise(module, name)
             # Most of the library, which all passes would look at.
             llvm.run_passes(module, target, "global_dead_code_eliminate")
         if kernel is None:
@@ -94,13 +90,6 @@ def build(
         return Built(linked, made, asm, llvm.constant_bytes(module, target))
 
 
-def _counted_anew(text: str) -> str:
-    """A module's text whose shared arrays have the same names whatever was compiled before."""
-    names = list(dict.fromkeys(_SHARED.findall(text)))
-    numbers = {name: number for number, name in enumerate(names)}
-    return _SHARED.sub(lambda found: f"{SHARED_PREFIX}{numbers[found[0]]}", text)
-
-
 def _with_arrays_in_registers(module: Any, name: str, target: Target) -> Any:
     """The module with short loops over a thread's own arrays unrolled, before LLVM unrolls any of
     them in part."""
@@ -109,25 +98,8 @@ def _with_arrays_in_registers(module: Any, name: str, target: Target) -> Any:
     return llvm.parse(unrolled(str(module), name, target))
 
 
-def _keep_together(module: Any) -> None:
-    """Say of all functions that threads of a warp may wait for one another in them: LLVM then moves
-    no call of them to where other threads come. It takes that back where it sees that none do."""
-    for function in module.functions:
-        if not function.is_declaration:
-            function.add_function_attribute("convergent")
-
-
 def _share_channel(module: Any) -> None:
     """Let a linker take the variables of the channel that another module has."""
     for variable in module.global_variables:
         if variable.name in (CHANNEL, MODULE):
             variable.linkage = "weak"
-
-
-def _internalise(module: Any, name: str) -> None:
-    for function in module.functions:
-        if not function.is_declaration and function.name != name:
-            function.linkage = "internal"
-    for variable in module.global_variables:
-        if variable.name.startswith((_ENVIRONMENT, SHARED_PREFIX)):
-            variable.linkage = "internal"

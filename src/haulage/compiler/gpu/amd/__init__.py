@@ -1,0 +1,1 @@
+"""What becomes code objects for AMD's GPUs."""

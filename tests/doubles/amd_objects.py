@@ -1,0 +1,71 @@
+"""What can be said of code for AMD's GPUs without one: LLVM's tools read it, where they are.
+
+They are Debian's `llvm-19`; `HAULAGE`'s own reader of what a code object takes needs none.
+"""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import haulage
+
+# The architectures that all code is tried for.
+ARCHITECTURES = ("gfx900", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+MAGIC = b"\x7fELF"
+# Of the file's header: which machine it is for, and which code object it is.
+_MACHINE, _AMD = slice(18, 20), b"\xe0\x00"
+_VERSION, _V5 = 8, 3
+# What fills the room behind a kernel.
+_FILLING = ("s_nop", "s_code_end")
+_NEWEST, _OLDEST = 30, 18
+
+
+@cache
+def disassembler() -> str | None:
+    """LLVM's, or None if there is none that knows these GPUs."""
+    names = [f"llvm-objdump-{number}" for number in range(_NEWEST, _OLDEST, -1)]
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+needs_disassembler = pytest.mark.skipif(
+    disassembler() is None, reason="no llvm-objdump: apt-get install llvm-19"
+)
+
+
+def check(code: bytes) -> None:
+    """Raise an AssertionError unless it is a code object of version 5."""
+    assert code.startswith(MAGIC), code[:16]
+    assert code[_MACHINE] == _AMD, code[:32]
+    assert code[_VERSION] == _V5, code[:16]
+
+
+def instructions(
+    kernel: Any, signature: str, architecture: str = "gfx942", **options: Any
+) -> list[str]:
+    """The instructions of a kernel's linked code, one string each with single spaces."""
+    code = haulage.compile(kernel, signature, architecture, **options)
+    check(code.code)
+    program = disassembler()
+    assert program is not None
+    features = ["--mattr=+wavefrontsize64"] if code.resources["lanes"] == 64 else []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kernel.hsaco")
+        file.write_bytes(code.code)
+        command = [program, "-d", "--no-show-raw-insn", f"--mcpu={architecture}", *features]
+        done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    lines = (line.partition("//")[0] for line in done.stdout.splitlines() if line[:1] == "\t")
+    found = [" ".join(line.split()) for line in lines]
+    assert not [line for line in found if "<unknown>" in line], found
+    return [line for line in found if line and not line.startswith(_FILLING)]
+
+
+def count(lines: list[str], pattern: str) -> int:
+    """How many instructions begin as a regular expression says."""
+    return sum(re.match(pattern, line) is not None for line in lines)
