@@ -25,7 +25,7 @@ demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ 
 test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
 	$(BIN)/python -m pytest --codegen once $(ARGS)
 
-test-codegen: $(READY)  ## Code of the tests' kernels for all of NVIDIA's architectures, assembled (ARGS=...)
+test-codegen: $(READY)  ## Code of the tests' kernels for all of NVIDIA's and AMD's architectures, checked (ARGS=...)
 	$(BIN)/python -m pytest --codegen all tests/device $(ARGS)
 	$(BIN)/python tests/compat --codegen all
 

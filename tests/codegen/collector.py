@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from doubles import amd_objects, ptxas
+from haulage.compiler.gpu.amd import device_library
 from haulage.errors import CompileError
 from haulage.kernel import caching, compilation, kernel
 from haulage.targets import amd, nvidia
@@ -41,6 +42,8 @@ class Outcome:
 
     kernels: int = 0
     refused: int = 0
+    # Kernels that need AMD's library of mathematics, where it is not.
+    without_library: int = 0
     assembled: dict[str, int] = field(default_factory=dict)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
@@ -50,6 +53,10 @@ class Outcome:
         return (
             f"code for GPUs: {self.kernels} kernels, {sum(self.assembled.values())} codes checked "
             f"({by or 'none'}), {self.refused} refused by design, {len(self.failures)} failed"
+            + (
+                f", {self.without_library} not tried for want of ocml.bc"
+                * bool(self.without_library)
+            )
         )
 
 
@@ -60,6 +67,7 @@ def together(files: Iterable[Path]) -> Outcome:
         part = Outcome(**json.loads(file.read_text()))
         whole.kernels += part.kernels
         whole.refused += part.refused
+        whole.without_library += part.without_library
         whole.failures += [(where, what) for where, what in part.failures]
         for architecture, count in part.assembled.items():
             whole.assembled[architecture] = whole.assembled.get(architecture, 0) + count
@@ -152,6 +160,9 @@ class Collector:
                     self.outcome.refused += 1
                     if self._all:
                         continue
+                    return
+                if device_library.find() is None and device_library.FILE in str(error):
+                    self.outcome.without_library += 1
                     return
                 self.outcome.failures.append((f"{where} for {architecture}", str(error)))
                 return

@@ -89,7 +89,7 @@ class Code:
             Unsupported: the code is for another processor, or there is no assembler or
                 disassembler of NVIDIA's.
         """
-        if not self._is_ptx:
+        if not self.is_ptx:
             raise Unsupported(
                 f"kernel {self.metadata['name']}: SASS is the code of NVIDIA's GPUs, and this is "
                 f"for {self.metadata['target']}; inspect_asm gives its assembly"
@@ -99,7 +99,8 @@ class Code:
         return assembler.disassembled(self.code, control_flow=control_flow)
 
     @property
-    def _is_ptx(self) -> bool:
+    def is_ptx(self) -> bool:
+        """Whether `code` is PTX, which a driver has to assemble."""
         return bool(self.metadata["target"].startswith("sm_"))
 
     @property

@@ -124,7 +124,7 @@ class KeptBody:
     def _assembled(self, code: Code) -> Code:
         """The code with machine code beside it, where the driver would have to assemble it in each
         process and an assembler is there."""
-        if code.metadata["target"] == "host":
+        if not code.is_ptx:
             return code
         from haulage.compiler.gpu.nvidia import assembler
 

@@ -17,6 +17,7 @@ from haulage.compiler.gpu.grid import with_grid_barrier
 from haulage.compiler.gpu.metadata import free_number, with_place
 from haulage.compiler.helpers import with_helpers
 from haulage.targets.amd_address_spaces import with_address_spaces
+from haulage.targets.amd_clock import CLOCK_RATE
 from haulage.targets.amd_linker import link
 from haulage.targets.amd_metadata import kernels
 from haulage.targets.gpu_ir import DYNAMIC_SHARED
@@ -58,4 +59,8 @@ class AMDBody(GPUBody):
             visible="protected",
             inlined="alwaysinline",
         )
-        return with_version(with_address_spaces(text), free_number(text))
+        text = with_address_spaces(text).replace(
+            f"@{CLOCK_RATE} = weak_odr addrspace(1) global",
+            f"@{CLOCK_RATE} = protected addrspace(1) externally_initialized global",
+        )
+        return with_version(text, free_number(text))
