@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from numba import from_dtype, types
+from numba.core import config
 
 import haulage
 from doubles.ptx import runtime, snippets
@@ -121,6 +122,8 @@ def test_results_of_every_kind() -> None:
 def test_the_architecture_is_the_oldest_unless_one_is_named() -> None:
     for cc, architecture in (((9, 0, "a"), "sm_90a"), ((10, 0, "f"), "sm_100f")):
         assert f".target {architecture}\n" in cuda.compile(add, "int32(int32, int32)", cc=cc)[0]
+        (asm,) = cuda.jit("void(float32[::1], float32)")(scale).inspect_asm(cc=cc).values()
+        assert f".target {architecture}\n" in asm
     assert ".target sm_75\n" in cuda.compile_ptx(scale, (types.float32[::1], types.float32))[0]
     for cc, architecture in (((7, 0), "sm_70"), ((9, 0), "sm_90"), ((8, 5), "sm_80")):
         ptx, _ = cuda.compile_ptx(scale, (types.float32[::1], types.float32), cc=cc)
@@ -130,12 +133,21 @@ def test_the_architecture_is_the_oldest_unless_one_is_named() -> None:
     assert f".target sm_{here[0]}{here[1]}\n" in ptx
 
 
+def test_numbas_setting_names_a_newer_standard(monkeypatch) -> None:
+    for setting, architecture in (((5, 0), "sm_75"), ((8, 6), "sm_86")):
+        monkeypatch.setattr(config, "CUDA_DEFAULT_PTX_CC", setting)
+        assert f".target {architecture}\n" in cuda.compile(add, "int32(int32, int32)")[0]
+        assert ".target sm_90\n" in cuda.compile(add, "int32(int32, int32)", cc=(9, 0))[0]
+
+
 @pytest.mark.parametrize(
     "cc", [9, "9.0", (9,), (9, 0, 0), (9, 0, "b"), (9, 0, "af"), (9.0, 0), (True, 0), (9, 0, "f")]
 )
 def test_what_is_no_compute_capability_is_refused(cc) -> None:
     with pytest.raises(ValueError, match="expected"):
         cuda.compile(add, "int32(int32, int32)", cc=cc)
+    with pytest.raises(ValueError, match="expected"):
+        cuda.jit("void(float32[::1], float32)")(scale).inspect_asm(cc=cc)
 
 
 def test_kernels_have_launch_bounds() -> None:

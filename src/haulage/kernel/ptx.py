@@ -45,8 +45,9 @@ def compile(
         sig: the arguments' types, or a signature; a result is converted to its type.
         debug, lineinfo, fastmath, opt: as for `cuda.jit`.
         device: make a function that kernels call, rather than a kernel.
-        cc: compute capability of the GPUs, (9, 0) for example; None is (7, 5). (9, 0, "a") is for
-            that generation alone and (10, 0, "f") for its family, with what only these have.
+        cc: compute capability of the GPUs, (9, 0) for example; None is Numba's setting
+            CUDA_DEFAULT_PTX_CC, and at least (7, 5). (9, 0, "a") is for that generation alone and
+            (10, 0, "f") for its family, with what only these have.
         abi: how a function is called: "c", by its result; or "numba", which gives back a status
             and writes the result where the first parameter says. Kernels have Numba's.
         abi_info: `{"abi_name": ...}` is the name of a function with C's; without it, it has that of
@@ -189,7 +190,7 @@ def _compiled(
     advice.of_options({"opt": opt, "lineinfo": lineinfo}, bool(debug))
     hints = {"lineinfo": lineinfo, "opt": opt, "launch_bounds": launch_bounds}
     options = options_for(fastmath, bool(debug), hints)
-    target = PLATFORMS["nvidia"].new_target(_architecture(called, cc), CUDA.warp_size)
+    target = PLATFORMS["nvidia"].new_target(_architecture(cc), CUDA.warp_size)
     c_name = _c_name(called, function, abi, abi_info)
     if device:
         return _function(function, sig, target, options, c_name)
@@ -244,18 +245,13 @@ def _check_options(called: str, device: bool, forceinline: bool, launch_bounds: 
         raise ValueError(f"{called}: launch_bounds are those of a kernel; say device=False")
 
 
-def _architecture(called: str, cc: Any) -> str:
+def _architecture(cc: Any) -> str:
+    from haulage import numba_bridge  # noqa: F401 (Numba, whose setting is looked at)
     from haulage.targets.nvidia_architectures import for_capability
 
-    if cc is None:
-        cc = DEFAULT_CAPABILITY
-    numbers, kind = (cc[:2], cc[2:]) if isinstance(cc, tuple) else ((), ())
-    if kind not in ((), ("a",), ("f",)) or [type(each) for each in numbers] != [int, int]:
-        raise ValueError(
-            f"{called}: compute capability {cc!r}: expected two ints such as (9, 0), and after "
-            "them 'a' for that generation alone or 'f' for its family, or nothing"
-        )
-    return "sm_{}{}{}".format(*cc) if kind else for_capability(numbers)
+    return for_capability(
+        max(DEFAULT_CAPABILITY, advice.setting("CUDA_DEFAULT_PTX_CC")) if cc is None else cc
+    )
 
 
 def _c_name(called: str, function: Any, abi: str, abi_info: Any) -> str | None:

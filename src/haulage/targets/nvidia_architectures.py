@@ -1,6 +1,7 @@
 """The generations of NVIDIA's GPUs that code can be made for."""
 
 import re
+from typing import Any
 
 # With the oldest first. LLVM's fatal errors end the process, so it is asked for these only. Code
 # for one with an `a` runs on that generation alone, code for one with an `f` on its family.
@@ -32,14 +33,25 @@ def identity(architecture: str) -> tuple[str, ...]:
     return (architecture,)
 
 
-def for_capability(capability: tuple[int, int]) -> str:
-    """The newest architecture whose code runs on GPUs of a compute capability: (9, 0) -> `sm_90`.
+def for_capability(capability: Any) -> str:
+    """The newest architecture whose code runs on GPUs of a compute capability: (9, 0) -> `sm_90`;
+    of (9, 0, "a") `sm_90a`, of (10, 0, "f") `sm_100f`.
 
     Raises:
-        ValueError: they are older than any that code can be made for.
+        ValueError: it is none, or they are older than any that code can be made for.
     """
+    numbers, kind = (capability[:2], capability[2:]) if isinstance(capability, tuple) else ((), ())
+    if kind not in ((), ("a",), ("f",)) or [type(each) for each in numbers] != [int, int]:
+        raise ValueError(
+            f"compute capability {capability!r}: expected two ints such as (9, 0), and after them "
+            "'a' for that generation alone or 'f' for its family, or nothing"
+        )
+    if kind:
+        named = "sm_{}{}{}".format(*capability)
+        check_architecture(named)
+        return named
     known = [name for name in ARCHITECTURES if not name[-1].isalpha()]
-    fitting = [name for name in known if compute_capability(name) <= tuple(capability)]
+    fitting = [name for name in known if compute_capability(name) <= numbers]
     if not fitting:
         raise ValueError(
             f"compute capability {capability}: expected (7, 0) or newer; this version makes no "
