@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from haulage import cuda
+from haulage import cuda, memory
 from haulage.errors import DeviceError
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -251,6 +251,14 @@ def test_arrays_with_dlpack_are_used_in_place():
     there = cuda.to_device(numbers(3))
     cuda.as_cuda_array(OnlyDLPack())[0] = 5
     assert there[0] == 5
+
+
+def test_a_class_whose_array_was_used_keeps_no_memory(device):
+    gc.collect()
+    before = memory.stats(device).in_use
+    test_arrays_with_dlpack_are_used_in_place()
+    gc.collect()  # a class is in a cycle with itself
+    assert memory.stats(device).in_use == before
 
 
 @pytest.mark.parametrize("obj", [np.zeros(3), np.float32(1), [1, 2], None])

@@ -117,13 +117,13 @@ def tensor_of(record: bytes, owner: Any) -> dlpack.Tensor:
 
 def exchange_of(kind: type) -> Exchange | None:
     """What the arrays of a type offer; None if it is not this API, or an unknown version of it."""
-    return _found(kind)
+    # Others are not kept: a class that a program makes may hold arrays, and so their memory.
+    return None if getattr(kind, _ATTRIBUTE, None) is None else _found(kind)
 
 
 @lru_cache(256)
 def _found(kind: Hashable) -> Exchange | None:
-    capsule = getattr(kind, _ATTRIBUTE, None)
-    address = None if capsule is None else address_in(capsule, b"dlpack_exchange_api")
+    address = address_in(getattr(kind, _ATTRIBUTE), b"dlpack_exchange_api")
     while address:
         table = _Table.from_address(address)
         if table.version.major == MAJOR:
