@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from numba import float32
+from numba import float32, uint8
 
 import haulage
 from doubles.amd_objects import ARCHITECTURES, count, instructions, needs_disassembler
@@ -256,7 +256,31 @@ def test_dynamic_shared_memory_is_the_launchs() -> None:
     code = haulage.compile(swapped, FLOATS, "gfx90a")
     assert code.metadata["uses_dynamic_shared"]
     assert code.metadata["shared_bytes"] == 0
-    assert b"hidden_dynamic_lds_size" in code.code
+    # The runtimes of ROCm 5 do not know this argument, and would take it for the launch's.
+    assert b"hidden_dynamic_lds_size" not in code.code
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@needs_disassembler
+def test_dynamic_shared_memory_is_what_the_launch_has_beside_the_kernels_own(architecture):
+    @cuda.jit
+    def both(x):
+        own = cuda.shared.array(101, uint8)
+        room = cuda.shared.array(0, float32)
+        own[cuda.threadIdx.x] = cuda.blockDim.x
+        cuda.syncthreads()
+        room[cuda.threadIdx.x] = own[100]
+        cuda.syncthreads()
+        x[0] = room[1] + room.size
+
+    lines = instructions(both, FLOATS, architecture)
+    # From the packet of the launch; what the kernel has takes 128 bytes, as 64 are the alignment.
+    assert count(lines, r"s_load_(dword|b32)\b.*, 0x1c$") == 1
+    assert count(lines, r"s_sub_(co_)?i32 .*, 0x80$") == 1
+    code = haulage.compile(both, FLOATS, architecture)
+    assert code.metadata["shared_bytes"] == 128
+    assert b"hidden_block_count_x" in code.code
+    assert b"hidden_dynamic_lds_size" not in code.code
 
 
 def test_captured_arrays_are_constants_of_the_code() -> None:
@@ -399,3 +423,10 @@ def test_arrays_that_no_gpu_has_room_for_are_refused() -> None:
 def test_an_unknown_architecture_is_refused_before_llvm_sees_it(name: str) -> None:
     with pytest.raises(ValueError, match=f"target '{name}': expected one of gfx900,"):
         haulage.compile(saxpy, "void(float32, float32[::1], float32[::1])", name)
+
+
+def test_kept_code_is_of_the_linker_that_is_chosen(monkeypatch) -> None:
+    linked = amd_architectures.identity("gfx942")
+    monkeypatch.setenv("HAULAGE_AMD_LINKER", "lld")
+    assert amd_architectures.identity("gfx942") != linked
+    assert amd_architectures.identity("gfx942") != amd_architectures.identity("gfx90a")

@@ -16,7 +16,7 @@ from haulage.errors import CompileError
 from haulage.targets import amd_atomics, amd_cached, amd_clock, amd_math, gpu_lanes, messages
 from haulage.targets.amd_address_spaces import with_private_slots
 from haulage.targets.amd_architectures import check_architecture, version, wave_size
-from haulage.targets.amd_ir import implicit
+from haulage.targets.amd_ir import implicit, of_packet
 from haulage.targets.amd_lanes import Lanes
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN, REGISTER_RANGES, Target
 from haulage.targets.gpu_ir import (
@@ -36,7 +36,8 @@ _REGISTERS = {"threadIdx": "workitem", "blockIdx": "workgroup"}
 # Offsets among the hidden arguments ("AMDGPU User Guide", code object V5 metadata).
 BLOCKS_AT = {"x": 0, "y": 4, "z": 8}
 THREADS_AT = {"x": 12, "y": 14, "z": 16}
-DYNAMIC_BYTES_AT = 120
+# Bytes of shared memory in a launch's packet.
+_SHARED_BYTES_AT = 28
 
 _shared_numbers = itertools.count(1)
 
@@ -163,7 +164,10 @@ class AMDTarget(Target):
     def dynamic_shared(self, builder: Any) -> tuple[Any, Any]:
         from llvmlite import ir
 
-        size = implicit(builder, DYNAMIC_BYTES_AT, 32)
+        # The difference is among the hidden arguments too, but the runtimes of ROCm 5 do not know
+        # that one. Both numbers have the same room for the alignment of what is dynamic.
+        own = call(builder, "llvm.amdgcn.groupstaticsize", ir.IntType(32), [])
+        size = builder.sub(of_packet(builder, _SHARED_BYTES_AT, 32), own)
         room = dynamic_room(builder, DYNAMIC_SHARED, DYNAMIC_SHARED_ALIGN)
         return room, builder.zext(size, ir.IntType(64))
 

@@ -2,6 +2,8 @@
 
 import re
 
+from haulage import config
+
 # With the oldest first. LLVM's fatal errors end the process, so it is asked for these only.
 ARCHITECTURES = (
     *("gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a", "gfx90c"),
@@ -29,8 +31,8 @@ def check_architecture(architecture: str) -> None:
 
 
 def identity(architecture: str) -> tuple[str, ...]:
-    """What code for an architecture depends on in the GPU: the architecture."""
-    return (architecture,)
+    """What code for an architecture depends on: that, and who links it."""
+    return (architecture, config.amd_linker())
 
 
 def wave_size(architecture: str, warp_size: int) -> int:

@@ -22,6 +22,9 @@ from haulage.targets.amd_linker import link
 from haulage.targets.amd_metadata import kernels
 from haulage.targets.gpu_ir import DYNAMIC_SHARED
 
+# LLVM lists it where there is dynamic shared memory; `targets/amd.py` reads its size elsewhere.
+_UNREAD = ("hidden_dynamic_lds_size",)
+
 
 class AMDBody(GPUBody):
     """A kernel typed and lowered for one signature, on its way to a code object."""
@@ -30,7 +33,7 @@ class AMDBody(GPUBody):
 
     def _made(self) -> Made:
         built = build(self._linked(), self.entry, self.target, self._options)
-        code = link(built.code)
+        code = link(built.code, unread=_UNREAD)
         takes = kernels(code)[self.entry]
         offsets, _ = argument_offsets(self.lowered.arguments)
         takes.check_arguments(offsets, [size_of(kind) for kind in self.lowered.arguments])
