@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-codegen test-adversary test-ptx test-nvidia test-compat test-numba test-programs random-kernels check format bench bench-peers bench-page clean
+.PHONY: help demo test test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check format bench bench-peers bench-page clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,12 @@ test-ptx: $(READY)  ## The tests of kernels with NVIDIA's code, executed without
 test-nvidia: $(READY)  ## The tests of devices on the NVIDIA back end, with a stand-in for its driver (ARGS=...)
 	@failed=; for file in tests/device/test_*.py; do \
 	  $(BIN)/python -m pytest --nvidia-double -q $$file $(ARGS); \
+	  case $$? in 0|5) ;; *) failed="$$failed $$file" ;; esac; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+test-amd: $(READY)  ## The tests of devices on the AMD back end, with a stand-in for the HIP runtime (ARGS=...)
+	@failed=; for file in tests/device/test_*.py; do \
+	  $(BIN)/python -m pytest --amd-double -q $$file $(ARGS); \
 	  case $$? in 0|5) ;; *) failed="$$failed $$file" ;; esac; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

@@ -11,7 +11,7 @@ import pytest
 
 import haulage
 from doubles import far as far_double
-from doubles import libcuda, not_on_gpus
+from doubles import libamdhip64, libcuda, not_on_gpus
 from doubles.far import far_device
 from doubles.far_pair import far_pair
 from doubles.ptx import device as ptx_double
@@ -31,7 +31,7 @@ os.environ["HAULAGE_CACHE_DIR"] = _cache.name
 
 
 # Options that choose the devices of a run.
-_CHOOSING = ("--far", "--far-second", "--ptx", "--nvidia-double", "--devices")
+_CHOOSING = ("--far", "--far-second", "--ptx", "--nvidia-double", "--amd-double", "--devices")
 
 # Fixtures that say how the processor runs the threads of a block.
 _WAYS = ("way", "any_way")
@@ -61,6 +61,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="run the tests of devices on the NVIDIA back end, with a stand-in for NVIDIA's driver "
         "whose kernels the processor executes; for sm_80, or HAULAGE_PTX_ARCHITECTURE",
+    )
+    parser.addoption(
+        "--amd-double",
+        action="store_true",
+        help="run the tests of devices on the AMD back end, with a stand-in for the HIP runtime; "
+        "tests that need a kernel are skipped there. HAULAGE_TESTS_ROCM=5 for that version",
     )
     parser.addoption(
         "--devices",
@@ -94,6 +100,10 @@ def pytest_configure(config):
         # Before anything has looked for the driver.
         libcuda.of_tests()
         haulage.use("nvidia")
+    if config.getoption("--amd-double"):
+        libamdhip64.of_tests()
+        libamdhip64.skip_tests_with_kernels()
+        haulage.use("amd")
     if config.getoption("--ptx"):
         # For all threads of the process, and until its end.
         _until_the_end.enter_context(ptx_double.registered(ptx_device()))
@@ -151,6 +161,8 @@ def pytest_generate_tests(metafunc):
         if metafunc.config.getoption("--nvidia-double"):
             # Messages of its kernels would meet those of the far device's.
             far = present = haulage.devices()[:1]
+        if metafunc.config.getoption("--amd-double"):
+            far = present = haulage.devices()[:1]
         if metafunc.config.getoption("--far-second"):
             far = present = [far_pair()[1]]
         kind = metafunc.config.getoption("--devices")
@@ -174,14 +186,15 @@ def pytest_collection_modifyitems(config, items):
         callspec = getattr(item, "callspec", None)
         given = {} if callspec is None else callspec.params
         kind = getattr(given.get("device"), "kind", None)
-        if kind in (ptx_double.KIND, "nvidia"):
+        if kind in (ptx_double.KIND, "nvidia", "amd"):
             others = tuple(repr(each) for name, each in given.items() if name not in _WAYS)
             key = (item.path, item.originalname, others)
             if key in seen:
                 left_out.append(item)
                 continue
             seen.add(key)
-            double = kind if kind == ptx_double.KIND or libcuda.is_of_tests() else None
+            stands_in = libcuda.is_of_tests() or libamdhip64.is_of_tests()
+            double = kind if kind == ptx_double.KIND or stands_in else None
             reason = not_on_gpus.reason(item.path.name, item.name, double=double)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -76,7 +76,8 @@ PLATFORMS: dict[str, Platform] = {
         Platform(
             "amd",
             "AMD GPUs",
-            "haulage.backends.amd:probe",
+            "haulage.backends.amd_driver.looking:probe",
+            "haulage.backends.amd:AMDBackend",
             target="haulage.targets.amd:target",
             processor="haulage.targets.amd_architectures:identity",
         ),

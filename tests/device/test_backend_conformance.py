@@ -4,9 +4,11 @@ import functools
 
 import pytest
 
+from doubles import libamdhip64
 from doubles.far import FarBackend
 from doubles.nvidia_programs import NVIDIAPrograms
 from haulage.backends import conformance
+from haulage.backends.amd import AMDBackend
 from haulage.backends.base import Backend
 from haulage.backends.cpu import CPUBackend
 from haulage.backends.nvidia import NVIDIABackend
@@ -181,10 +183,20 @@ class CPUPrograms:
         return machine.emit_object(module)
 
 
+class AMDPrograms:
+    """The suite's kernels as the stand-in for the HIP runtime has them."""
+
+    reports_faults = True
+
+    def code(self) -> bytes:
+        return libamdhip64.CODE
+
+
 BACKENDS: dict[str, tuple[type[Backend], conformance.Programs]] = {
     "cpu": (CPUBackend, CPUPrograms()),
     "far": (FarBackend, CPUPrograms()),
     "nvidia": (NVIDIABackend, NVIDIAPrograms()),
+    "amd": (AMDBackend, AMDPrograms()),
 }
 
 

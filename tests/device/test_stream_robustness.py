@@ -81,7 +81,7 @@ def test_streams_and_events_dropped_while_busy_lose_no_work(device, hold_up):
     assert (x.copy_to_host() == 50).all()
     del x
     gc.collect()
-    if device.kind == "nvidia":
+    if device.kind in ("nvidia", "amd"):
         return  # its driver may crash on a handle that it does not know
     for stream, mark in handles:
         with pytest.raises(DeviceError):
@@ -282,8 +282,8 @@ def program(tmp_path):
 def test_the_interpreter_ends_with_work_queued(device, program, code, adversary):
     if adversary and device.kind != "cpu":
         pytest.skip(f"{device} has no adversarial mode")
-    if device.kind == "nvidia" and "threading.Event().wait()" in code:
-        pytest.skip("CUDA's driver waits for a callback, at the end of the process too")
+    if device.kind in ("nvidia", "amd") and "threading.Event().wait()" in code:
+        pytest.skip("a GPU's driver waits for a callback, at the end of the process too")
     ended = program(code + "print('end')", device, HAULAGE_ADVERSARY=adversary)
     assert (ended.returncode, ended.stdout) == (0, "end\n")
     # The callback that fails may have run or not; if it has, that is told.

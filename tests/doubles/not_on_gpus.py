@@ -25,7 +25,7 @@ def reason(file: str, name: str, *, double: str | None) -> str | None:
     Args:
         file: the name of the test's file.
         name: that of the test, with its parameters in brackets.
-        double: which stand-in for a GPU it is, "ptx" or "nvidia"; None: it is none.
+        double: which stand-in for a GPU it is, "ptx", "nvidia" or "amd"; None: it is none.
     """
     plain = name.partition("[")[0]
     known = _reasons()

@@ -1,4 +1,5 @@
-"""Programs run in processes of their own, where NVIDIA's driver is `doubles.libcuda`."""
+"""Programs run in processes of their own, where a GPU's driver is a stand-in: NVIDIA's
+`doubles.libcuda`, or AMD's `doubles.libamdhip64`."""
 
 import os
 import subprocess
@@ -18,14 +19,16 @@ needs_compiler = pytest.mark.skipif(
 
 _START = """
 import sys
-from doubles.libcuda import Double
+from doubles.{double} import Double
 double = Double({options})
 """
 
 
-def running(program: str, options: str = "", **environment: str) -> subprocess.Popen[str]:
+def running(
+    program: str, options: str = "", double: str = "libcuda", **environment: str
+) -> subprocess.Popen[str]:
     """A process that runs a program; `options` are those of `Double`."""
-    text = _START.format(options=options) + textwrap.dedent(program)
+    text = _START.format(options=options, double=double) + textwrap.dedent(program)
     return subprocess.Popen(
         [sys.executable, "-c", text],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), **environment},
@@ -36,9 +39,11 @@ def running(program: str, options: str = "", **environment: str) -> subprocess.P
     )
 
 
-def run(program: str, options: str = "", *, status: int = 0, **environment: str) -> str:
+def run(
+    program: str, options: str = "", *, status: int = 0, double: str = "libcuda", **environment: str
+) -> str:
     """What a program prints, errors too; `options` are those of `Double`."""
-    with running(program, options, **environment) as done:
+    with running(program, options, double, **environment) as done:
         try:
             said, errors = done.communicate(timeout=120)
         except BaseException:

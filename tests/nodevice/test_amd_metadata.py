@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from test_amd_linker import EVERYTHING, MODULES, PLAIN
 
 from doubles import amd_loader, comgr
+from haulage.backends import message_pack
 from haulage.compiler.argument_block import argument_offsets, size_of
 from haulage.errors import CompileError
-from haulage.targets import message_pack
 from haulage.targets.amd_linker import link
 from haulage.targets.amd_metadata import Argument, _note, kernels
 

@@ -29,14 +29,29 @@ class Search:
         return next((said for name, said in self.attempts if not _is_missing(name, said)), "")
 
 
-def search(names: Sequence[str], folders: Sequence[str | None] = ()) -> Search:
+def search(
+    names: Sequence[str],
+    folders: Sequence[str | None] = (),
+    *,
+    before: Sequence[str | None] = (),
+    already: bool = False,
+) -> Search:
     """Load the first library of `names` that is there; never raises.
 
-    Each name is first left to the system's loader, then looked for in `folders` (None: a variable
-    that is not set; passed over). A file that is not there is not tried.
+    With `already`, one of the names that the process has loaded before is taken first (Linux and
+    macOS). Each name is looked for in the folders `before`, left to the system's loader, then
+    looked for in `folders` (None: passed over). A file that is not there is not tried.
     """
     attempts: list[tuple[str, str]] = []
-    places = [*names]
+    if already and hasattr(os, "RTLD_NOLOAD"):
+        for name in names:
+            try:
+                library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+            except OSError:
+                continue
+            return Search(library, ((name, "loaded"),))
+    places = [str(Path(folder) / name) for folder in before if folder for name in names]
+    places += names
     places += [str(Path(folder) / name) for folder in folders if folder for name in names]
     for place in places:
         if os.sep in place and not Path(place).exists():

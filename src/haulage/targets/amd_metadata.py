@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from haulage.backends import message_pack
 from haulage.errors import CompileError
-from haulage.targets import message_pack
 from haulage.targets.amd_linker import elf
 
 _METADATA = 32  # n_type NT_AMDGPU_METADATA

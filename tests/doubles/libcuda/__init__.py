@@ -15,13 +15,14 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from doubles.ptx import ARCHITECTURE
 
-SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
+FOLDER = Path(__file__).parent
+SOURCES = sorted(FOLDER.glob("*.[ch]"))
 # Where it is on PYTHONPATH, Python starts with `of_tests`.
 EVERYWHERE = Path(__file__).parent / "everywhere"
 # What Haulage tells of devices that run PTX only.
@@ -39,15 +40,19 @@ def compiler() -> str | None:
 
 def build() -> Path:
     """The library, built from the sources in this folder if that was not done before."""
-    text = b"".join(source.read_bytes() for source in SOURCES)
-    folder = (
-        Path(tempfile.gettempdir()) / f"haulage-libcuda-{hashlib.sha256(text).hexdigest()[:16]}"
-    )
-    library = folder / "libcuda.so.1"
+    return built("libcuda.so.1", SOURCES)
+
+
+def built(name: str, sources: list[Path], flags: Sequence[str] = ()) -> Path:
+    """A library of that name, built from sources in C if that was not done before."""
+    text = "\n".join(flags).encode() + b"".join(source.read_bytes() for source in sources)
+    digest = hashlib.sha256(text).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"haulage-{name.partition('.')[0]}-{digest}"
+    library = folder / name
     if not library.exists():
         folder.mkdir(exist_ok=True)
-        command = [compiler() or "cc", *_FLAGS, "-Wl,-soname,libcuda.so.1"]
-        command += [str(source) for source in SOURCES if source.suffix == ".c"]
+        command = [compiler() or "cc", *_FLAGS, *flags, f"-Wl,-soname,{name}"]
+        command += [str(source) for source in sources if source.suffix == ".c"]
         with tempfile.TemporaryDirectory(dir=folder) as own:
             made = Path(own) / library.name
             subprocess.run([*command, "-o", str(made), "-ldl", "-lpthread"], check=True)

@@ -1,7 +1,8 @@
-"""Two NVIDIA devices in one process, where the driver is the stand-in."""
+"""Two GPUs of one maker in one process, where the driver is a stand-in."""
 
 import textwrap
 
+import pytest
 from nvidia_children import needs_compiler, run
 
 pytestmark = needs_compiler
@@ -15,11 +16,15 @@ from haulage.runtime.memory import pending
 
 raised = []
 sys.unraisablehook = raised.append
-first, second = [device for device in haulage.devices() if device.kind == "nvidia"]
+first, second = [device for device in haulage.devices() if device.kind != "cpu"]
 """
 
 
-def test_a_thread_without_a_context_gives_back_what_both_devices_have():
+DOUBLES = pytest.mark.parametrize("double", ["libcuda", "libamdhip64"])
+
+
+@DOUBLES
+def test_a_thread_without_a_context_gives_back_what_both_devices_have(double):
     program = """
     kept = []
     for device in (first, second):
@@ -44,10 +49,11 @@ def test_a_thread_without_a_context_gives_back_what_both_devices_have():
         assert (stats.in_use, stats.reserved) == (0, 0), stats
     assert not raised, raised
     """
-    run(_START + textwrap.dedent(program), "devices=2")
+    run(_START + textwrap.dedent(program), "devices=2", double=double)
 
 
-def test_streams_wait_for_events_of_the_other_and_pinned_memory_is_for_both():
+@DOUBLES
+def test_streams_wait_for_events_of_the_other_and_pinned_memory_is_for_both(double):
     program = """
     with haulage.use(first):
         earlier, mark, pinned = cuda.stream(), cuda.event(), cuda.pinned_array(1000, np.uint8)
@@ -71,10 +77,10 @@ def test_streams_wait_for_events_of_the_other_and_pinned_memory_is_for_both():
     assert not managed.block.is_pinned_for(second)
     assert not raised, raised
     """
-    run(_START + textwrap.dedent(program), "devices=2")
+    run(_START + textwrap.dedent(program), "devices=2", double=double)
 
 
-def test_memory_of_the_other_is_used_where_it_is_reached():
+def test_memory_of_the_other_is_used_where_an_nvidia_device_reaches_it():
     program = """
     class Theirs:
         def __init__(self, array):
