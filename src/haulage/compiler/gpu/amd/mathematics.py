@@ -2,7 +2,7 @@
 
 import re
 
-from haulage.compiler.gpu.amd import device_library
+from haulage.compiler.gpu.amd import bessel, device_library
 from haulage.compiler.gpu.names import declared_once, renamed
 from haulage.compiler.mathematics import definitions
 from haulage.errors import CompileError
@@ -72,6 +72,10 @@ def with_functions(text: str, target: AMDTarget) -> str:
         if f"@{name}(" in text:
             text = re.sub(rf"(?m)^declare [^\n]*@{name}\([^\n]*\n", "", text)
             added.append(_FREXP.format(kind=kind, suffix=suffix, name=name))
+    for name, definition in bessel.DEFINITIONS.items():
+        if re.search(rf"(?m)^declare [^\n]*@{name}\(", text):
+            text = re.sub(rf"(?m)^declare [^\n]*@{name}\([^\n]*\n", "", text)
+            added.append(definition)
     if added:
         text = declared_once("\n".join([text, *added, ""]))
     needed = _LIBRARY.findall(text)
