@@ -236,3 +236,59 @@ def test_a_stream_that_no_event_can_be_recorded_in_is_waited_for_before_it_goes(
     pending.reap()
     pending.wait(second)
     assert handle not in asked
+
+
+PADDED = np.dtype([("a", "u1"), ("b", "f8")], align=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, PADDED], ids=["plain", "padded"])
+@pytest.mark.parametrize("of", [np.s_[:, :, :], np.s_[::2, ::-1, 1:], np.s_[0, :, None, 2]])
+@pytest.mark.parametrize("to", ["dense", "apart", "turned"])
+def test_arrays_are_copied_from_one_device_to_the_other(pair, dtype, of, to):
+    here, there = pair
+    host = np.arange(4 * 6 * 5).reshape(4, 6, 5).astype(dtype)
+    with haulage.use(there):
+        source = cuda.to_device(host)[of]
+    shape = source.shape
+    room = {"dense": shape, "apart": (*shape[:-1], 2 * shape[-1]), "turned": shape[::-1]}[to]
+    for stream in (0, here.default_stream, None):
+        with haulage.use(here):
+            whole = cuda.to_device(np.zeros(room, dtype))
+            target = {"dense": whole, "apart": whole[..., ::2], "turned": whole.T}[to]
+            stream = cuda.stream() if stream is None else stream
+            target.copy_to_device(source, stream=stream)
+            here.synchronize()
+            assert np.array_equal(target.copy_to_host(), host[of])
+            if to == "apart":
+                assert (whole[..., 1::2].copy_to_host() == np.zeros(1, dtype)).all()
+            target[...] = np.zeros(1, dtype)[0]
+            target[...] = source
+            assert np.array_equal(target.copy_to_host(), host[of])
+    assert cuda.current_context().device is there
+
+
+def test_a_copy_between_devices_waits_for_the_source_and_holds_its_memory(pair):
+    here, there = pair
+    with haulage.use(there):
+        stream = cuda.stream()
+        source = cuda.to_device(np.zeros(100, np.uint8), stream=stream)
+    with haulage.use(here):
+        target, own = cuda.device_array(100, np.uint8), cuda.stream()
+        with held(stream):
+            source[:] = np.uint8(3)
+            target.copy_to_device(source, stream=own)
+            assert not own.query()
+            del source
+            in_use = memory.stats(there).in_use
+            assert in_use >= 100
+        own.synchronize()
+        assert (target.copy_to_host() == 3).all()
+    pending.flush(there)
+    assert memory.stats(there).in_use == in_use - 100
+
+
+def test_arrays_of_two_drivers_are_not_copied_directly(pair):
+    with haulage.use("cpu"):
+        other = cuda.to_device(np.zeros(3))
+    with pytest.raises(DeviceMismatch, match="by way of the host"):
+        cuda.to_device(np.zeros(3)).copy_to_device(other)

@@ -16,6 +16,7 @@ from typing import Any
 
 from doubles.far import FAR, KIND, TOTAL, FarBackend
 from haulage.backends.base import DEVICE, PORTABLE, Backend, Probe, Properties
+from haulage.backends.cpu_driver import copies
 from haulage.errors import DeviceError
 from haulage.runtime.device import Device
 
@@ -88,6 +89,16 @@ class FarPair(Backend):
         self._here().free(device_ptr, host_ptr, kind)
         for other in self._portable.pop(host_ptr, ()):
             other._pinned.remove(host_ptr)
+
+    def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
+        """Copy bytes, of the other device's memory too."""
+        here, inner = self._here(), self._decoded("stream", stream)
+        of = next((each for each in self._inner if src >> 48 == each._far >> 48), here)
+        if of is here:
+            here.copy(dst, src, nbytes, inner)
+        else:
+            to, waits = here._real(dst, dst + nbytes)
+            here._submit(inner, waits, copies.copy, to, of._real(src, src + nbytes)[0], nbytes)
 
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event, which may be one of the other device."""

@@ -115,3 +115,44 @@ def test_memory_of_the_other_is_used_where_an_nvidia_device_reaches_it():
     """
     reading = "from doubles.libcuda.reading import Reading\ndouble.interpret(Reading())\n"
     run(reading + _START + textwrap.dedent(program), "devices=2")
+
+
+def test_launches_take_arrays_of_devices_that_reach_each_other():
+    program = """
+    @cuda.jit
+    def add(x, y):
+        i = cuda.grid(1)
+        y[i] += x[i]
+
+    with haulage.use(second):
+        there = cuda.to_device(np.arange(4.0))
+        second.synchronize()
+    with haulage.use(first):
+        here = cuda.to_device(np.ones(4))
+        try:
+            add[1, 4](there, here)
+        except haulage.errors.DeviceMismatch as error:
+            assert "enable_peer_access" in str(error), error
+        else:
+            raise AssertionError("memory out of reach was taken")
+        cuda.current_context().enable_peer_access(1)
+        stream = cuda.stream()
+        add[1, 4](there, here)
+        add[1, 4](here, there)
+        first.synchronize()
+        add[1, 4, stream]((there, here)[0], here)
+        stream.synchronize()
+        assert here.copy_to_host().tolist() == [2, 5, 8, 11]
+    with haulage.use(second):
+        assert there.copy_to_host().tolist() == [1, 3, 5, 7]
+        add[1, 4](there, here)  # on the first one, which alone reaches both
+        first.synchronize()
+        assert here.copy_to_host().tolist() == [3, 8, 13, 18]
+        here.copy_to_device(there)
+        assert here[::-1].copy_to_host().tolist() == [7, 5, 3, 1]
+        there[::2].copy_to_device(here[1::2])
+        assert there.copy_to_host().tolist() == [3, 3, 7, 7]
+    assert not raised, raised
+    """
+    reading = "from doubles.libcuda.reading import Reading\ndouble.interpret(Reading())\n"
+    run(reading + _START + textwrap.dedent(program), "devices=2")

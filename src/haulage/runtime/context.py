@@ -279,7 +279,9 @@ class Context:
         return peer is not None and self.device.backend.can_access_peer(self.device.id, peer)
 
     def enable_peer_access(self, peer_context: "int | Context", flags: int = 0) -> None:
-        """Let kernels of this device reach the memory of another.
+        """Let kernels of this device reach the memory of another; launches take arrays of both.
+
+        A device's work does not wait for that of another: events, or `synchronize`, do that.
 
         Raises:
             Unsupported: they cannot.
@@ -294,6 +296,7 @@ class Context:
                 "of another driver"
             )
         self.device.backend.peer_enable(self.device.id, peer)
+        self.device.peers.add(peer)
 
     def _peer(self, peer: "int | Context") -> int | None:
         """The number of a device of this one's driver; None if it is another's."""

@@ -53,7 +53,13 @@ class Device:
         self._text = f"{kind}:{id}"
         # By the handle of each stream that is recorded at present; see `runtime.capture`.
         self.capturing: dict[int, Capture] = {}
+        # Those of the same driver whose memory its kernels reach; see `Context.enable_peer_access`.
+        self.peers: set[int] = set()
         self.default_stream = Stream(self, 0, role="default")
+
+    def reaches(self, other: "Device") -> bool:
+        """Whether its kernels were let reach the memory of `other`; its own they do."""
+        return other is self or (other.backend is self.backend and other.id in self.peers)
 
     @cached_property
     def properties(self) -> Properties:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from haulage.errors import DeviceMismatch, ShapeMismatch
-from haulage.runtime import memory
+from haulage.runtime import memory, ordering
 from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Strided
@@ -69,7 +69,9 @@ class DeviceNDArrayBase(Strided):
     def copy_to_device(self, ary: Any, stream: StreamLike = 0) -> None:
         """Copy a host or device array of the same shape and dtype into this one.
 
-        That can be another library's, with DLPack or the CUDA array interface.
+        That can be another library's, with DLPack or the CUDA array interface, or on another device
+        of the same driver: then it is copied after the work in its default stream, or the one that
+        it is bound to.
 
         With stream 0 (and no stream bound) the copy is done when this returns. In a stream it is
         done then as well, unless `ary` is pinned or on the device.
@@ -78,7 +80,7 @@ class DeviceNDArrayBase(Strided):
             TypeError: `ary` has another dtype.
             ShapeMismatch: `ary` has another shape.
             ValueError: this array is read-only or closed.
-            DeviceMismatch: `ary` is on another device.
+            DeviceMismatch: `ary` is on a device of another driver.
         """
         self._check_writeable()
         chosen = self._stream(stream)
@@ -174,10 +176,8 @@ class DeviceNDArrayBase(Strided):
         stream: Stream,
     ) -> None:
         if source.device is not self.device:
-            raise DeviceMismatch(
-                f"cannot copy from {source.device} to {self.device} directly; "
-                "go by way of the host: a.copy_to_device(b.copy_to_host())"
-            )
+            self._write_from_other(source, shape, strides, steps, stream)
+            return
         if self._overlaps(source):
             dense = layout.dense_strides(source.shape, source.strides, self.dtype.itemsize)
             between = _room(stream, source.shape, dense, self.dtype)
@@ -195,6 +195,48 @@ class DeviceNDArrayBase(Strided):
             shape,
             self.dtype.itemsize,
             fields.parts(self.dtype),
+        )
+        if not stream.handle:
+            stream.synchronize()
+
+    def _write_from_other(
+        self,
+        source: "DeviceNDArrayBase",
+        shape: Sequence[int],
+        strides: Sequence[int],
+        steps: Sequence[int],
+        stream: Stream,
+    ) -> None:
+        """`_write_device` from another device of the driver, which moves whole runs between them.
+
+        Elements that lie apart are gathered and scattered on the device that they are on.
+        """
+        if source.device.backend is not self.device.backend:
+            raise DeviceMismatch(
+                f"cannot copy from {source.device} to {self.device} directly; "
+                "go by way of the host: a.copy_to_device(b.copy_to_host())"
+            )
+        itemsize = self.dtype.itemsize
+        dense = layout.dense_strides(shape, strides, itemsize)
+        theirs = source._stream(0)
+        if tuple(steps) != dense:
+            between = _room(theirs, tuple(shape), dense, self.dtype)
+            between._write_device(source, shape, dense, steps, theirs)
+            source = between
+        if tuple(strides) == dense and fields.parts(self.dtype) is None:
+            self._write_bytes(source, stream)
+        else:
+            between = _room(stream, tuple(shape), dense, self.dtype)
+            between._write_bytes(source, stream)
+            self._write_device(between, shape, strides, dense, stream)
+
+    def _write_bytes(self, source: "DeviceNDArrayBase", stream: Stream) -> None:
+        """Copy all bytes from an array on another device; both have no gaps."""
+        self.block.use(stream)
+        source.block.use(stream)
+        ordering.after(stream, source._stream(0))
+        transfer.move(
+            stream, self.device_pointer, (1,), source.device_pointer, (1,), (self.nbytes,), 1
         )
         if not stream.handle:
             stream.synchronize()

@@ -1,7 +1,7 @@
 """Compiled code on a device, and starting it there."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from haulage.errors import (
 from haulage.runtime import faults, observing, printing
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import device_of_array
-from haulage.runtime.device import Device
+from haulage.runtime.device import Device, current_device
 from haulage.runtime.launching.placing import ArgHint
 from haulage.runtime.stream import Stream
 
@@ -288,11 +288,12 @@ NOTHING_ELSE, HOST_ARRAYS, OTHERS = 0, 1, 2
 
 
 def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | None, int]:
-    """The device that the device arrays among `values` are on, None if there are none; and whether
-    there are others than these and numbers, which `placing.Placement` may have to look at.
+    """The device that the device arrays among `values` are on, or whose kernels reach them all,
+    None if there are none; and whether there are others than these and numbers, which
+    `placing.Placement` may have to look at.
 
     Raises:
-        DeviceMismatch: they are on two devices.
+        DeviceMismatch: they are on two devices of which none reaches the other's memory.
     """
     found: Device | None = None
     others = NOTHING_ELSE
@@ -313,11 +314,41 @@ def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | No
         if found is None:
             found = of
         elif of is not None and of is not found:
-            raise DeviceMismatch(
-                f"kernel {name} was given arrays of {found} and of {of}; "
-                "copy them to one device first"
-            )
+            found = _one_that_reaches(values, name)
     return found, others
+
+
+def _one_that_reaches(values: tuple[Any, ...], name: str) -> Device:
+    """The device whose kernels reach the memory of all arrays among `values`, which are on several;
+    the current one, if it is one of these.
+
+    Raises:
+        DeviceMismatch: none does.
+    """
+    devices = list(dict.fromkeys(_devices(values)))
+    fit = [each for each in devices if all(each.reaches(other) for other in devices)]
+    if not fit:
+        one, other = devices[:2]
+        how = (
+            ", or let kernels of one reach the memory of the other: "
+            "current_context().enable_peer_access(number)"
+            if one.backend is other.backend
+            else ""
+        )
+        raise DeviceMismatch(
+            f"kernel {name} was given arrays of {one} and of {other}; copy them to one device "
+            f"first{how}"
+        )
+    return next((device for device in fit if device is current_device()), fit[0])
+
+
+def _devices(values: tuple[Any, ...]) -> Iterator[Device]:
+    """Those of all device arrays among `values`."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _devices(value)
+        elif of := _device_of(value):
+            yield of
 
 
 # Not np.void, which can be a record in host memory.
