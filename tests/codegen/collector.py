@@ -120,6 +120,7 @@ class Collector:
         """From now on try what is compiled."""
         for module in (compilation, kernel, caching):
             module.body_for = self._wrapped
+        self._link = amd_objects.remember()
         self._checker.start()
 
     def stop(self) -> Outcome:
@@ -129,6 +130,7 @@ class Collector:
                 module.body_for = self._body_for
             self._jobs.put(None)
             self._checker.join()
+            amd_objects.forget(self._link)
         return self.outcome
 
     def _wrapped(

@@ -3,6 +3,7 @@
 They are Debian's `llvm-19`; `HAULAGE`'s own reader of what a code object takes needs none.
 """
 
+import hashlib
 import re
 import shutil
 import struct
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 
 import haulage
-from doubles import amd_loader
+from doubles import amd_linked, amd_loader
+from haulage.compiler.gpu.amd import emit
+from haulage.targets import amd_linker
 from haulage.targets.amd_metadata import kernels
 
 # The architectures that all code is tried for.
@@ -38,15 +41,49 @@ needs_disassembler = pytest.mark.skipif(
 )
 
 
+@cache
+def linker() -> str | None:
+    """LLVM's of the version that ours is compared with, or None."""
+    return shutil.which("ld.lld-19")
+
+
+# By what their code objects hash to: the objects that these were linked from.
+_objects: dict[bytes, bytes] = {}
+
+
+def remember() -> Any:
+    """From now on keep what is linked, so that `check` can compare linkers; gives what `forget`
+    takes."""
+    before = emit.link
+    emit.link = _remembering
+    return before
+
+
+def forget(before: Any) -> None:
+    """Link as before a `remember`."""
+    emit.link = before
+
+
+def _remembering(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
+    made = amd_linker.link(code, unread)
+    _objects[hashlib.sha256(made).digest()] = code
+    return made
+
+
 def check(code: bytes) -> None:
-    """Raise an AssertionError unless ROCm's loader takes it, and the note by which the runtime goes
-    says what the descriptors say by which the hardware does."""
+    """Raise an AssertionError unless ROCm's loader takes it, the note by which the runtime goes
+    says what the descriptors say by which the hardware does, and LLVM's linker makes the same of
+    the object, if that is remembered and there is such a linker."""
     loaded, found = amd_loader.load(code), kernels(code)
     assert found.keys() == loaded.kernels.keys()
     for name, kernel in found.items():
         assert loaded.entry(name) == loaded.functions[name].address
         said = struct.unpack("<III", loaded.read(loaded.kernels[name].address, 12))
         assert said == (kernel.shared_bytes, kernel.local_bytes, kernel.argument_bytes)
+    object_, program = _objects.pop(hashlib.sha256(code).digest(), None), linker()
+    if object_ is not None and program is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            amd_linked.assert_as_lld(object_, Path(folder), program)
 
 
 def instructions(

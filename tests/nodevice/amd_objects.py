@@ -7,6 +7,8 @@ from functools import cache
 import llvmlite.binding as llvm
 import pytest
 
+from doubles.amd_linked import by_lld
+
 ARCHITECTURES = ("gfx900", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 
 TRIPLE = "amdgcn-amd-amdhsa"
@@ -60,7 +62,4 @@ def run(name: str, *arguments: str) -> str:
 
 def linked_by_lld(code: bytes, folder, *options: str) -> bytes:
     """The code object that LLVM's linker makes of an object."""
-    source, made = folder / "kernel.o", folder / "kernel.hsaco"
-    source.write_bytes(code)
-    run("ld.lld", "-shared", "-Bsymbolic", "--no-undefined", *options, "-o", str(made), str(source))
-    return made.read_bytes()
+    return by_lld(code, folder, tool("ld.lld"), *options)

@@ -3,9 +3,10 @@
 import struct
 
 import pytest
-from amd_objects import ARCHITECTURES, amd_object, linked_by_lld, run
+from amd_objects import ARCHITECTURES, amd_object, run, tool
 
 from doubles import amd_loader
+from doubles.amd_linked import assert_as_lld
 from haulage.targets.amd_linker import link, reading
 
 X = "declare i32 @llvm.amdgcn.workitem.id.x()\n"
@@ -167,63 +168,15 @@ MODULES = {
 }
 
 
-def seen(code: bytes) -> bytearray:
-    """The memory of a code object, without what numbers or counts sections: where their table is,
-    and for each exported symbol the number of its section, which a test of its own looks at."""
-    room = amd_loader.memory(code)
-    room[40:48], room[60:64] = bytes(8), bytes(4)
-    (table,) = (each for each in amd_loader.sections(code) if each[1] == 11)
-    for at in range(table[3], table[3] + table[5], 24):
-        room[at + 6 : at + 8] = bytes(2)
-    return room
-
-
-def symbols(code: bytes, kind: int) -> dict[str, tuple]:
-    """What a table of symbols has by name, with the names of sections."""
-    headers = amd_loader.sections(code)
-    (table,) = (each for each in headers if each[1] == kind)
-    names, found = headers[table[6]][4], {}
-    for at in range(table[4] + 24, table[4] + table[5], 24):
-        name, info, other, section, value, nbytes = struct.unpack_from("<IBBHQQ", code, at)
-        where = amd_loader.section_name(code, headers[section]) if section < 0xFF00 else section
-        found[amd_loader.text(code, names + name)] = (info, other, where, value, nbytes)
-    return found
-
-
-def contents(code: bytes) -> dict[str, bytes]:
-    """The bytes of what is not loaded, by name."""
-    return {
-        amd_loader.section_name(code, each): code[each[4] : each[4] + each[5]]
-        for each in amd_loader.sections(code)
-        if each[1] == 1 and not each[2] & 2
-    }
-
-
-def assert_as_lld(code: bytes, folder) -> None:
-    ours, theirs = link(code), linked_by_lld(code, folder, "-O0")
-    assert amd_loader.segments(ours) == amd_loader.segments(theirs)
-    assert seen(ours) == seen(theirs)
-    assert struct.unpack_from("<I", ours, 48) == struct.unpack_from("<I", theirs, 48)
-    assert symbols(ours, 11) == symbols(theirs, 11)
-    # `_DYNAMIC` names a section to programs on hosts.
-    assert symbols(ours, 2).items() == symbols(theirs, 2).items() - {
-        ("_DYNAMIC", symbols(theirs, 2)["_DYNAMIC"])
-    }
-    loaded, by_theirs = contents(ours), contents(theirs)
-    # It has the version of LLVM's linker.
-    assert loaded.keys() - {".comment"} == by_theirs.keys() - {".comment"}
-    assert all(loaded[name] == by_theirs[name] for name in loaded if name != ".comment")
-
-
 @pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_it_is_what_llvms_linker_makes(architecture, module, tmp_path):
-    assert_as_lld(amd_object(MODULES[module], architecture), tmp_path)
+    assert_as_lld(amd_object(MODULES[module], architecture), tmp_path, tool("ld.lld"))
 
 
 @pytest.mark.parametrize("module", ["everything", "sections", "debug"])
 def test_it_is_what_llvms_linker_makes_of_unoptimised_code(module, tmp_path):
-    assert_as_lld(amd_object(MODULES[module], "gfx1100", level=0), tmp_path)
+    assert_as_lld(amd_object(MODULES[module], "gfx1100", level=0), tmp_path, tool("ld.lld"))
 
 
 @pytest.mark.parametrize("module", MODULES)

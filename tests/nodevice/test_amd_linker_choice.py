@@ -6,6 +6,9 @@ import pytest
 from amd_objects import amd_object, linked_by_lld, tool
 from test_amd_linker import EVERYTHING, PLAIN
 
+import haulage
+from doubles import amd_linked, amd_objects
+from haulage import cuda
 from haulage.errors import CompileError, Unsupported
 from haulage.targets.amd_linker import link
 
@@ -104,3 +107,23 @@ def test_the_real_one_takes_the_same_options(monkeypatch, tmp_path):
     )
     with pytest.raises(CompileError, match="undefined symbol: it"):
         link(amd_object(undefined))
+
+
+def test_each_kernel_that_the_tests_link_goes_to_llvms_linker_too(monkeypatch):
+    @cuda.jit
+    def first(x):
+        x[0] = 1
+
+    compared = []
+    monkeypatch.setattr(amd_linked, "assert_as_lld", lambda *given: compared.append(given))
+    monkeypatch.setattr(amd_objects, "linker", lambda: "an ld.lld")
+    before = amd_objects.remember()
+    try:
+        code = haulage.compile(first, "void(int32[::1])", "gfx942").code
+        amd_objects.check(code)
+        ((object_, _, program),) = compared
+        assert (link(object_), program) == (code, "an ld.lld")
+        amd_objects.check(code)
+        assert len(compared) == 1
+    finally:
+        amd_objects.forget(before)

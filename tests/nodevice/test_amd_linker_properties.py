@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from amd_objects import ARCHITECTURES, amd_object, tool
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_amd_linker import assert_as_lld
 
 from doubles import amd_loader
+from doubles.amd_linked import assert_as_lld
 from haulage.targets.amd_linker import link
 
 LINKAGES = ("", "protected", "weak", "hidden", "internal", "linkonce_odr")
@@ -101,9 +101,9 @@ LEVEL = st.sampled_from([0, 2])
 @settings(max_examples=60, deadline=None)
 @given(modules(), ARCHITECTURE, LEVEL)
 def test_random_modules_become_what_llvms_linker_makes(tmp_path_factory, made, architecture, level):
-    tool("ld.lld")
+    program = tool("ld.lld")
     code = amd_object(made[0], architecture, level=level)
-    assert_as_lld(code, tmp_path_factory.mktemp("linked"))
+    assert_as_lld(code, tmp_path_factory.mktemp("linked"), program)
 
 
 @settings(max_examples=100, deadline=None)
