@@ -33,6 +33,36 @@ def lines(program: str, options: str = "", **environment: str) -> list[str]:
     return run_on(START + program, options, double="libamdhip64", **environment).splitlines()
 
 
+def test_a_kernel_is_compiled_loaded_and_launched_with_what_it_reads():
+    """All but its run: the stand-in does nothing there."""
+    said = lines(
+        """
+from haulage.targets.amd_metadata import kernels
+
+@cuda.jit
+def scale(x, factor, small):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= factor + small
+
+loaded = []
+load = AMDBackend.load
+AMDBackend.load = lambda self, code: loaded.append(code) or load(self, code)
+haulage.use("amd")
+x = cuda.to_device(np.ones(100, np.float32))
+start = double.now()
+scale[4, 32](x, 2.5, np.int8(3))
+scale[4, 32](x, 2.5, np.int8(3))
+cuda.synchronize()
+launches = [b for name, a, b in double.log(start) if name == "launch"]
+(kernel,) = kernels(loaded[-1]).values()
+passed = [each for each in kernel.arguments if not each.is_hidden]
+print(len(launches), {max(each.offset + each.nbytes for each in passed)} == set(launches))
+"""
+    )
+    assert said == ["2 True"]
+
+
 def test_a_failure_has_the_runtimes_name_and_words_and_what_was_asked():
     (said,) = lines(
         "double.fail('hipStreamWaitEvent', 400)\ntold(backend.stream_wait_event, 0, 64)"

@@ -12,6 +12,7 @@ from test_amd_linker import EVERYTHING, MODULES, PLAIN
 
 from doubles import amd_loader, comgr
 from haulage.backends import message_pack
+from haulage.backends.amd_driver.metadata import argument_offsets as places_of
 from haulage.compiler.argument_block import argument_offsets, size_of
 from haulage.errors import CompileError
 from haulage.targets.amd_linker import link
@@ -20,6 +21,14 @@ from haulage.targets.amd_metadata import Argument, _note, kernels
 
 def linked(module: str = EVERYTHING, architecture: str = "gfx942") -> bytes:
     return link(amd_object(module, architecture))
+
+
+def test_the_back_end_finds_arguments_at_the_same_places():
+    code = linked()
+    assert places_of(code) == {
+        name: tuple(each.offset for each in kernel.arguments if not each.is_hidden)
+        for name, kernel in kernels(code).items()
+    }
 
 
 def test_arguments_are_where_the_kernel_reads_them():

@@ -2,7 +2,8 @@
 loaded before the AMD back end looks for the real one, which then finds this.
 
 It can be loaded once in a process. Most of it is the stand-in for CUDA's driver, `doubles.libcuda`.
-It runs no code of AMD's GPUs, but knows the kernels of the conformance suite (`CODE`).
+It loads code of AMD's GPUs and does nothing where that is launched; it has the kernels of the
+conformance suite in C (`CODE`).
 """
 
 import ctypes

@@ -1,11 +1,12 @@
 /* The code that the stand-in knows: the kernels of the conformance suite, in C. An image is an ELF
- * header and the text below. */
+ * header and the text below. Code objects of AMD's GPUs are taken too: they have kernels whose names
+ * stand in them, and launches of these are written down, and do nothing. */
 #define _GNU_SOURCE
 #include "hip.h"
 
 #define TEXT "kernels of the conformance suite"
 
-struct module { uint64_t channel; uint32_t number; int live; };
+struct module { uint64_t channel; uint32_t number; int live; const char *image; size_t bytes; };
 struct function { struct module *module; int kernel; };
 
 static const char *names[] = {"where", "types", "scale", "chain", "stop"};
@@ -14,8 +15,14 @@ enum { WHERE, TYPES, SCALE, CHAIN, STOP, KERNELS };
 static CUresult load(const void *image, void *log, size_t bytes, uint64_t *module)
 {
     (void)log, (void)bytes;
-    if (memcmp(image, "\177ELF", 4) || strcmp((const char *)image + 64, TEXT)) return INVALID_IMAGE;
+    const char *bytes_of = image;
+    if (memcmp(image, "\177ELF", 4)) return INVALID_IMAGE;
     struct module *made = calloc(1, sizeof *made);
+    if (strcmp(bytes_of + 64, TEXT)) {
+        uint64_t table = *(uint64_t *)(bytes_of + 40);
+        made->image = image;
+        made->bytes = table + *(uint16_t *)(bytes_of + 58) * *(uint16_t *)(bytes_of + 60);
+    }
     made->live = 1;
     *module = (uint64_t)made;
     return SUCCESS;
@@ -29,8 +36,12 @@ static CUresult unload(uint64_t module)
 
 static CUresult find(uint64_t module, const char *name, uint64_t *function)
 {
-    for (int i = 0; i < KERNELS; i++)
-        if (!strcmp(names[i], name)) {
+    const struct module *of = (const struct module *)module;
+    char descriptor[512];
+    size_t length = snprintf(descriptor, sizeof descriptor, "%s.kd", name) + 1;
+    int found = of->image && memmem(of->image, of->bytes, descriptor, length);
+    for (int i = 0; i <= KERNELS; i++)
+        if (i == KERNELS ? found : !of->image && !strcmp(names[i], name)) {
             struct function *made = malloc(sizeof *made);
             *made = (struct function){(struct module *)module, i};
             *function = (uint64_t)made;
@@ -43,6 +54,7 @@ static CUresult symbol(uint64_t module, const char *name, uint64_t *address, uin
 {
     struct module *of = (struct module *)module;
     int channel = !strcmp(name, "haulage_channel");
+    if (of->image && !memmem(of->image, of->bytes, name, strlen(name) + 1)) return NOT_FOUND;
     if (!channel && strcmp(name, "haulage_module")) return NOT_FOUND;
     *address = channel ? (uint64_t)&of->channel : (uint64_t)&of->number;
     *bytes = channel ? 8 : 4;
@@ -117,6 +129,7 @@ static CUresult launch(uint64_t handle, const unsigned *d, const void *arguments
     struct function *function = (struct function *)handle;
     uint64_t blocks = (uint64_t)d[0] * d[1] * d[2];
     (void)together;
+    if (function->kernel == KERNELS) return SUCCESS;
     if (bytes != expected[function->kernel]) {
         misused("bytes of arguments");
         return 719;
