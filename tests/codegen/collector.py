@@ -26,8 +26,12 @@ from haulage.targets import amd, nvidia
 ARCHITECTURES = {"nvidia": ptxas.ARCHITECTURES, "amd": amd_objects.ARCHITECTURES}
 _TARGETS: dict[str, Callable[[str, int], Any]] = {"nvidia": nvidia.target, "amd": amd.target}
 
-# What code with 32 lanes a warp cannot do by design; see docs/design.md, warp size.
-_REFUSED = re.compile(r"wavefronts of 64 work-items, and \w+ has warps of 32\b")
+# What code with 32 lanes a warp cannot do by design; see docs/design.md, warp size. And arrays that
+# no GPU has room for.
+_REFUSED = re.compile(
+    r"wavefronts of 64 work-items, and \w+ has warps of 32\b"
+    r"|\b\d{6,} bytes of (?:shared|local) arrays\b"
+)
 # Of two kernels that differ in this only, one is tried.
 _NAMES = re.compile(rb"(?m)^\.version .*|^\.target .*|^//.*|haulage_shared_\d+")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")

@@ -62,6 +62,21 @@ def test_words_of_wavefronts_are_refused_by_design(started: Collector) -> None:
     assert (outcome.kernels, outcome.refused, outcome.failures) == (0, 2, [])
 
 
+@pytest.mark.parametrize("kind", list(collector.ARCHITECTURES))
+def test_arrays_that_no_gpu_has_room_for_are_refused_by_design(kind: str) -> None:
+    started = Collector(kinds=[kind])
+    started.start()
+
+    def hoards(x):
+        own = cuda.local.array(1 << 30, np.float32)
+        own[x[0]] = 1
+        x[1] = own[x[2]]
+
+    haulage.compile(hoards, SIGNATURE)
+    outcome = started.stop()
+    assert (outcome.kernels, outcome.refused, outcome.failures) == (0, 1, [])
+
+
 def test_code_that_the_assembler_refuses_is_a_failure_that_names_the_kernel() -> None:
     def refused(code: bytes) -> object:
         raise AssertionError("line 3: what is this?")
