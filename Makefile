@@ -36,6 +36,7 @@ test-adversary: $(READY)  ## The tests of devices with all work late and reorder
 	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
 	  $(IN_ORDER:%=--ignore=tests/device/test_%.py) $(ARGS)
 
+# HAULAGE_PTX_ARCHITECTURE=sm_90 make test-ptx (or test-nvidia) takes code for these GPUs, not sm_80.
 # Those of what kernels work out; a part of them is in `make test` too (tests/doubles/ptx/part.py).
 OF_KERNELS := array_assignment atomics bad_input bad_launches bench_kernels big_kernels borders \
   captured_arrays chunked_loops clocks cooperative_grids debug divisions documented_cuda \
