@@ -206,6 +206,7 @@ API hipError_t hipDeviceGetAttribute(int *value, int attribute, int device)
     if (device < 0 || device >= device_count) return done(INVALID_DEVICE);
     switch (attribute) {
     case 3: case 8: case 78: case 85: *value = 1; break;
+    case 2: *value = 2; break;
     case 57: *value = 2048; break;
     case 19: *value = 8 << 20; break;
     case 71: *value = 65536; break;
