@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check format bench bench-peers bench-page clean
+.PHONY: help demo test test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check amd-tools format bench bench-peers bench-page clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ check: $(READY)  ## Format, lint, types, and the order of imports
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
+
+amd-tools:  ## Debian's packages that code for AMD's GPUs is checked with; what needs them is skipped without
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y lld-19 llvm-19 libamd-comgr2 rocm-device-libs libamdhip64-5
 
 format: $(READY)  ## Rewrite the sources in the format that `make check` wants
 	$(BIN)/ruff format $(SOURCES)
