@@ -644,7 +644,7 @@ def test_what_a_graph_cannot_hold_is_refused_and_nothing_runs(what):
         graph.launch()
     for stream in (graph.stream, kept, 0):
         add[GRID[0], GRID[1], stream](a, 10)
-    cuda.synchronize()
+        cuda.synchronize()  # else these streams change the array at one time
     assert values(a) == [30]
 
 
@@ -755,7 +755,7 @@ def test_a_stream_that_does_not_join_again_is_an_error():
         graph.launch()
     for stream in (one, two, 0):
         add[GRID[0], GRID[1], stream](a, 1)
-    cuda.synchronize()
+        cuda.synchronize()
     assert values(a) == [3]
 
 

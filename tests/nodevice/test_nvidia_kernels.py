@@ -69,4 +69,7 @@ print(loaded.code.machine_code is not None)
         HAULAGE_CACHE_DIR=str(tmp_path),
     )
     # The stand-in reads PTX only.
-    assert told.split() == ["True", "True"]
+    printed, _, warned = told.partition("\n")
+    assert printed == "True"
+    assert warned.startswith("True\n")
+    assert "CacheWarning: kernel copy: the driver does not take the machine code" in warned
