@@ -129,7 +129,7 @@ def test_names_that_llvm_made_are_not_given_again():
 
 
 def test_errors_name_what_was_given():
-    with pytest.raises(ValueError, match="gfx800.*gfx90a"):
+    with pytest.raises(ValueError, match=r"gfx800.*gfx90a"):
         haulage.compile(scale, "void(float32[::1], float32)", "gfx800")
     with pytest.raises(CompileError, match="scale"):
         haulage.compile(scale, "void(float32, float32)")
