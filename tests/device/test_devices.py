@@ -176,6 +176,11 @@ def test_detect_prints_each_kind_and_says_yes(device, capsys):
         assert f"{kind}:" in printed
 
 
+@cuda.jit
+def one_to_other(x, y):
+    y[0] = x[0]
+
+
 def test_things_of_two_devices_do_not_mix(two_nulls):
     with haulage.use("null:0"):
         array = cuda.device_array(4)
@@ -185,8 +190,8 @@ def test_things_of_two_devices_do_not_mix(two_nulls):
         mark = cuda.event()
     with pytest.raises(DeviceMismatch, match=r"null:0.*null:1"):
         other.copy_to_host(stream=stream)
-    with pytest.raises(DeviceMismatch, match=r"null:1.*null:0"):
-        array.copy_to_device(other)
+    with pytest.raises(DeviceMismatch, match=r"null:0.*null:1.*enable_peer_access"):
+        one_to_other[1, 1](array, other)
     with pytest.raises(DeviceMismatch, match=r"null:0.*null:1"):
         mark.record(stream)
 

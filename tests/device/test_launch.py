@@ -423,8 +423,13 @@ def test_device_functions_and_words_are_not_called_from_the_host(device):
 
 def test_the_devices_of_arrays_and_streams_must_agree(device):
     class Elsewhere:
+        backend = None
+
         def __str__(self):
             return "nowhere:0"
+
+        def reaches(self, other):
+            return False
 
     x = cuda.to_device(np.zeros(4))
     y = cuda.to_device(np.zeros(4))
