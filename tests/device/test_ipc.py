@@ -187,6 +187,16 @@ with open_ipc_array(tuple(handle), (2, 3), "i4", (40, 8)) as array:
     assert array[40] == -1
 
 
+def test_a_pickled_handle_is_all_that_a_process_needs():
+    array = cuda.to_device(np.arange(4))
+    script = """
+import pickle, sys
+with pickle.loads(bytes.fromhex(sys.argv[1])) as opened:
+    print(opened.copy_to_host())
+"""
+    assert run(script, pickle.dumps(array.get_ipc_handle()).hex()) == "[0 1 2 3]"
+
+
 def test_a_read_only_array_stays_read_only():
     array = cuda.to_device(np.arange(10))
     array.readonly = True
