@@ -49,6 +49,7 @@ from haulage.api.host_memory import (
     pinned_zeros,
     register,
 )
+from haulage.api.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
 from haulage.api.streams import (
     default_stream,
     defer_cleanup,
@@ -65,7 +66,6 @@ from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.context import Context
 from haulage.runtime.event import Event, event_elapsed_time
 from haulage.runtime.exchange.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
-from haulage.runtime.exchange.ipc import IpcArrayHandle, IpcHandle, open_ipc_array
 from haulage.runtime.graph import Graph
 from haulage.runtime.launching.placing import ArgHint, In, InOut, Out, wrap_arg
 from haulage.runtime.memory import MemoryInfo

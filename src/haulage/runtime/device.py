@@ -2,7 +2,6 @@
 
 import atexit
 import contextvars
-import importlib
 import sys
 import threading
 import warnings
@@ -301,9 +300,6 @@ def find(choice: str | Device, source: str = "") -> Device:
         raise TypeError(f"device {choice!r}: expected a name such as 'cpu' or 'nvidia:1'")
     asked = f"{source or 'device'} {choice!r}"
     kind, colon, number = choice.strip().lower().partition(":")
-    if not _drivers:
-        # A pickled handle of memory may be all that a process has seen of Haulage.
-        importlib.import_module("haulage.platforms")
     known = ", ".join(_drivers)
     if kind not in _drivers or (colon and not (number.isascii() and number.isdigit())):
         raise DeviceNotFound(
