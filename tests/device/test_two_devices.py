@@ -17,6 +17,7 @@ import haulage
 from doubles.far import registered
 from doubles.far_pair import far_pair
 from haulage import cuda, memory
+from haulage.backends.base import NON_BLOCKING
 from haulage.errors import DeviceMismatch, Unsupported
 from haulage.runtime.memory import pending
 
@@ -265,6 +266,24 @@ def test_arrays_are_copied_from_one_device_to_the_other(pair, dtype, of, to):
             target[...] = source
             assert np.array_equal(target.copy_to_host(), host[of])
     assert cuda.current_context().device is there
+
+
+def test_a_copy_between_devices_waits_for_what_gathers_its_elements(pair):
+    here, there = pair
+    with haulage.use(there):
+        there.activate()
+        handle = there.backend.stream_create(NON_BLOCKING)
+        stream = cuda.external_stream(handle)
+        source = cuda.to_device(np.zeros(100, np.uint8)).bind(stream)
+    with haulage.use(here):
+        target, own = cuda.device_array(50, np.uint8), cuda.stream()
+        with held(stream):
+            source[:] = np.uint8(3)
+            target.copy_to_device(source[::2], stream=own)
+            assert not own.query()
+        own.synchronize()
+        assert (target.copy_to_host() == 3).all()
+    stream.synchronize()
 
 
 def test_a_copy_between_devices_waits_for_the_source_and_holds_its_memory(pair):

@@ -224,17 +224,18 @@ class DeviceNDArrayBase(Strided):
             between._write_device(source, shape, dense, steps, theirs)
             source = between
         if tuple(strides) == dense and fields.parts(self.dtype) is None:
-            self._write_bytes(source, stream)
+            self._write_bytes(source, theirs, stream)
         else:
             between = _room(stream, tuple(shape), dense, self.dtype)
-            between._write_bytes(source, stream)
+            between._write_bytes(source, theirs, stream)
             self._write_device(between, shape, strides, dense, stream)
 
-    def _write_bytes(self, source: "DeviceNDArrayBase", stream: Stream) -> None:
-        """Copy all bytes from an array on another device; both have no gaps."""
+    def _write_bytes(self, source: "DeviceNDArrayBase", after: Stream, stream: Stream) -> None:
+        """Copy all bytes from an array on another device, after the work in `after`, a stream of
+        that device; both have no gaps."""
         self.block.use(stream)
         source.block.use(stream)
-        ordering.after(stream, source._stream(0))
+        ordering.after(stream, after)
         transfer.move(
             stream, self.device_pointer, (1,), source.device_pointer, (1,), (self.nbytes,), 1
         )
