@@ -311,3 +311,127 @@ def test_arrays_of_two_drivers_are_not_copied_directly(pair):
         other = cuda.to_device(np.zeros(3))
     with pytest.raises(DeviceMismatch, match="by way of the host"):
         cuda.to_device(np.zeros(3)).copy_to_device(other)
+
+
+@cuda.jit
+def double_into(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = 2 * x[i]
+
+
+@cuda.jit
+def sum_of_pair(both, out):
+    i = cuda.grid(1)
+    out[i] = both[0][i] + both[1][i]
+
+
+@cuda.jit
+def add_one(x):
+    i = cuda.grid(1)
+    x[i] += 1
+
+
+def a_portable_array(device, kind="mapped"):
+    with haulage.use(device):
+        made = cuda.managed_array(4) if kind == "managed" else cuda.mapped_array(4, portable=True)
+    made[:] = range(4)
+    return made
+
+
+@pytest.mark.parametrize("kind", ["mapped", "managed"])
+@pytest.mark.parametrize("where", ["no stream", "stream", "a stream of the array's device"])
+def test_kernels_of_the_other_device_reach_portable_and_managed_arrays(pair, kind, where):
+    first, second = pair
+    shared = a_portable_array(first, kind)
+    out = cuda.device_array(4)
+    assert out.device is second
+    stream = cuda.stream() if where == "stream" else 0
+    for round in range(3):  # later launches go a shorter way
+        shared[0] = round
+        double_into[1, 4, stream](shared, out)
+        double_into[1, 4, stream](shared[::-1], out[::-1])
+        sum_of_pair[1, 4, stream]((shared, out), out)
+        assert out.copy_to_host(stream=stream).tolist() == [3 * round, 3, 6, 9]
+    if where == "a stream of the array's device":
+        with haulage.use(first):
+            own = cuda.stream()
+        with pytest.raises(DeviceMismatch, match=r"far:1.*far:0.*enable_peer_access"):
+            double_into[1, 4, own](shared, out)
+
+
+def test_a_portable_array_alone_is_worked_on_by_the_current_device_or_that_of_the_stream(pair):
+    first, second = pair
+    shared = a_portable_array(first)
+    streams = []
+    for device in pair:
+        with haulage.use(device):
+            streams.append(cuda.stream())
+            add_one[1, 4](shared)
+            device.synchronize()
+            assert (second.default_stream in shared.block.users()) == (device is second)
+    for stream in streams:
+        add_one[1, 4, stream](shared)
+        stream.synchronize()
+        assert stream in shared.block.users()
+    with haulage.use("cpu"):
+        add_one[1, 4](cuda.In(shared))  # whose device is meant, as the current one's is another
+    first.synchronize()
+    assert shared.tolist() == [5, 6, 7, 8]
+
+
+def test_a_mapped_array_that_is_not_portable_is_of_its_own_device(pair):
+    first, _ = pair
+    with haulage.use(first):
+        mapped = cuda.mapped_array(4)
+    mapped[:] = 0
+    add_one[1, 4](mapped)  # on that one
+    first.synchronize()
+    assert mapped.tolist() == [1] * 4
+    for stream in (0, cuda.stream()):
+        with pytest.raises(DeviceMismatch, match=r"far:[01].*far:[01].*portable=True"):
+            double_into[1, 4, stream](mapped, cuda.device_array(4))
+    with pytest.raises(DeviceMismatch, match=r"arrays on far:0, stream on far:1.*portable=True"):
+        add_one[1, 4, cuda.stream()](mapped)
+
+
+def test_portable_memory_is_kept_until_a_kernel_of_the_other_device_is_done_with_it(pair):
+    first, _ = pair
+    shared = a_portable_array(first)
+    stream, out = cuda.stream(), cuda.device_array(4)
+    before = memory.stats(first).in_use
+    with held(stream):
+        double_into[1, 4, stream](shared, out)
+        del shared
+        gc.collect()
+        assert memory.stats(first).in_use == before
+    assert out.copy_to_host(stream=stream).tolist() == [0, 2, 4, 6]
+    pending.flush(first)
+    assert memory.stats(first).in_use == before - 32
+
+
+def test_a_kernel_of_the_other_device_cannot_have_a_mapped_array_that_is_not_portable(pair):
+    first, _ = pair
+    with haulage.use(first):
+        own = cuda.mapped_array(4).device_view()
+
+    @cuda.jit
+    def with_own(out):
+        out[0] = own[0] + 1
+
+    with pytest.raises(DeviceMismatch, match=r"an array of far:0 .*run on far:1.*portable=True"):
+        with_own[1, 1](cuda.device_array(4))
+
+
+def test_ufuncs_of_the_other_device_take_portable_arrays(pair):
+    first, second = pair
+    shared = a_portable_array(first)
+
+    @cuda.vectorize(["float64(float64, float64)"])
+    def add_both(a, b):
+        return a + b
+
+    found = add_both(shared, cuda.to_device(np.ones(4)))
+    assert found.device is second
+    assert found.copy_to_host().tolist() == [1, 2, 3, 4]
+    assert add_both(shared, 1.0, stream=cuda.stream()).device is second

@@ -14,8 +14,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from doubles.far import FAR, KIND, TOTAL, FarBackend
-from haulage.backends.base import DEVICE, PORTABLE, Backend, Probe, Properties
+import numpy as np
+
+from doubles.far import FAR, KIND, TOTAL, FarBackend, Ranges
+from haulage.backends.base import DEVICE, MANAGED, PORTABLE, Backend, Probe, Properties
 from haulage.backends.cpu_driver import copies
 from haulage.errors import DeviceError
 from haulage.runtime.device import Device
@@ -41,6 +43,7 @@ class FarPair(Backend):
         self._active = _Active()
         self._owners: dict[tuple[str, int], int] = {}  # of functions and modules
         self._portable: dict[int, list[FarBackend]] = {}
+        self._reached_by_both = Ranges()
 
     @classmethod
     def probe(cls) -> Probe:
@@ -74,9 +77,12 @@ class FarPair(Backend):
         return [error for inner in self._inner for error in inner.unraised()]
 
     def alloc(self, nbytes: int, kind: str, flags: int = 0) -> tuple[int, int]:
-        """Memory of the active device; pinned for both of them if it is portable."""
+        """Memory of the active device; pinned for both of them if it is portable, and then, or if
+        it is managed, in the reach of kernels of both."""
         here = self._here()
         device_ptr, host_ptr = here.alloc(nbytes, kind, flags)
+        if kind == MANAGED or (kind != DEVICE and flags & PORTABLE):
+            self._reached_by_both.add(device_ptr, nbytes)
         if kind != DEVICE and flags & PORTABLE:
             others = [inner for inner in self._inner if inner is not here]
             for other in others:
@@ -87,6 +93,7 @@ class FarPair(Backend):
     def free(self, device_ptr: int, host_ptr: int, kind: str) -> None:
         """Give memory back."""
         self._here().free(device_ptr, host_ptr, kind)
+        self._reached_by_both.remove(device_ptr)
         for other in self._portable.pop(host_ptr, ()):
             other._pinned.remove(host_ptr)
 
@@ -131,9 +138,35 @@ class FarPair(Backend):
 
         def launch(stream: int, data: bytes) -> None:
             self.activate(device)
-            start(self._decoded("stream", stream), data)
+            start(self._decoded("stream", stream), self._in_reach(device, data))
 
         return header, launch
+
+    def launch(self, function: int, *rest: Any) -> None:
+        """Run a kernel, whose arguments may be in memory that both devices reach."""
+        self._here().launch(function, *self._launched(function, *rest))
+
+    def launch_cooperative(self, function: int, *rest: Any) -> None:
+        """As `launch`."""
+        self._here().launch_cooperative(function, *self._launched(function, *rest))
+
+    def _launched(self, function: int, *rest: Any) -> tuple[Any, ...]:
+        *sizes, stream, args = rest
+        device = self._active.device
+        assert device is not None
+        self._check("function", function, device)
+        return *sizes, self._decoded("stream", stream), self._in_reach(device, args)
+
+    def _in_reach(self, device: int, args: bytes) -> bytes:
+        """An argument block with real addresses for those of the other device that both reach."""
+        far = self._inner[1 - device]._far
+        words = np.frombuffer(args[: len(args) & -8], np.uint64).copy()
+        for at in np.flatnonzero(words >> np.uint64(48) == far >> 48):
+            address = int(words[at])
+            if not self._reached_by_both.cover(address, address + 1):
+                raise AssertionError(f"far:{device} does not reach {address:#x}")
+            words[at] = address - far
+        return words.tobytes() + args[len(args) & -8 :]
 
     def _here(self) -> FarBackend:
         if self._active.in_callback:

@@ -156,3 +156,85 @@ def test_launches_take_arrays_of_devices_that_reach_each_other():
     """
     reading = "from doubles.libcuda.reading import Reading\ndouble.interpret(Reading())\n"
     run(reading + _START + textwrap.dedent(program), "devices=2")
+
+
+def test_kernels_of_both_nvidia_devices_reach_mapped_and_managed_arrays():
+    program = """
+    @cuda.jit
+    def add(x, y):
+        i = cuda.grid(1)
+        y[i] += x[i]
+
+    with haulage.use(first):
+        mapped, managed = cuda.mapped_array(4, portable=True), cuda.managed_array(4)
+        wc = cuda.mapped_array(4, wc=True)
+        registered = np.arange(4.0)
+    mapped[:] = managed[:] = wc[:] = range(4)
+    as_a_global = mapped.device_view()
+
+    @cuda.jit
+    def add_global(y):
+        i = cuda.grid(1)
+        y[i] += as_a_global[i]
+
+    with haulage.use(second):
+        out, stream = cuda.to_device(np.zeros(4)), cuda.stream()
+        for shared in (mapped, managed, wc):
+            for _ in range(2):
+                add[1, 4](shared, out)
+                add[1, 4, stream](shared, out)
+                second.synchronize()
+        assert out.copy_to_host().tolist() == [0, 12, 24, 36]
+        add[1, 4](out, mapped)
+        second.synchronize()
+        assert mapped.tolist() == [0, 13, 26, 39]
+        assert stream in mapped.block.users() and second.default_stream in mapped.block.users()
+        add_global[1, 4](out)
+        assert out.copy_to_host().tolist() == [0, 25, 50, 75]
+        with cuda.mapped(registered) as of_first:  # registered for this device alone
+            pass
+    with haulage.use(first):
+        own, other = cuda.to_device(np.zeros(4)), cuda.stream()
+        add_global[1, 4](own)
+        assert own.copy_to_host().tolist() == [0, 13, 26, 39]
+        with cuda.mapped(registered) as here:
+            try:
+                with haulage.use(second):
+                    add[1, 4](here, out)
+            except haulage.errors.DeviceMismatch as error:
+                assert "0" in str(error) and "1" in str(error), error
+            else:
+                raise AssertionError("memory that was registered for another device was taken")
+        try:
+            add[1, 4, other](mapped, out)
+        except haulage.errors.DeviceMismatch as error:
+            assert "enable_peer_access" in str(error), error
+        else:
+            raise AssertionError("memory out of reach was taken")
+    del mapped, managed, wc, as_a_global
+    assert not raised, raised
+    """
+    reading = "from doubles.libcuda.reading import Reading\ndouble.interpret(Reading())\n"
+    run(reading + _START + textwrap.dedent(program), "devices=2")
+
+
+def test_kernels_of_both_amd_devices_are_given_mapped_arrays():
+    program = """
+    @cuda.jit
+    def add(x, y):
+        i = cuda.grid(1)
+        y[i] += x[i]
+
+    with haulage.use(first):
+        mapped, managed = cuda.mapped_array(4), cuda.managed_array(4)
+    with haulage.use(second):
+        out, stream = cuda.to_device(np.zeros(4)), cuda.stream()
+        for shared in (mapped, managed):
+            add[1, 4](shared, out)
+            add[1, 4, stream](shared, out)
+            second.synchronize()
+            assert {stream, second.default_stream} < set(shared.block.users())
+    del mapped, managed, shared
+    assert not raised, raised
+    """
+    run(_START + textwrap.dedent(program), "devices=2", double="libamdhip64")

@@ -61,8 +61,8 @@ def mapped_array(
         strides: in bytes; by default without gaps, in `order`.
         order: 'C' or 'F'.
         stream: that its copies use where they are given none.
-        portable: pinned for copies of all devices of the driver; kernels of the array's own device
-            reach it.
+        portable: pinned for copies, and in the reach of kernels, of all devices of the driver, not
+            of the array's own alone. NVIDIA's and AMD's drivers have all mapped arrays so.
         wc: write-combined: faster for the host to write and the device to read, slow for the host
             to read.
 

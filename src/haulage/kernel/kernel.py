@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.compiler.options import Options
-from haulage.errors import DeviceMismatch, LaunchError, LaunchTypeError
+from haulage.errors import LaunchError, LaunchTypeError
 from haulage.kernel import advice
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.choosing import best
@@ -36,14 +36,9 @@ from haulage.platforms import PLATFORMS
 from haulage.runtime import device
 from haulage.runtime.launching import arguments, parts
 from haulage.runtime.launching.arguments import Key
-from haulage.runtime.launching.launch import (
-    OTHERS,
-    Configuration,
-    check_limits,
-    device_of_arguments,
-)
+from haulage.runtime.launching.launch import Configuration, check_limits
+from haulage.runtime.launching.places import OTHERS, place_of_launch
 from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
-from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import device_of, for_work, resolve
 
 if TYPE_CHECKING:
@@ -188,14 +183,9 @@ class Kernel(AsFunction, Inspection):
         if named or len(args) != self._plain_count:
             args = self._parameters.bind(args, named)
         stream = configuration.stream
-        place, others = device_of_arguments(args, self.__qualname__)
-        if isinstance(stream, Stream):
-            if place is not None and stream.device is not place:
-                raise DeviceMismatch(
-                    f"kernel {self.__qualname__}: arrays on {place}, stream on {stream.device}"
-                )
-            place = stream.device
-        elif place is None:
+        what = f"kernel {self.__qualname__}"
+        place, others, _ = place_of_launch(args, device_of(stream), what)
+        if place is None:
             place = device.current_device()
         stream = for_work(stream, place)
         check_limits(configuration, place.properties, self.__qualname__)
@@ -203,7 +193,7 @@ class Kernel(AsFunction, Inspection):
         # Signatures that users write mean aligned elements.
         unaligned = others and self._only_declared and any(map(is_unaligned, args))
         if others == OTHERS or unaligned or (others and not in_place(place)):
-            placement = Placement(stream, f"kernel {self.__qualname__}", self._only_declared)
+            placement = Placement(stream, what, self._only_declared)
             args = self._placed(placement, args)
         overload = self._overload_for(place, args)
         try:
@@ -248,12 +238,13 @@ class Kernel(AsFunction, Inspection):
         stream = configuration.stream
         if self._waits or len(args) != self._plain_count:
             return None
-        place, others = device_of_arguments(args, self.__qualname__)
-        if place is not None and device_of(stream) not in (None, place):
+        asked = device_of(stream)
+        place, others, all_there = place_of_launch(args, asked, f"kernel {self.__qualname__}")
+        if not all_there:
             return None
-        anywhere = place is None and not isinstance(stream, Stream)
+        anywhere = place is None
         if place is None:
-            place = stream.device if isinstance(stream, Stream) else device.current_device()
+            place = device.current_device()
         if others and (not in_place(place) or any(map(is_unaligned, args))):
             return None
         chosen, way = self.chosen, config.thread_way()
@@ -426,8 +417,9 @@ class Kernel(AsFunction, Inspection):
         args = self._parameters.bind(args, {})
         declared = [numba_bridge.key_of_type(value) for value in args]
         args = tuple(0 if key else value for key, value in zip(declared, args, strict=True))
-        place = device_of_arguments(args, self.__qualname__)[0] or device.current_device()
-        placement = Placement(resolve(0, place), f"kernel {self.__qualname__}", aligned=True)
+        what = f"kernel {self.__qualname__}"
+        place = place_of_launch(args, None, what)[0] or device.current_device()
+        placement = Placement(resolve(0, place), what, aligned=True)
         try:
             placed = self._keys(placement.place(args))
         finally:

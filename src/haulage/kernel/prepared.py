@@ -37,8 +37,8 @@ def start(
             "a launch with host arrays waits until it is done, so a graph cannot have it; give it "
             "arrays of the device, mapped or managed ones"
         )
-    if loaded.captured:
-        use_memory(loaded.captured, stream)
+    for array in loaded.captured:
+        array.block.use(stream)
     loaded.start(configuration, stream, packed)
     return on_host
 

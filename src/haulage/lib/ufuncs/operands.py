@@ -14,7 +14,7 @@ from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_arr
 from haulage.runtime.arrays.upload import dense_array
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
-from haulage.runtime.launching.launch import device_of_arguments
+from haulage.runtime.launching.places import place_of_launch
 from haulage.runtime.memory import are_own
 from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
 
@@ -117,11 +117,10 @@ def place_of(values: Sequence[Any], stream: StreamLike, name: str) -> Device:
     """The device on which to work: the stream's, the arrays', or the current one.
 
     Raises:
-        DeviceMismatch: arrays are on two devices.
+        DeviceMismatch: that device, or each one, does not reach some array.
     """
     arrays = tuple([value for value in values if type(value) is DeviceNDArray])
-    of_arrays = device_of_arguments(arrays, name)[0] if arrays else None
-    return device_of(stream) or of_arrays or current_device()
+    return place_of_launch(arrays, device_of(stream), name)[0] or current_device()
 
 
 def outputs(out: Any, extra: tuple[Any, ...], nout: int, name: str) -> list[Any]:

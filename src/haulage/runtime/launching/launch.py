@@ -1,7 +1,7 @@
 """Compiled code on a device, and starting it there."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +11,6 @@ from haulage.backends.base import Backend, Properties
 from haulage.errors import (
     CacheWarning,
     DeviceError,
-    DeviceMismatch,
     LaunchError,
     LaunchTypeError,
     LimitError,
@@ -19,9 +18,8 @@ from haulage.errors import (
 )
 from haulage.runtime import faults, observing, printing
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
-from haulage.runtime.arrays.host_arrays import device_of_array
-from haulage.runtime.device import Device, current_device
-from haulage.runtime.launching.placing import ArgHint
+from haulage.runtime.device import Device
+from haulage.runtime.launching.places import check_captured
 from haulage.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -134,12 +132,7 @@ class Loaded:
         self.device = device
         self.code = code
         self.captured = code.captured
-        of, _ = device_of_arguments(self.captured, name)
-        if of is not None and of is not device:
-            raise DeviceMismatch(
-                f"kernel {name} uses an array of {of} by a global or closure variable, and cannot "
-                f"run on {device}; give it the array as an argument"
-            )
+        check_captured(device, self.captured, name)
         device.activate()
         self.module = _load(device.backend, code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
@@ -281,84 +274,6 @@ def _tell_refused(name: str, error: DeviceError) -> None:
         CacheWarning,
         stacklevel=2,
     )
-
-
-# What else than device arrays and numbers is among arguments: NumPy arrays at most, or others too.
-NOTHING_ELSE, HOST_ARRAYS, OTHERS = 0, 1, 2
-
-
-def device_of_arguments(values: tuple[Any, ...], name: str) -> tuple[Device | None, int]:
-    """The device that the device arrays among `values` are on, or whose kernels reach them all,
-    None if there are none; and whether there are others than these and numbers, which
-    `placing.Placement` may have to look at.
-
-    Raises:
-        DeviceMismatch: they are on two devices of which none reaches the other's memory.
-    """
-    found: Device | None = None
-    others = NOTHING_ELSE
-    for value in values:
-        if isinstance(value, DeviceNDArrayBase):
-            of: Device | None = value.device
-        elif isinstance(value, _NUMBERS):
-            continue
-        elif isinstance(value, tuple):
-            of, inner_others = device_of_arguments(value, name)
-            others = max(others, inner_others)
-        elif type(value) is np.ndarray:
-            others = others or HOST_ARRAYS
-            continue
-        else:
-            others = OTHERS
-            of = _device_of(value)
-        if found is None:
-            found = of
-        elif of is not None and of is not found:
-            found = _one_that_reaches(values, name)
-    return found, others
-
-
-def _one_that_reaches(values: tuple[Any, ...], name: str) -> Device:
-    """The device whose kernels reach the memory of all arrays among `values`, which are on several;
-    the current one, if it is one of these.
-
-    Raises:
-        DeviceMismatch: none does.
-    """
-    devices = list(dict.fromkeys(_devices(values)))
-    fit = [each for each in devices if all(each.reaches(other) for other in devices)]
-    if not fit:
-        one, other = devices[:2]
-        how = (
-            ", or let kernels of one reach the memory of the other: "
-            "current_context().enable_peer_access(number)"
-            if one.backend is other.backend
-            else ""
-        )
-        raise DeviceMismatch(
-            f"kernel {name} was given arrays of {one} and of {other}; copy them to one device "
-            f"first{how}"
-        )
-    return next((device for device in fit if device is current_device()), fit[0])
-
-
-def _devices(values: tuple[Any, ...]) -> Iterator[Device]:
-    """Those of all device arrays among `values`."""
-    for value in values:
-        if isinstance(value, tuple):
-            yield from _devices(value)
-        elif of := _device_of(value):
-            yield of
-
-
-# Not np.void, which can be a record in host memory.
-_NUMBERS = (int, float, np.number, np.bool_, np.datetime64, np.timedelta64, complex)
-
-
-def _device_of(value: Any) -> Device | None:
-    if isinstance(value, ArgHint):
-        value = value.value
-    return device_of_array(value)
 
 
 def use_memory(values: tuple[Any, ...], stream: Stream) -> bool:

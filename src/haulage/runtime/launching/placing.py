@@ -35,6 +35,11 @@ def is_record(value: Any) -> bool:
     return isinstance(value, np.void) and value.dtype.names is not None
 
 
+def reaches(device: Device, array: Any) -> bool:
+    """Whether kernels on `device` reach the memory of an array of some device."""
+    return device.reaches(array.device) or array.block.is_mapped_for(device)
+
+
 class ArgHint:
     """Says which way an argument of a kernel is copied: `In`, `Out` or `InOut`.
 
@@ -140,7 +145,7 @@ class Placement:
             value = foreign.as_argument(value, self.stream)
         if isinstance(value, np.ndarray) or is_record(value):
             return value if self._stays(value) else self._copied(value)
-        if isinstance(value, DeviceNDArrayBase) and value.device is not self.stream.device:
+        if isinstance(value, DeviceNDArrayBase) and not reaches(self.stream.device, value):
             raise DeviceMismatch(f"{self.why}: {value!r} cannot be used in {self.stream!r}")
         return value
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
-from haulage.backends.base import DEVICE, MAPPED, PINNED, PORTABLE
+from haulage.backends.base import DEVICE, MANAGED, MAPPED, PINNED, PORTABLE
 from haulage.errors import DeviceError
 from haulage.runtime import finalize, observing, ordering
 from haulage.runtime.capture import active as captures
@@ -170,6 +170,13 @@ class Block:
             and (self.device.properties.pins_for_all or bool(pool.heap.flags & PORTABLE))
             and device.backend is self.device.backend
         )
+
+    def is_mapped_for(self, device: Device) -> bool:
+        """Whether kernels on `device` reach it as it is no device's own memory: managed memory of
+        its driver, and mapped memory that is pinned for it."""
+        if self.kind == MANAGED:
+            return device.backend is self.device.backend
+        return self.kind == MAPPED and self.is_pinned_for(device)
 
     @property
     def unit(self) -> Place:
