@@ -22,7 +22,8 @@ class Platform:
     `looks`, `backend`, `target` and `processor` name a function that looks for the driver, the
     driver's class, a function that makes targets and one that says what processor they are for, as
     'module:name'. Where the latter three are None, this version of Haulage can look for such a
-    device but not run on it.
+    device but not run on it. `own_code` names what makes the code of a driver's own kernels for an
+    architecture, which it then takes.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Platform:
     backend: str | None = None
     target: str | None = None
     processor: str | None = None
+    own_code: str | None = None
 
     def probe(self) -> Probe:
         """Look for the driver; says what was looked for and what came back. Never raises."""
@@ -38,7 +40,12 @@ class Platform:
 
     def new_backend(self) -> Backend:
         """The driver, ready for calls."""
-        return _imported(self._named(self.backend))()
+        made = _imported(self._named(self.backend))
+        if self.own_code is None:
+            return made()
+        # What it needs is imported when there is something to make.
+        named = self.own_code
+        return made(lambda architecture: _imported(named)(architecture))
 
     def new_target(self, architecture: str, warp_size: int) -> Any:
         """The `Target` of one of this platform's architectures, for warps of that many lanes."""
@@ -80,6 +87,7 @@ PLATFORMS: dict[str, Platform] = {
             "haulage.backends.amd:AMDBackend",
             target="haulage.targets.amd:target",
             processor="haulage.targets.amd_architectures:identity",
+            own_code="haulage.compiler.gpu.amd.own_kernels:code",
         ),
         Platform(
             "cpu",

@@ -12,6 +12,7 @@ from haulage.backends.amd import AMDBackend
 from haulage.backends.base import Backend
 from haulage.backends.cpu import CPUBackend
 from haulage.backends.nvidia import NVIDIABackend
+from haulage.platforms import PLATFORMS
 
 # A kernel of the CPU is `i64 entry(ptr launch, i64 first block, i64 last block)`; `launch` has the
 # grid and block extents as u32, and the arguments from byte 32 on. Here each is a loop over blocks
@@ -202,7 +203,8 @@ BACKENDS: dict[str, tuple[type[Backend], conformance.Programs]] = {
 
 @functools.cache
 def _backend(name: str) -> Backend:
-    return BACKENDS[name][0]()
+    platform = PLATFORMS.get(name)
+    return platform.new_backend() if platform else BACKENDS[name][0]()
 
 
 @pytest.fixture(params=[n for n, (kind, _) in BACKENDS.items() if kind.probe().available])

@@ -13,6 +13,7 @@ import numpy as np
 import haulage
 from haulage import cuda
 from haulage.backends.amd import AMDBackend
+from haulage.platforms import PLATFORMS
 from doubles import libamdhip64
 
 def told(call, *args):
@@ -23,7 +24,8 @@ def told(call, *args):
     else:
         print("no error")
 
-backend = AMDBackend()
+new_backend = PLATFORMS["amd"].new_backend
+backend = new_backend()
 backend.activate(0)
 """
 
@@ -187,8 +189,58 @@ print([hex(b) for name, a, b in double.log(start) if name == "hostmalloc"])
     assert said == "['0x3', '0x40000003', '0x40000003', '0x80000003', '0x40000007']"
 
 
+CLOCKED = """
+@cuda.jit
+def now(x):
+    x[0] = cuda.globaltimer()
+
+loaded = []
+load = AMDBackend.load
+def keep(self, code):
+    loaded.append(load(self, code))
+    return loaded[-1]
+AMDBackend.load = keep
+haulage.use("amd")
+x = cuda.device_array(1, np.uint64)
+"""
+
+
+def test_a_kernel_that_tells_nanoseconds_knows_the_clock_of_its_device():
+    said = lines(
+        CLOCKED
+        + """
+import ctypes
+from haulage.runtime.device import current_device
+double.attribute(10017, 48_000)
+now[1, 1](x)
+address, nbytes = current_device().backend.symbol(loaded[-1], "haulage_clock_rate")
+print(nbytes, ctypes.c_uint32.from_address(address))
+"""
+    )
+    assert said == ["4 c_uint(48000)"]
+
+
+@pytest.mark.parametrize("rate", [-1, 0])
+def test_a_clock_that_the_runtime_does_not_tell_is_not_guessed(rate):
+    said = lines(
+        CLOCKED
+        + f"""
+double.attribute(10017, {rate})
+before = double.alive().get("module", 0)
+told(lambda: now[1, 1](x))
+print(double.alive().get("module", 0) - before)
+""",
+        "major=5",
+    )
+    assert said[0].startswith(
+        "Unsupported 801 the kernel asks for nanoseconds, and the HIP runtime of "
+    )
+    assert "ROCm 5.2 does not tell how fast the clock of AMD device 0 is" in said[0]
+    assert said[1:] == ["0"]
+
+
 def test_ranges_are_left_alone_where_there_are_none():
-    said = lines("double.without(ranges=True)\nb = AMDBackend()\nprint(b.granularity())")
+    said = lines("double.without(ranges=True)\nb = new_backend()\nprint(b.granularity())")
     assert said == ["0"]
 
 

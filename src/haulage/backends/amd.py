@@ -32,24 +32,31 @@ _ALREADY_ENABLED = 704
 class AMDBackend(Backend):
     """The HIP runtime, by ctypes. Its devices' contexts are those of other libraries.
 
+    Args:
+        own_code: gives the code object of `gpu_driver.kernels` for an architecture.
+
     Raises:
         DeviceError: the runtime does not start.
     """
 
     name = "amd"
 
-    def __init__(self) -> None:
+    def __init__(self, own_code: Callable[[str], bytes]) -> None:
         self._calls = Calls()
         self._calls("hipInit", 0)
         self._contexts = Contexts(self._calls)
         self._give = Giving(self._calls, self._contexts)
         self._memory = Memory(self._calls, self._contexts)
         self._streams = Streams(self._calls)
-        self._channels = Channels(self._calls, self._memory.coherent, Writing(self._calls))
-        self._code = Code(self._calls, self._channels)
+        write = Writing(self._calls)
+        self._channels = Channels(self._calls, self._memory.coherent, write)
+        self._code = Code(self._calls, self._channels, write)
         self._launches = Launches(self._calls, self._contexts)
         self._graphs = Graphs(self._calls)
-        self._copies = Copies(self._calls, self._contexts, self._memory, self._graphs)
+        self._copies = Copies(
+            *(self._calls, self._contexts, self._memory, self._code, self._launches, self._graphs),
+            own_code=lambda device: own_code(self._properties(device).architecture),
+        )
         chunks = Chunks(self._calls, self._memory)
         self._ranges = Ranges(chunks, self._contexts, self.count())
         self._sharing = Sharing(Handles(self._calls), self._contexts, self._ranges)
@@ -128,11 +135,11 @@ class AMDBackend(Backend):
         itemsize: int,
         stream: int,
     ) -> None:
-        """Copy by rows, or by way of a pinned buffer."""
+        """Copy rows by the runtime, other regions by a kernel or by way of a pinned buffer."""
         self._copies.copy_nd(dst, dst_strides, src, src_strides, shape, itemsize, stream)
 
     def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
-        """Fill by the runtime; large values by copies."""
+        """Fill by the runtime, or by a kernel."""
         self._copies.fill(dst, value, count, stream)
 
     # ---- streams and events -------------------------------------------------------------------

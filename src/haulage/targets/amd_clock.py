@@ -6,8 +6,8 @@ from haulage.targets.amd_architectures import version
 from haulage.targets.gpu_ir import call
 
 # A variable of the module: ticks in a millisecond of the clock that all processors have. It differs
-# from card to card, so whoever loads the code writes there what the driver says; it is 100 MHz
-# where nobody does, as on most.
+# from card to card, so whoever loads the code writes there what the driver says, as the back end
+# does; it is 100 MHz where nobody does, as on most.
 CLOCK_RATE = "haulage_clock_rate"
 _USUAL_RATE = 100_000
 _NANOSECONDS = 1_000_000

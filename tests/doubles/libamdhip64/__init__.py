@@ -2,8 +2,8 @@
 loaded before the AMD back end looks for the real one, which then finds this.
 
 It can be loaded once in a process. Most of it is the stand-in for CUDA's driver, `doubles.libcuda`.
-It loads code of AMD's GPUs and does nothing where that is launched; it has the kernels of the
-conformance suite in C (`CODE`).
+It loads code of AMD's GPUs and does nothing where that is launched, but for the back end's own
+kernels, which it has in C as it has those of the conformance suite (`CODE`).
 """
 
 import ctypes
@@ -66,6 +66,10 @@ class Double:
     def version(self, number: int) -> None:
         """Tell another version: 10000000 * major + 100000 * minor."""
         self.library.hip_double_version(number)
+
+    def attribute(self, number: int, value: int) -> None:
+        """Let all devices have another value of an attribute; -1: the runtime does not know it."""
+        self.library.hip_double_attribute(number, value)
 
     def without(self, managed: bool = False, ranges: bool = False) -> None:
         """Have no managed memory, or no addresses to reserve."""

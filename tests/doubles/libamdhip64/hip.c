@@ -20,6 +20,8 @@ static char last_misuse[64];
 static int runtime_version = HIP_MAJOR * 10000000 + (HIP_MAJOR == 5 ? 2 : 1) * 100000;
 static const char *architecture = "gfx90a:sramecc+:xnack-";
 static int no_managed, no_ranges;
+/* What tests have set: (attribute, value), -1 where the runtime does not know it. */
+static int set_attributes[16][2], set_count;
 
 #define MOST_CALLS 4096
 static struct call { const char *name; uint64_t first, second; } calls[MOST_CALLS];
@@ -85,6 +87,10 @@ API const char *hip_double_call(long number, uint64_t *first, uint64_t *second)
 }
 API void hip_double_architecture(const char *name) { architecture = strdup(name); }
 API void hip_double_version(int version) { runtime_version = version; }
+API void hip_double_attribute(int attribute, int value)
+{
+    set_attributes[set_count][0] = attribute, set_attributes[set_count++][1] = value;
+}
 API void hip_double_without(int managed, int ranges) { no_managed = managed, no_ranges = ranges; }
 
 void double_configure(int, int, uint64_t, int);
@@ -204,6 +210,11 @@ API hipError_t hipDeviceGetAttribute(int *value, int attribute, int device)
 {
     BEGIN(0);
     if (device < 0 || device >= device_count) return done(INVALID_DEVICE);
+    for (int i = set_count; i--;)
+        if (set_attributes[i][0] == attribute) {
+            *value = set_attributes[i][1];
+            return done(*value < 0 ? INVALID_VALUE : SUCCESS);
+        }
     switch (attribute) {
     case 3: case 8: case 78: case 85: *value = 1; break;
     case 2: *value = 2; break;
@@ -220,6 +231,7 @@ API hipError_t hipDeviceGetAttribute(int *value, int attribute, int device)
     case 74: *value = 65536; break;
     case 87: *value = major_of() > 9 ? 32 : 64; break;
     case 89: if (HIP_MAJOR < 6) return done(INVALID_VALUE); *value = !no_ranges; break;
+    case 10017: if (HIP_MAJOR < 6) return done(INVALID_VALUE); *value = 100000; break;
     default:
         if (attribute < 0 || attribute > 19999) return done(INVALID_VALUE);
         *value = 0;

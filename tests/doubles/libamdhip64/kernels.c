@@ -1,27 +1,39 @@
-/* The code that the stand-in knows: the kernels of the conformance suite, in C. An image is an ELF
- * header and the text below. Code objects of AMD's GPUs are taken too: they have kernels whose names
- * stand in them, and launches of these are written down, and do nothing. */
+/* The code that the stand-in knows: the kernels of the conformance suite and the back end's own ones,
+ * in C. An image of the former is an ELF header and the text below. Code objects of AMD's GPUs are
+ * taken too: what they have of memory is put somewhere, their variables and kernels are found by their
+ * symbols, and of the kernels the back end's own are run by their names; launches of others are
+ * written down, and do nothing. */
 #define _GNU_SOURCE
 #include "hip.h"
 
+#include <elf.h>
+
 #define TEXT "kernels of the conformance suite"
 
-struct module { uint64_t channel; uint32_t number; int live; const char *image; size_t bytes; };
+/* `memory` has what a code object loads, `image` is that, or NULL. */
+struct module { uint64_t channel; uint32_t number; int live; const char *image; char *memory; };
 struct function { struct module *module; int kernel; };
 
 static const char *names[] = {"where", "types", "scale", "chain", "stop"};
-enum { WHERE, TYPES, SCALE, CHAIN, STOP, KERNELS };
+enum { WHERE, TYPES, SCALE, CHAIN, STOP, COPY, FILL = COPY + 17, UNKNOWN = FILL + 17 };
 
 static CUresult load(const void *image, void *log, size_t bytes, uint64_t *module)
 {
     (void)log, (void)bytes;
-    const char *bytes_of = image;
-    if (memcmp(image, "\177ELF", 4)) return INVALID_IMAGE;
+    const Elf64_Ehdr *header = image;
+    if (memcmp(image, ELFMAG, SELFMAG)) return INVALID_IMAGE;
     struct module *made = calloc(1, sizeof *made);
-    if (strcmp(bytes_of + 64, TEXT)) {
-        uint64_t table = *(uint64_t *)(bytes_of + 40);
+    if (strcmp((const char *)image + sizeof *header, TEXT)) {
+        const Elf64_Phdr *parts = (void *)((char *)image + header->e_phoff);
+        size_t end = 0;
+        for (int i = 0; i < header->e_phnum; i++)
+            if (parts[i].p_type == PT_LOAD && parts[i].p_vaddr + parts[i].p_memsz > end)
+                end = parts[i].p_vaddr + parts[i].p_memsz;
         made->image = image;
-        made->bytes = table + *(uint16_t *)(bytes_of + 58) * *(uint16_t *)(bytes_of + 60);
+        made->memory = calloc(1, end);
+        for (int i = 0; i < header->e_phnum; i++)
+            if (parts[i].p_type == PT_LOAD)
+                memcpy(made->memory + parts[i].p_vaddr, (char *)image + parts[i].p_offset, parts[i].p_filesz);
     }
     made->live = 1;
     *module = (uint64_t)made;
@@ -34,27 +46,58 @@ static CUresult unload(uint64_t module)
     return SUCCESS;
 }
 
+/* In a code object's table of symbols that others see. */
+static const Elf64_Sym *exported(const struct module *of, const char *name)
+{
+    const Elf64_Ehdr *header = (const void *)of->image;
+    const Elf64_Shdr *sections = (const void *)(of->image + header->e_shoff);
+    for (int i = 0; i < header->e_shnum; i++) {
+        if (sections[i].sh_type != SHT_DYNSYM) continue;
+        const Elf64_Sym *symbols = (const void *)(of->image + sections[i].sh_offset);
+        const char *texts = of->image + sections[sections[i].sh_link].sh_offset;
+        for (size_t n = 0; n < sections[i].sh_size / sizeof *symbols; n++)
+            if (!strcmp(texts + symbols[n].st_name, name)) return symbols + n;
+    }
+    return NULL;
+}
+
+static int own_kernel(const char *name)
+{
+    int size;
+    if (sscanf(name, "haulage_copy_%d", &size) == 1 && size <= 16) return COPY + size;
+    if (sscanf(name, "haulage_fill_%d", &size) == 1 && size <= 16) return FILL + size;
+    return UNKNOWN;
+}
+
 static CUresult find(uint64_t module, const char *name, uint64_t *function)
 {
     const struct module *of = (const struct module *)module;
-    char descriptor[512];
-    size_t length = snprintf(descriptor, sizeof descriptor, "%s.kd", name) + 1;
-    int found = of->image && memmem(of->image, of->bytes, descriptor, length);
-    for (int i = 0; i <= KERNELS; i++)
-        if (i == KERNELS ? found : !of->image && !strcmp(names[i], name)) {
-            struct function *made = malloc(sizeof *made);
-            *made = (struct function){(struct module *)module, i};
-            *function = (uint64_t)made;
-            return SUCCESS;
-        }
-    return NOT_FOUND;
+    int kernel = -1;
+    if (of->image) {
+        char descriptor[512];
+        snprintf(descriptor, sizeof descriptor, "%s.kd", name);
+        if (exported(of, descriptor)) kernel = own_kernel(name);
+    } else
+        for (int i = 0; i < COPY; i++)
+            if (!strcmp(names[i], name)) kernel = i;
+    if (kernel < 0) return NOT_FOUND;
+    struct function *made = malloc(sizeof *made);
+    *made = (struct function){(struct module *)module, kernel};
+    *function = (uint64_t)made;
+    return SUCCESS;
 }
 
 static CUresult symbol(uint64_t module, const char *name, uint64_t *address, uint64_t *bytes)
 {
     struct module *of = (struct module *)module;
+    if (of->image) {
+        const Elf64_Sym *found = exported(of, name);
+        if (!found || ELF64_ST_TYPE(found->st_info) != STT_OBJECT) return NOT_FOUND;
+        *address = (uint64_t)(of->memory + found->st_value);
+        *bytes = found->st_size;
+        return SUCCESS;
+    }
     int channel = !strcmp(name, "haulage_channel");
-    if (of->image && !memmem(of->image, of->bytes, name, strlen(name) + 1)) return NOT_FOUND;
     if (!channel && strcmp(name, "haulage_module")) return NOT_FOUND;
     *address = channel ? (uint64_t)&of->channel : (uint64_t)&of->number;
     *bytes = channel ? 8 : 4;
@@ -123,23 +166,58 @@ static void stop(const struct module *module, const char *arguments, uint64_t bl
     __atomic_store_n((uint32_t *)module->channel, 1, __ATOMIC_SEQ_CST);
 }
 
+struct copied {
+    uint64_t target, source;
+    uint32_t total, axes, sizes[8];
+    int64_t to[8], of[8];
+};
+
+static void copy(const struct copied *c, int size)
+{
+    for (uint32_t i = 0; i < c->total; i++) {
+        uint64_t to = c->target, of = c->source, rest = i;
+        for (uint32_t axis = 0; axis < c->axes; axis++) {
+            int64_t place = rest % c->sizes[axis];
+            rest /= c->sizes[axis];
+            to += place * c->to[axis], of += place * c->of[axis];
+        }
+        if (to % size || of % size) misused("alignment of a copy");
+        memcpy((void *)to, (void *)of, size);
+    }
+}
+
+struct filled { uint64_t target; uint32_t total, units; char value[16]; };
+
+static void fill(const struct filled *f, int size)
+{
+    if (f->target % size) misused("alignment of a fill");
+    size_t step = (size_t)size * f->units;
+    for (uint32_t i = 0; i < f->total; i++) memcpy((char *)f->target + i * step, f->value, step);
+}
+
 static CUresult launch(uint64_t handle, const unsigned *d, const void *arguments, size_t bytes, int together)
 {
-    static const size_t expected[] = {8, 64, 20, 32, 16};
+    static const size_t of_suite[] = {8, 64, 20, 32, 16};
     struct function *function = (struct function *)handle;
     uint64_t blocks = (uint64_t)d[0] * d[1] * d[2];
+    int kernel = function->kernel;
     (void)together;
-    if (function->kernel == KERNELS) return SUCCESS;
-    if (bytes != expected[function->kernel]) {
+    if (kernel == UNKNOWN) return SUCCESS;
+    if (bytes != (kernel < COPY ? of_suite[kernel]
+                  : kernel < FILL ? sizeof(struct copied) : sizeof(struct filled))) {
         misused("bytes of arguments");
         return 719;
     }
-    switch (function->kernel) {
+    switch (kernel) {
     case WHERE: where(*(uint32_t **)arguments, d); break;
     case TYPES: types(arguments); break;
     case SCALE: scale(arguments, blocks * d[3] * d[4] * d[5]); break;
     case CHAIN: chain(arguments); break;
-    default: stop(function->module, arguments, blocks);
+    case STOP: stop(function->module, arguments, blocks); break;
+    default:
+        if (d[3] != 256) misused("threads of a block");
+        if (kernel < FILL) copy(arguments, kernel - COPY);
+        else fill(arguments, kernel - FILL);
     }
     return SUCCESS;
 }

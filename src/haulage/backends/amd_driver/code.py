@@ -2,12 +2,17 @@
 
 import ctypes
 import threading
+from collections.abc import Callable
 
 from haulage.backends.amd_driver.calls import Calls
+from haulage.backends.amd_driver.figures import attribute
 from haulage.backends.amd_driver.metadata import argument_offsets
 from haulage.backends.gpu_driver.calls import NOT_FOUND
 from haulage.backends.gpu_driver.channel import Channels
-from haulage.errors import DeviceError
+from haulage.errors import DeviceError, Unsupported
+
+# A variable of modules with kernels that tell nanoseconds: ticks in a millisecond of the clock.
+_CLOCK_RATE = "haulage_clock_rate"
 
 # Attributes of functions.
 _FIGURES = {
@@ -31,9 +36,12 @@ _INVALID_VALUE = 1
 class Code:
     """The runtime's modules and functions. Safe to use from any thread."""
 
-    def __init__(self, calls: Calls, channels: Channels) -> None:
+    def __init__(
+        self, calls: Calls, channels: Channels, write: Callable[[int, int, bytes], None]
+    ) -> None:
         self._calls = calls
         self._channels = channels
+        self._write = write
         self._lock = threading.Lock()
         self._device_of: dict[int, int] = {}
         self._function_of: dict[int, tuple[int, str]] = {}
@@ -55,10 +63,26 @@ class Code:
             self._images[handle] = image
         try:
             self._channels.connect(handle, device, self._variable)
+            self._set_clock(handle, device)
         except BaseException:
             self.unload(handle)
             raise
         return handle
+
+    def _set_clock(self, module: int, device: int) -> None:
+        """Tell a module, if it asks, how fast the clock of its device is."""
+        variable = self._variable(module, _CLOCK_RATE)
+        if variable is None:
+            return
+        rate = attribute(self._calls, device, "WALL_CLOCK_RATE")
+        if rate <= 0:
+            version = ".".join(map(str, self._calls.version))
+            raise Unsupported(
+                f"the kernel asks for nanoseconds, and the HIP runtime of ROCm {version} does not "
+                f"tell how fast the clock of AMD device {device} is: update ROCm (5.3 or later "
+                "tells it), or use clock64, which counts ticks"
+            )
+        self._write(device, variable[0], rate.to_bytes(4, "little"))
 
     def unload(self, module: int) -> None:
         """Give a module back."""

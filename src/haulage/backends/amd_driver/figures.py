@@ -45,6 +45,8 @@ _AMD_ATTRIBUTES = {
     "IMAGE_SUPPORT": 10014,
     "PHYSICAL_MULTIPROCESSOR_COUNT": 10015,
     "FINE_GRAIN_SUPPORT": 10016,
+    # Since ROCm 5.3: kilohertz of the clock that all processors have.
+    "WALL_CLOCK_RATE": 10017,
 }
 ATTRIBUTES = {
     name: number for number, name in enumerate(_FIRST_ATTRIBUTES.split()) if name != "_"

@@ -1,14 +1,11 @@
 """Copies and fills: by the driver where its functions fit, else by kernels, or by the host."""
 
-import threading
 from collections.abc import Callable
-from math import prod
 from typing import Any
-
-import numpy as np
 
 from haulage.backends.gpu_driver import copies
 from haulage.backends.gpu_driver.copies import shortest
+from haulage.backends.gpu_driver.kernels import Kernels
 from haulage.backends.gpu_driver.regions import Region
 from haulage.backends.nvidia_driver import kernels
 from haulage.backends.nvidia_driver.calls import Calls, bindings
@@ -19,9 +16,6 @@ from haulage.backends.nvidia_driver.launches import Launches
 from haulage.backends.nvidia_driver.memory import Memory
 from haulage.errors import DeviceError
 
-# A kernel numbers fewer elements than this.
-_MOST = 1 << 31
-_THREADS = 256
 _HOST, _UNIFIED = 1, 4
 _INVALID_VALUE = 1
 
@@ -42,14 +36,16 @@ class Copies(copies.Copies):
         self._calls = calls
         self._driver = bindings()
         self._contexts = contexts
-        self._code = code
-        self._launches = launches
         self._on = memory.on_device
         self._take = memory.pinned
         self._recording = graphs.is_recording
-        self._lock = threading.Lock()
-        self._modules: dict[int, int] = {}
-        self._functions: dict[tuple[int, str], int] = {}
+        self._kernels = Kernels(
+            contexts,
+            launches,
+            lambda device: code.load(kernels.text().encode(), device),
+            lambda module, name: code.function(module, name, 0),
+            lambda device: self._limit()[0],
+        )
         self._limits: dict[int, tuple[int, int]] = {}
 
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
@@ -70,11 +66,7 @@ class Copies(copies.Copies):
         if size in setters and dst % size == 0:
             self._calls(setters[size], dst, int.from_bytes(value, "little"), count, stream)
             return
-        unit = np.gcd.reduce((16, size, dst)).item()
-        for first in range(0, count, _MOST - 1):
-            total = min(count - first, _MOST - 1)
-            args = kernels.FILL.pack(dst + first * size, total, size // unit, value)
-            self._launch(f"haulage_fill_{unit}", total, args, stream)
+        self._kernels.fill(dst, value, count, stream)
 
     def _on_device(self, start: int, stop: int) -> int:
         return self._on(start, stop)
@@ -151,31 +143,7 @@ class Copies(copies.Copies):
 
     def _between(self, what: Region, stream: int) -> None:
         """Copy between memory that kernels reach."""
-        unit, axes = what.in_units()
-        total = prod(size for size, _, _ in axes)
-        if len(axes) > kernels.AXES or total >= _MOST:
-            for part in what.parts():
-                self._between(part, stream)
-            return
-        none = kernels.AXES - len(axes)
-        sizes, to, of = zip(*reversed(axes), *[(1, 0, 0)] * none, strict=True)
-        args = kernels.COPY.pack(what.target, what.source, total, len(axes), *sizes, *to, *of)
-        self._launch(f"haulage_copy_{unit}", total, args, stream)
-
-    def _launch(self, name: str, total: int, args: bytes, stream: int) -> None:
-        device = self._contexts.device()
-        function = self._functions.get((device, name))
-        if function is None:
-            with self._lock:
-                module = self._modules.get(device)
-                if module is None:
-                    module = self._code.load(kernels.text().encode(), device)
-                    self._modules[device] = module
-            function = self._code.function(module, name, 0)
-            self._functions[device, name] = function
-        enough = 16 * self._limit()[0]
-        blocks = min((total + _THREADS - 1) // _THREADS, enough)
-        self._launches.start(device, function, (blocks, 1, 1), (_THREADS, 1, 1), 0, stream, args)
+        self._kernels.copy(what, stream)
 
 
 def _place(box: Any, side: str, address: int, reached: bool, pitch: int) -> None:

@@ -1,22 +1,6 @@
-"""Kernels of the back end's own, as PTX: copies between any strides, and fills.
+"""The back end's own kernels (`gpu_driver.kernels`), as PTX."""
 
-    haulage_copy_N(u64 target, u64 source, u32 total, u32 axes,
-                   u32 sizes[8], s64 target_steps[8], s64 source_steps[8])
-    haulage_fill_N(u64 target, u32 total, u32 units, u8 value[16])
-
-N is the bytes of an element: 1, 2, 4, 8 or 16; all addresses and steps are multiples of it. Threads
-go through the elements, fewer than 2**31, with a stride of all of them. A copy divides an element's
-number into places along the axes, of which the last is given first; steps are in bytes. A fill
-writes `units` elements from each of `total` places on: the value, which has as many bytes.
-"""
-
-from struct import Struct
-
-AXES = 8
-SIZES = (1, 2, 4, 8, 16)
-# What is passed to them; the axes of a copy as three tables.
-COPY = Struct(f"=QQII{AXES}I{AXES}q{AXES}q")
-FILL = Struct("=QII16s")
+from haulage.backends.gpu_driver.kernels import AXES, SIZES
 
 _HEAD = """.version 6.0
 .target sm_50
