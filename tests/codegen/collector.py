@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from doubles import amd_objects, ptxas
+from doubles.amd_described import Launch
 from haulage.compiler.gpu.amd import device_library
 from haulage.errors import CompileError
 from haulage.kernel import caching, compilation, kernel
+from haulage.runtime.launching.arguments import Packer
 from haulage.targets import amd, nvidia
 
 # By the kinds of the devices that they are of.
@@ -30,38 +32,55 @@ _TARGETS: dict[str, Callable[[str, int], Any]] = {"nvidia": nvidia.target, "amd"
 # no GPU has room for.
 _REFUSED = re.compile(
     r"wavefronts of 64 work-items, and \w+ has warps of 32\b"
-    r"|\b\d{6,} bytes of (?:shared|local) arrays\b"
+    r"|\b\d{6,} bytes of (?:shared|local) arrays\b|\b\d+ bytes of shared arrays; gfx\d"
 )
 # Of two kernels that differ in this only, one is tried.
 _NAMES = re.compile(rb"(?m)^\.version .*|^\.target .*|^//.*|haulage_shared_\d+")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-_MOST_SHARED, _MOST_ARGUMENTS = 48 << 10, 32764
+# Bytes of shared arrays and of arguments that GPUs take.
+_MOST = {"nvidia": (48 << 10, 32764), "amd": (64 << 10, 4096)}
+# Threads of a block, if the kernel does not say how many it is for.
+_MOST_THREADS = 1024
 # How much may wait for the checks before the tests have to.
 _WAITING = 64
 
 
 @dataclass
 class Outcome:
-    """What came of all that was tried. `failures`: (where it was compiled, what went wrong)."""
+    """What came of all that was tried. `failures`: (where it was compiled, what went wrong);
+    `refusals`: how often for which reason; `programs`: how many codes each of LLVM's checked."""
 
     kernels: int = 0
-    refused: int = 0
+    refusals: dict[str, int] = field(default_factory=dict)
+    programs: dict[str, int] = field(default_factory=dict)
     # Kernels that need AMD's library of mathematics, where it is not.
     without_library: int = 0
     assembled: dict[str, int] = field(default_factory=dict)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def refused(self) -> int:
+        """How many codes cannot be, by design."""
+        return sum(self.refusals.values())
+
     def line(self) -> str:
         """The figures, in words."""
-        by = ", ".join(f"{name} {count}" for name, count in sorted(self.assembled.items()))
-        return (
-            f"code for GPUs: {self.kernels} kernels, {sum(self.assembled.values())} codes checked "
-            f"({by or 'none'}), {self.refused} refused by design, {len(self.failures)} failed"
-            + (
-                f", {self.without_library} not tried for want of ocml.bc"
-                * bool(self.without_library)
-            )
-        )
+        said = [
+            f"code for GPUs: {self.kernels} kernels",
+            f"{sum(self.assembled.values())} codes checked ({_listed(self.assembled) or 'none'})",
+            f"{self.refused} refused by design",
+            f"{len(self.failures)} failed",
+        ]
+        if self.without_library:
+            said.append(f"{self.without_library} not tried for want of ocml.bc")
+        if any(each in self.assembled for each in amd_objects.ARCHITECTURES):
+            missing = [each for each in amd_objects.PROGRAMS if each not in self.programs]
+            said.append(f"also by {_listed(self.programs) or 'none of LLVM'}")
+            said += [f"not for want of {each}" for each in missing]
+        return "; ".join([", ".join(said), *(f"{n} times {why}" for why, n in self._reasons())])
+
+    def _reasons(self) -> list[tuple[str, int]]:
+        return sorted(self.refusals.items())
 
 
 def together(files: Iterable[Path]) -> Outcome:
@@ -70,23 +89,29 @@ def together(files: Iterable[Path]) -> Outcome:
     for file in files:
         part = Outcome(**json.loads(file.read_text()))
         whole.kernels += part.kernels
-        whole.refused += part.refused
         whole.without_library += part.without_library
         whole.failures += [(where, what) for where, what in part.failures]
-        for architecture, count in part.assembled.items():
-            whole.assembled[architecture] = whole.assembled.get(architecture, 0) + count
+        for counts, more in (
+            (whole.assembled, part.assembled),
+            (whole.refusals, part.refusals),
+            (whole.programs, part.programs),
+        ):
+            for name, count in more.items():
+                counts[name] = counts.get(name, 0) + count
     return whole
 
 
-def check(code: bytes) -> object:
-    """Check what a driver would be given.
+def check(code: bytes, launch: Launch | None) -> tuple[str, ...]:
+    """Check what a driver would be given, and what it says of the `launch` if that is known. Gives
+    the names of LLVM's programs that have checked it.
 
     Raises:
         AssertionError: it is not right.
     """
     if code.startswith(amd_objects.MAGIC):
-        return amd_objects.check(code)
-    return ptxas.assemble(code.decode())
+        return amd_objects.check(code, launch)
+    ptxas.assemble(code.decode())
+    return ()
 
 
 class Collector:
@@ -99,7 +124,7 @@ class Collector:
     def __init__(
         self,
         all_of_them: bool = False,
-        check: Callable[[bytes], object] = check,
+        check: Callable[[bytes, Launch | None], tuple[str, ...]] = check,
         kinds: Iterable[str] = ARCHITECTURES,
     ) -> None:
         self._check = check
@@ -116,7 +141,9 @@ class Collector:
         self._codes: set[bytes] = set()
         self._busy = False
         self._lock = threading.Lock()
-        self._jobs: queue.Queue[tuple[str, str, bytes] | None] = queue.Queue(_WAITING)
+        self._jobs: queue.Queue[tuple[str, str, bytes, Launch | None] | None] = queue.Queue(
+            _WAITING
+        )
         self._checker = threading.Thread(target=self._check_all, daemon=True)
         self._body_for = compilation.body_for
 
@@ -162,8 +189,8 @@ class Collector:
             try:
                 code = self._body_for(function, keys, target, options).code((0, 0, 0), "threads")
             except CompileError as error:
-                if _REFUSED.search(str(error)):
-                    self.outcome.refused += 1
+                if refused := _REFUSED.search(str(error)):
+                    _count(self.outcome.refusals, refused[0])
                     if self._all:
                         continue
                     return
@@ -175,26 +202,36 @@ class Collector:
             except Exception as error:
                 self.outcome.failures.append((f"{where} for {architecture}", repr(error)))
                 return
-            if _is_too_large(code.metadata):
-                self.outcome.refused += 1
+            if too_large := _too_large(kind, code.metadata):
+                _count(self.outcome.refusals, too_large)
                 return
             key = hashlib.sha256((architecture * self._all).encode() + _NAMES.sub(b"", code.code))
             if key.digest() in self._codes:
                 return
             self._codes.add(key.digest())
-            self._jobs.put((where, architecture, code.code))
+            launch = _launch(code.metadata, keys, target, options) if kind == "amd" else None
+            self._jobs.put((where, architecture, code.code, launch))
         self.outcome.kernels += 1
 
     def _check_all(self) -> None:
         while (job := self._jobs.get()) is not None:
-            where, architecture, code = job
+            where, architecture, code, launch = job
             try:
-                self._check(code)
+                programs = self._check(code, launch)
             except AssertionError as error:
                 self.outcome.failures.append((f"{where} for {architecture}", str(error)[:2000]))
             else:
-                counts = self.outcome.assembled
-                counts[architecture] = counts.get(architecture, 0) + 1
+                _count(self.outcome.assembled, architecture)
+                for program in programs:
+                    _count(self.outcome.programs, program)
+
+
+def _count(counts: dict[str, int], name: str) -> None:
+    counts[name] = counts.get(name, 0) + 1
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def _content(cell: Any) -> Any:
@@ -206,6 +243,26 @@ def _content(cell: Any) -> Any:
     return type(value), _ADDRESS.sub("", repr(value)[:500])
 
 
-def _is_too_large(metadata: dict[str, Any]) -> bool:
-    """Whether no GPU takes the kernel, as its launch says."""
-    return metadata["shared_bytes"] > _MOST_SHARED or metadata["argument_bytes"] > _MOST_ARGUMENTS
+def _too_large(kind: str, metadata: dict[str, Any]) -> str | None:
+    """Why no GPU of that maker takes the kernel, as its launch says; or None."""
+    shared, arguments = _MOST[kind]
+    if metadata["shared_bytes"] > shared:
+        return f"more than {shared} bytes of shared arrays"
+    if metadata["argument_bytes"] > arguments:
+        return f"more than {arguments} bytes of arguments"
+    return None
+
+
+def _launch(metadata: dict[str, Any], keys: Any, target: Any, options: Any) -> Launch:
+    """What is known where the kernel is launched, from where a launch takes it."""
+    is_narrow = target.warp_size == 32 and not target.architecture.startswith("gfx9")
+    return Launch(
+        architecture=target.architecture,
+        format=Packer(keys)._struct.format,
+        offsets=metadata["argument_offsets"],
+        argument_bytes=metadata["argument_bytes"],
+        shared_bytes=metadata["shared_bytes"],
+        local_bytes=metadata["local_bytes"],
+        max_threads=min(next(iter(options.launch_bounds), 0) or _MOST_THREADS, _MOST_THREADS),
+        lanes=32 if is_narrow else 64,
+    )

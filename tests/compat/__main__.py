@@ -37,8 +37,13 @@ def arguments() -> argparse.Namespace:
         "--codegen",
         choices=("none", "once", "all"),
         default="none",
-        help="make code for NVIDIA's GPUs too of each kernel, and assemble it: for one "
-        "architecture in turn, or for all of them (none)",
+        help="make code for GPUs too of each kernel, and check it: for one architecture in turn, "
+        "or for all of them (none)",
+    )
+    parser.add_argument(
+        "--codegen-for",
+        choices=("nvidia", "amd"),
+        help="the same for the GPUs of one maker only",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts to a file")
     parser.add_argument(
@@ -71,6 +76,7 @@ def main() -> int:
     made = Path(folder.name) / "codegen"
     made.mkdir()
     os.environ["HAULAGE_TEST_CODEGEN"] = options.codegen
+    os.environ["HAULAGE_TEST_CODEGEN_FOR"] = options.codegen_for or ""
     os.environ["HAULAGE_TEST_CODEGEN_FOLDER"] = str(made)
     sys.path.append(str(Path(__file__).parents[1]))
     # Where `python -m tests.compat` does not look.

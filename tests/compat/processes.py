@@ -22,9 +22,10 @@ from typing import Any
 
 import tests_of_numba as numbas
 
-# Whether code for GPUs is to be made of the kernels too, as for `pytest --codegen`; and where each
-# process leaves what came of it.
-CODEGEN, FOLDER = "HAULAGE_TEST_CODEGEN", "HAULAGE_TEST_CODEGEN_FOLDER"
+# Whether code for GPUs is to be made of the kernels too, as for `pytest --codegen`; whose, if not
+# all; and where each process leaves what came of it.
+CODEGEN, MAKER = "HAULAGE_TEST_CODEGEN", "HAULAGE_TEST_CODEGEN_FOR"
+FOLDER = "HAULAGE_TEST_CODEGEN_FOLDER"
 
 # Bytes that a process may take: one test takes half of the memory that the device says it has.
 ROOM = min(32 << 30, max(4 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4))
@@ -150,9 +151,10 @@ def _collector(name: str) -> Any:
     wanted = os.environ.get(CODEGEN, "none")
     if wanted == "none":
         return None
-    from codegen.collector import Collector
+    from codegen.collector import ARCHITECTURES, Collector
 
-    made = Collector(all_of_them=wanted == "all")
+    maker = os.environ.get(MAKER)
+    made = Collector(all_of_them=wanted == "all", kinds=[maker] if maker else ARCHITECTURES)
     made.where = lambda: name
     made.start()
     return made

@@ -6,7 +6,6 @@ They are Debian's `llvm-19`; `HAULAGE`'s own reader of what a code object takes 
 import hashlib
 import re
 import shutil
-import struct
 import subprocess
 import tempfile
 from functools import cache
@@ -16,7 +15,8 @@ from typing import Any
 import pytest
 
 import haulage
-from doubles import amd_linked, amd_loader
+from doubles import amd_described, amd_linked
+from doubles.amd_described import Launch
 from haulage.compiler.gpu.amd import emit
 from haulage.targets import amd_linker
 from haulage.targets.amd_metadata import kernels
@@ -24,16 +24,28 @@ from haulage.targets.amd_metadata import kernels
 # The architectures that all code is tried for.
 ARCHITECTURES = ("gfx900", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 MAGIC = b"\x7fELF"
+# LLVM's programs that `check` goes by, where they are.
+PROGRAMS = ("ld.lld", "llvm-objdump", "llvm-readelf")
 # What fills the room behind a kernel.
 _FILLING = ("s_nop", "s_code_end")
 _NEWEST, _OLDEST = 30, 18
 
 
 @cache
+def _newest(program: str) -> str | None:
+    """The path of LLVM's program, or None if there is none that knows these GPUs."""
+    names = [f"{program}-{number}" for number in range(_NEWEST, _OLDEST, -1)]
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
 def disassembler() -> str | None:
     """LLVM's, or None if there is none that knows these GPUs."""
-    names = [f"llvm-objdump-{number}" for number in range(_NEWEST, _OLDEST, -1)]
-    return next((path for name in names if (path := shutil.which(name))), None)
+    return _newest("llvm-objdump")
+
+
+def reader() -> str | None:
+    """LLVM's reader of ELF files, or None if there is none that knows these GPUs."""
+    return _newest("llvm-readelf")
 
 
 needs_disassembler = pytest.mark.skipif(
@@ -70,20 +82,34 @@ def _remembering(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
     return made
 
 
-def check(code: bytes) -> None:
-    """Raise an AssertionError unless ROCm's loader takes it, the note by which the runtime goes
-    says what the descriptors say by which the hardware does, and LLVM's linker makes the same of
-    the object, if that is remembered and there is such a linker."""
-    loaded, found = amd_loader.load(code), kernels(code)
-    assert found.keys() == loaded.kernels.keys()
-    for name, kernel in found.items():
-        assert loaded.entry(name) == loaded.functions[name].address
-        said = struct.unpack("<III", loaded.read(loaded.kernels[name].address, 12))
-        assert said == (kernel.shared_bytes, kernel.local_bytes, kernel.argument_bytes)
-    object_, program = _objects.pop(hashlib.sha256(code).digest(), None), linker()
-    if object_ is not None and program is not None:
+def check(code: bytes, launch: Launch | None = None) -> tuple[str, ...]:
+    """See that ROCm's loader takes it, that the note by which the runtime goes says what the
+    descriptors say by which the hardware does, and what `launch` passes; that LLVM's programs read
+    it; and that LLVM's linker makes the same of the object, if that is remembered.
+
+    Returns:
+        Those of LLVM's programs that are there, by which it was checked too.
+
+    Raises:
+        AssertionError: it is not right.
+    """
+    object_ = _objects.pop(hashlib.sha256(code).digest(), None)
+    amd_described.check_descriptors(code)
+    if launch is not None:
+        amd_described.check_launch(code, launch)
+    programs = []
+    if reader() is not None:
+        amd_described.check_reading(code, _said(reader(), "-hlSdrs", "--notes", of=code))
+        programs.append("llvm-readelf")
+    if disassembler() is not None:
+        for lanes in {each.lanes for each in kernels(code).values()}:
+            _disassembled(code, lanes)
+        programs.append("llvm-objdump")
+    if object_ is not None and linker() is not None:
         with tempfile.TemporaryDirectory() as folder:
-            amd_linked.assert_as_lld(object_, Path(folder), program)
+            amd_linked.assert_as_lld(object_, Path(folder), str(linker()))
+        programs.append("ld.lld")
+    return tuple(programs)
 
 
 def instructions(
@@ -92,19 +118,31 @@ def instructions(
     """The instructions of a kernel's linked code, one string each with single spaces."""
     code = haulage.compile(kernel, signature, architecture, **options)
     check(code.code)
-    program = disassembler()
+    found = _disassembled(code.code, code.resources["lanes"])
+    return [line for line in found if not line.startswith(_FILLING)]
+
+
+def _disassembled(code: bytes, lanes: int) -> list[str]:
+    """All instructions, and what fills the room behind them."""
+    features = ["--mattr=+wavefrontsize64"] if lanes == 64 else []
+    printed = _said(disassembler(), "-d", "--no-show-raw-insn", *features, of=code)
+    lines = (line.partition("//")[0] for line in printed.splitlines() if line[:1] == "\t")
+    found = [" ".join(line.split()) for line in lines]
+    assert found
+    assert not [line for line in found if "<unknown>" in line], found
+    return [line for line in found if line]
+
+
+def _said(program: str | None, *options: str, of: bytes) -> str:
+    """What one of LLVM's programs prints of a code object; it must warn of nothing."""
     assert program is not None
-    features = ["--mattr=+wavefrontsize64"] if code.resources["lanes"] == 64 else []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.hsaco")
-        file.write_bytes(code.code)
-        command = [program, "-d", "--no-show-raw-insn", f"--mcpu={architecture}", *features]
-        done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-    lines = (line.partition("//")[0] for line in done.stdout.splitlines() if line[:1] == "\t")
-    found = [" ".join(line.split()) for line in lines]
-    assert not [line for line in found if "<unknown>" in line], found
-    return [line for line in found if line and not line.startswith(_FILLING)]
+        file.write_bytes(of)
+        command = [program, *options, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
 
 
 def count(lines: list[str], pattern: str) -> int:

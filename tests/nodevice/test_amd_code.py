@@ -99,6 +99,23 @@ def test_a_private_array_with_known_places_is_in_registers(architecture: str) ->
     assert haulage.compile(turned, TWO, architecture).metadata["local_bytes"] == 0
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_functions_that_call_themselves_have_scratch_for_many_calls(architecture: str) -> None:
+    @cuda.jit(device=True)
+    def fibonacci(n):
+        if n < 2:
+            return n
+        return fibonacci(n - 1) + fibonacci(n - 2)
+
+    @cuda.jit
+    def numbers(x):
+        x[cuda.grid(1)] = fibonacci(x[cuda.grid(1)])
+
+    code = haulage.compile(numbers, INTS, architecture)
+    assert 4096 < code.metadata["local_bytes"] < 5000
+    assert code.metadata["local_bytes"] == code.resources["local_bytes"]
+
+
 @pytest.mark.parametrize("architecture", FEW)
 def test_a_private_array_with_places_of_the_threads_is_in_scratch(architecture: str) -> None:
     @cuda.jit

@@ -78,7 +78,7 @@ def test_arrays_that_no_gpu_has_room_for_are_refused_by_design(kind: str) -> Non
 
 
 def test_code_that_the_assembler_refuses_is_a_failure_that_names_the_kernel() -> None:
-    def refused(code: bytes) -> object:
+    def refused(code: bytes, launch: object) -> tuple[str, ...]:
         raise AssertionError("line 3: what is this?")
 
     started = Collector(check=refused)
@@ -99,7 +99,8 @@ def test_what_several_processes_found_is_added_up(tmp_path: Path) -> None:
     for number in (1, 2):
         said = {
             "kernels": number,
-            "refused": 1,
+            "refusals": {"too large": 1},
+            "programs": {"ld.lld": number},
             "assembled": {"sm_75": number, f"sm_{number}": 1},
             "failures": [["there", "that"]],
         }
@@ -107,5 +108,7 @@ def test_what_several_processes_found_is_added_up(tmp_path: Path) -> None:
     whole = collector.together(sorted(tmp_path.glob("*.json")))
     assert (whole.kernels, whole.refused) == (3, 2)
     assert whole.assembled == {"sm_75": 3, "sm_1": 1, "sm_2": 1}
+    assert whole.programs == {"ld.lld": 3}
     assert whole.failures == [("there", "that")] * 2
     assert "3 kernels, 5 codes checked" in whole.line()
+    assert "2 refused by design, 2 failed; 2 times too large" in whole.line()

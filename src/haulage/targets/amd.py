@@ -38,6 +38,9 @@ BLOCKS_AT = {"x": 0, "y": 4, "z": 8}
 THREADS_AT = {"x": 12, "y": 14, "z": 16}
 # Bytes of shared memory in a launch's packet.
 _SHARED_BYTES_AT = 28
+# Bytes of a thread's stack for functions that call themselves: LLVM cannot know how deep they go,
+# and counts one call, which is all that the runtimes of ROCm 5 go by.
+_OF_CALLS = 4096
 
 _shared_numbers = itertools.count(1)
 
@@ -220,6 +223,7 @@ def target(architecture: str, warp_size: int = 32) -> AMDTarget:
     check_architecture(architecture)
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.set_option("haulage", f"-amdgpu-assume-external-call-stack-size={_OF_CALLS}")
     lanes = wave_size(architecture, warp_size)
     features = "" if version(architecture) < (10, 0, 0) else f"+wavefrontsize{lanes}"
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
