@@ -13,10 +13,9 @@ Where a device has no room, copies on it that nobody uses give way: see `evictio
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -29,16 +28,13 @@ from haulage.runtime.event import Event
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike, resolve
-
-HOST: Final = "host"
+from haulage.runtime.transfers.account import Account
+from haulage.runtime.transfers.entry import HOST
 
 Place = Device | Literal["host"]
 Mode = Literal["r", "rw", "w"]
 
 T = TypeVar("T")
-
-# So many of the last transfers of a storage are remembered.
-_REMEMBERED = 256
 
 # Bytes of a copy that are compared with the host's at a time.
 _COMPARED = 4 << 20
@@ -66,26 +62,6 @@ class Ranges:
             any(start <= first and last <= stop for start, stop in self.runs)
             for first, last in other.runs
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """One copy between two places.
-
-    Attributes:
-        array: whose storage, in words.
-        source, target: 'host', or a device such as 'cpu:0'.
-        nbytes: bytes copied; 0 where the copy at the source was dropped, as they were elsewhere.
-        stream: handle of the stream that it was handed to.
-        why: who needed the bytes at the target, or the room at the source.
-    """
-
-    array: str
-    source: str
-    target: str
-    nbytes: int
-    stream: int
-    why: str
 
 
 class _Copy:
@@ -129,15 +105,20 @@ class Coherence:
 
     Args:
         nbytes: size of the storage.
-        name: what it is called in `transfers` and in messages.
+        name: what it is called in transfers and in messages.
         host: host memory that holds the bytes, which are then current on the host: an array with
             one axis and dtype uint8, without gaps, writeable. None: allocated when needed.
+
+    Attributes:
+        account: its transfers with their causes, and what needed none.
+        transfers: the last of these.
     """
 
     def __init__(self, nbytes: int, name: str, host: np.ndarray | None = None) -> None:
         self.nbytes = nbytes
         self.name = name
-        self.transfers: deque[Transfer] = deque(maxlen=_REMEMBERED)
+        self.account = Account(name, nbytes)
+        self.transfers = self.account.recent
         self._whole = Ranges.whole(nbytes)
         self._defined = host is not None or nbytes == 0
         self._host = host
@@ -154,6 +135,8 @@ class Coherence:
         self._lock = threading.RLock()
         # How many calls of its own thread are in the midst of a change.
         self._inside = 0
+        if host is not None:
+            self.account.wrote()
 
     # ---- the protocol -----------------------------------------------------------------------
 
@@ -354,6 +337,7 @@ class Coherence:
     def _ready_copy(self, device: Device, mode: Mode, bound: Stream, why: str) -> _Copy:
         copy = self._copies.get(device) or self._new_copy(device)
         missing = mode != "w" and not copy.valid.covers(self._whole)
+        self.account.used(self.nbytes, not (missing and self._defined))
         if missing and self._defined:
             # Before anything is in the stream: this may have to wait for another device.
             source = self.acquire_host("r", why)
@@ -401,6 +385,7 @@ class Coherence:
     def _written(self, place: Place, writers: tuple[Stream, ...]) -> None:
         self._writes += 1
         self._written_at = place
+        self.account.wrote()
         self._defined = True
         self._host_valid = self._whole if place == HOST else Ranges()
         for device, copy in self._copies.items():
@@ -441,7 +426,7 @@ class Coherence:
     ) -> None:
         if self.nbytes:
             copied = self.nbytes if nbytes is None else nbytes
-            self.transfers.append(Transfer(self.name, source, target, copied, stream.handle, why))
+            self.account.moved(source, target, copied, stream.handle, why)
 
     def __repr__(self) -> str:
         places = ", ".join(map(str, self.current())) or "nowhere"

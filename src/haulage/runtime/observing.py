@@ -1,4 +1,5 @@
-"""Who is told what happens to memory, in streams and to kernels: `haulage trace`, when it runs.
+"""Who is told what happens to memory, in streams and to kernels: `haulage trace`, when it runs; and
+who is told of copies between places: `haulage.transfers()` and its like.
 
 Nobody is, mostly: then each place that would tell looks at one name of this module and goes on.
 Kernels look when they are loaded, so an observer has to be there before the first of them is.
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from haulage.runtime.device import Device
     from haulage.runtime.memory.block import Block
+    from haulage.runtime.transfers.entry import Transfer
 
 # What work of a stream is: the kinds of `Observer.around`.
 KERNEL, UPLOAD, DOWNLOAD, COPY, FILL = "kernel", "upload", "download", "copy", "fill"
@@ -66,6 +68,17 @@ class Observer(Protocol):
         """Make `wait(*args)`, in which the host waits for a device, and return what it gives."""
         ...
 
+
+class Watcher(Protocol):
+    """Is told of copies between places, in the thread that asks for them."""
+
+    def moved(self, one: "Transfer") -> None:
+        """A copy was handed to its stream."""
+        ...
+
+
+# Those that are told of copies between places.
+watchers: tuple[Watcher, ...] = ()
 
 # The one that is told, or None.
 observer: Observer | None = None

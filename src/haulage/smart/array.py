@@ -247,6 +247,7 @@ class SmartArray(NumpyLike):
                 "each launch of the graph"
             )
         array = self._device_array(device, "rw", stream, why)
+        coherence.account.launched(self.nbytes)
         return array, lambda: coherence.release(device, "rw", stream)
 
     def __haulage_host__(self) -> np.ndarray:

@@ -1,0 +1,161 @@
+"""What was copied of each storage since the process began, and what needed no copy: for `explain`.
+
+All of it is bounded: of each storage the last transfers, and sums by the lines that they are
+between; of storages those that came last, and the sums of those before.
+"""
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from haulage import forks
+from haulage.runtime import observing
+from haulage.runtime.memory import owners
+from haulage.runtime.memory.owners import Mark
+from haulage.runtime.transfers.entry import Transfer
+
+# So many of the last transfers of a storage are remembered.
+_REMEMBERED = 256
+# So many causes of a storage are told apart, and so many storages.
+_MOST_CAUSES = 64
+_MOST_ACCOUNTS = 1024
+
+
+@dataclass(slots=True)
+class Cause:
+    """Transfers that are alike: one of them, how many they are, and their bytes."""
+
+    example: Transfer
+    count: int = 0
+    nbytes: int = 0
+
+
+@dataclass(slots=True)
+class Sums:
+    """Transfers by cause, and uses on devices.
+
+    Attributes:
+        causes: by what makes them alike; those beyond the first ones have the key None.
+        uses, used_bytes: how often work on a device was to have the bytes.
+        found, found_bytes: how often they were there already, so that nothing was copied.
+        launches, launched_bytes: how often they were an argument of a kernel.
+    """
+
+    causes: dict[Any, Cause] = field(default_factory=dict)
+    uses: int = 0
+    used_bytes: int = 0
+    found: int = 0
+    found_bytes: int = 0
+    launches: int = 0
+    launched_bytes: int = 0
+
+    def add(self, one: Transfer, count: int, nbytes: int) -> None:
+        """Count transfers like this one."""
+        # Code objects by identity: their hash is one of all their contents.
+        lines = [(id(code), at) for code, at in one._looked + one._wrote]
+        key: Any = (one.array, one.source, one.target, one.why, *lines)
+        if key not in self.causes and len(self.causes) >= _MOST_CAUSES:
+            key = None
+        cause = self.causes.get(key)
+        if cause is None:
+            cause = self.causes[key] = Cause(one)
+        cause.count += count
+        cause.nbytes += nbytes
+
+    def merge(self, other: "Sums") -> None:
+        """Count what another one has counted."""
+        for cause in list(other.causes.values()):
+            self.add(cause.example, cause.count, cause.nbytes)
+        self.uses += other.uses
+        self.used_bytes += other.used_bytes
+        self.found += other.found
+        self.found_bytes += other.found_bytes
+        self.launches += other.launches
+        self.launched_bytes += other.launched_bytes
+
+
+class Account:
+    """What a storage tells of its bytes. It sees to it that only one thread at a time does so.
+
+    Attributes:
+        name: what the storage is called.
+        nbytes: its size.
+        recent: its last transfers.
+        sums: all of them.
+    """
+
+    __slots__ = ("_known", "_wrote", "name", "nbytes", "recent", "sums")
+
+    def __init__(self, name: str, nbytes: int) -> None:
+        self.name = name
+        self.nbytes = nbytes
+        self.recent: deque[Transfer] = deque(maxlen=_REMEMBERED)
+        self.sums = Sums()
+        self._known = False
+        self._wrote: Mark = ()
+
+    def wrote(self) -> None:
+        """The bytes were written, by the line of the program that runs now."""
+        self._wrote = owners.mark(3)
+
+    def used(self, nbytes: int, found: bool) -> None:
+        """Work on a device is to have so many bytes; `found`: they were current there before."""
+        sums = self.sums
+        sums.uses += 1
+        sums.used_bytes += nbytes
+        if found:
+            sums.found += 1
+            sums.found_bytes += nbytes
+
+    def launched(self, nbytes: int) -> None:
+        """So many bytes are those of an argument of a kernel, as which they are `used` too."""
+        sums = self.sums
+        sums.launches += 1
+        sums.launched_bytes += nbytes
+
+    def moved(self, source: str, target: str, nbytes: int, stream: int, why: str) -> None:
+        """So many bytes were copied, for the line of the program that runs now; 0: the copy at the
+        source was dropped."""
+        one = Transfer(self.name, source, target, nbytes, stream, why, self._wrote, owners.mark(2))
+        self.recent.append(one)
+        if not nbytes:
+            return
+        if not self._known:
+            self._known = True
+            _enter(self)
+        self.sums.add(one, 1, nbytes)
+        for watcher in observing.watchers:
+            watcher.moved(one)
+
+
+# The accounts with transfers, those that came last, and the sums of the ones before.
+_accounts: deque[Account] = deque()
+_older = Sums()
+_lock = threading.Lock()
+
+
+def _enter(account: Account) -> None:
+    with _lock:
+        _accounts.append(account)
+        if len(_accounts) > _MOST_ACCOUNTS:
+            oldest = _accounts.popleft()
+            _older.merge(oldest.sums)
+            # It comes back with its next transfer, and is not to be counted twice then.
+            oldest.sums, oldest._known = Sums(), False
+
+
+def accounts() -> tuple[list[Account], Sums]:
+    """The accounts with transfers, the oldest first, and the sums of those that are not kept."""
+    with _lock:
+        older = Sums()
+        older.merge(_older)
+        return list(_accounts), older
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+forks.in_child(_in_child)

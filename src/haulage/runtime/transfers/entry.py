@@ -1,0 +1,63 @@
+"""One copy between two places, and the lines of the program that it is between."""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from haulage.runtime.memory import owners
+from haulage.runtime.memory.owners import Mark, Site
+
+HOST: Final = "host"
+
+Direction = Literal["host to device", "device to host", "device to device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One copy between two places.
+
+    Attributes:
+        array: whose bytes, in words: "SmartArray (1000,) float64", "array (1000,) float64".
+        source, target: 'host', or a device such as 'cpu:0'.
+        nbytes: bytes copied; 0 where the copy at the source was dropped, as they were elsewhere.
+        stream: handle of the stream that it was handed to.
+        why: who needed the bytes at the target, or the room at the source.
+    """
+
+    array: str
+    source: str
+    target: str
+    nbytes: int
+    stream: int
+    why: str
+    # Where the bytes were written last and where they were needed, looked up when asked for.
+    _wrote: Mark = field(default=(), repr=False)
+    _looked: Mark = field(default=(), repr=False)
+
+    @property
+    def direction(self) -> Direction:
+        """'host to device', 'device to host' or 'device to device'."""
+        if self.source == HOST:
+            return "host to device"
+        return "device to host" if self.target == HOST else "device to device"
+
+    @property
+    def wrote(self) -> Site | None:
+        """The line of the program that wrote the bytes last; None: not known."""
+        return owners.site(self._wrote) if self._wrote else None
+
+    @property
+    def looked(self) -> Site | None:
+        """The line of the program that needed them at the target; None: not known."""
+        return owners.site(self._looked) if self._looked else None
+
+    def __str__(self) -> str:
+        stream = f", stream {self.stream:#x}" if self.stream else ""
+        text = (
+            f"{self.nbytes:,} bytes from {self.source} to {self.target}{stream}: "
+            f"{self.array}, for {self.why}"
+        )
+        if self._looked:
+            text += f" at {self.looked}"
+        if self._wrote:
+            text += f"; written last at {self.wrote}"
+        return text
