@@ -122,3 +122,16 @@ def test_attributes_have_the_numbers_of_the_runtime(name, number):
 )
 def test_versions_of_the_runtime_are_those_of_rocm(number, version):
     assert library.version(number) == version
+
+
+@pytest.mark.parametrize(
+    ("architectures", "floats"),
+    [
+        ("gfx900 gfx906 gfx90c gfx1030", "float16"),
+        ("gfx908 gfx90a gfx1100 gfx1151", "float16 bfloat16"),
+        ("gfx942 gfx950 gfx1201", "float16 bfloat16 fp8"),
+    ],
+)
+def test_the_small_floats_of_an_architecture(architectures, floats):
+    for architecture in architectures.split():
+        assert figures.floats(architecture) == tuple(floats.split()), architecture

@@ -12,6 +12,7 @@ import re
 import uuid
 
 from haulage.backends.amd_driver.calls import Calls
+from haulage.backends.attributes import NONE
 from haulage.backends.base import Properties
 from haulage.errors import DeviceError
 
@@ -51,6 +52,19 @@ _AMD_ATTRIBUTES = {
 ATTRIBUTES = {
     name: number for number, name in enumerate(_FIRST_ATTRIBUTES.split()) if name != "_"
 } | _AMD_ATTRIBUTES
+
+# Numba's second names for some.
+_OTHERWISE = {
+    "MAX_THREADS_PER_MULTI_PROCESSOR": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "IS_MULTI_GPU_BOARD": "MULTI_GPU_BOARD",
+}
+
+# Whose instructions take small floats: the MI100 and what came after it, RDNA 3 and later.
+_FLOATS = {
+    "float16": re.compile("gfx.*"),
+    "bfloat16": re.compile("gfx(908|90a|9[4-9].|1[1-9]..)"),
+    "fp8": re.compile("gfx(9[4-9].|1[2-9]..)"),
+}
 
 # The version of CUDA whose words kernels and programs can use.
 _CUDA = (12, 0)
@@ -102,10 +116,17 @@ def properties(calls: Calls, device: int) -> Properties:
         max_argument_bytes=4096,
         stages_copies=True,
         pins_for_all=True,
-        floats=("float16",),
-        figures=figures,
+        floats=floats(architecture),
+        figures=dict.fromkeys(NONE, 0)
+        | figures
+        | {name: figures[other] for name, other in _OTHERWISE.items() if other in figures},
         details=details,
     )
+
+
+def floats(architecture: str) -> tuple[str, ...]:
+    """Which of float16, bfloat16 and fp8 an architecture has instructions for."""
+    return tuple(name for name, which in _FLOATS.items() if which.fullmatch(architecture))
 
 
 def _figures(calls: Calls, device: int) -> dict[str, int]:

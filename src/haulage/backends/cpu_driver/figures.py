@@ -3,6 +3,7 @@
 import functools
 import os
 
+from haulage.backends.attributes import NONE
 from haulage.backends.base import Properties
 from haulage.backends.cpu_driver import processor
 
@@ -79,44 +80,6 @@ def _figures() -> dict[str, int]:
         # The vector registers hold twice as many floats of half the size.
         "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
     }
-    # 0 as CUDA's driver has it for what a device has none of, or does not tell.
-    none = dict.fromkeys((*_NONE, *_textures()), 0)
+    none = dict.fromkeys(NONE, 0)
     known = {"CLOCK_RATE": processor.clock_khz(), "L2_CACHE_SIZE": processor.cache_bytes(2)}
     return none | figures | {name: figure for name, figure in known.items() if figure is not None}
-
-
-_NONE = (
-    "ECC_ENABLED",
-    "PCI_BUS_ID",
-    "PCI_DEVICE_ID",
-    "PCI_DOMAIN_ID",
-    "CLOCK_RATE",
-    "L2_CACHE_SIZE",
-    "MEMORY_CLOCK_RATE",
-    "GLOBAL_MEMORY_BUS_WIDTH",
-    "MULTI_GPU_BOARD_GROUP_ID",
-    "COOPERATIVE_MULTI_DEVICE_LAUNCH",
-)
-
-
-def _textures() -> tuple[str, ...]:
-    """The sizes of textures and surfaces, of which there are none."""
-    texture = (
-        *("1D_WIDTH", "2D_WIDTH", "2D_HEIGHT", "3D_WIDTH", "3D_HEIGHT", "3D_DEPTH"),
-        *("1D_LAYERED_WIDTH", "1D_LAYERED_LAYERS", "CUBEMAP_WIDTH"),
-        *("2D_LAYERED_WIDTH", "2D_LAYERED_HEIGHT", "2D_LAYERED_LAYERS"),
-        *("CUBEMAP_LAYERED_WIDTH", "CUBEMAP_LAYERED_LAYERS"),
-    )
-    only_texture = (
-        *("2D_GATHER_WIDTH", "2D_GATHER_HEIGHT", "1D_LINEAR_WIDTH", "1D_MIPMAPPED_WIDTH"),
-        *("3D_WIDTH_ALT", "3D_HEIGHT_ALT", "3D_DEPTH_ALT"),
-        *("2D_LINEAR_WIDTH", "2D_LINEAR_HEIGHT", "2D_LINEAR_PITCH", "2D_MIPMAPPED_WIDTH"),
-    )
-    return (
-        *(f"MAX_TEXTURE_{size}" for size in (*texture, *only_texture)),
-        *(f"MAX_SURFACE_{size}" for size in texture),
-        # Numba's spelling.
-        "MAX_MAX_TEXTURE_2D_MIPMAPPED_HEIGHT",
-        "MAX_TEXTURE_2D_MIPMAPPED_HEIGHT",
-        *("TEXTURE_ALIGNMENT", "TEXTURE_PITCH_ALIGNMENT", "SURFACE_ALIGNMENT"),
-    )
