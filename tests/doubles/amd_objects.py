@@ -19,6 +19,7 @@ from doubles import amd_described, amd_linked
 from doubles.amd_described import Launch
 from haulage.compiler.gpu.amd import emit
 from haulage.targets import amd_linker
+from haulage.targets.amd_linker import notes
 from haulage.targets.amd_metadata import kernels
 
 # The architectures that all code is tried for.
@@ -78,7 +79,7 @@ def forget(before: Any) -> None:
 
 def _remembering(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
     made = amd_linker.link(code, unread)
-    _objects[hashlib.sha256(made).digest()] = code
+    _objects[hashlib.sha256(made).digest()] = notes.without(code, unread)
     return made
 
 

@@ -11,6 +11,7 @@ from doubles import amd_linked, amd_objects
 from haulage import cuda
 from haulage.errors import CompileError, Unsupported
 from haulage.targets.amd_linker import link
+from haulage.targets.amd_metadata import kernels
 
 LINKER = """#!/bin/sh
 if [ "$1" = --version ]; then echo "Debian LLD {version}.0.1 (compatible with GNU)"; exit; fi
@@ -107,6 +108,27 @@ def test_the_real_one_takes_the_same_options(monkeypatch, tmp_path):
     )
     with pytest.raises(CompileError, match="undefined symbol: it"):
         link(amd_object(undefined))
+
+
+def test_no_linker_sees_arguments_that_older_runtimes_take_for_the_launchs(monkeypatch):
+    @cuda.jit
+    def first(x):
+        shared = cuda.shared.array(0, "int32")
+        shared[cuda.threadIdx.x] = x[0]
+        cuda.syncthreads()
+        x[0] = shared[0] + shared.size + cuda.blockDim.x
+
+    def kinds():
+        made = haulage.compile(first, "void(int32[::1])", "gfx942").code
+        (kernel,) = kernels(made).values()
+        return [(each.kind, each.offset) for each in kernel.arguments], kernel.dynamic_shared_at
+
+    ours, _ = kinds()
+    monkeypatch.setenv("HAULAGE_AMD_LINKER", tool("ld.lld"))
+    theirs, at = kinds()
+    assert theirs == ours
+    assert "hidden_none" in dict(theirs)
+    assert at is None
 
 
 def test_each_kernel_that_the_tests_link_goes_to_llvms_linker_too(monkeypatch):

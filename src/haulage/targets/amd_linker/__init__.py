@@ -12,7 +12,7 @@ lld.py          LLVM's linker in its place, where `HAULAGE_AMD_LINKER` says so
 """
 
 from haulage import config
-from haulage.targets.amd_linker import linking, lld
+from haulage.targets.amd_linker import linking, lld, notes
 
 
 def link(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
@@ -21,8 +21,7 @@ def link(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
     Args:
         unread: kinds of the HIP runtime's arguments (`hidden_...`) that no kernel reads although
             LLVM lists them. The code object says that they are nothing: an older runtime would take
-            one that it does not know for an argument of the launch, and read it from there. LLVM's
-            linker leaves them.
+            one that it does not know for an argument of the launch, and read it from there.
 
     Raises:
         CompileError: the object is damaged, or something in it cannot be linked: a symbol that is
@@ -30,4 +29,6 @@ def link(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
         Unsupported: `HAULAGE_AMD_LINKER` asks for an `ld.lld` that is not there.
         ValueError: `HAULAGE_AMD_LINKER` is set to something that is no linker.
     """
-    return linking.link(code, unread) if config.amd_linker() == "haulage" else lld.link(code)
+    if unread:
+        code = notes.without(code, unread)
+    return linking.link(code) if config.amd_linker() == "haulage" else lld.link(code)

@@ -5,29 +5,21 @@ symbols are bound here, so what the loader has to write is addresses of the code
 (`R_AMDGPU_RELATIVE64`) and nothing else.
 """
 
-from haulage.targets.amd_linker import dynamic, elf, notes, relocations, tables
+from haulage.targets.amd_linker import dynamic, elf, relocations, tables
 from haulage.targets.amd_linker.outputs import Output, gathered, in_order, place
 from haulage.targets.amd_linker.reading import ObjectFile, Symbol, read, refused
 from haulage.targets.amd_linker.tables import Entry, Names
 from haulage.targets.amd_linker.writing import code_object
 
 
-def link(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
+def link(code: bytes) -> bytes:
     """The code object of an object.
-
-    Args:
-        unread: kinds of arguments that no kernel reads; see `amd_linker.link`.
 
     Raises:
         CompileError: the object is damaged, or something in it cannot be linked.
     """
     object_ = read(code)
-    sections = gathered(
-        [
-            notes.without(section, unread) if unread and section.kind == elf.NOTE else section
-            for section in object_.sections
-        ]
-    )
+    sections = gathered(object_.sections)
     uses = relocations.uses(object_, sections)
     slots = _slots([use.symbol for use in uses if use.is_of_table])
     nmoved = sum(use.is_moved for use in uses) + sum(map(relocations.has_address, slots))

@@ -1,18 +1,41 @@
 """Changes what an object's note says of its kernels' arguments."""
 
 from haulage.targets.amd_linker import elf
-from haulage.targets.amd_linker.reading import Section, refused
+from haulage.targets.amd_linker.reading import Section, read, refused
 
 # An argument that the runtime leaves as it is; all of them know it.
 _NONE = "hidden_none"
 
+# Where in a file's header the table of sections is; in a section's, where it is and how large.
+_SECTIONS = 6
+_OFFSET, _SIZE = 4, 5
 
-def without(section: Section, kinds: tuple[str, ...]) -> Section:
-    """A section of notes in which arguments of these kinds are none of the runtime's.
+
+def without(code: bytes, kinds: tuple[str, ...]) -> bytes:
+    """An object in whose notes arguments of these kinds are none of the runtime's.
 
     Raises:
-        CompileError: the notes are damaged.
+        CompileError: the object is damaged.
     """
+    made = bytearray(code)
+    sections = read(code).sections
+    sections_at = elf.HEADER.unpack_from(code)[_SECTIONS]
+    for section in sections:
+        content = _without(section, kinds) if section.kind == elf.NOTE else section.content
+        if content == section.content:
+            continue
+        # It has another size, so it lies behind all else from now on.
+        made += bytes(-len(made) % max(section.align, 1))
+        at = sections_at + section.number * elf.SECTION_HEADER.size
+        header = list(elf.SECTION_HEADER.unpack_from(made, at))
+        header[_OFFSET], header[_SIZE] = len(made), len(content)
+        elf.SECTION_HEADER.pack_into(made, at, *header)
+        made += content
+    return bytes(made)
+
+
+def _without(section: Section, kinds: tuple[str, ...]) -> bytes:
+    """The content of a section of notes, with others of these arguments."""
     made = bytearray()
     at, header = 0, elf.NOTE_HEADER.size
     while at < len(section.content):
@@ -31,7 +54,7 @@ def without(section: Section, kinds: tuple[str, ...]) -> Section:
         made += section.content[name_at:content_at] + content
         made += bytes(-len(made) % 4)
         at = elf.up(end, 4)
-    return section._replace(content=bytes(made), nbytes=len(made))
+    return bytes(made)
 
 
 def _packed(text: str) -> bytes:
