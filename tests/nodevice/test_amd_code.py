@@ -144,8 +144,9 @@ def test_lanes_of_a_warp_exchange_values_without_memory(architecture: str) -> No
         x[cuda.grid(1)] = value
 
     lines = instructions(summed, FLOATS, architecture)
-    assert count(lines, "ds_bpermute_b32") == 5
-    assert count(lines, "ds_(read|write|load|store)") == 0
+    # `test_amd_shuffles.py` looks at which lane each one reads.
+    assert count(lines, "ds_bpermute_b32|ds_(read|write|load|store)") == 0
+    assert count(lines, "v_mov_b32_dpp") > 5
     lanes = haulage.compile(summed, FLOATS, architecture).resources["lanes"]
     assert lanes == (64 if amd_architectures.version(architecture) < (10, 0, 0) else 32)
 
@@ -160,12 +161,8 @@ def test_kernels_of_roc_have_wavefronts_of_64(architecture: str) -> None:
     code = haulage.compile(permuted, INTS, architecture)
     assert code.resources["lanes"] == 64
     lines = instructions(permuted, INTS, architecture)
-    if architecture in ("gfx900", "gfx90a", "gfx942"):
-        assert count(lines, "ds_bpermute_b32") == 1
-    else:
-        # There the instruction reaches a half of the wavefront only.
-        assert count(lines, "ds_bpermute_b32") == 0
-        assert count(lines, "v_readlane_b32") == 1
+    # What these become is in `test_amd_shuffles.py`; gfx10's reaches a half of the wavefront only.
+    assert count(lines, "ds_bpermute_b32") == {"gfx1030": 0, "gfx1100": 2}.get(architecture, 1)
 
 
 def test_the_barrier_of_a_wavefront_is_none_of_a_kernel_with_warps_of_32() -> None:

@@ -131,8 +131,7 @@ class AMDTarget(Target):
         call(builder, GRID_BARRIER, ir.VoidType(), [], convergent=True)
 
     def _lanes(self, builder: Any) -> Lanes:
-        narrow = version(self.architecture) >= (10, 0, 0)
-        return Lanes(builder, self.warp_size, self.wave_size, narrow=narrow)
+        return Lanes(builder, self.architecture, self.warp_size, self.wave_size)
 
     def lane(self, builder: Any) -> Any:
         return self._lanes(builder).own()

@@ -42,3 +42,9 @@ def wave_size(architecture: str, warp_size: int) -> int:
     either kind, so each kernel has wavefronts that are its warps.
     """
     return 64 if version(architecture) < (10, 0, 0) else warp_size
+
+
+def has_halves(architecture: str, lanes: int) -> bool:
+    """Whether hardware with 32 lanes runs wavefronts of so many as two halves, of which
+    `ds_bpermute` reaches one only; from gfx12 on it reaches both."""
+    return lanes > 32 and version(architecture)[0] in (10, 11)

@@ -2,26 +2,27 @@
 
 All lanes of a wavefront go step by step together, so lanes that come to a word by one and the same
 place in the code are there together, and there is nothing to wait for. A warp is a wavefront or, of
-32 lanes where those have 64, a half of one. Values go by `ds_bpermute`, which needs no memory; in
-wavefronts of 64 lanes that hardware with 32 of them runs in halves it reaches a half only, and they
-go by `readlane`, from one lane after the other.
+32 lanes where those have 64, a half of one. Values go by `ds_bpermute`, which needs no memory; once
+loops are unrolled, what is known of the lanes that it reads may make less of it
+(`compiler/gpu/amd/shuffles.py`).
 """
 
 from typing import Any
 
+from haulage.targets.amd_architectures import has_halves, version
 from haulage.targets.gpu_ir import call
 
 _HALF = 32
 
 
 class Lanes:
-    """Writes the words for warps of `warp` lanes in wavefronts of `wave`; `narrow` says that the
-    hardware runs them as halves."""
+    """Writes the words for warps of `warp` lanes in wavefronts of `wave`."""
 
-    def __init__(self, builder: Any, warp: int, wave: int, *, narrow: bool) -> None:
+    def __init__(self, builder: Any, architecture: str, warp: int, wave: int) -> None:
         from llvmlite import ir
 
-        self.builder, self.warp, self.wave, self._narrow = builder, warp, wave, narrow
+        self.builder, self.warp, self.wave = builder, warp, wave
+        self._architecture = architecture
         self._i1, self._i32, self._i64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
         self._mask = ir.IntType(warp)
 
@@ -90,17 +91,33 @@ class Lanes:
 
     def value_of(self, value: Any, lane: Any) -> Any:
         """What the lane of that number has as `value`, of 32 or 64 bits."""
-        builder = self.builder
-        if self._narrow and self.wave > _HALF:
-            return self._read_one_by_one(value, lane)
+        if has_halves(self._architecture, self.wave):
+            return self._value_in_any_half(value, lane)
         if self.warp < self.wave:
-            half = builder.and_(self.in_wave(), self._i32(_HALF))
-            lane = builder.or_(lane, half)
+            half = self.builder.and_(self.in_wave(), self._i32(_HALF))
+            lane = self.builder.or_(lane, half)
+        return self._by_halves(value, lambda part: self._permuted(part, lane))
+
+    def _permuted(self, value: Any, lane: Any) -> Any:
         # The address of a lane counts bytes.
-        place = builder.shl(lane, self._i32(2))
+        place = self.builder.shl(lane, self._i32(2))
+        return self._call("ds.bpermute", self._i32, place, value)
+
+    def _value_in_any_half(self, value: Any, lane: Any) -> Any:
+        """Where `ds_bpermute` reaches a half only."""
+        if version(self._architecture)[0] < 11:
+            return self._read_one_by_one(value, lane)
+        builder = self.builder
+        own = builder.and_(self.in_wave(), self._i32(_HALF))
+        inside = builder.or_(builder.and_(lane, self._i32(_HALF - 1)), own)
+        is_here = builder.icmp_unsigned("==", builder.and_(lane, self._i32(_HALF)), own)
 
         def one(part: Any) -> Any:
-            return self._call("ds.bpermute", self._i32, place, part)
+            # The halves are exchanged with all lanes at work: what one lane has for another may
+            # come by one that is not there.
+            other = self._permuted(self._call("permlane64.i32", self._i32, part), inside)
+            other = self._call("strict.wwm.i32", self._i32, other)
+            return builder.select(is_here, self._permuted(part, inside), other)
 
         return self._by_halves(value, one)
 

@@ -9,6 +9,7 @@ from haulage.compiler.contraction import contract
 from haulage.compiler.gpu.amd import device_library, limits
 from haulage.compiler.gpu.amd.mathematics import with_functions
 from haulage.compiler.gpu.amd.ranges import with_ranges
+from haulage.compiler.gpu.amd.shuffles import with_known_shuffles
 from haulage.compiler.gpu.captured import with_global_addresses
 from haulage.compiler.gpu.denormals import flushing
 from haulage.compiler.gpu.modules import counted_anew, internalise, keep_together
@@ -58,6 +59,12 @@ def build(text: str, name: str, target: AMDTarget, options: Options) -> Built:
     else:
         llvm.optimise(module, target, 0, widen=False)
         llvm.run_passes(module, target, "global_dead_code_eliminate")
+    if options.optimised:
+        shuffled = with_known_shuffles(str(module), target)
+        if shuffled is not None:
+            module = llvm.parse(shuffled)
+            # What worked out where lanes read.
+            llvm.run_passes(module, target, "dead_code_elimination")
     made = with_global_addresses(contract(str(module), target))
     if options.is_fast:
         made = flushing(made)
