@@ -52,8 +52,8 @@ class Platform:
         return _imported(self._named(self.target))(architecture, warp_size)
 
     def identity(self, architecture: str) -> tuple[str, ...]:
-        """What code for an architecture depends on in the processor it is for; found without making
-        a target."""
+        """What code for an architecture depends on in the processor it is for, and in the libraries
+        for that; found without making a target."""
         said: tuple[str, ...] = _imported(self._named(self.processor))(architecture)
         return said
 
@@ -78,7 +78,7 @@ PLATFORMS: dict[str, Platform] = {
             "haulage.backends.nvidia_driver.looking:probe",
             "haulage.backends.nvidia:NVIDIABackend",
             target="haulage.targets.nvidia:target",
-            processor="haulage.targets.nvidia_architectures:identity",
+            processor="haulage.compiler.gpu.nvidia.identity:identity",
         ),
         Platform(
             "amd",
@@ -86,7 +86,7 @@ PLATFORMS: dict[str, Platform] = {
             "haulage.backends.amd_driver.looking:probe",
             "haulage.backends.amd:AMDBackend",
             target="haulage.targets.amd:target",
-            processor="haulage.targets.amd_architectures:identity",
+            processor="haulage.compiler.gpu.amd.identity:identity",
             own_code="haulage.compiler.gpu.amd.own_kernels:code",
         ),
         Platform(

@@ -18,8 +18,12 @@ from haulage import cuda, lang, roc
 from haulage.backends.cpu_driver import identity, processor
 from haulage.compiler.cache.kept import digest
 from haulage.compiler.cache.values import Digest, NotByValue, _is_word, _word_name
+from haulage.compiler.gpu.amd import device_library
+from haulage.compiler.gpu.nvidia import libdevice
 from haulage.compiler.options import Options
 from haulage.disk_cache import software
+from haulage.errors import CompileError
+from haulage.platforms import PLATFORMS
 
 KERNEL = """
 def helper(v):
@@ -354,6 +358,39 @@ def test_the_level_of_processors_that_was_chosen_counts(monkeypatch):
         monkeypatch.setenv("HAULAGE_CPU", level)
         found.append(identity.identity())
     assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "architecture", "library"),
+    [("nvidia", "sm_90", libdevice), ("amd", "gfx942", device_library)],
+)
+def test_the_library_of_mathematics_counts(kind, architecture, library, monkeypatch, tmp_path):
+    def found(path):
+        monkeypatch.setattr(library, "find", lambda: path)
+        return PLATFORMS[kind].identity(architecture)
+
+    # As an update of ROCm, or of the wheel, leaves another file by the same name.
+    paths = [tmp_path / release / library.FILE for release in ("old", "new", "same")]
+    for path, content in zip(paths, (b"old", b"new", b"old"), strict=True):
+        path.parent.mkdir()
+        path.write_bytes(content)
+    old, new, same = map(found, paths)
+    assert old != new
+    assert old == same
+
+
+@pytest.mark.parametrize("kind", ["nvidia", "amd"])
+def test_whether_there_is_such_a_library_counts(kind, monkeypatch, tmp_path):
+    def missing():
+        raise CompileError("nowhere")
+
+    architecture = {"nvidia": "sm_90", "amd": "gfx942"}[kind]
+    library = {"nvidia": libdevice, "amd": device_library}[kind]
+    (tmp_path / library.FILE).write_bytes(b"there")
+    monkeypatch.setattr(library, "find", lambda: tmp_path / library.FILE)
+    there = PLATFORMS[kind].identity(architecture)
+    monkeypatch.setattr(library, "find", missing if kind == "nvidia" else lambda: None)
+    assert PLATFORMS[kind].identity(architecture) != there
 
 
 def test_versions_are_those_of_the_packages():

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haulage.errors import CompileError
-from haulage.targets.amd import AMDTarget
 from haulage.targets.amd_architectures import version
+
+if TYPE_CHECKING:
+    from haulage.targets.amd import AMDTarget
 
 FILE = "ocml.bc"
 # ROCm's own variable for the folder with such files.
@@ -60,7 +62,7 @@ def missing() -> str:
     )
 
 
-def link(module: Any, target: AMDTarget, *, fast: bool) -> None:
+def link(module: Any, target: "AMDTarget", *, fast: bool) -> None:
     """Link the library into a parsed module that declares functions of it.
 
     Raises:
@@ -91,7 +93,7 @@ def _bitcode(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _settings(target: AMDTarget, *, fast: bool) -> str:
+def _settings(target: "AMDTarget", *, fast: bool) -> str:
     """The variables that the library's functions ask: each decides a branch once and for all."""
     major, minor, stepping = version(target.architecture)
     lanes = target.wave_size
