@@ -179,6 +179,11 @@ def test_it_is_what_llvms_linker_makes_of_unoptimised_code(module, tmp_path):
     assert_as_lld(amd_object(MODULES[module], "gfx1100", level=0), tmp_path, tool("ld.lld"))
 
 
+@pytest.mark.parametrize("module", ["", "@only = addrspace(1) global i32 1"])
+def test_sections_without_bytes_are_in_no_segment(module, tmp_path):
+    assert_as_lld(amd_object(module), tmp_path, tool("ld.lld"))
+
+
 @pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_llvms_tools_take_it(architecture, module, tmp_path):

@@ -53,6 +53,20 @@ MODULES = {
         r"section \.data wants addresses that are multiples of 65536, and the loader gives "
         "multiples of 4096",
     ),
+    "a name for a part of a variable": (
+        "@it = addrspace(1) global [4 x i32] [i32 1, i32 2, i32 3, i32 4]\n"
+        f"@half = alias i32, getelementptr (i8, ptr addrspace(1) @it, i64 8)\n{USE}",
+        r"symbol half, of 16 bytes, reaches out of section \.data; an alias of a part",
+    ),
+    "functions to call first, in a section that is named so": (
+        f'@it = addrspace(1) global i32 1, section ".ctors.65535"\n{USE}',
+        r"section \.ctors\.65535 names functions to call first",
+    ),
+    "a section that the linker makes": (
+        f'@it = addrspace(1) global i32 1, section ".got"\n{USE}',
+        r"section \.got has the name of one that the linker makes; give it another",
+    ),
+    "a name with a version": (f'@"it@V1" = addrspace(1) global i32 1\n{PLAIN}', "it@V1 has a ver"),
 }
 
 
@@ -187,6 +201,16 @@ def test_an_absolute_symbol_is_a_number():
     struct.pack_into("<QIIq", code, place_of(code, ".rela.rodata"), 16, 4, info >> 32, 0)
     with pytest.raises(CompileError, match="the distance to fill, which is a number and no place"):
         link(bytes(code))
+
+
+def test_what_is_of_no_use_to_what_is_linked_is_left_out():
+    """As clang's list of the symbols whose addresses matter."""
+    code = bytearray(plain())
+    header = header_of(code, ".note.GNU-stack")
+    struct.pack_into("<IQ", code, header + 4, elf.ADDRESS_SIGNIFICANCE, elf.EXCLUDE)
+    assert link(bytes(code)) == link(plain())
+    struct.pack_into("<IQ", code, header + 4, elf.PROGBITS, elf.EXCLUDE)
+    assert link(bytes(code)) == link(plain())
 
 
 def test_a_symbol_that_is_there_twice_is_refused():

@@ -177,7 +177,7 @@ def place(outputs: list[Output]) -> list[Segment]:
         offset += end
     return [
         _headers(count),
-        *segments,
+        *(each for each in segments if each.nbytes),
         *_others(outputs, notes, segments),
     ]
 

@@ -11,7 +11,14 @@ PAGE = 4096
 _MOST_BYTES = 1 << 44
 
 _KNOWN_FLAGS = (
-    elf.WRITE | elf.ALLOC | elf.EXECUTE | elf.MERGE | elf.STRINGS | elf.INFO_LINK | elf.RETAIN
+    elf.WRITE
+    | elf.ALLOC
+    | elf.EXECUTE
+    | elf.MERGE
+    | elf.STRINGS
+    | elf.INFO_LINK
+    | elf.RETAIN
+    | elf.EXCLUDE
 )
 _KNOWN_KINDS = (
     elf.PROGBITS,
@@ -22,7 +29,12 @@ _KNOWN_KINDS = (
     elf.RELA,
     elf.ADDRESS_SIGNIFICANCE,
 )
+_CONTENT = (elf.PROGBITS, elf.NOBITS, elf.NOTE)
 _CONSTRUCTORS = (elf.INIT_ARRAY, elf.FINI_ARRAY, elf.PREINIT_ARRAY)
+# What has the same use, in sections of an ordinary kind.
+_NAMED_CONSTRUCTORS = (".ctors", ".dtors")
+# Sections that the linker makes, which lie in memory.
+_OWN = (".dynsym", ".dynstr", ".dynamic", ".hash", ".gnu.hash", ".rela.dyn", ".got")
 
 
 class Section(NamedTuple):
@@ -106,7 +118,7 @@ def read(code: bytes) -> ObjectFile:
                 raise _damaged(f"{section.name} is of section {target} of {len(sections)}")
             found = _relocations(section, sections[target], len(symbols))
             relocations.setdefault(target, []).extend(found)
-    kept = [each for each in sections if each.kind in (elf.PROGBITS, elf.NOBITS, elf.NOTE)]
+    kept = [each for each in sections if each.kind in _CONTENT and not each.flags & elf.EXCLUDE]
     return ObjectFile(flags, kept, symbols, relocations)
 
 
@@ -189,7 +201,7 @@ def _section(code: bytes, number: int, header: tuple[int, ...], names: bytes) ->
         raise refused(
             f"{what} has thread-local variables, which GPUs do not have; use local arrays"
         )
-    if kind in _CONSTRUCTORS:
+    if kind in _CONSTRUCTORS or ".".join(name.split(".")[:2]) in _NAMED_CONSTRUCTORS:
         raise refused(
             f"{what} names functions to call first, and nobody calls them; leave them out"
         )
@@ -197,6 +209,8 @@ def _section(code: bytes, number: int, header: tuple[int, ...], names: bytes) ->
         raise refused(f"{what} is compressed; compile without compressed debugging information")
     if kind not in _KNOWN_KINDS or flags & ~_KNOWN_FLAGS:
         raise refused(f"{what} is of a kind that is not known here (type {kind}, flags {flags:#x})")
+    if kind in _CONTENT and name in _OWN:
+        raise refused(f"{what} has the name of one that the linker makes; give it another")
     align = align or 1
     if align & (align - 1):
         raise _damaged(f"{what} is aligned to {align}")
@@ -256,6 +270,8 @@ def _check_symbol(symbol: Symbol, sections: list[Section]) -> None:
             f"symbol {name} is of a kind that is not known here (type {symbol.kind}, binding "
             f"{symbol.binding})"
         )
+    if "@" in symbol.name:
+        raise refused(f"{name} has a version, and the loader knows none; take it away")
     if symbol.binding != elf.LOCAL and not symbol.name:
         raise _damaged(f"symbol {name} is exported without a name")
     if symbol.section == elf.ABSOLUTE:
@@ -265,7 +281,11 @@ def _check_symbol(symbol: Symbol, sections: list[Section]) -> None:
     if symbol.section >= min(len(sections), elf.RESERVED):
         raise _damaged(f"symbol {name} is in section {symbol.section} of {len(sections)}")
     if symbol.value + symbol.nbytes > sections[symbol.section].nbytes:
-        raise _damaged(f"symbol {name} reaches out of section {sections[symbol.section].name}")
+        raise refused(
+            f"symbol {name}, of {symbol.nbytes} bytes, reaches out of section "
+            f"{sections[symbol.section].name}; an alias of a part of a variable has the size of "
+            "all of it: name the variable itself"
+        )
 
 
 def _relocations(section: Section, target: Section, nsymbols: int) -> list[Relocation]:
