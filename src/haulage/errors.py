@@ -11,6 +11,7 @@
     ├── LaunchError (ValueError)            a kernel was configured or called wrongly
     │   ├── LaunchTypeError (TypeError)     ... with the wrong types or names of arguments
     │   └── LimitError (DeviceError)        ... beyond what the device takes
+    │       └── RocLimitError               ... of a kernel of roc
     ├── CompileError (TypeError)            a kernel could not be compiled
     ├── LeakError (AssertionError)          memory outlived what it was allocated in
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
@@ -120,17 +121,30 @@ class LimitError(LaunchError, DeviceError):
     """A launch is beyond what the device takes, as in threads of a block; nothing ran.
 
     A DeviceError because it is CUDA's driver that refuses such a launch, in cuLaunchKernel, and
-    programs that look for the largest block catch numba.cuda's CudaAPIError.
+    programs that look for the largest block catch numba.cuda's CudaAPIError. `about` says what is
+    too large: 'block' for its threads, '' for anything else.
     """
 
     code = 1
 
-    def __init__(self, *args: object) -> None:
+    def __init__(self, *args: object, about: str = "") -> None:
         super().__init__(*args)
+        self.about = about
         self.msg = f"cuLaunchKernel refuses it: {self}"
 
     def __str__(self) -> str:
         return f"{super().__str__()} (CUDA_ERROR_INVALID_VALUE)"
+
+
+class RocLimitError(LimitError):
+    """The same of a kernel of roc, in numba.roc's words."""
+
+    def __init__(self, *args: object, about: str = "") -> None:
+        super().__init__(*args, about=about)
+        self.msg = str(self)
+
+    def __str__(self) -> str:
+        return LaunchError.__str__(self)
 
 
 class CompileError(HaulageError, TypeError):

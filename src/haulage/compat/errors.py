@@ -1,4 +1,5 @@
-"""Errors of NVIDIA's compilers, for the `except` of programs: nothing here raises them."""
+"""Errors of compilers and runtimes that are not used, for the `except` of programs: nothing here
+raises them."""
 
 
 class NvvmError(Exception):
@@ -31,3 +32,7 @@ class LinkerError(RuntimeError):
 
 class DeadMemoryError(RuntimeError):
     """Memory was freed twice; Haulage's is freed once."""
+
+
+class HsaWarning(UserWarning):
+    """HSA's runtime warned; Haulage does not use it."""

@@ -11,6 +11,7 @@ from haulage.kernel.configuration import check_hints
 from haulage.kernel.device_function import DeviceFunction
 from haulage.kernel.kernel import Kernel
 from haulage.kernel.linkable import pieces
+from haulage.kernel.roc_kernel import RocKernel
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
 
 # Options that make nothing different on the CPU; they are kept on the kernel for devices that
@@ -99,7 +100,8 @@ def jit(
             raise TypeError(f"jit takes a Python function, got {function!r}")
         if device:
             return DeviceFunction(function, vocabulary, chosen, hints, signatures)
-        kernel = Kernel(function, vocabulary, chosen, hints, signatures, bool(cache))
+        kind = RocKernel if vocabulary is ROC else Kernel
+        kernel = kind(function, vocabulary, chosen, hints, signatures, bool(cache))
         kernel.extensions.extend(extensions or ())
         return kernel
 

@@ -20,7 +20,6 @@ from haulage.kernel.configuration import (
     check_bound,
     for_tasks,
     in_blocks,
-    in_work_items,
     is_plain,
     key_in_stream,
 )
@@ -31,7 +30,7 @@ from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
 from haulage.kernel.prepared import PreparedLaunch, start, wait_for
 from haulage.kernel.signatures import keys_of
-from haulage.kernel.vocabulary import ROC, VOCABULARIES, Vocabulary
+from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
 from haulage.runtime.launching import arguments, parts
@@ -58,6 +57,10 @@ class Kernel(AsFunction, Inspection):
     It is compiled for the types of its arguments and the size of its block when it is first
     launched with them, or at once for signatures given to `@jit`.
     """
+
+    _launcher_class = Launcher
+    # What `configure` makes of its arguments.
+    _configuration_of: Callable[..., Configuration] = staticmethod(in_blocks)
 
     def __init__(
         self,
@@ -94,12 +97,14 @@ class Kernel(AsFunction, Inspection):
         if is_plain(configuration):
             key, stream = configuration, 0
             if (ready := self._configured.get(key)) is not None:
-                return Launcher(self, *ready)
+                return self._launcher_class(self, *ready)
         else:
             key, stream = key_in_stream(configuration)
             if key is not None and (ready := self._configured.get(key)) is not None:
                 (grid, block, _, shared_bytes), known = ready
-                return Launcher(self, Configuration(grid, block, stream, shared_bytes), known)
+                return self._launcher_class(
+                    self, Configuration(grid, block, stream, shared_bytes), known
+                )
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
             raise LaunchError(
                 f"kernel {self.__qualname__}[{configuration!r}]: expected "
@@ -112,12 +117,11 @@ class Kernel(AsFunction, Inspection):
 
     def configure(self, *args: Any, **kwargs: Any) -> "Launcher":
         """As `kernel[...]`; for roc (global size, local size, stream), sizes in work-items."""
-        configure = in_work_items if self.vocabulary is ROC else in_blocks
         try:
-            return self._launcher(configure, *args, **kwargs)
+            return self._launcher(self._configuration_of, *args, **kwargs)
         except TypeError:
             try:
-                inspect.signature(configure).bind(*args, **kwargs)
+                inspect.signature(self._configuration_of).bind(*args, **kwargs)
             except TypeError as error:
                 raise LaunchTypeError(f"kernel {self.__qualname__}.configure: {error}") from None
             raise
@@ -127,8 +131,11 @@ class Kernel(AsFunction, Inspection):
 
         The kernel has to leave out the threads beyond `ntasks`.
         """
+        return self._for_all(for_tasks, ntasks, tpb, stream, sharedmem)
+
+    def _for_all(self, configure: Callable[..., Configuration | None], *sizes: Any) -> "Launcher":
         usual = min(self.vocabulary.usual_block, bound(self.hints) or self.vocabulary.usual_block)
-        launcher = self._launcher(for_tasks, usual, ntasks, tpb, stream, sharedmem)
+        launcher = self._launcher(configure, usual, *sizes)
         if launcher.configuration is not None:
             grid, block, chosen, shared_bytes = launcher.configuration
             key, _ = key_in_stream((grid, block, chosen, shared_bytes))
@@ -157,7 +164,7 @@ class Kernel(AsFunction, Inspection):
                     check_bound(configuration, bound(self.hints))
                 if "numba.cuda" in sys.modules:
                     advice.of_few_blocks(configuration)
-            return Launcher(self, configuration)
+            return self._launcher_class(self, configuration)
         except LaunchError as error:
             raise type(error)(f"kernel {self.__qualname__}: {error.args[0]}") from None
 
@@ -327,7 +334,7 @@ class Kernel(AsFunction, Inspection):
 
         Takes a string such as "void(float32[:], int64)", a tuple of dtypes, or Numba's signatures.
         """
-        keys = keys_of(signature)
+        keys = keys_of(signature, self.vocabulary.maker)
         if len(keys) != len(self._parameters.names):
             raise LaunchError(
                 f"kernel {self.__qualname__} takes {len(self._parameters.names)} arguments, "
@@ -428,7 +435,7 @@ class Kernel(AsFunction, Inspection):
         with self._lock:
             made = self._specializations.get((place.code_for, keys))
             if made is None:
-                made = Kernel(
+                made = type(self)(
                     *(self.py_func, self.vocabulary, self.haulage_options, self.hints),
                     cache=self.cache,
                 )

@@ -176,7 +176,7 @@ class Launcher:
     def __reduce__(self) -> Any:
         # Streams are of their process.
         kept = self.configuration and self.configuration._replace(stream=0)
-        return Launcher, (self.kernel, kept)
+        return type(self), (self.kernel, kept)
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with {self.configuration}>"

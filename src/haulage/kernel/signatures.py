@@ -23,10 +23,10 @@ _WHOLE = re.compile(r"\s*(?:void|none)\s*\((.*)\)\s*")
 _ARGUMENT = re.compile(r"\s*(\w+)\s*(?:\[([\s:,1]*)\])?\s*(?:,|$)")
 
 
-def keys_of(signature: Any) -> tuple[Key, ...]:
+def keys_of(signature: Any, maker: str = "CUDA") -> tuple[Key, ...]:
     """The keys of the arguments of a signature.
 
-    Takes what `compiler.frontend.parse_signature` does.
+    Takes what `compiler.frontend.parse_signature` does; `maker` is whose the kernel is, for errors.
 
     Raises:
         TypeError: something in it names no type, or a type that no kernel takes.
@@ -37,7 +37,7 @@ def keys_of(signature: Any) -> tuple[Key, ...]:
     from haulage import numba_bridge
     from haulage.compiler.frontend import parse_signature
 
-    return tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature))
+    return tuple(numba_bridge.key_of(kind) for kind in parse_signature(signature, maker))
 
 
 def _plain_keys(text: str) -> tuple[Key, ...] | None:

@@ -3,10 +3,12 @@
 from typing import Any
 
 from haulage import api
+from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
 from haulage.runtime.context import Context
 from haulage.runtime.device import Device, find
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.stream_arguments import StreamLike, device_of
 
 
 def to_device(
@@ -18,11 +20,25 @@ def to_device(
 ) -> DeviceNDArray:
     """Allocate memory on the device and copy `obj` to it; see `haulage.cuda.to_device`.
 
+    What is on a device already is copied as well, as in numba.roc: mapped arrays, such as
+    `coarsegrain_array` gives, and arrays of the device.
+
     Args:
         context: the device: one of `agents`, a name such as 'cpu', or what `current_context()`
-            gives; None: the current one.
+            gives; None: that of `stream` or `obj`, or the current one.
     """
-    if context is None:
-        return api.to_device(obj, stream, copy, to)
-    device = context.device if isinstance(context, Context) else find(context)
+    device = _device(context) or device_of(stream)
+    if to is None and isinstance(obj, (DeviceNDArray, HostVisibleNDArray)):
+        strides = layout.dense_strides(obj.shape, obj.strides, obj.dtype.itemsize)
+        place = device or device_of_array(obj)
+        made = DeviceNDArray(obj.shape, strides, obj.dtype, stream, device=place)
+        if copy:
+            made.copy_to_device(obj, stream)
+        return made
     return api.to_device_of(device, obj, stream, copy, to)
+
+
+def _device(context: Context | Device | str | None) -> Device | None:
+    if context is None:
+        return None
+    return context.device if isinstance(context, Context) else find(context)

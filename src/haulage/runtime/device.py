@@ -142,6 +142,16 @@ class Device:
         """Work-items of a wavefront in kernels of `roc`: 64 on every device."""
         return 64
 
+    @property
+    def wavebits(self) -> int:
+        """The bits of the number of a lane in a wavefront of `roc`."""
+        return 6
+
+    @property
+    def is_component(self) -> bool:
+        """Whether kernels run on it, as numba.roc asks of an agent: they do."""
+        return True
+
     def get_primary_context(self) -> "Context":
         """Its context; it is not made current by this."""
         from haulage.runtime.context import Context  # which knows devices

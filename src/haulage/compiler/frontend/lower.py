@@ -293,15 +293,20 @@ def _compiled(
         raise compile_error(error, what, argument_types) from error
 
 
-def parse_signature(signature: Any) -> tuple[Any, ...]:
+def parse_signature(signature: Any, maker: str = "CUDA") -> tuple[Any, ...]:
     """Numba argument types of a kernel's signature, which `parse_function_signature` reads.
+
+    `maker` is whose the kernel is, for the error.
 
     Raises:
         TypeError: something in it names no type, or it returns a value.
     """
     arguments, returned = parse_function_signature(signature)
     if returned is not None:
-        raise TypeError(f"CUDA kernel must have void return type; got the signature {signature}")
+        raise TypeError(
+            f"{maker} kernel must have void return type but got {returned}, in the signature "
+            f"{signature}"
+        )
     return arguments
 
 

@@ -58,6 +58,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         gpu_data: a `Block` or `Span` to stand on; None allocates one, not initialised.
         writeback: has no meaning any more; see `strided.given_memory`.
         device: where to allocate; by default the stream's device or the current one.
+        dgpu_data: `gpu_data`, as numba.roc calls it.
 
     Its attributes and views are those of `Strided`.
     """
@@ -79,10 +80,12 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         writeback: Any = None,
         *,
         device: Device | None = None,
+        dgpu_data: Block | Span | None = None,
     ) -> None:
         sizes = layout.normalise_shape(shape)
         steps = layout.normalise_strides(strides, sizes)
         kind = transfer.check_dtype(dtype)
+        gpu_data = dgpu_data if gpu_data is None else gpu_data
         if kind.subdtype is not None:
             kind, inner = kind.subdtype
             sizes, steps = sizes + inner, steps + layout.c_strides(inner, kind.itemsize)

@@ -10,6 +10,7 @@ from haulage.runtime import memory, ordering
 from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Strided
+from haulage.runtime.device import find
 from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike
 
@@ -66,7 +67,7 @@ class DeviceNDArrayBase(Strided):
         )
         return target
 
-    def copy_to_device(self, ary: Any, stream: StreamLike = 0) -> None:
+    def copy_to_device(self, ary: Any, stream: StreamLike = 0, context: Any = None) -> None:
         """Copy a host or device array of the same shape and dtype into this one.
 
         That can be another library's, with DLPack or the CUDA array interface, or on another device
@@ -76,12 +77,19 @@ class DeviceNDArrayBase(Strided):
         With stream 0 (and no stream bound) the copy is done when this returns. In a stream it is
         done then as well, unless `ary` is pinned or on the device.
 
+        Args:
+            context: a device or its context, where a program of numba.roc says on which the array
+                is; None says nothing.
+
         Raises:
             TypeError: `ary` has another dtype.
             ShapeMismatch: `ary` has another shape.
             ValueError: this array is read-only or closed.
-            DeviceMismatch: `ary` is on a device of another driver.
+            DeviceMismatch: `ary` is on a device of another driver, or this array is not on that of
+                `context`.
         """
+        if context is not None:
+            self._check_context(context)
         self._check_writeable()
         chosen = self._stream(stream)
         ary = opened(ary, chosen)
@@ -92,6 +100,15 @@ class DeviceNDArrayBase(Strided):
             host = transfer.host_array(ary)
             shape, strides, steps = self._fit(host)
             self._write_host(host, shape, strides, steps, chosen)
+
+    def _check_context(self, context: Any) -> None:
+        # A context has its device, and is not known here.
+        place = find(getattr(context, "device", context))
+        if place is not self.device:
+            raise DeviceMismatch(
+                "device array is associated with a different context: expect that of "
+                f"{self.device} but got that of {place}"
+            )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:

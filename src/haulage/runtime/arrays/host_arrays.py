@@ -124,6 +124,10 @@ class HostVisibleNDArray(np.ndarray):
     def __cuda_ndarray__(self) -> bool:
         return transfer.block_of(self) is not None
 
+    @property
+    def __hsa_memory__(self) -> bool:
+        return transfer.block_of(self) is not None
+
     # ---- what it stands on ----------------------------------------------------------------------
 
     @property
@@ -234,9 +238,9 @@ class HostVisibleNDArray(np.ndarray):
         """Copy to `ary` or to a new NumPy array; see `DeviceNDArray.copy_to_host`."""
         return self.device_view().copy_to_host(ary, stream)
 
-    def copy_to_device(self, ary: Any, stream: StreamLike = 0) -> None:
+    def copy_to_device(self, ary: Any, stream: StreamLike = 0, context: Any = None) -> None:
         """Copy a host or device array into this one; see `DeviceNDArray.copy_to_device`."""
-        self.device_view().copy_to_device(ary, stream)
+        self.device_view().copy_to_device(ary, stream, context)
 
     def fill(self, value: Any, stream: StreamLike = 0) -> None:
         """Set every element to `value`: in `stream` if one is given or bound, else at once."""

@@ -190,6 +190,8 @@ class Strided:
 
     __cuda_memory__ = True
     __cuda_ndarray__ = True
+    __hsa_memory__ = True
+    __hsa_ndarray__ = True
 
     def _set(
         self,
@@ -265,6 +267,15 @@ class Strided:
         """The memory that it stands on."""
         low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
         return Span(self.block, self.device_pointer + low, high - low)
+
+    @property
+    def dgpu_data(self) -> Span:
+        """The same, as numba.roc calls it."""
+        return self.gpu_data
+
+    def as_hsa_arg(self) -> Span:
+        """The same once more."""
+        return self.gpu_data
 
     @property
     def device_ctypes_pointer(self) -> ctypes.c_size_t:

@@ -84,7 +84,8 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
     if threads > properties.max_threads_per_block:
         raise LimitError(
             f"kernel {name}: a block of {block} has {threads} threads; "
-            f"{properties.name} takes at most {properties.max_threads_per_block}"
+            f"{properties.name} takes at most {properties.max_threads_per_block}",
+            about="block",
         )
     for what, sizes, most in (
         ("block", block, properties.max_block),
@@ -92,7 +93,8 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
     ):
         if any(size > limit for size, limit in zip(sizes, most, strict=True)):
             raise LimitError(
-                f"kernel {name}: {what} {sizes} is beyond what {properties.name} takes: {most}"
+                f"kernel {name}: {what} {sizes} is beyond what {properties.name} takes: {most}",
+                about=what if what == "block" else "",
             )
     if shared_bytes > properties.max_dynamic_shared:
         raise LimitError(
