@@ -11,6 +11,7 @@ import json
 import queue
 import re
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -219,7 +220,8 @@ class Collector:
             try:
                 programs = self._check(code, launch)
             except AssertionError as error:
-                self.outcome.failures.append((f"{where} for {architecture}", str(error)[:2000]))
+                what = str(error)[:2000] or str(traceback.extract_tb(error.__traceback__)[-1].line)
+                self.outcome.failures.append((f"{where} for {architecture}", what))
             else:
                 _count(self.outcome.assembled, architecture)
                 for program in programs:

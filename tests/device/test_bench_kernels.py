@@ -1,10 +1,18 @@
-"""The kernels of `haulage bench` give NumPy's results, and the command tells them."""
+"""The kernels of `haulage bench` give NumPy's results, and the command tells them; those of the
+benchmarks on GPUs give theirs too."""
 
 import json
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from haulage import cli
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.gpu import kernels as of_gpus
+
+from haulage import cli, cuda
 from haulage.cli.bench.kernels import setups
 from haulage.cli.bench.problems import PROBLEMS
 
@@ -58,3 +66,27 @@ def test_a_wrong_result_is_told_and_is_the_exit_status(
     monkeypatch.setitem(elementwise.SETUPS, "saxpy", lambda given: (run, lambda: wrong))
     assert cli.main(["bench", "saxpy", "--small", "--rounds", "1"]) == 1
     assert "WRONG" in capsys.readouterr().out
+
+
+def test_kernels_of_the_benchmarks_on_gpus_give_numpys_results(way: str) -> None:
+    made, n = of_gpus.make(cuda), 64
+    x = np.random.default_rng(7).standard_normal((n, n)).astype(np.float32)
+    y, out = x[::-1].copy(), np.zeros_like(x)
+    for count, nothing in made.launches.items():
+        nothing[1, 1](*[x] * count)
+    made.saxpy[n, n](np.float32(2), x.ravel(), y.ravel(), out.ravel())
+    assert np.allclose(out, 2 * x + y, atol=1e-6)
+    tiles = n // of_gpus.TILE
+    made.transpose[(tiles, tiles), (of_gpus.TILE, of_gpus.ROWS)](x, out)
+    assert (out == x.T).all()
+    sums = np.zeros(4, np.float32)
+    made.reduction[4, of_gpus.BLOCK](x.ravel(), sums)
+    assert np.isclose(sums.sum(), x.sum(), atol=1e-3)
+    out[:] = 0
+    made.stencil[(2, 16), (32, 4)](x, out)
+    around = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+    inner = x[1:-1, 1:-1]
+    assert np.allclose(out[1:-1, 1:-1], inner + 0.1 * (around - 4 * inner), atol=1e-5)
+    side = of_gpus.SIDE
+    made.matmul[(n // side, n // side), (side, side)](x, y, out)
+    assert np.allclose(out, x @ y, atol=1e-4)

@@ -114,7 +114,7 @@ def check_reading(code: bytes, printed: str) -> None:
     `amd_metadata` does."""
     start = printed.index("---\n")
     lines = printed[start : printed.index("\n...\n", start)].splitlines()
-    found = [re.fullmatch(r"(?:- | )*([.\w]+): +(\S.*)", line) for line in lines]
+    found = [re.fullmatch(r"(?:- | )*([.\w]+): +([^\s\[].*)", line) for line in lines]
     theirs = [(each[1], each[2].strip("'")) for each in found if each]
     assert theirs == list(_flat(message_pack.read(_note(code))))
 

@@ -337,6 +337,9 @@ def test_options_are_honoured() -> None:
     )
     few = haulage.compile(four, TWO, "gfx1030", max_registers=8)
     assert few.resources["registers"] <= 8
+    for architecture, most in (("gfx906", 64), ("gfx90a", 32), ("gfx90c", 64), ("gfx942", 32)):
+        asked = haulage.compile(saxpy, signature, architecture, max_registers=64).llvm
+        assert f'"amdgpu-num-vgpr"="{most}"' in asked
     lines = haulage.compile(saxpy, signature, "gfx90a", lineinfo=True)
     assert b".debug_line" in lines.code
     plain = haulage.compile(saxpy, signature, "gfx90a")

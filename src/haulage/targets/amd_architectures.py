@@ -48,3 +48,9 @@ def has_halves(architecture: str, lanes: int) -> bool:
     """Whether hardware with 32 lanes runs wavefronts of so many as two halves, of which
     `ds_bpermute` reaches one only; from gfx12 on it reaches both."""
     return lanes > 32 and version(architecture)[0] in (10, 11)
+
+
+def halves_registers(architecture: str) -> bool:
+    """Whether a half of a thread's registers is for accumulation: from gfx90a on, with those of
+    AMD's accelerators. Gfx90c is an older one in a processor."""
+    return (9, 0, 10) <= version(architecture) < (10, 0, 0) and architecture != "gfx90c"

@@ -2,7 +2,7 @@
 
 from haulage.compiler.options import Options
 from haulage.targets.amd import AMDTarget
-from haulage.targets.amd_architectures import version
+from haulage.targets.amd_architectures import halves_registers, version
 
 # As many threads of a block as any of these GPUs runs.
 MOST_THREADS = 1024
@@ -24,8 +24,8 @@ def attributes(options: Options, target: AMDTarget) -> str:
         waves = -(-threads // target.wave_size) * int(blocks)
         asked["amdgpu-waves-per-eu"] = str(min(-(-waves // units), most))
     if options.max_registers:
-        # Where half of a thread's registers are for accumulation, LLVM counts the other half.
-        halves = 2 if (9, 0, 10) <= version(target.architecture) < (10, 0, 0) else 1
+        # LLVM counts those that are not for accumulation.
+        halves = 2 if halves_registers(target.architecture) else 1
         wanted = int(options.max_registers) // halves
         asked["amdgpu-num-vgpr"] = str(max(wanted, _FEWEST_REGISTERS))
     return "".join(f' "{name}"="{value}"' for name, value in asked.items())
@@ -35,5 +35,5 @@ def _units(target: AMDTarget) -> tuple[int, int]:
     """(the SIMD units that share the wavefronts of a block, the wavefronts of one of them)."""
     number = version(target.architecture)
     if number < (10, 0, 0):
-        return 4, 8 if number >= (9, 0, 10) else 10
+        return 4, 8 if halves_registers(target.architecture) else 10
     return 2, 20 if number < (10, 3, 0) else 16
