@@ -23,7 +23,7 @@ from haulage.backends.cpu import CPUBackend
 from haulage.errors import CoherenceError, DeviceMismatch
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.coherence import HOST, Coherence, Ranges
+from haulage.runtime.coherence import HOST, Coherence
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream
 
@@ -308,12 +308,3 @@ def test_the_error_of_a_stream_of_another_device_names_both():
 def test_an_unknown_mode_is_an_error():
     with pytest.raises(ValueError, match="mode 'x': expected 'r', 'rw' or 'w'"):
         storage().acquire_host("x", "")
-
-
-def test_ranges_cover_what_lies_within_one_of_their_runs():
-    some = Ranges(((0, 4), (8, 12)))
-    assert some.nbytes == 8
-    assert some.covers(Ranges(((1, 3), (8, 12))))
-    assert some.covers(Ranges())
-    assert not some.covers(Ranges(((3, 9),)))
-    assert not Ranges().covers(Ranges.whole(1))

@@ -15,7 +15,7 @@ from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.errors import DeviceNotFound
 from haulage.runtime import faults, printing
 from haulage.runtime.capture import Capture, check_none_captured
-from haulage.runtime.stream import Stream
+from haulage.runtime.stream import Stream, after_wait
 
 if TYPE_CHECKING:
     from haulage.runtime.context import Context
@@ -174,6 +174,8 @@ class Device:
         backend = self.backend
         backend.activate(self.id)
         faults.waited(backend.synchronize)
+        for call in tuple(after_wait):
+            call(self, None)
 
     def memory_info(self) -> tuple[int, int]:
         """(free, total) bytes of its memory, now."""

@@ -40,7 +40,8 @@ def add(storage: Storage) -> None:
     _storages[id(storage)] = storage
 
 
-def _references(holder: Any, name: str) -> int:
+def references(holder: Any, name: str) -> int:
+    """How many references there are to `holder.name`: `ALONE`, if only the holder has one."""
     return sys.getrefcount(getattr(holder, name))
 
 
@@ -49,20 +50,16 @@ class _Sample:
         self.thing = object()
 
 
-# What `_references` gives for something that only its holder has.
-_ALONE = _references(_Sample(), "thing")
+ALONE = references(_Sample(), "thing")
 
 
-def is_held(holder: Any, array: str, block: str) -> bool:
-    """Whether anybody but `holder` has the array or the block that it has by these names.
+def is_referenced(kept: dict[Any, Any], key: Any) -> bool:
+    """Whether anybody but the dictionary `kept` has what it keeps by `key`."""
+    return sys.getrefcount(kept.get(key)) > _KEPT_ALONE
 
-    The array, or None in its place, holds the block once, as views and exports of it do.
-    """
-    # In this order: who has the array may make a view and let the array go, but not the other way.
-    has_array = getattr(holder, array) is not None
-    if has_array and _references(holder, array) > _ALONE:
-        return True
-    return _references(holder, block) > _ALONE + has_array
+
+_KEPT = {0: object()}
+_KEPT_ALONE = sys.getrefcount(_KEPT.get(0))
 
 
 def _make_room(device: Device, nbytes: int, enough: int, copying: bool) -> int:

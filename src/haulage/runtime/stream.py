@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from haulage.runtime.graph import Graph
 
 
+# What is called when a program has waited for a stream, or for a whole device (None).
+after_wait: list[Callable[["Device", "Stream | None"], object]] = []
+
+
 class Stream:
     """A queue of work of one device.
 
@@ -97,6 +101,8 @@ class Stream:
             capture.check_runs(self, "to wait for it")
         self.device.activate()
         faults.waited(self.device.backend.stream_synchronize, self.handle)
+        for call in tuple(after_wait):
+            call(self.device, self)
 
     @contextmanager
     def auto_synchronize(self) -> Iterator["Stream"]:

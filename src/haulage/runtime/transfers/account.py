@@ -95,9 +95,9 @@ class Account:
         self._known = False
         self._wrote: Mark = ()
 
-    def wrote(self) -> None:
-        """The bytes were written, by the line of the program that runs now."""
-        self._wrote = owners.mark(3)
+    def wrote(self, mark: Mark) -> None:
+        """The bytes were written, by this line of the program."""
+        self._wrote = mark
 
     def used(self, nbytes: int, found: bool) -> None:
         """Work on a device is to have so many bytes; `found`: they were current there before."""

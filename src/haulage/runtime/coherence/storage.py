@@ -1,0 +1,624 @@
+"""Where the current bytes of one storage are: they are copied only when a place needs them.
+
+A storage is a run of bytes with a copy on the host and on each device that has used it. Each copy
+has the ranges of bytes that are current in it. Who wants to use bytes acquires them at a place to
+read ('r'), to read and write ('rw') or to overwrite all of them ('w'), hands its work to the stream
+that it named, and releases them. Reading brings in what is not current there; releasing after a
+write leaves the other copies of these bytes out of date. Nothing is copied back before someone
+looks.
+
+Streams are ordered by events, and only where the work of another stream is not done yet: users in
+one stream pay for nothing.
+
+The host can also write through views that it was given (see `leases`). Where a device reaches the
+host's memory itself, as with mapped and managed memory, there is one copy for both, and nothing to
+be moved.
+
+Where a device has no room, copies on it that nobody uses give way: see `eviction`.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from haulage.errors import CoherenceError, OutOfMemory
+from haulage.runtime import eviction, memory
+from haulage.runtime.arrays import transfer
+from haulage.runtime.arrays.address import address_of
+from haulage.runtime.coherence import leases, refreshing
+from haulage.runtime.coherence.copies import Copy, Site, host_room
+from haulage.runtime.device import Device
+from haulage.runtime.event import Event
+from haulage.runtime.memory import Block, owners
+from haulage.runtime.ranges import Ranges
+from haulage.runtime.stream import Stream
+from haulage.runtime.stream_arguments import StreamLike, resolve
+from haulage.runtime.transfers.account import Account
+from haulage.runtime.transfers.entry import HOST
+
+Place = Device | Literal["host"]
+Mode = Literal["r", "rw", "w"]
+
+T = TypeVar("T")
+
+# Bytes of a copy that are compared with the host's at a time.
+_COMPARED = 4 << 20
+
+
+class Coherence:
+    """The copies of one storage of `nbytes` bytes, and which bytes of them are current.
+
+    At first none is: the bytes are undefined, and the first place where some are acquired gets them
+    so, without a copy. All methods can be called from several threads. `part` is the bytes that are
+    meant, all where it is None.
+
+    Args:
+        nbytes: size of the storage.
+        name: what it is called in transfers and in messages.
+        host: host memory that holds the bytes, which are then current on the host: an array with
+            one axis and dtype uint8, without gaps, writeable. None: allocated when needed.
+        shared: the block that `host` lies in from its start on, where that is memory which devices
+            reach too.
+        is_defined: False: what is in `host` is not defined.
+
+    Attributes:
+        account: its transfers with their causes, and what needed none.
+        transfers: the last of these.
+    """
+
+    def __init__(
+        self,
+        nbytes: int,
+        name: str,
+        host: np.ndarray | None = None,
+        shared: Block | None = None,
+        is_defined: bool = True,
+    ) -> None:
+        self.nbytes = nbytes
+        self.name = name
+        self.account = Account(name, nbytes)
+        self.transfers = self.account.recent
+        self._whole = Ranges.of(0, nbytes)
+        self._defined = self._whole if host is not None and is_defined else Ranges()
+        self._host = host
+        self._shared = shared
+        # Streams of devices that work with shared memory, and those of them that write.
+        self._host_writers: tuple[Stream, ...] = ()
+        self._on_host = Site(self._defined)
+        # Streams that may still read pinned host memory for an upload.
+        self._uploading: list[Stream] = []
+        self._copies: dict[Device, Copy] = {}
+        self._leases: list[leases.Record] = []
+        self._written_at: Place | None = None
+        # Where a copy gave way that was current and `seen`: what was written there came along.
+        self._gone: set[Device] = set()
+        self._lock = threading.RLock()
+        # How many calls of its own thread are in the midst of a change.
+        self._inside = 0
+        if self._defined:
+            self._on_host.mark = owners.mark()
+            self.account.wrote(self._on_host.mark)
+
+    # ---- the protocol -----------------------------------------------------------------------
+
+    def acquire_host(self, mode: Mode, why: str, part: Ranges | None = None) -> np.ndarray:
+        """All bytes on the host, as an array of uint8, once nothing else uses `part` of them.
+
+        With 'r' and 'rw' that part is current; with 'w' it must all be written before `release`.
+
+        Raises:
+            KernelError: a kernel that was waited for had failed.
+            CoherenceError: a view was written to at the same time as a device.
+        """
+        _check_mode(mode)
+        with self._at_work():
+            self._settle()
+            host = self._bring_to_host(mode, why, self._part(part))
+            self._on_host.acquired |= self._part(part)
+            return host
+
+    def lease_host(self, mode: Mode, why: str, part: Ranges | None = None) -> np.ndarray:
+        """`acquire_host`, for an array through which `part` can be written at any time: as long as
+        it or any view of it lives, that counts as changed whenever a device needs it.
+
+        Raises:
+            KernelError, CoherenceError: as `acquire_host`.
+        """
+        with self._at_work():
+            host = self.acquire_host(mode, why, part)
+            mark = owners.mark()
+            if mode == "w":
+                self._written(HOST, self._part(part), (), mark)
+            return leases.view(host, self._part(part), self._leases, mark)
+
+    def acquire_device(
+        self,
+        device: Device,
+        mode: Mode,
+        stream: StreamLike,
+        why: str,
+        part: Ranges | None = None,
+    ) -> Block:
+        """The block with the bytes on `device`, for work that is handed to `stream` from now on.
+
+        With 'r' and 'rw' the bytes are current for that work; with 'w' it must write them all.
+        The bytes stay at that place as long as somebody holds the block, or until `release`.
+
+        Raises:
+            DeviceMismatch: the stream is of another device.
+            OutOfMemory: the device has no room for them.
+            ValueError: mode is unknown, or the block was given back.
+            CoherenceError: a view was written to at the same time as a device.
+        """
+        bound = resolve(stream, device)
+        with self._at_work():
+            # The block before the lock is given up: who holds it uses it.
+            found = self._acquired_on(device, mode, bound, why, self._part(part))
+            return found if isinstance(found, Block) else found.block
+
+    def acquire_array(
+        self,
+        device: Device,
+        mode: Mode,
+        stream: Stream,
+        why: str,
+        make: Callable[[Block], T],
+        key: Any = None,
+        part: Ranges | None = None,
+    ) -> T:
+        """`acquire_device`, for what `make(block)` gives: the same for one block and key, mostly.
+
+        Raises:
+            OutOfMemory, ValueError, CoherenceError: as `acquire_device`.
+        """
+        with self._at_work():
+            found = self._acquired_on(device, mode, stream, why, self._part(part))
+            if isinstance(found, Block):
+                return make(found)
+            array: T | None = found.arrays.get(key)
+            if array is None:
+                array = make(found.block)
+                found.keep(key, array)
+            return array
+
+    def release(
+        self, place: Place, mode: Mode, stream: StreamLike = 0, part: Ranges | None = None
+    ) -> None:
+        """Say that all work on an acquired place has been handed to the stream of `acquire`.
+
+        After a write ('rw' or 'w') the bytes are current at this place only.
+
+        Raises:
+            CoherenceError: another place was written since `acquire`; what was written here is out
+                of date.
+            ValueError: mode is unknown.
+        """
+        _check_mode(mode)
+        if mode == "r":
+            return
+        with self._at_work():
+            own = self._part(part)
+            site = self._site(place)
+            if isinstance(site, Copy):
+                site.writing = False
+            if not site.acquired.covers(own):
+                raise self._written_twice(place)
+            self._written(
+                place,
+                own,
+                () if isinstance(place, str) else (resolve(stream, place),),
+                owners.mark(),
+            )
+
+    def mark_changed(self, place: Place, part: Ranges | None = None) -> None:
+        """Say that the bytes at a place were written outside of `acquire` and `release`.
+
+        On a device, by work in the default stream or in a stream that its block has noted. Whoever
+        writes so has seen to it that all earlier work with the bytes there is done.
+
+        Raises:
+            CoherenceError: the bytes were not current there before, so that the rest of them is
+                not either.
+        """
+        with self._at_work():
+            own = self._part(part)
+            if place in self._gone:
+                self._written(HOST, own, (), owners.mark())
+                return
+            site = self._sites().get(HOST if self._is_shared_with(place) else place)
+            if site is None or not (site.valid & self._defined).covers(own):
+                last = f"; {self._written_at} was written last" if self._written_at else ""
+                raise CoherenceError(
+                    f"{self.name}: mark_changed({str(place)!r}), but the bytes there are not "
+                    f"current{last}; call get({str(place)!r}) before writing there"
+                )
+            users: tuple[Stream, ...] = ()
+            if isinstance(site, Copy):
+                users = site.users()
+            elif not isinstance(place, str) and self._shared is not None:
+                users = self._shared.users()
+            self._written(place, own, users, owners.mark())
+
+    # ---- what is where ----------------------------------------------------------------------
+
+    def valid(self, place: Place) -> Ranges:
+        """The bytes that are current at a place."""
+        with self._lock:
+            shared = isinstance(place, str) or self._is_shared_with(place)
+            site = self._sites().get(HOST if shared else place)
+            if site is None:
+                return Ranges()
+            found = site.valid & self._defined
+            for record in self._leases:
+                if not (shared or record.is_alive):
+                    found -= record.fresh & self._on_host.valid
+            return found
+
+    def is_current(self, place: Place, part: Ranges | None = None) -> bool:
+        """Whether all bytes at a place are current."""
+        if not self.nbytes:
+            return isinstance(place, str) or place in self._copies
+        return self._defined.covers(self._part(part)) and self.valid(place).covers(self._part(part))
+
+    def current(self) -> list[Place]:
+        """The places where all bytes are current, the host first."""
+        places: list[Place] = [HOST, *tuple(self._copies)]
+        if self._shared is not None and self._shared.device not in places:
+            places.append(self._shared.device)
+        return [place for place in places if self.is_current(place)]
+
+    # ---- giving way -------------------------------------------------------------------------
+
+    def used(self, device: Device) -> int | None:
+        """When the copy on a device was used last; see `eviction.Storage`."""
+        copy = self._copies.get(device)
+        if copy is None:
+            return None
+        return copy.used if copy.valid else 0
+
+    def give_way(self, device: Device, copying: bool, why: str) -> int:
+        """Give the memory of the copy on a device back if nobody uses it; how many bytes.
+
+        See `eviction.Storage`.
+
+        Raises:
+            KernelError: a kernel that was waited for had failed.
+        """
+        # Who holds the lock may itself wait for the thread that looks for room.
+        if not self._lock.acquire(blocking=False):
+            return 0
+        try:
+            copy = self._copies.get(device)
+            if self._inside or not self.nbytes or copy is None or copy.is_in_use():
+                return 0
+            with self._at_work():
+                if not self._is_safe_without(device, copy, copying, why):
+                    return 0
+            if copy.seen and copy.valid:
+                self._gone.add(device)
+            del self._copies[device]
+            return self.nbytes
+        finally:
+            self._lock.release()
+
+    def _is_safe_without(self, device: Device, copy: Copy, copying: bool, why: str) -> bool:
+        """Whether no byte is lost with a copy, or, `copying`, none is any more."""
+        own = copy.valid & self._defined
+        if not own:
+            self._note(str(device), HOST, device.default_stream, why, 0)
+            return True
+        if copy.seen:
+            # Work that writes may be in any stream.
+            copy.writers = copy.users()
+        elsewhere = Ranges()
+        for place, site in self._sites().items():
+            if place is not device:
+                elsewhere |= site.valid
+        if elsewhere.covers(own):
+            if not copy.seen:
+                self._note(str(device), HOST, device.default_stream, why, 0)
+                return True
+            return copying and self._is_as_on_host(device, copy, own, why)
+        if not copying:
+            return False
+        if self._host is None:
+            self._host = host_room(device, self.nbytes)
+        if self._host is None:
+            return False
+        self._bring_to_host("r", why, own)
+        return True
+
+    def _is_as_on_host(self, device: Device, copy: Copy, own: Ranges, why: str) -> bool:
+        """Whether a copy has the host's bytes, or somebody has written and not said so yet."""
+        if self._host is None or not self._on_host.valid.covers(own):
+            return False
+        stream = device.default_stream
+        _order(stream, copy.users())
+        copy.block.use(stream)
+        found = np.empty(min(_COMPARED, self.nbytes), np.uint8)
+        for first, last in own:
+            for start in range(first, last, _COMPARED):
+                expected = self._host[start : min(start + _COMPARED, last)]
+                part = found[: expected.size]
+                self._move(part, stream, address_of(part), copy.block.device_ptr + start)
+                if not np.array_equal(part, expected):
+                    return False
+        self._note(str(device), HOST, stream, why, own.nbytes)
+        return True
+
+    # ---- leases -----------------------------------------------------------------------------
+
+    def _settle(self, needed: Ranges | None = None) -> None:
+        """Count what was written through views: by those that live, of the bytes that are `needed`
+        on a device; by those that are gone, all.
+
+        Raises:
+            CoherenceError: a device was written at the same time.
+        """
+        for record in [record for record in self._leases if not record.is_alive]:
+            self._leases.remove(record)
+            self._count_as_written(record, record.fresh)
+            self._check(record, record.stale)
+        if needed is not None:
+            for record in self._leases:
+                self._count_as_written(record, record.fresh & needed)
+
+    def _count_as_written(self, record: leases.Record, part: Ranges) -> None:
+        part &= self._on_host.valid
+        if part:
+            self._written(HOST, part, (), record.mark)
+
+    def _check(self, record: leases.Record, stale: Iterable[leases.Stale]) -> None:
+        """See that nobody wrote through a view what is out of date."""
+        for each in stale:
+            if self._host is not None and record.was_written(each, self._host):
+                if record in self._leases:
+                    self._leases.remove(record)
+                given, taken = owners.site(each.since), owners.site(record.mark)
+                raise CoherenceError(
+                    f"{self.name}: a kernel was given it to write at {given}, and meanwhile the "
+                    f"host wrote through a view that was taken at {taken}, which is lost. Call "
+                    "get() or synchronize() between the kernel and the write"
+                )
+
+    def _go_stale(self, device: Device, part: Ranges, since: owners.Mark) -> None:
+        """Note on the views of `part` that they are out of date."""
+        for record in self._leases:
+            assert self._host is not None
+            if record.is_alive and record.becomes_stale(part, self._host, since):
+                refreshing.expect(self, device)
+
+    def refresh(self, why: str) -> None:
+        """Bring views that live up to date.
+
+        Raises:
+            KernelError: a kernel that was waited for had failed.
+            CoherenceError: such a view was written to at the same time as a device.
+        """
+        with self._at_work():
+            for record in tuple(self._leases):
+                if record.is_alive and record.stale:
+                    self._bring_to_host("r", why, record.part)
+
+    def writers(self, device: Device) -> tuple[Stream, ...]:
+        """The streams whose work may still write what is current on a device."""
+        copy = self._copies.get(device)
+        return copy.writers if copy is not None else ()
+
+    # ---- copies -----------------------------------------------------------------------------
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with self._lock, refreshing.put_off():
+            self._inside += 1
+            try:
+                yield
+            finally:
+                self._inside -= 1
+
+    def _part(self, part: Ranges | None) -> Ranges:
+        return self._whole if part is None else part
+
+    def _is_shared_with(self, place: Place) -> bool:
+        shared = self._shared
+        return (
+            shared is not None
+            and not isinstance(place, str)
+            and (shared.device is place or shared.is_mapped_for(place))
+        )
+
+    def _site(self, place: Place) -> Site:
+        if isinstance(place, str) or self._is_shared_with(place):
+            return self._on_host
+        return self._copies[place]
+
+    def _sites(self) -> dict[Place, Site]:
+        sites: dict[Place, Site] = {HOST: self._on_host}
+        for device, copy in self._copies.items():
+            sites[device] = copy
+        return sites
+
+    def _acquired_on(
+        self, device: Device, mode: Mode, bound: Stream, why: str, part: Ranges
+    ) -> Copy | Block:
+        _check_mode(mode)
+        if self._is_shared_with(device):
+            return self._acquired_shared(mode, bound, why, part)
+        known = self._copies.get(device)
+        # Who writes there has counted what views wrote before.
+        self._settle(None if known is not None and known.writing else part)
+        copy = known if known is not None else self._new_copy(device)
+        missing = Ranges() if mode == "w" else part - copy.valid
+        sent = missing & self._defined
+        self.account.used(part.nbytes, not sent)
+        if sent:
+            # Before anything is in the stream: this may have to wait for another device.
+            source = self._bring_to_host("r", why, sent)
+            _order(bound, copy.users())
+            for start, stop in sent:
+                self._upload(source, start, stop, copy, bound, why)
+            if any(record.part & sent for record in self._leases):
+                # Who has a view may write to it as soon as this returns.
+                bound.synchronize()
+        else:
+            _order(bound, copy.writers if mode == "r" else copy.users())
+        if missing:
+            copy.valid |= missing
+            self._defined |= missing
+        copy.block.use(bound)
+        copy.used = eviction.now()
+        if mode == "r":
+            copy.seen = True
+        else:
+            copy.writing = True
+        copy.acquired |= part
+        return copy
+
+    def _acquired_shared(self, mode: Mode, bound: Stream, why: str, part: Ranges) -> Block:
+        """The host's memory, for work of a device that reaches it."""
+        assert self._shared is not None
+        self._settle()
+        self.account.used(part.nbytes, self._on_host.valid.covers(part & self._defined))
+        if mode != "w":
+            self._take_in(why, part - self._on_host.valid)
+        _order(bound, self._host_writers if mode == "r" else self._shared.users())
+        self._shared.use(bound)
+        self._on_host.acquired |= part
+        return self._shared
+
+    def _new_copy(self, device: Device) -> Copy:
+        # A callback for want of room may make one itself.
+        try:
+            made = Copy(memory.allocate(device, self.nbytes))
+        except OutOfMemory:
+            if device not in self._copies:
+                raise
+            return self._copies[device]
+        eviction.add(self)
+        self._gone.discard(device)
+        return self._copies.setdefault(device, made)
+
+    def _bring_to_host(self, mode: Mode, why: str, part: Ranges) -> np.ndarray:
+        while self._uploading:
+            self._uploading[-1].synchronize()
+            self._uploading.pop()
+        if self._shared is not None:
+            # To be read once it is written, and written once nobody reads it.
+            for stream in self._host_writers if mode == "r" else self._shared.users():
+                stream.synchronize()
+            self._host_writers = ()
+        host = self._host
+        if host is None:
+            host = self._host = np.empty(self.nbytes, np.uint8)
+        if mode != "w":
+            self._take_in(why, part - self._on_host.valid)
+        return host
+
+    def _take_in(self, why: str, missing: Ranges) -> None:
+        """Make bytes current on the host."""
+        host = self._host
+        assert host is not None
+        for record in tuple(self._leases):
+            for stale in record.stale:
+                # By one fingerprint, so all or nothing of it.
+                if stale.part & missing:
+                    missing |= stale.part
+                    self._check(record, [stale])
+        for device, copy in tuple(self._copies.items()):
+            found = missing & self._defined & copy.valid - self._on_host.valid
+            if found:
+                self._download(host, found, device, copy, why)
+                self._on_host.valid |= found
+        self._on_host.valid |= missing
+        self._defined |= missing
+        for record in self._leases:
+            record.stale = [each for each in record.stale if not each.part & missing]
+
+    def _written(
+        self, place: Place, part: Ranges, writers: tuple[Stream, ...], mark: owners.Mark
+    ) -> None:
+        own = self._site(place)
+        self._written_at = place
+        own.mark = mark
+        self.account.wrote(mark)
+        self._defined |= part
+        if not isinstance(place, str) and own is not self._on_host:
+            self._go_stale(place, part, mark)
+        for site in self._sites().values():
+            if site is own:
+                site.valid |= part
+            else:
+                site.valid -= part
+                site.acquired -= part
+        for copy in self._copies.values():
+            copy.seen = copy.seen and copy is not own and bool(copy.valid)
+        if isinstance(own, Copy):
+            own.writers = writers
+        elif writers:
+            self._host_writers = writers
+        self._gone.clear()
+
+    def _download(
+        self, host: np.ndarray, part: Ranges, device: Device, copy: Copy, why: str
+    ) -> None:
+        # In the stream that wrote the bytes, there is nothing to be waited for.
+        stream = copy.writers[-1] if copy.writers else device.default_stream
+        _order(stream, copy.writers)
+        copy.block.use(stream)
+        for start, stop in part:
+            target = host[start:stop]
+            self._move(target, stream, address_of(target), copy.block.device_ptr + start)
+            self._note(str(device), HOST, stream, why, stop - start)
+        if stream.handle:
+            stream.synchronize()
+        copy.writers = ()
+
+    def _upload(
+        self, host: np.ndarray, start: int, stop: int, copy: Copy, stream: Stream, why: str
+    ) -> None:
+        source = host[start:stop]
+        copy.block.use(stream)
+        self._move(source, stream, copy.block.device_ptr + start, address_of(source))
+        copy.writers = (stream,)
+        if stream.handle and not stream.idle():
+            self._uploading.append(stream)
+        self._note(HOST, str(stream.device), stream, why, stop - start)
+
+    def _move(self, host: np.ndarray, stream: Stream, target: int, source: int) -> None:
+        transfer.move_host(host, stream, target, (1,), source, (1,), (host.size,), 1)
+
+    def _note(self, source: str, target: str, stream: Stream, why: str, nbytes: int) -> None:
+        if self.nbytes:
+            self.account.moved(source, target, nbytes, stream.handle, why)
+
+    def _written_twice(self, place: Place) -> CoherenceError:
+        other = self._written_at
+        before = self._site(other).mark if other is not None else ()
+        where = f" at {owners.site(before)}" if before else ""
+        return CoherenceError(
+            f"{self.name}: {place} and {other} were written at the same time: {other}{where}, "
+            f"{place} at {owners.site(owners.mark())}; order these writes, or give each of them an "
+            "array of its own"
+        )
+
+    def __repr__(self) -> str:
+        places = ", ".join(map(str, self.current())) or "nowhere"
+        return f"<Coherence of {self.name}, current: {places}>"
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in ("r", "rw", "w"):
+        raise ValueError(f"mode {mode!r}: expected 'r', 'rw' or 'w'")
+
+
+def _order(stream: Stream, others: Iterable[Stream]) -> None:
+    """Let later work of `stream` start only when what `others`, streams of the same device, hold
+    now is done."""
+    for other in others:
+        if other.handle != stream.handle and not other.idle():
+            mark = Event(stream.device, timing=False)
+            mark.record(other)
+            mark.wait(stream)

@@ -1,0 +1,35 @@
+"""Sets of bytes as runs, against Python's sets."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haulage.runtime.ranges import Ranges
+
+SIZE = 24
+sets = st.frozensets(st.integers(0, SIZE - 1))
+
+
+def ranges(numbers):
+    """By the definition: the longest runs that there are, in order."""
+    runs = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number:
+            runs[-1] = runs[-1][0], number + 1
+        else:
+            runs.append((number, number + 1))
+    return Ranges(tuple(runs))
+
+
+@given(sets, sets)
+def test_their_operators_are_those_of_sets(a, b):
+    one, other = ranges(a), ranges(b)
+    assert one | other == ranges(a | b)
+    assert one & other == ranges(a & b)
+    assert one - other == ranges(a - b)
+    assert one.covers(other) == (a >= b)
+    assert (one.nbytes, bool(one), list(one)) == (len(a), bool(a), list(one.runs))
+
+
+@given(st.integers(0, SIZE), st.integers(0, SIZE))
+def test_a_run_has_the_bytes_from_its_start_before_its_stop(start, stop):
+    assert Ranges.of(start, stop) == ranges(range(start, stop))
