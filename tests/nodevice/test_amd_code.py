@@ -376,6 +376,13 @@ def test_mathematics_without_the_device_library(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(CompileError, match=r"lgamma: .*rocm-device-libs.*HIP_DEVICE_LIB_PATH"):
         haulage.compile(unknown, FLOATS, "gfx1030")
 
+    def approximated(x):
+        x[0] = math.sin(x[0]) + math.cos(x[1]) + math.tan(x[2])
+
+    assert "v_sin_f32" in haulage.compile(approximated, FLOATS, "gfx1030", fastmath=True).asm
+    with pytest.raises(CompileError, match=r"cos, sin, tan: .*rocm-device-libs"):
+        haulage.compile(approximated, FLOATS, "gfx1030")
+
 
 def test_nanoseconds_are_counted_by_a_rate_that_the_back_end_writes() -> None:
     @cuda.jit

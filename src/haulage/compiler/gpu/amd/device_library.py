@@ -32,8 +32,6 @@ _PACKAGED = ("lib/*-linux-gnu/amdgcn/bitcode", "lib64/amdgcn/bitcode")
 
 
 def _places() -> Iterator[Path]:
-    if os.environ.get(FOLDER):
-        yield Path(os.environ[FOLDER])
     try:
         for file in files(_WHEEL) or ():
             if file.name == FILE:
@@ -48,7 +46,20 @@ def _places() -> Iterator[Path]:
 
 @cache
 def find() -> Path | None:
-    """The file, or None if it is in none of the places."""
+    """The file, or None if it is in none of the places.
+
+    Raises:
+        CompileError: it is not in the folder that `HIP_DEVICE_LIB_PATH` names.
+    """
+    named = os.environ.get(FOLDER)
+    if named:
+        file = Path(named) / FILE
+        if file.is_file():
+            return file
+        raise CompileError(
+            f"{FOLDER}={named}: there is no {FILE} in that folder; name one that has it, or unset "
+            "the variable, and it is looked for where ROCm and Debian have it"
+        )
     return next((place / FILE for place in _places() if (place / FILE).is_file()), None)
 
 
@@ -76,8 +87,9 @@ def link(module: Any, target: "AMDTarget", *, fast: bool) -> None:
         library = llvm.parse_bitcode(_bitcode(path))
     except RuntimeError as error:
         raise CompileError(
-            f"{path}: LLVM {'.'.join(map(str, llvm.llvm_version_info))} cannot read it ({error}); "
-            f"set {FOLDER} to the folder of an {FILE} that is not newer"
+            f"{path}: LLVM {'.'.join(map(str, llvm.llvm_version_info))} cannot read it "
+            f"({' '.join(str(error).split())}); set {FOLDER} to the folder of an {FILE} that is "
+            "whole and not newer"
         ) from error
     library.triple = module.triple
     library.data_layout = module.data_layout

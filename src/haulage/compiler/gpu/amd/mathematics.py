@@ -89,15 +89,22 @@ def _with_fast_calls(text: str) -> tuple[str, set[str]]:
     are for."""
     names = {f"{name}f": name for name in _FAST} | {f"llvm.{name}.f32": name for name in _FAST}
     used: set[str] = set()
+    replaced: set[str] = set()
 
     def faster(found: re.Match[str]) -> str:
         name = names.get(found["name"])
         if name is None:
             return found[0]
         used.add(name)
+        replaced.add(found["name"])
         return f"{found['before']}@{_FAST_PREFIX}{name}"
 
-    return _FAST_CALL.sub(faster, text), used
+    text = _FAST_CALL.sub(faster, text)
+    for name in replaced:
+        # What nobody calls any more needs no library.
+        if text.count(f"@{name}(") == 1:
+            text = re.sub(rf"(?m)^declare [^\n]*@{re.escape(name)}\([^\n]*\n", "", text)
+    return text, used
 
 
 def _without_library(text: str, needed: list[tuple[str, str]], target: AMDTarget) -> str:
