@@ -9,6 +9,7 @@ from typing import Any
 
 from doubles import amd_loader
 from haulage.backends import message_pack
+from haulage.backends.amd_driver.metadata import GRID_COUNTER
 from haulage.targets.amd_architectures import version
 from haulage.targets.amd_metadata import Argument, KernelMetadata, _note, kernels
 
@@ -61,10 +62,14 @@ def check_launch(code: bytes, launch: Launch) -> None:
     hidden = [each for each in kernel.arguments if each.is_hidden]
     read = [(each.offset, each.nbytes, each.kind) for each in kernel.arguments]
     packed = list(launch.arguments())
-    assert read[: len(read) - len(hidden)] == packed
     assert tuple(offset for offset, _, _ in packed) == launch.offsets
     end = max((offset + nbytes for offset, nbytes, _ in packed), default=0)
     assert struct.calcsize(launch.format) == launch.argument_bytes == end
+    if any(each.name == GRID_COUNTER for each in kernel.arguments):
+        # The back end adds it.
+        packed.append((-(-end // 8) * 8, 8, "global_buffer"))
+        end = packed[-1][0] + 8
+    assert read[: len(read) - len(hidden)] == packed
     _check_hidden(kernel, hidden, end)
     aligned = [_HIDDEN_ALIGN] * bool(hidden) + [nbytes for _, nbytes, _ in packed]
     assert kernel.argument_align == max([4, *aligned])

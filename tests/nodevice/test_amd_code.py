@@ -12,8 +12,10 @@ import haulage
 from doubles.amd_objects import ARCHITECTURES, count, instructions, needs_disassembler
 from haulage import cuda, roc
 from haulage.compiler.gpu.amd import device_library
+from haulage.cuda import cg
 from haulage.errors import CompileError
 from haulage.targets import amd_architectures
+from haulage.targets.amd_metadata import kernels
 
 FLOATS = "void(float32[::1])"
 TWO = "void(float32[::1], float32[::1])"
@@ -454,3 +456,35 @@ def test_kept_code_is_of_the_linker_that_is_chosen(monkeypatch) -> None:
     monkeypatch.setenv("HAULAGE_AMD_LINKER", "lld")
     assert amd_architectures.identity("gfx942") != linked
     assert amd_architectures.identity("gfx942") != amd_architectures.identity("gfx90a")
+
+
+@cuda.jit
+def wait_for_all(x):
+    x[cuda.grid(1)] = 1
+    cg.this_grid().sync()
+    x[cuda.grid(1)] += x[0]
+
+
+@needs_disassembler
+def test_a_barrier_of_the_grid_counts_where_its_last_argument_says() -> None:
+    lines = instructions(wait_for_all, "void(int32[::1])", "gfx942")
+    # No variable of the module.
+    assert count(lines, "s_getpc") == 0
+    assert count(lines, r"global_atomic_add ") == 1
+    assert count(lines, "s_barrier") == 3
+    code = haulage.compile(wait_for_all, "void(int32[::1])", "gfx942")
+    (kernel,) = kernels(code.code).values()
+    (counter,) = [each for each in kernel.arguments if each.name == "haulage_grid_counter"]
+    assert (counter.offset, counter.nbytes) == (56, 8)
+
+
+@pytest.mark.parametrize("optimised", [True, False])
+def test_nothing_is_asked_of_the_runtime_that_it_would_have_to_prepare(optimised: bool) -> None:
+    wait = cuda.jit(wait_for_all.py_func, opt=optimised)
+    (kernel,) = kernels(haulage.compile(wait, "void(int32[::1])", "gfx90a").code).values()
+    hidden = {each.kind for each in kernel.arguments if each.is_hidden}
+    assert "hidden_block_count_x" in hidden
+    assert not hidden & {
+        *("hidden_hostcall_buffer", "hidden_multigrid_sync_arg", "hidden_heap_v1"),
+        *("hidden_default_queue", "hidden_completion_action", "hidden_queue_ptr"),
+    }

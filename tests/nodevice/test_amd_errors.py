@@ -247,7 +247,8 @@ def test_ranges_are_left_alone_where_there_are_none():
 def test_a_cooperative_launch_on_an_older_rocm_says_so():
     (said,) = lines(
         """
-backend._code.offsets = lambda function: (0,)
+from haulage.backends.amd_driver.metadata import Places
+backend._code.places = lambda function: Places((0,), None)
 module = backend.load(libamdhip64.CODE)
 function = backend.function(module, "where")
 told(backend.launch_cooperative, function, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8))
@@ -256,6 +257,80 @@ told(backend.launch_cooperative, function, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8))
     )
     assert said.startswith("Unsupported 801 hipModuleLaunchCooperativeKernel: the HIP runtime of ")
     assert "ROCm 5.2 is too old for it" in said
+
+
+COOPERATIVE = """
+from haulage.cuda import cg
+from haulage.runtime.device import current_device
+
+@cuda.jit
+def together(x):
+    cg.this_grid().sync()
+    x[0] = 1
+
+haulage.use("amd")
+x = cuda.device_array(1, np.int32)
+
+def counters(*launches):
+    # An array is seven arguments of 8 bytes, and behind it comes the counter.
+    double.parameters(8)
+    start = double.now()
+    for launch in launches:
+        launch()
+    return [b for name, a, b in double.log(start) if name == "argument" and a == 7]
+"""
+
+
+def test_cooperative_launches_in_two_streams_count_apart():
+    """They counted in one variable of their module."""
+    said = lines(
+        COOPERATIVE
+        + """
+import ctypes
+one, other = cuda.stream(), cuda.stream()
+first, second, third, again = counters(
+    lambda: together[4, 32, one](x),
+    lambda: together[4, 32, other](x),
+    lambda: together[4, 32](x),
+    lambda: together[4, 64, one](x),
+)
+print(len({first, second, third}), first == again)
+print([ctypes.c_uint32.from_address(at).value for at in (first, second, third)])
+haulage.use("amd:1")
+y = cuda.device_array(1, np.int32)
+(elsewhere,) = counters(lambda: together[4, 32](y))
+print(elsewhere in (first, second, third))
+""",
+        "devices=2",
+    )
+    assert said == ["3 True", "[0, 0, 0]", "False"]
+
+
+def test_recorded_cooperative_launches_count_for_themselves_as_long_as_there_is_their_graph():
+    said = lines(
+        COOPERATIVE
+        + """
+stream = cuda.stream()
+def record():
+    with cuda.graph(stream) as graph:
+        together[4, 32, stream](x)
+        together[4, 32, stream](x)
+    graphs.append(graph)
+
+graphs = []
+together[4, 32, stream](x)
+(plain,) = counters(lambda: together[4, 32, stream](x))
+first = counters(record)
+second = counters(record)
+print(len({plain, *first, *second}))
+graphs.clear()
+import gc
+gc.collect()
+third = counters(record)
+print(set(third) <= {*first, *second}, plain in third)
+""",
+    )
+    assert said == ["5", "True False"]
 
 
 def test_a_forked_child_is_told_so():

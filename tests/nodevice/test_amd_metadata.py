@@ -12,7 +12,7 @@ from test_amd_linker import EVERYTHING, MODULES, PLAIN
 
 from doubles import amd_loader, comgr
 from haulage.backends import message_pack
-from haulage.backends.amd_driver.metadata import argument_offsets as places_of
+from haulage.backends.amd_driver.metadata import Places, places
 from haulage.compiler.argument_block import argument_offsets, size_of
 from haulage.errors import CompileError
 from haulage.targets.amd_linker import link
@@ -25,8 +25,8 @@ def linked(module: str = EVERYTHING, architecture: str = "gfx942") -> bytes:
 
 def test_the_back_end_finds_arguments_at_the_same_places():
     code = linked()
-    assert places_of(code) == {
-        name: tuple(each.offset for each in kernel.arguments if not each.is_hidden)
+    assert places(code) == {
+        name: Places(tuple(each.offset for each in kernel.arguments if not each.is_hidden), None)
         for name, kernel in kernels(code).items()
     }
 

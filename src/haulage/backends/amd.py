@@ -12,6 +12,7 @@ from haulage.backends.amd_driver.chunks import Chunks
 from haulage.backends.amd_driver.code import Code
 from haulage.backends.amd_driver.contexts import Contexts
 from haulage.backends.amd_driver.copies import Copies
+from haulage.backends.amd_driver.counters import Counters
 from haulage.backends.amd_driver.graphs import Graphs
 from haulage.backends.amd_driver.handles import Handles
 from haulage.backends.amd_driver.hints import Hints
@@ -19,7 +20,7 @@ from haulage.backends.amd_driver.launches import Launches
 from haulage.backends.amd_driver.memory import Memory
 from haulage.backends.amd_driver.streams import Streams
 from haulage.backends.amd_driver.writing import Writing
-from haulage.backends.base import Backend, Probe, Properties
+from haulage.backends.base import DEVICE, Backend, Probe, Properties
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.gpu_driver.ending import Ending
 from haulage.backends.gpu_driver.giving import Giving
@@ -53,6 +54,9 @@ class AMDBackend(Backend):
         self._code = Code(self._calls, self._channels, write)
         self._launches = Launches(self._calls, self._contexts)
         self._graphs = Graphs(self._calls)
+        self._counters = Counters(
+            lambda nbytes: self._memory.alloc(nbytes, DEVICE, 0)[0], write, self._graphs
+        )
         self._copies = Copies(
             *(self._calls, self._contexts, self._memory, self._code, self._launches, self._graphs),
             own_code=lambda device: own_code(self._properties(device).architecture),
@@ -271,8 +275,13 @@ class AMDBackend(Backend):
         args: bytes,
     ) -> None:
         """hipModuleLaunchCooperativeKernel, since ROCm 5.5."""
-        offsets = self._code.offsets(function)
-        self._launches.start_cooperative(function, grid, block, shared_bytes, stream, args, offsets)
+        places = self._code.places(function)
+        if places.counter is not None:
+            counter = self._counters.of(self._contexts.device(), stream)
+            args = args.ljust(places.counter, b"\0") + counter.to_bytes(8, "little")
+        self._launches.start_cooperative(
+            function, grid, block, shared_bytes, stream, args, places.arguments
+        )
 
     def max_cooperative_blocks(
         self, function: int, threads: int, shared_bytes: int, block_bytes: int

@@ -71,6 +71,11 @@ class Double:
         """Let all devices have another value of an attribute; -1: the runtime does not know it."""
         self.library.hip_double_attribute(number, value)
 
+    def parameters(self, count: int) -> None:
+        """Say how many arguments of 8 bytes the kernels have that are launched together from now
+        on; each is in the log."""
+        self.library.hip_double_parameters(count)
+
     def without(self, managed: bool = False, ranges: bool = False) -> None:
         """Have no managed memory, or no addresses to reserve."""
         self.library.hip_double_without(managed, ranges)

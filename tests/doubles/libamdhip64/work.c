@@ -295,7 +295,10 @@ API hipError_t hipModuleLaunchKernel(
 }
 
 #if HIP_MAJOR >= 6
-/* The parameters one by one, each of 8 bytes. */
+/* The parameters one by one, each of 8 bytes; of the suite's kernels, or as many as a test says. */
+static int parameter_count;
+API void hip_double_parameters(int count) { parameter_count = count; }
+
 API hipError_t hipModuleLaunchCooperativeKernel(
     uint64_t function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
     unsigned shared, uint64_t stream, void **parameters)
@@ -303,6 +306,15 @@ API hipError_t hipModuleLaunchCooperativeKernel(
     BEGIN(1);
     STREAM_IS(stream);
     if ((uint64_t)gx * gy * gz > 4 * 2048 / (bx * by * bz)) return done(COOPERATIVE_TOO_LARGE);
-    return done(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, NULL));
+    if (!parameter_count)
+        return done(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, NULL));
+    uint64_t packed[32];
+    for (int i = 0; i < parameter_count; i++) {
+        memcpy(packed + i, parameters[i], 8);
+        wrote("argument", i, packed[i]);
+    }
+    size_t bytes = 8 * (size_t)parameter_count;
+    void *extra[] = {(void *)1, packed, (void *)2, &bytes, NULL};
+    return done(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, NULL, extra));
 }
 #endif

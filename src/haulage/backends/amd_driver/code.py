@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.amd_driver.figures import attribute
-from haulage.backends.amd_driver.metadata import argument_offsets
+from haulage.backends.amd_driver.metadata import Places, places
 from haulage.backends.gpu_driver.calls import NOT_FOUND
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.errors import DeviceError, Unsupported
@@ -45,6 +45,7 @@ class Code:
         self._lock = threading.Lock()
         self._device_of: dict[int, int] = {}
         self._function_of: dict[int, tuple[int, str]] = {}
+        self._places: dict[int, Places] = {}
         # The runtime need not have copied the code of a module.
         self._images: dict[int, ctypes.Array[ctypes.c_char]] = {}
 
@@ -91,6 +92,7 @@ class Code:
             gone = [each for each, (of, _) in self._function_of.items() if of == module]
             for function in gone:
                 del self._function_of[function]
+                self._places.pop(function, None)
         self._channels.disconnect(module, device)
         try:
             self._calls("hipModuleUnload", module)
@@ -105,10 +107,13 @@ class Code:
         self._channels.note(module, function)
         return function
 
-    def offsets(self, function: int) -> tuple[int, ...]:
+    def places(self, function: int) -> Places:
         """Where a kernel's arguments are in the block of them."""
-        module, name = self._function_of[function]
-        return argument_offsets(self._images[module].raw)[name]
+        known = self._places.get(function)
+        if known is None:
+            module, name = self._function_of[function]
+            known = self._places[function] = places(self._images[module].raw)[name]
+        return known
 
     def symbol(self, module: int, name: str) -> tuple[int, int]:
         """(device pointer, bytes) of a variable.

@@ -2,7 +2,8 @@
 
 import ctypes
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.gpu_driver.calls import A_GRAPH
@@ -22,10 +23,12 @@ _WORK = (0, 1, 2)
 
 @dataclass
 class _Graph:
-    """A graph's latest launch: an event behind it, and the stream that it is in."""
+    """A graph's latest launch: an event behind it, and the stream that it is in. `kept` is called
+    when it has run for the last time."""
 
     event: int
     stream: int | None = None
+    kept: list[Callable[[], None]] = field(default_factory=list)
 
 
 class Graphs:
@@ -39,13 +42,36 @@ class Graphs:
         self._calls = calls
         self._lock = threading.Lock()
         self._graphs: dict[int, _Graph] = {}
+        # By the stream that is recorded: what its graph keeps.
+        self._kept: dict[int, list[Callable[[], None]]] = {}
 
     def begin(self, stream: int) -> None:
         """Record a stream from now on."""
         self._calls("hipStreamBeginCapture", stream, _RELAXED)
+        self._kept[stream] = []
+
+    def keep(self, stream: int, give_back: Callable[[], None]) -> None:
+        """Something belongs to the graph that `stream` is recorded for, and is given back when that
+        has run for the last time; never, if others record, or the stream joined later."""
+        kept = self._kept.get(stream)
+        if kept is not None:
+            kept.append(give_back)
+
+    def _drop(self, kept: list[Callable[[], None]]) -> None:
+        for give_back in kept:
+            give_back()
 
     def end(self, stream: int) -> tuple[int, int]:
         """(graph that can be launched, copies, fills and launches in it)."""
+        kept = self._kept.pop(stream, [])
+        try:
+            graph, count = self._end(stream, kept)
+        except BaseException:
+            self._drop(kept)
+            raise
+        return graph, count
+
+    def _end(self, stream: int, kept: list[Callable[[], None]]) -> tuple[int, int]:
         recorded = ctypes.c_void_p()
         status = self._calls.status("hipStreamEndCapture", stream, ctypes.byref(recorded))
         if status:
@@ -60,7 +86,7 @@ class Graphs:
             self._calls("hipGraphDestroy", recorded)
         event = self._calls.handle("hipEventCreateWithFlags", _DISABLE_TIMING)
         with self._lock:
-            self._graphs[graph] = _Graph(event)
+            self._graphs[graph] = _Graph(event, kept=kept)
             self._calls.names[graph] = A_GRAPH
         return graph, count
 
@@ -81,6 +107,7 @@ class Graphs:
 
     def cancel(self, stream: int) -> None:
         """End a recording and keep nothing of it."""
+        self._drop(self._kept.pop(stream, []))
         recorded = ctypes.c_void_p()
         status = self._calls.status("hipStreamEndCapture", stream, ctypes.byref(recorded))
         if not status and recorded:
@@ -117,6 +144,7 @@ class Graphs:
         try:
             if known.stream is not None:
                 self._calls("hipEventSynchronize", known.event)
+            self._drop(known.kept)
         finally:
             self._calls("hipGraphExecDestroy", graph)
             self._calls("hipEventDestroy", known.event)

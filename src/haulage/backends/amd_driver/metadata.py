@@ -2,9 +2,13 @@
 else it says is of no use to launches, and read by `targets.amd_metadata`."""
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from haulage.backends import message_pack
+
+# The name of the argument that the back end adds to those of a cooperative launch: the address of
+# 32 bits in memory of the device, 0 at first, and of no other launch that runs at the same time.
+GRID_COUNTER = "haulage_grid_counter"
 
 _NOTES = 4
 _METADATA = 32
@@ -14,21 +18,31 @@ _program_header = struct.Struct("<IIQQQQQQ")
 _note = struct.Struct("<III")
 
 
-def argument_offsets(code: bytes) -> dict[str, tuple[int, ...]]:
-    """For each kernel of a code object where its arguments are in the block of them; those that the
-    runtime adds are left out.
+class Places(NamedTuple):
+    """Where a kernel's arguments are in the block of them, those left out that the runtime adds;
+    and where the address of the counter is, by which its blocks wait for one another, or None."""
+
+    arguments: tuple[int, ...]
+    counter: int | None
+
+
+def places(code: bytes) -> dict[str, Places]:
+    """Those of the kernels of a code object.
 
     Raises:
         ValueError: the code object has no such note.
     """
-    return {
-        kernel[".name"]: tuple(
-            argument[".offset"]
+    found = {}
+    for kernel in _metadata(code)["amdhsa.kernels"]:
+        given = [
+            argument
             for argument in kernel.get(".args", ())
             if not argument[".value_kind"].startswith("hidden_")
-        )
-        for kernel in _metadata(code)["amdhsa.kernels"]
-    }
+        ]
+        counters = [each[".offset"] for each in given if each.get(".name") == GRID_COUNTER]
+        offsets = tuple(each[".offset"] for each in given)
+        found[kernel[".name"]] = Places(offsets, counters[0] if counters else None)
+    return found
 
 
 def _metadata(code: bytes) -> Any:

@@ -16,11 +16,12 @@ _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 
 class Entry(NamedTuple):
     """How LLVM has a kernel of a maker's GPUs: the word for it, the type of its pointers, and
-    attributes behind its parameters."""
+    attributes behind its parameters; `more`: parameters behind the user's, which others add."""
 
     word: str
     pointer: str = "ptr"
     attributes: str = ""
+    more: tuple[str, ...] = ()
 
 
 PTX = Entry("ptx_kernel")
@@ -51,7 +52,8 @@ def with_entry(
         how: how the code generator wants it.
     """
     kinds = [how.pointer if kind == "ptr" else kind for kind in arguments]
-    given = ", ".join(f"{kind} %{_given(kind, number)}" for number, kind in enumerate(kinds))
+    own = [f"{kind} %{_given(kind, number)}" for number, kind in enumerate(kinds)]
+    given = ", ".join([*own, *how.more])
     casts = [
         f"  %a{number} = addrspacecast {kind} %{_given(kind, number)} to ptr"
         for number, kind in enumerate(kinds)

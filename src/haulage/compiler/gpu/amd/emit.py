@@ -6,6 +6,7 @@
 
 from typing import Any
 
+from haulage.backends.amd_driver.metadata import GRID_COUNTER
 from haulage.compiler.argument_block import argument_offsets, size_of
 from haulage.compiler.gpu.amd.build import build, with_version
 from haulage.compiler.gpu.amd.grid import WORDS
@@ -35,8 +36,9 @@ class AMDBody(GPUBody):
         built = build(self._linked(), self.entry, self.target, self._options)
         code = link(built.code, unread=_UNREAD)
         takes = kernels(code)[self.entry]
-        offsets, _ = argument_offsets(self.lowered.arguments)
-        takes.check_arguments(offsets, [size_of(kind) for kind in self.lowered.arguments])
+        passed = (*self.lowered.arguments, *["ptr"] * self.lowered.cooperative)
+        offsets, _ = argument_offsets(passed)
+        takes.check_arguments(offsets, [size_of(kind) for kind in passed])
         return Made(
             code=code,
             stages={"linked": built.linked, "llvm": built.llvm},
@@ -53,7 +55,10 @@ class AMDBody(GPUBody):
         lowered = self.lowered
         text = self.settled(lowered.llvm)
         how = Entry(
-            "protected amdgpu_kernel", "ptr addrspace(1)", attributes(self._options, self.target)
+            "protected amdgpu_kernel",
+            "ptr addrspace(1)",
+            attributes(self._options, self.target),
+            more=(f"ptr addrspace(1) %{GRID_COUNTER}",) if lowered.cooperative else (),
         )
         text = with_entry(text, lowered.entry, self.entry, lowered.arguments, self.can_fail, how)
         text = with_place(text, lowered.entry, self.entry)

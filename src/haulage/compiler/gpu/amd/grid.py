@@ -1,14 +1,12 @@
 """What the barrier of a grid is made of on AMD's GPUs.
 
-The counter is a variable of the kernel's module. Launches of one module with such barriers have to
-come one after the other, as those do that the runtime is asked for by its cooperative launch: it
-gives them one queue.
+The counter is the back end's (`backends.amd_driver.counters`), which passes its address behind the
+user's arguments: right before the hidden ones, which all functions know the place of.
 """
 
 from haulage.compiler.gpu.grid import GridWords
 from haulage.targets.amd import BLOCKS_AT, THREADS_AT
 
-_COUNTER = "haulage_grid_count"
 _READ = "haulage_register."
 _HARDWARE = """
 define internal i32 @{name}() alwaysinline nounwind {{
@@ -30,7 +28,6 @@ define internal i32 @{name}() alwaysinline nounwind {{
 
 def _definitions() -> str:
     parts = [
-        f"@{_COUNTER} = internal addrspace(1) global i32 0, align 4",
         "declare void @llvm.amdgcn.s.barrier()",
         "declare void @llvm.amdgcn.s.sleep(i32)",
         "declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()",
@@ -57,7 +54,11 @@ WORDS = GridWords(
             '  fence syncscope("workgroup") acquire',
         ]
     ),
-    counter=f"  %counter = getelementptr i8, ptr addrspace(1) @{_COUNTER}, i64 0",
+    counter="""
+  %hidden = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
+  %counter.at = getelementptr i8, ptr addrspace(4) %hidden, i64 -8
+  %counter = load ptr addrspace(1), ptr addrspace(4) %counter.at, align 8
+""",
     scope="agent",
     others=_definitions(),
     inlined="alwaysinline",

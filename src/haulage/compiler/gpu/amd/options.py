@@ -8,6 +8,12 @@ from haulage.targets.amd_architectures import halves_registers, version
 MOST_THREADS = 1024
 # LLVM's register allocator gives up, and ends the process, with very few.
 _FEWEST_REGISTERS = 8
+# Hidden arguments for which a runtime has to prepare something: LLVM lists all that it does not see
+# to be of no use, and in code that is not optimised it looks at none.
+_OF_NO_USE = (
+    *("hostcall-ptr", "multigrid-sync-arg", "heap-ptr", "default-queue", "completion-action"),
+    "queue-ptr",
+)
 
 
 def attributes(options: Options, target: AMDTarget) -> str:
@@ -19,6 +25,7 @@ def attributes(options: Options, target: AMDTarget) -> str:
         # Every block of a launch has the same size.
         "uniform-work-group-size": "true",
     }
+    never = "".join(f' "amdgpu-no-{name}"' for name in _OF_NO_USE)
     units, most = _units(target)
     if blocks:
         waves = -(-threads // target.wave_size) * int(blocks)
@@ -28,7 +35,7 @@ def attributes(options: Options, target: AMDTarget) -> str:
         halves = 2 if halves_registers(target.architecture) else 1
         wanted = int(options.max_registers) // halves
         asked["amdgpu-num-vgpr"] = str(max(wanted, _FEWEST_REGISTERS))
-    return "".join(f' "{name}"="{value}"' for name, value in asked.items())
+    return never + "".join(f' "{name}"="{value}"' for name, value in asked.items())
 
 
 def _units(target: AMDTarget) -> tuple[int, int]:
