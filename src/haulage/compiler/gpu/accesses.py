@@ -27,13 +27,21 @@ _FUNCTION = re.compile(
     r'(?m)^(?:declare|define) [^@\n]*@(?:"([^"]*)"|([-\w.$]+))\(.*?\)[^(){\n]*?(#\d+)'
 )
 _MEMORY = re.compile(r"\bmemory\(([^)]*)\)")
-_BARRIER = re.compile(r"llvm\.nvvm\.(barrier|bar\.sync|bar\.red)")
+_BARRIER = re.compile(r"llvm\.nvvm\.(barrier|bar\.sync|bar\.red)|llvm\.amdgcn\.s\.barrier$")
+# Fences of what a block's own threads see, as barriers have on AMD's GPUs.
+_BLOCKS_FENCE = re.compile(r'\bsyncscope\("(?:workgroup|wavefront|singlethread)"\)')
 _COPIES = ("llvm.memcpy", "llvm.memmove", "llvm.memset")
 _NEVER_ACCESS = (
     *("llvm.assume", "llvm.lifetime.", "llvm.experimental.noalias.", "llvm.dbg.", "llvm.fma."),
     *("llvm.nvvm.activemask", "llvm.nvvm.bar.warp.sync"),
+    *("llvm.amdgcn.wave.barrier", "llvm.amdgcn.s.sleep", "llvm.amdgcn.mbcnt."),
 )
-_EXCHANGES = ("llvm.nvvm.shfl.", "llvm.nvvm.vote.", "llvm.nvvm.match.", "llvm.nvvm.redux.")
+_EXCHANGES = (
+    *("llvm.nvvm.shfl.", "llvm.nvvm.vote.", "llvm.nvvm.match.", "llvm.nvvm.redux."),
+    *("llvm.amdgcn.ds.bpermute", "llvm.amdgcn.ds.swizzle", "llvm.amdgcn.update.dpp"),
+    *("llvm.amdgcn.permlane", "llvm.amdgcn.readlane", "llvm.amdgcn.readfirstlane"),
+    *("llvm.amdgcn.ballot",),
+)
 _ASSEMBLY = re.compile(
     r'\basm (?:sideeffect )?(?:alignstack )?"(?P<text>[^"]*)", "(?P<rest>[^"]*)"'
 )
@@ -106,7 +114,7 @@ class Accesses:
         elif item.opcode in _WRITING:
             self._note_write(item, place, self.roots_of(_address(item)))
         elif item.opcode == "fence":
-            self.talks = True
+            self.talks |= _BLOCKS_FENCE.search(item.text) is None
         elif item.opcode == "call":
             self._note_call(item, place)
 

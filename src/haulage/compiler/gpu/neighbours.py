@@ -143,7 +143,7 @@ class _Finder:
         parts = split_list(item.text)
         size = _size(_ELEMENT.sub("", parts[0]))
         index = _INDEX.match(parts[2]) if len(parts) == 3 else None
-        base = parts[1].removeprefix("ptr ")
+        base = parts[1].split(" ")[-1]
         if size is None or index is None or not base.startswith("%"):
             return None
         return base, index[1], size

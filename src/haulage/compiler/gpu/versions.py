@@ -1,4 +1,5 @@
-"""A second version of a kernel, for arrays that lie apart and begin at multiples of 16 bytes.
+"""A second version of a kernel, for arrays that lie apart and, where that matters to the hardware,
+begin at multiples of 16 bytes.
 
 Two arguments may be the same memory, so that a load can neither be moved over a store nor be one of
 memory that stays as it is, and neighbouring elements cannot be loaded at once. A kernel that would
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from haulage.compiler import llvm
 from haulage.compiler.arrays import ArrayArgument
+from haulage.compiler.frontend import Lowered
 from haulage.compiler.gpu.accesses import Access, Accesses
 from haulage.compiler.gpu.neighbours import WIDEST, Neighbours, neighbours
 from haulage.compiler.gpu.read_only import marked, settled_loads
@@ -30,6 +32,14 @@ def extent(address: int, shape: tuple[int, ...], strides: tuple[int, ...], items
     return low, address + sum(max(way, 0) for way in ways) + itemsize
 
 
+def extents_of(kernel: Lowered) -> list[Extent]:
+    """Those of the arrays that a kernel captures."""
+    return [
+        extent(each.device_pointer, each.shape, each.strides, each.dtype.itemsize)
+        for each in kernel.captured
+    ]
+
+
 # What a kernel may come to, in instructions, to be there twice; and how many pairs of a read and a
 # written array it may compare.
 _LARGEST = 2000
@@ -44,6 +54,9 @@ _STRIDES = 4
 _END_OF_HEAD = re.compile(r"(?= #\d+[^\"()]* \{$| \{$)")
 
 _PLACE = re.compile(r" !dbg !\d+")
+_HEAD = re.compile(r"^define [^@]*void @")
+# Of a parameter's type, without its attributes.
+_PLAIN_TYPE = re.compile(r"ptr addrspace\(\d+\)|\S+")
 
 
 def with_notes(
@@ -52,6 +65,8 @@ def with_notes(
     arrays: Iterable[ArrayArgument],
     captured: Iterable[Extent],
     target: Target,
+    *,
+    with_neighbours: bool = True,
 ) -> str:
     """A module's text in which the kernel `name`, with all that it calls in it, loads what it only
     reads as such, and neighbours at once.
@@ -59,11 +74,13 @@ def with_notes(
     Args:
         arrays: the kernel's among its arguments.
         captured: the arrays whose addresses the code has.
+        with_neighbours: whether an access of neighbours needs an address that is a multiple of its
+            size.
     """
     accesses = Accesses(reading.read(text, name), text)
     settled = settled_loads(accesses)
     text = marked(text, name, settled)
-    near = neighbours(accesses)
+    near = neighbours(accesses) if with_neighbours else None
     if near is not None and not near.pointers <= accesses.parameters:
         near = None
     open_loads = [load for load in accesses.read_only if load.item.result not in settled]
@@ -126,6 +143,7 @@ class _Extents:
         self.strides = 0
         self._items = accesses.items
         self._names = [each.name for each in accesses.function.parameters]
+        self._types = _types(accesses)
         self._arrays = arrays
         self._captured = captured
 
@@ -139,7 +157,7 @@ class _Extents:
         if array is None:
             return None
         key = f"array.{array.data}"
-        self.lines.append(f"%{key}.low = ptrtoint ptr {root} to i64")
+        self.lines.append(f"%{key}.low = ptrtoint {self._types[root]} {root} to i64")
         if array.contiguous:
             count = self._names[array.count]
             self.lines += [
@@ -167,10 +185,20 @@ class _Extents:
         return low, f"%{key}.end"
 
 
-def _alignment_checks(near: Neighbours) -> list[str]:
+def _types(accesses: Accesses) -> dict[str, str]:
+    """The plain types of a kernel's parameters, by their names."""
+    found = {}
+    for each in accesses.function.parameters:
+        plain = _PLAIN_TYPE.match(each.type)
+        assert plain is not None, each
+        found[each.name] = plain[0]
+    return found
+
+
+def _alignment_checks(near: Neighbours, types: Mapping[str, str]) -> list[str]:
     lines, bits = [], []
     for number, pointer in enumerate(sorted(near.pointers)):
-        lines.append(f"%start.{number} = ptrtoint ptr {pointer} to i64")
+        lines.append(f"%start.{number} = ptrtoint {types[pointer]} {pointer} to i64")
         lines.append(f"%rest.{number} = and i64 %start.{number}, {WIDEST - 1}")
         bits.append(f"%rest.{number}")
     for number, (integer, multiple) in enumerate(sorted(near.integers.items())):
@@ -198,15 +226,13 @@ def _twofold(
     head = known.split("\n", 1)[0]
     checks, holds = (apart.checks, list(apart.holds)) if apart is not None else ([], [])
     if near is not None:
-        checks = [*checks, *_alignment_checks(near)]
+        checks = [*checks, *_alignment_checks(near, _types(accesses))]
         holds.append("%aligned")
     both = [
         f"%known.{number} = and i1 {f'%known.{number - 1}' if number else 'true'}, {condition}"
         for number, condition in enumerate(holds)
     ]
-    passed = ", ".join(
-        f"{each.type.split(' ')[0]} {each.name}" for each in accesses.function.parameters
-    )
+    passed = ", ".join(f"{kind} {each}" for each, kind in _types(accesses).items())
     entry = [
         head,
         *(f"  {line}" for line in [*checks, *both]),
@@ -239,7 +265,7 @@ def _added(notes: str, text: str) -> str:
 
 def _renamed(definition: str, name: str, version: str) -> str:
     head, _, rest = definition.partition("\n")
-    head = head.replace("define ptx_kernel ", "define internal ", 1)
+    head = _HEAD.sub("define internal void @", head, count=1)
     head = head.replace(f"@{name}(", f"@{name}.{version}(", 1)
     # A function's place is that of one function only.
     head = _PLACE.sub("", head)

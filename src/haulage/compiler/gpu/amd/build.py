@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from haulage.compiler import llvm
 from haulage.compiler.contraction import contract
+from haulage.compiler.frontend import Lowered
 from haulage.compiler.gpu.amd import device_library, limits
 from haulage.compiler.gpu.amd.mathematics import with_functions
 from haulage.compiler.gpu.amd.ranges import with_ranges
@@ -13,6 +14,7 @@ from haulage.compiler.gpu.amd.shuffles import with_known_shuffles
 from haulage.compiler.gpu.captured import with_global_addresses
 from haulage.compiler.gpu.denormals import flushing
 from haulage.compiler.gpu.modules import counted_anew, internalise, keep_together
+from haulage.compiler.gpu.versions import extents_of, with_notes
 from haulage.compiler.options import Options
 from haulage.compiler.unrolling import has_private_arrays, unrolled
 from haulage.errors import CompileError
@@ -34,8 +36,11 @@ class Built(NamedTuple):
     constant_bytes: int
 
 
-def build(text: str, name: str, target: AMDTarget, options: Options) -> Built:
+def build(text: str, name: str, target: AMDTarget, options: Options, kernel: Lowered) -> Built:
     """The code of a module's text, of which others see the kernel `name`.
+
+    Args:
+        kernel: what the front end has made of it.
 
     Raises:
         CompileError: it needs the device library, which is not there, or a function that nobody
@@ -65,7 +70,14 @@ def build(text: str, name: str, target: AMDTarget, options: Options) -> Built:
             module = llvm.parse(shuffled)
             # What worked out where lanes read.
             llvm.run_passes(module, target, "dead_code_elimination")
-    made = with_global_addresses(contract(str(module), target))
+    llvm.run_passes(module, target, "lower_switch", "instruction_namer")
+    made = contract(str(module), target)
+    if options.optimised:
+        # Addresses of any elements will do for an access of several.
+        made = with_notes(
+            made, name, kernel.arrays, extents_of(kernel), target, with_neighbours=False
+        )
+    made = with_global_addresses(made)
     if options.is_fast:
         made = flushing(made)
     _check_complete(made, name)

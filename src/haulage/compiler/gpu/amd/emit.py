@@ -33,7 +33,7 @@ class AMDBody(GPUBody):
     target: Any
 
     def _made(self) -> Made:
-        built = build(self._linked(), self.entry, self.target, self._options)
+        built = build(self._linked(), self.entry, self.target, self._options, self.lowered)
         code = link(built.code, unread=_UNREAD)
         takes = kernels(code)[self.entry]
         passed = (*self.lowered.arguments, *["ptr"] * self.lowered.cooperative)

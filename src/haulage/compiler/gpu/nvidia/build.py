@@ -17,7 +17,7 @@ from haulage.compiler.gpu.nvidia.local_atomics import with_plain_changes
 from haulage.compiler.gpu.nvidia.names import with_libdevice
 from haulage.compiler.gpu.nvidia.ranges import with_ranges
 from haulage.compiler.gpu.nvidia.reductions import with_reductions
-from haulage.compiler.gpu.versions import extent, with_notes
+from haulage.compiler.gpu.versions import extents_of, with_notes
 from haulage.compiler.linked import DECLARED
 from haulage.compiler.options import Options
 from haulage.compiler.unrolling import has_private_arrays, unrolled
@@ -77,11 +77,7 @@ def build(
         if kernel is not None:
             made = with_places(made, name)
         if kernel is not None and options.optimised:
-            extents = [
-                extent(each.device_pointer, each.shape, each.strides, each.dtype.itemsize)
-                for each in kernel.captured
-            ]
-            made = with_notes(made, name, kernel.arrays, extents, target)
+            made = with_notes(made, name, kernel.arrays, extents_of(kernel), target)
         made = with_global_addresses(made)
         if options.is_fast:
             made = flushing(made)
