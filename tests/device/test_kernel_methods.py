@@ -32,11 +32,15 @@ def outcome(kernel, size=3, **named):
     return x.tolist()
 
 
-def test_a_device_function_is_compiled_and_shown_for_types():
+def test_a_device_function_is_compiled_and_shown_for_types(device):
     compiled = add.compile_device((types.int32, "int32"))
     assert compiled.signature.return_type == types.int64
     assert compiled.fndesc.llvm_func_name in add.inspect_llvm((np.int32, np.int32))
-    assert compiled.fndesc.llvm_func_name in add.inspect_asm((types.int32, types.int32))
+    if device.kind == "amd":
+        with pytest.raises(Unsupported, match="function add: it has no code of its own on AMD's"):
+            add.inspect_asm((types.int32, types.int32))
+    else:
+        assert compiled.fndesc.llvm_func_name in add.inspect_asm((types.int32, types.int32))
     assert add.compile_device((types.int32, types.int32), types.int8).signature.args
     with pytest.raises(CompileError, match=r"function add for .*array"):
         add.compile_device((types.float32[:], types.unicode_type))

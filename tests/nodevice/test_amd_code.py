@@ -3,6 +3,7 @@
 # mypy: allow-untyped-defs
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from doubles.amd_objects import ARCHITECTURES, count, instructions, needs_disass
 from haulage import cuda, roc
 from haulage.compiler.gpu.amd import device_library
 from haulage.cuda import cg
-from haulage.errors import CompileError
+from haulage.errors import CompileError, Unsupported
 from haulage.targets import amd_architectures
 from haulage.targets.amd_metadata import kernels
 
@@ -449,6 +450,34 @@ def test_arrays_that_no_gpu_has_room_for_are_refused() -> None:
 def test_an_unknown_architecture_is_refused_before_llvm_sees_it(name: str) -> None:
     with pytest.raises(ValueError, match=f"target '{name}': expected one of gfx900,"):
         haulage.compile(saxpy, "void(float32, float32[::1], float32[::1])", name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "gfx90a:sramecc+:xnack-",
+            "expected 'gfx90a'; its code is for GPUs with sramecc and xnack",
+        ),
+        ("gfx9-4-generic", "expected one of gfx900,.*; code for several generations"),
+    ],
+)
+def test_names_that_roc_has_for_other_code_are_refused_with_the_reason(name, message) -> None:
+    with pytest.raises(ValueError, match=f"target '{re.escape(name)}': {message}"):
+        haulage.compile(saxpy, "void(float32, float32[::1], float32[::1])", name)
+
+
+def test_code_for_nvidias_gpus_cannot_be_linked_with() -> None:
+    foreign = cuda.declare_device("foreign", "float32(float32)")
+
+    def called(x):
+        x[0] = foreign(x[0])
+
+    with pytest.raises(CompileError, match=r"declare_device\('foreign', ...\).*@cuda.jit\(device"):
+        haulage.compile(called, FLOATS, "gfx942")
+    linked = cuda.jit(link=[cuda.PTXSource(b".version 8.0\n.target sm_70\n")])(lambda x: None)
+    with pytest.raises(Unsupported, match=r"jit\(link=...\) names code for NVIDIA's GPUs.* gfx942"):
+        haulage.compile(linked, FLOATS, "gfx942")
 
 
 def test_kept_code_is_of_the_linker_that_is_chosen(monkeypatch) -> None:

@@ -55,7 +55,7 @@ def body_for(
     """
     from haulage import numba_bridge
 
-    if options.linked and target.kind == "cpu":
+    if options.linked and target.kind != "nvidia":
         raise Unsupported(
             f"kernel {function.__qualname__}: jit(link=...) names code for NVIDIA's GPUs, which "
             f"kernels for {target.architecture} cannot be linked with; write it in Python with "

@@ -109,11 +109,20 @@ class DeviceFunction(AsFunction):
         return function_text(self.compile_device(args))
 
     def inspect_asm(self, args: Any) -> str:
-        """Assembly of the function for arguments of types `args`, as if no kernel inlined it."""
+        """Assembly of the function for arguments of types `args`, as if no kernel inlined it.
+
+        Raises:
+            Unsupported: the device is an AMD GPU, on which functions are parts of kernels only.
+        """
         from haulage.compiler import llvm
 
         target = self._target()
-        if target.kind != "cpu":
+        if target.kind == "amd":
+            raise Unsupported(
+                f"function {self.__qualname__}: it has no code of its own on AMD's GPUs; "
+                "inspect_asm of a kernel that calls it shows what becomes of it"
+            )
+        if target.kind == "nvidia":
             from haulage.compiler.frontend import parse_function_signature
             from haulage.compiler.gpu.nvidia.function import function_code
 

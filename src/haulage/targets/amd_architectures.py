@@ -26,8 +26,20 @@ def version(architecture: str) -> tuple[int, int, int]:
 
 def check_architecture(architecture: str) -> None:
     """Raise a ValueError unless code can be made for `architecture`."""
-    if architecture not in ARCHITECTURES:
-        raise ValueError(f"target {architecture!r}: expected one of {', '.join(ARCHITECTURES)}")
+    if architecture in ARCHITECTURES:
+        return
+    processor, with_features, _ = architecture.partition(":")
+    if with_features and processor in ARCHITECTURES:
+        raise ValueError(
+            f"target {architecture!r}: expected {processor!r}; its code is for GPUs with sramecc "
+            "and xnack on or off"
+        )
+    why = (
+        "; code for several generations is of code object v6, which older versions of ROCm refuse"
+        if architecture.endswith("-generic")
+        else ""
+    )
+    raise ValueError(f"target {architecture!r}: expected one of {', '.join(ARCHITECTURES)}{why}")
 
 
 def identity(architecture: str) -> tuple[str, ...]:

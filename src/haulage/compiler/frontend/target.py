@@ -97,7 +97,7 @@ class SIMTTypingContext(typing.BaseContext):
         if function is not None:
             return super().resolve_value_type(function)
         if declared.is_declared(val):
-            if self._function_class.targetdescr.kind == "cpu":
+            if self._function_class.targetdescr.kind != "nvidia":
                 raise ValueError(val.refusal)
             return declared.function_type(val)
         if (why := captured.refusal(val)) is not None:
