@@ -22,6 +22,10 @@ __all__ = [
     "adversary",
     "compile",
     "SmartArray",
+    "explain",
+    "transfers",
+    "assert_no_transfers",
+    "max_transfers",
     "install",
     "uninstall",
 ]
@@ -36,6 +40,12 @@ if TYPE_CHECKING:
     from haulage.kernel import compile
     from haulage.runtime.adversary import adversary
     from haulage.runtime.device import devices, use
+    from haulage.runtime.transfers.explained import explain
+    from haulage.runtime.transfers.recording import (
+        assert_no_transfers,
+        max_transfers,
+        transfers,
+    )
     from haulage.smart import SmartArray
 
 # Name -> (module, attribute or None for the module itself), imported when first asked for.
@@ -49,6 +59,10 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "adversary": ("haulage.runtime.adversary", "adversary"),
     "compile": ("haulage.kernel", "compile"),
     "SmartArray": ("haulage.smart", "SmartArray"),
+    "explain": ("haulage.runtime.transfers.explained", "explain"),
+    "transfers": ("haulage.runtime.transfers.recording", "transfers"),
+    "assert_no_transfers": ("haulage.runtime.transfers.recording", "assert_no_transfers"),
+    "max_transfers": ("haulage.runtime.transfers.recording", "max_transfers"),
     "install": ("haulage.hook.installing", "install"),
     "uninstall": ("haulage.hook.installing", "uninstall"),
     "load_ipython_extension": ("haulage.hook.notebook", "load_ipython_extension"),

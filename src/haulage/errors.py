@@ -14,6 +14,7 @@
     │       └── RocLimitError               ... of a kernel of roc
     ├── CompileError (TypeError)            a kernel could not be compiled
     ├── LeakError (AssertionError)          memory outlived what it was allocated in
+    ├── TransferError (AssertionError)      more was copied than a block of the program may
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
     └── KernelError (RuntimeError)          a thread of a running kernel failed
         └── BarrierError                    a barrier that some threads of a block never reach
@@ -156,6 +157,15 @@ class LeakError(HaulageError, AssertionError):
 
     An AssertionError, so that test runners count it as a failed test.
     """
+
+
+class TransferError(HaulageError, AssertionError):
+    """More was copied inside of `haulage.max_transfers()` than it allows; the message lists what.
+
+    An AssertionError, so that test runners count it as a failed test. `transfers` are all of them.
+    """
+
+    transfers: Any = ()
 
 
 class CoherenceError(HaulageError, RuntimeError):

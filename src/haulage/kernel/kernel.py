@@ -200,7 +200,8 @@ class Kernel(AsFunction, Inspection):
         # Signatures that users write mean aligned elements.
         unaligned = others and self._only_declared and any(map(is_unaligned, args))
         if others == OTHERS or unaligned or (others and not in_place(place)):
-            placement = Placement(stream, what, self._only_declared)
+            names = self._parameters.names
+            placement = Placement(stream, what, self._only_declared, names)
             args = self._placed(placement, args)
         overload = self._overload_for(place, args)
         try:

@@ -5,8 +5,10 @@ Nobody is, mostly: then each place that would tell looks at one name of this mod
 Kernels look when they are loaded, so an observer has to be there before the first of them is.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from haulage.runtime.device import Device
     from haulage.runtime.memory.block import Block
     from haulage.runtime.transfers.entry import Transfer
+    from haulage.runtime.transfers.host_copy import HostCopy
 
 # What work of a stream is: the kinds of `Observer.around`.
 KERNEL, UPLOAD, DOWNLOAD, COPY, FILL = "kernel", "upload", "download", "copy", "fill"
@@ -73,12 +76,47 @@ class Watcher(Protocol):
     """Is told of copies between places, in the thread that asks for them."""
 
     def moved(self, one: "Transfer") -> None:
-        """A copy was handed to its stream."""
+        """A copy of a SmartArray's bytes, or one between devices, was handed to its stream."""
+        ...
+
+    def around(self, copy: "HostCopy", call: Callable[[], object]) -> None:
+        """Make `call()`, which hands any other copy from or to the host to its stream."""
         ...
 
 
 # Those that are told of copies between places.
 watchers: tuple[Watcher, ...] = ()
+
+# Whether host arrays that kernels are given are copied on each device, as where it has memory of
+# its own; `haulage advise` asks for that.
+apart = False
+
+
+class Argument(NamedTuple):
+    """An argument of a launch: the kernel, in words, the parameter, and its number."""
+
+    why: str
+    name: str
+    number: int
+
+
+class _Launching(threading.local):
+    argument: Argument | None = None
+
+
+# The argument that this thread copies for a launch, noted only where somebody watches.
+launching = _Launching()
+
+
+@contextmanager
+def copying(argument: Argument) -> Iterator[None]:
+    """What is copied inside by this thread is the argument of a launch."""
+    before, launching.argument = launching.argument, argument
+    try:
+        yield
+    finally:
+        launching.argument = before
+
 
 # The one that is told, or None.
 observer: Observer | None = None

@@ -213,7 +213,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             named = isinstance(stream, Stream) or isinstance(self.stream, Stream)
             target._fill(host, self._stream(stream), wait=not named)
         else:
-            target._write_host(host, shape, strides, steps, self._stream(stream))
+            told = host.size > 1
+            target._write_host(host, shape, strides, steps, self._stream(stream), told)
 
     def _fields(self, key: str | list[Any]) -> Self | None:
         """The view of the fields that a key names, None if it names none."""

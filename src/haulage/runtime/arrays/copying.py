@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from haulage.errors import DeviceMismatch, ShapeMismatch
-from haulage.runtime import memory, ordering
+from haulage.runtime import memory, observing, ordering
 from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Strided
 from haulage.runtime.device import find
 from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.transfers import host_copy
 
 if TYPE_CHECKING:
     from haulage.runtime.exchange.ipc import IpcArrayHandle
@@ -147,7 +148,7 @@ class DeviceNDArrayBase(Strided):
         if self._can_fill():
             self._fill(element, chosen)
         else:
-            self._write_host(element, self.shape, self.strides, (0,) * self.ndim, chosen)
+            self._write_host(element, self.shape, self.strides, (0,) * self.ndim, chosen, False)
 
     def close(self) -> None:
         """Give the memory back now, under all views of it; any later use is a ValueError.
@@ -170,9 +171,12 @@ class DeviceNDArrayBase(Strided):
         strides: Sequence[int],
         steps: Sequence[int],
         stream: Stream,
+        told: bool = True,
     ) -> None:
+        """Copy from the host; one value to all elements is no transfer to be `told` of."""
         self.block.use(stream)
-        transfer.move_host(
+        move = transfer.move_host if told else transfer.move_untold
+        move(
             host,
             stream,
             self.device_pointer,
@@ -256,6 +260,9 @@ class DeviceNDArrayBase(Strided):
         transfer.move(
             stream, self.device_pointer, (1,), source.device_pointer, (1,), (self.nbytes,), 1
         )
+        if observing.watchers:
+            ends = (source.device_pointer, self.device_pointer)
+            host_copy.tell_between(source.device, stream, *ends, self.nbytes)
         if not stream.handle:
             stream.synchronize()
 

@@ -19,6 +19,7 @@ from haulage.runtime.capture import capture_of, check_takes_work
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
+from haulage.runtime.transfers import host_copy
 
 
 def check_dtype(dtype: Any) -> np.dtype:
@@ -140,6 +141,28 @@ def move_host(
     then kept alive until the stream has passed the copy. Other memory goes by way of pinned buffers
     where that is faster.
     """
+    sides = (target, target_strides, source, source_strides)
+    if not observing.watchers:
+        move_untold(host, stream, *sides, shape, itemsize, parts)
+        return
+    down = target == address_of(host)
+    nbytes = _size(shape, itemsize, parts)
+    work = (host, stream, *sides, shape, itemsize, parts)
+    host_copy.watched(host, stream, down, source if down else target, nbytes, move_untold, work)
+
+
+def move_untold(
+    host: np.ndarray,
+    stream: Stream,
+    target: int,
+    target_strides: Sequence[int],
+    source: int,
+    source_strides: Sequence[int],
+    shape: Sequence[int],
+    itemsize: int,
+    parts: Parts | None = None,
+) -> None:
+    """`move_host` that those who watch copies between places are not told of."""
     large = staging.is_worthwhile(host.nbytes, stream.device)
     pinned = (stream.handle != 0 or large) and note_pinned(host, stream)
     if not pinned and stream.handle in stream.device.capturing:
@@ -210,7 +233,7 @@ def _move_by_copy(
     else:
         source, source_strides = own, dense
     sides = (target, target_strides, source, source_strides)
-    move_host(between, stream, *sides, shape, itemsize, parts)
+    move_untold(between, stream, *sides, shape, itemsize, parts)
     if down:
         stream.synchronize()
         there[...] = between

@@ -100,7 +100,7 @@ class Coherence:
         self._inside = 0
         if self._defined:
             self._on_host.mark = owners.mark()
-            self.account.wrote(self._on_host.mark)
+            self.account.wrote(self._on_host.mark, self._defined)
 
     # ---- the protocol -----------------------------------------------------------------------
 
@@ -543,7 +543,7 @@ class Coherence:
         own = self._site(place)
         self._written_at = place
         own.mark = mark
-        self.account.wrote(mark)
+        self.account.wrote(mark, part)
         self._defined |= part
         if not isinstance(place, str) and own is not self._on_host:
             self._go_stale(place, part, mark)
@@ -571,7 +571,7 @@ class Coherence:
         for start, stop in part:
             target = host[start:stop]
             self._move(target, stream, address_of(target), copy.block.device_ptr + start)
-            self._note(str(device), HOST, stream, why, stop - start)
+            self._note(str(device), HOST, stream, why, stop - start, start)
         if stream.handle:
             stream.synchronize()
         copy.writers = ()
@@ -585,14 +585,17 @@ class Coherence:
         copy.writers = (stream,)
         if stream.handle and not stream.idle():
             self._uploading.append(stream)
-        self._note(HOST, str(stream.device), stream, why, stop - start)
+        self._note(HOST, str(stream.device), stream, why, stop - start, start)
 
     def _move(self, host: np.ndarray, stream: Stream, target: int, source: int) -> None:
-        transfer.move_host(host, stream, target, (1,), source, (1,), (host.size,), 1)
+        transfer.move_untold(host, stream, target, (1,), source, (1,), (host.size,), 1)
 
-    def _note(self, source: str, target: str, stream: Stream, why: str, nbytes: int) -> None:
+    def _note(
+        self, source: str, target: str, stream: Stream, why: str, nbytes: int, start: int = 0
+    ) -> None:
         if self.nbytes:
-            self.account.moved(source, target, nbytes, stream.handle, why)
+            part = Ranges.of(start, start + nbytes)
+            self.account.moved(source, target, part, stream.handle, why)
 
     def _written_twice(self, place: Place) -> CoherenceError:
         other = self._written_at

@@ -1,12 +1,14 @@
 """Host arrays on their way to a kernel: used in place, or copied to the device and back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from haulage.errors import CaptureError, DeviceMismatch, HaulageError
-from haulage.runtime import adversary
+from haulage.runtime import adversary, observing
 from haulage.runtime.arrays.array import DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.upload import device_array_for
@@ -14,13 +16,17 @@ from haulage.runtime.device import Device
 from haulage.runtime.exchange import foreign
 from haulage.runtime.stream import Stream
 
+_UNNOTED = nullcontext()
+
 
 def in_place(device: Device) -> bool:
     """Whether kernels on `device` work on host arrays where they are.
 
-    Never in the adversarial mode, so that programs which count on it fail there.
+    Never in the adversarial mode, so that programs which count on it fail there, nor where somebody
+    wants to know what devices with memory of their own would copy.
     """
-    return device.properties.host_memory_is_device_memory and adversary.seed is None
+    in_reach = device.properties.host_memory_is_device_memory
+    return in_reach and adversary.seed is None and not observing.apart
 
 
 def is_unaligned(value: Any) -> bool:
@@ -102,14 +108,20 @@ class Placement:
         stream: in which the kernel will run.
         why: the launch, in words, for records and errors.
         aligned: whether the kernel takes aligned elements only; host arrays of others are copied.
+        names: those of the kernel's parameters, for records.
     """
 
-    __slots__ = ("_copies_back", "_releases", "aligned", "stream", "why")
+    __slots__ = ("_at", "_copies_back", "_names", "_releases", "aligned", "stream", "why")
 
-    def __init__(self, stream: Stream, why: str, aligned: bool = False) -> None:
+    def __init__(
+        self, stream: Stream, why: str, aligned: bool = False, names: Sequence[str] = ()
+    ) -> None:
         self.stream = stream
         self.why = why
         self.aligned = aligned
+        self._names = names
+        # The number of the argument that is placed now.
+        self._at = 0
         self._releases: list[Callable[[], object]] = []
         self._copies_back: list[Callable[[], object]] = []
 
@@ -120,7 +132,10 @@ class Placement:
         `__haulage_argument__(stream, why)` gives a device array that is ready for work in the
         stream, and a function to be called when the kernel has been handed to it.
         """
-        return tuple([self._placed(value) for value in values])
+        placed = []
+        for self._at, value in enumerate(values):
+            placed.append(self._placed(value))
+        return tuple(placed)
 
     def release(self) -> None:
         """Say that the kernel has been handed over, or that this failed in its midst."""
@@ -136,7 +151,7 @@ class Placement:
         if isinstance(value, ArgHint):
             return self._hinted(value)
         if isinstance(value, tuple):
-            inner = self.place(value)
+            inner = tuple([self._placed(part) for part in value])
             return type(value)(*inner) if hasattr(value, "_fields") else inner
         if hasattr(value, "__haulage_argument__"):
             value, release = value.__haulage_argument__(self.stream, self.why)
@@ -165,15 +180,27 @@ class Placement:
     def _copied(self, host: np.ndarray | np.void, upload: bool = True) -> DeviceNDArrayBase:
         array = self._uploaded(host) if upload else self._room_for(host)
         if host.flags.writeable:
-            self._copies_back.append(lambda: array.copy_to_host(host, self.stream))
+            self._copies_back.append(partial(self._copy_back, array, host, self._at))
         else:
             array._protect()
         return array
 
     def _uploaded(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
         array = self._room_for(host)
-        array.copy_to_device(host, self.stream)
+        with self._noted(self._at):
+            array.copy_to_device(host, self.stream)
         return array
+
+    def _copy_back(self, array: DeviceNDArrayBase, host: np.ndarray | np.void, at: int) -> None:
+        with self._noted(at):
+            array.copy_to_host(host, self.stream)
+
+    def _noted(self, at: int) -> AbstractContextManager[None]:
+        """For copies of the argument with this number."""
+        if not observing.watchers:
+            return _UNNOTED
+        name = self._names[at] if at < len(self._names) else ""
+        return observing.copying(observing.Argument(self.why, name, at))
 
     def _room_for(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
         if self.stream.handle in self.stream.device.capturing:

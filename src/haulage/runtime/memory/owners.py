@@ -47,6 +47,11 @@ class _Own(dict[str, bool]):
 _is_own = _Own()
 
 
+def is_own(code: CodeType) -> bool:
+    """Whether code is Haulage's own, and not a program's."""
+    return _is_own[code.co_filename]
+
+
 def mark(depth: int = 1) -> Mark:
     """The present place in the program: the innermost frames that are not Haulage's own.
 

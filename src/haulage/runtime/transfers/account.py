@@ -13,13 +13,16 @@ from haulage import forks
 from haulage.runtime import observing
 from haulage.runtime.memory import owners
 from haulage.runtime.memory.owners import Mark
+from haulage.runtime.ranges import Ranges
 from haulage.runtime.transfers.entry import Transfer
 
 # So many of the last transfers of a storage are remembered.
 _REMEMBERED = 256
 # So many causes of a storage are told apart, and so many storages.
 _MOST_CAUSES = 64
-_MOST_ACCOUNTS = 1024
+# So many writes to parts of a storage are remembered.
+_MOST_WRITES = 32
+_MOST_STORAGES = 1024
 
 
 @dataclass(slots=True)
@@ -36,12 +39,17 @@ class Sums:
     """Transfers by cause, and uses on devices.
 
     Attributes:
-        causes: by what makes them alike; those beyond the first ones have the key None.
+        name, nbytes: what the storage is called, and its size; '' and 0: of several.
+        kept: whether `every` knows it.
+        causes: by what makes them alike; beyond the first ones by (None, source, target).
         uses, used_bytes: how often work on a device was to have the bytes.
         found, found_bytes: how often they were there already, so that nothing was copied.
         launches, launched_bytes: how often they were an argument of a kernel.
     """
 
+    name: str = ""
+    nbytes: int = 0
+    kept: bool = False
     causes: dict[Any, Cause] = field(default_factory=dict)
     uses: int = 0
     used_bytes: int = 0
@@ -56,7 +64,7 @@ class Sums:
         lines = [(id(code), at) for code, at in one._looked + one._wrote]
         key: Any = (one.array, one.source, one.target, one.why, *lines)
         if key not in self.causes and len(self.causes) >= _MOST_CAUSES:
-            key = None
+            key = (None, one.source, one.target)
         cause = self.causes.get(key)
         if cause is None:
             cause = self.causes[key] = Cause(one)
@@ -85,23 +93,28 @@ class Account:
         sums: all of them.
     """
 
-    __slots__ = ("_known", "_wrote", "name", "nbytes", "recent", "sums")
+    __slots__ = ("_writes", "name", "nbytes", "recent", "sums")
 
     def __init__(self, name: str, nbytes: int) -> None:
         self.name = name
         self.nbytes = nbytes
         self.recent: deque[Transfer] = deque(maxlen=_REMEMBERED)
-        self.sums = Sums()
-        self._known = False
-        self._wrote: Mark = ()
+        self.sums = Sums(name, nbytes)
+        # Who wrote which bytes, the last one at the end; none is all hidden by one behind it.
+        self._writes: list[tuple[Ranges, Mark]] = []
 
-    def wrote(self, mark: Mark) -> None:
-        """The bytes were written, by this line of the program."""
-        self._wrote = mark
+    def wrote(self, mark: Mark, part: Ranges) -> None:
+        """These bytes were written, by this line of the program."""
+        writes = self._writes
+        if len(writes) > 1 or (writes and writes[0][0].runs != part.runs):
+            writes = [entry for entry in writes if not part.covers(entry[0])][1 - _MOST_WRITES :]
+            self._writes = [*writes, (part, mark)]
+        else:
+            self._writes = [(part, mark)]
 
     def used(self, nbytes: int, found: bool) -> None:
         """Work on a device is to have so many bytes; `found`: they were current there before."""
-        sums = self.sums
+        sums = self.sums if self.sums.kept else self._entered()
         sums.uses += 1
         sums.used_bytes += nbytes
         if found:
@@ -114,43 +127,47 @@ class Account:
         sums.launches += 1
         sums.launched_bytes += nbytes
 
-    def moved(self, source: str, target: str, nbytes: int, stream: int, why: str) -> None:
-        """So many bytes were copied, for the line of the program that runs now; 0: the copy at the
+    def moved(self, source: str, target: str, part: Ranges, stream: int, why: str) -> None:
+        """These bytes were copied, for the line of the program that runs now; none: the copy at the
         source was dropped."""
-        one = Transfer(self.name, source, target, nbytes, stream, why, self._wrote, owners.mark(2))
+        nbytes = part.nbytes
+        wrote: Mark = next((mark for own, mark in reversed(self._writes) if own & part), ())
+        marks = wrote, owners.mark(2)
+        one = Transfer(self.name, source, target, nbytes, stream, why, *marks, self)
         self.recent.append(one)
         if not nbytes:
             return
-        if not self._known:
-            self._known = True
-            _enter(self)
-        self.sums.add(one, 1, nbytes)
+        sums = self.sums if self.sums.kept else self._entered()
+        sums.add(one, 1, nbytes)
         for watcher in observing.watchers:
             watcher.moved(one)
 
+    def _entered(self) -> Sums:
+        """Sums of this storage that `every` knows."""
+        with _lock:
+            # Those that were kept before are counted among the older ones.
+            sums = self.sums = Sums(self.name, self.nbytes, kept=True)
+            _kept.append(sums)
+            while len(_kept) > _MOST_STORAGES:
+                oldest = _kept.popleft()
+                oldest.kept = False
+                _older.merge(oldest)
+        return sums
 
-# The accounts with transfers, those that came last, and the sums of the ones before.
-_accounts: deque[Account] = deque()
+
+# The sums of the storages that were used last, and of those before.
+_kept: deque[Sums] = deque()
 _older = Sums()
 _lock = threading.Lock()
 
 
-def _enter(account: Account) -> None:
-    with _lock:
-        _accounts.append(account)
-        if len(_accounts) > _MOST_ACCOUNTS:
-            oldest = _accounts.popleft()
-            _older.merge(oldest.sums)
-            # It comes back with its next transfer, and is not to be counted twice then.
-            oldest.sums, oldest._known = Sums(), False
-
-
-def accounts() -> tuple[list[Account], Sums]:
-    """The accounts with transfers, the oldest first, and the sums of those that are not kept."""
+def every() -> list[Sums]:
+    """The sums of each storage that devices have used, the oldest first, after those of the ones
+    that are too old to be told apart, if there are any."""
     with _lock:
         older = Sums()
         older.merge(_older)
-        return list(_accounts), older
+        return [*([older] if older.uses else []), *_kept]
 
 
 def _in_child() -> None:

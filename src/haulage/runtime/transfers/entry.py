@@ -1,7 +1,7 @@
 """One copy between two places, and the lines of the program that it is between."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from haulage.runtime.memory import owners
 from haulage.runtime.memory.owners import Mark, Site
@@ -32,6 +32,8 @@ class Transfer:
     # Where the bytes were written last and where they were needed, looked up when asked for.
     _wrote: Mark = field(default=(), repr=False)
     _looked: Mark = field(default=(), repr=False)
+    # The account of a SmartArray's bytes, or addresses (first, end) on the host and on the device.
+    _of: Any = field(default=None, repr=False, compare=False)
 
     @property
     def direction(self) -> Direction:

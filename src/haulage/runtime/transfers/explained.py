@@ -1,0 +1,186 @@
+"""`haulage.explain`: what SmartArrays moved since the process began, why, and what they did not."""
+
+from typing import Any
+
+from haulage.runtime.transfers.account import Sums, every
+from haulage.runtime.transfers.listed import DIRECTIONS, account_of, counted, table, total
+
+# So many storages are told of one by one in the text, those that moved most.
+_TOLD = 20
+
+
+class Explanation(str):
+    """The text of an explanation, to be printed; notebooks show a table.
+
+    Attributes:
+        data: the same as numbers and texts, for `json.dump`. `arrays` has an entry for each
+            storage, and the sums of all are beside it: `transfers` and `nbytes`, by direction;
+            `uses` and `used_bytes` of work on devices, and `found` and `found_bytes` of those
+            that found what they needed on the device; `launches` and `launched_bytes` of kernels,
+            and `as_host_arrays`, the bytes that these would have copied there and back; `avoided`,
+            how many of those were not. An entry of `arrays` has these, its `array` (in words), its
+            size `storage_bytes`, and `causes`: `count` transfers of `nbytes` bytes from `source` to
+            `target`, `why`, and the lines `looked` and `wrote`.
+    """
+
+    __slots__ = ("data",)
+
+    data: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for each in self.data["arrays"]:
+            rows += [
+                [
+                    *(each["array"], f"{cause['count']:,}", f"{cause['nbytes']:,}"),
+                    *(cause["source"], cause["target"], cause["why"]),
+                    *(cause["looked"] or "", cause["wrote"] or ""),
+                ]
+                for cause in each["causes"]
+            ]
+        heads = ("array", "transfers", "bytes", "from", "to", "for", "needed at", "written last at")
+        return table(str(self).partition("\n")[0], heads, rows)
+
+
+def explain(array: Any = None) -> Explanation:
+    """What SmartArrays moved since the process began: by array, with the lines that needed the
+    bytes and that had written them, and how much need not be moved.
+
+    What is kept is bounded: the storages that came to a device last are told of one by one, of each
+    of them 64 causes, and the others are summed. Copies that no SmartArray makes are not in it; see
+    `haulage.transfers` and `haulage advise` for these.
+
+    Args:
+        array: a SmartArray: only of the storage that it and its views share. None: of all.
+
+    Returns:
+        A text, to be printed; its `data` has the same as numbers.
+
+    Raises:
+        TypeError: it is no SmartArray.
+    """
+    if array is None:
+        return _explanation(every(), "SmartArrays")
+    account = account_of(array)
+    if account is None:
+        raise TypeError(
+            f"explain({type(array).__name__}): expected a SmartArray; transfers of other arrays "
+            "are recorded inside of `with haulage.transfers()` and by `haulage advise`"
+        )
+    return _explanation([account.sums], account.name)
+
+
+def _explanation(sums: list[Sums], what: str) -> Explanation:
+    whole = Sums()
+    arrays = []
+    for each in sums:
+        whole.merge(each)
+        arrays.append(
+            {
+                "array": each.name or "SmartArrays of before",
+                "storage_bytes": each.nbytes,
+                **_figures(each),
+                "causes": _causes(each),
+            }
+        )
+    arrays.sort(key=_moved, reverse=True)
+    data = {**_figures(whole), "arrays": arrays}
+    made = Explanation("\n".join(_text(data, what)))
+    made.data = data
+    return made
+
+
+def _figures(sums: Sums) -> dict[str, Any]:
+    transfers, nbytes = dict.fromkeys(DIRECTIONS, 0), dict.fromkeys(DIRECTIONS, 0)
+    for cause in list(sums.causes.values()):
+        transfers[cause.example.direction] += cause.count
+        nbytes[cause.example.direction] += cause.nbytes
+    as_host_arrays = 2 * sums.launched_bytes
+    return {
+        "transfers": transfers,
+        "nbytes": nbytes,
+        "uses": sums.uses,
+        "used_bytes": sums.used_bytes,
+        "found": sums.found,
+        "found_bytes": sums.found_bytes,
+        "launches": sums.launches,
+        "launched_bytes": sums.launched_bytes,
+        "as_host_arrays": as_host_arrays,
+        "avoided": max(0, as_host_arrays - sum(nbytes.values())),
+    }
+
+
+def _causes(sums: Sums) -> list[dict[str, Any]]:
+    """The causes with their lines, those of most bytes first; what one line does is one of them."""
+    found: dict[tuple[str | None, ...], dict[str, Any]] = {}
+    for key, cause in list(sums.causes.items()):
+        one = cause.example
+        known = key[0] is not None
+        words = {
+            "source": one.source,
+            "target": one.target,
+            "why": one.why if known else "other lines",
+            "looked": str(one.looked) if known and one.looked else None,
+            "wrote": str(one.wrote) if known and one.wrote else None,
+        }
+        entry = found.setdefault(tuple(words.values()), {"count": 0, "nbytes": 0, **words})
+        entry["count"] += cause.count
+        entry["nbytes"] += cause.nbytes
+    return sorted(found.values(), key=lambda entry: -entry["nbytes"])
+
+
+def _moved(figures: dict[str, Any]) -> int:
+    moved: int = sum(figures["nbytes"].values())
+    return moved
+
+
+def _heading(data: dict[str, Any], what: str) -> list[str]:
+    """What was moved and what was not, in sentences."""
+    ways = [
+        f"{total(data['transfers'][way], data['nbytes'][way])} {way}"
+        for way in DIRECTIONS
+        if data["transfers"][way]
+    ]
+    sentences = [f"transfers of {what} since the process began: {'; '.join(ways) or 'none'}"]
+    if data["uses"]:
+        sentences.append(
+            f"{data['found']:,} of {counted(data['uses'], 'use')} on a device found the bytes "
+            f"there: {data['found_bytes']:,} bytes were not copied"
+        )
+    if data["launches"]:
+        sentences.append(
+            f"given to kernels as host arrays they would have moved {data['as_host_arrays']:,} "
+            f"bytes ({counted(data['launches'], 'argument')} of launches, there and back): "
+            f"{data['avoided']:,} bytes were avoided"
+        )
+    return sentences
+
+
+def _text(data: dict[str, Any], what: str) -> list[str]:
+    found = _heading(data, what)
+    several = len(data["arrays"]) > 1
+    for each in data["arrays"][:_TOLD]:
+        if several:
+            moved = total(sum(each["transfers"].values()), _moved(each))
+            found.append(
+                f"{each['array']}: {moved}; {each['found']:,} of "
+                f"{counted(each['uses'], 'use')} found the bytes there"
+            )
+        found += [_line(cause) for cause in each["causes"]]
+    if len(data["arrays"]) > _TOLD:
+        rest = data["arrays"][_TOLD:]
+        found.append(f"{counted(len(rest), 'other array')}: {sum(map(_moved, rest)):,} bytes moved")
+    return found
+
+
+def _line(cause: dict[str, Any]) -> str:
+    text = (
+        f"{cause['nbytes']:>17,} bytes in {counted(cause['count'])} from {cause['source']} to "
+        f"{cause['target']}, for {cause['why']}"
+    )
+    if cause["looked"]:
+        text += f" at {cause['looked']}"
+    return f"{text}; written last at {cause['wrote']}" if cause["wrote"] else text

@@ -1,0 +1,126 @@
+"""Copies from and to the host that no SmartArray makes, told to those who watch copies."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from haulage.runtime import observing
+from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.address import address_of
+from haulage.runtime.memory import owners
+from haulage.runtime.memory.owners import Mark
+from haulage.runtime.observing import Argument
+from haulage.runtime.transfers.entry import HOST, Transfer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from haulage.runtime.device import Device
+    from haulage.runtime.stream import Stream
+
+# What a program calls, in words, where the name does not say it.
+_CALLED = {
+    "__setitem__": "a[...] = values",
+    "setitem": "a.setitem(...)",
+    "__getitem__": "a[...]",
+    "getitem": "a.getitem(...)",
+    "__array__": "NumPy (__array__)",
+    "__iter__": "iteration",
+    "__contains__": "value in a",
+    "__reduce__": "pickling",
+}
+
+
+class HostCopy(NamedTuple):
+    """A copy between a host array and a device.
+
+    Attributes:
+        host: the host array, or the part of it that is copied.
+        stream: what the copy is handed to.
+        down: whether it is to the host.
+        address: the device's end.
+        nbytes: bytes copied.
+        called: what the program called, in words: 'to_device', 'kernel f', ...
+        argument: of which launch it is an argument; None: of none.
+        mark: the line of the program.
+    """
+
+    host: "np.ndarray"
+    stream: "Stream"
+    down: bool
+    address: int
+    nbytes: int
+    called: str
+    argument: Argument | None
+    mark: Mark
+
+    @property
+    def transfer(self) -> Transfer:
+        """The entry for it."""
+        host, device = self.host, str(self.stream.device)
+        low, high = layout.extent(host.shape, host.strides, host.itemsize)
+        at = address_of(host)
+        why = self.called
+        if self.argument is not None and self.argument.name:
+            why = f"{why}, argument {self.argument.name!r}"
+        return Transfer(
+            f"array {host.shape} {host.dtype}",
+            *((device, HOST) if self.down else (HOST, device)),
+            self.nbytes,
+            self.stream.handle,
+            why,
+            _looked=self.mark,
+            _of=((at + low, at + high), (self.address, self.address + self.nbytes)),
+        )
+
+
+def watched(
+    host: "np.ndarray",
+    stream: "Stream",
+    down: bool,
+    address: int,
+    nbytes: int,
+    copy: Callable[..., None],
+    work: tuple[Any, ...],
+) -> None:
+    """`copy(*work)`, told to those who watch; `address` is the device's end of it.
+
+    What a stream records for a graph is not done now, and not told.
+    """
+    if not nbytes or stream.handle in stream.device.capturing:
+        copy(*work)
+        return
+    argument = observing.launching.argument
+    called = _called() if argument is None else argument.why
+    what = HostCopy(host, stream, down, address, nbytes, called, argument, owners.mark())
+    call: Callable[[], object] = partial(copy, *work)
+    for watcher in observing.watchers:
+        call = partial(watcher.around, what, call)
+    call()
+
+
+def tell_between(device: "Device", stream: "Stream", source: int, target: int, nbytes: int) -> None:
+    """Tell of a copy from `device` to that of `stream`, between these addresses."""
+    if stream.handle in stream.device.capturing:
+        return
+    ends = (source, source + nbytes), (target, target + nbytes)
+    one = Transfer(
+        f"array of {nbytes:,} bytes",
+        *(str(device), str(stream.device), nbytes, stream.handle, _called()),
+        _looked=owners.mark(),
+        _of=ends,
+    )
+    for watcher in observing.watchers:
+        watcher.moved(one)
+
+
+def _called() -> str:
+    """What the program has called of Haulage's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and owners.is_own(frame.f_back.f_code):
+        frame = frame.f_back
+    name = frame.f_code.co_name
+    if name == "__call__":
+        name = frame.f_code.co_qualname.split(".")[0]
+    return _CALLED.get(name, name)

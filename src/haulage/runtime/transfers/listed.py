@@ -1,0 +1,175 @@
+"""Transfers one after the other, as a sequence that can be shown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Any, overload
+
+import numpy as np
+
+from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.address import address_of
+from haulage.runtime.transfers.entry import Transfer
+
+DIRECTIONS = ("host to device", "device to host", "device to device")
+# So many are shown; of more, as many as half of these from each end.
+_SHOWN = 40
+
+
+class Transfers(Sequence[Transfer]):
+    """Transfers in the order in which they were handed to their streams.
+
+    `print(t)` shows them in lines, notebooks show a table.
+    """
+
+    def __init__(self, entries: Iterable[Transfer] = ()) -> None:
+        self._entries = list(entries)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of them."""
+        return sum(one.nbytes for one in tuple(self._entries))
+
+    def count(self, direction: Any = None) -> int:
+        """How many there are of a direction: 'host to device', 'device to host' or 'device to
+        device'; None: of all.
+
+        Raises:
+            ValueError: there is no such direction.
+        """
+        return len(self) if direction is None else len(self.where(direction))
+
+    def where(self, direction: str) -> "Transfers":
+        """Those of a direction, as for `count`.
+
+        Raises:
+            ValueError: there is no such direction.
+        """
+        if direction not in DIRECTIONS:
+            known = ", ".join(map(repr, DIRECTIONS))
+            raise ValueError(f"direction {direction!r}: expected {known}")
+        return Transfers(one for one in tuple(self._entries) if one.direction == direction)
+
+    def of(self, array: Any) -> "Transfers":
+        """Those of the bytes of one array.
+
+        Args:
+            array: a SmartArray, of which all views count; or a NumPy or device array: what was
+                copied from or to any part of its memory, while it was there.
+
+        Raises:
+            TypeError: it is none of these.
+        """
+        account = account_of(array)
+        if account is not None:
+            return Transfers(one for one in tuple(self._entries) if one._of is account)
+        low, high = extent(array)
+        return Transfers(
+            one
+            for one in tuple(self._entries)
+            if isinstance(one._of, tuple)
+            and any(start < high and low < stop for start, stop in one._of)
+        )
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Transfer]:
+        return iter(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Transfer: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Transfers": ...
+
+    def __getitem__(self, index: int | slice) -> "Transfer | Transfers":
+        if isinstance(index, slice):
+            return Transfers(self._entries[index])
+        return self._entries[index]
+
+    def __repr__(self) -> str:
+        return "\n".join([self._title(), *lines(tuple(self._entries))])
+
+    def _repr_html_(self) -> str:
+        entries = tuple(self._entries)
+        rows = [_cells(one) for one in _ends_of(entries)[0]]
+        left_out = len(entries) - len(rows)
+        if left_out:
+            rows.insert(_SHOWN // 2, ["...", f"{left_out:,} more"])
+        return table(self._title(), HEADS, rows)
+
+    def _title(self) -> str:
+        return total(len(self), self.nbytes)
+
+
+HEADS = ("bytes", "from", "to", "array", "for", "needed at", "written last at")
+
+
+def account_of(array: Any) -> Any:
+    """The account of a SmartArray; None for other things."""
+    return getattr(getattr(array, "coherence", None), "account", None)
+
+
+def extent(array: Any) -> tuple[int, int]:
+    """The addresses of the first byte of a NumPy or device array, and of the one behind the last.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    host = isinstance(array, np.ndarray)
+    pointer = address_of(array) if host else getattr(array, "device_pointer", None)
+    shape = getattr(array, "shape", None)
+    if pointer is None or shape is None:
+        raise TypeError(
+            f"transfers of a {type(array).__name__}: expected a SmartArray, a NumPy array or a "
+            "device array"
+        )
+    low, high = layout.extent(shape, array.strides, array.dtype.itemsize)
+    return pointer + low, pointer + high
+
+
+def counted(count: int, what: str = "transfer") -> str:
+    """A number of things, in words."""
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def total(count: int, nbytes: int) -> str:
+    """A number of transfers and their bytes, in words."""
+    return f"{counted(count)}, {nbytes:,} bytes"
+
+
+def _ends_of(entries: Sequence[Transfer]) -> tuple[Sequence[Transfer], int]:
+    """The first and the last ones, if there are more than are shown; and how many are left out."""
+    if len(entries) <= _SHOWN:
+        return entries, 0
+    half = _SHOWN // 2
+    return [*entries[:half], *entries[-half:]], len(entries) - 2 * half
+
+
+def lines(entries: Sequence[Transfer]) -> list[str]:
+    """A line for each transfer, the middle ones left out where there are too many."""
+    shown, left_out = _ends_of(entries)
+    found = [f"  {one}" for one in shown]
+    if left_out:
+        found.insert(_SHOWN // 2, f"  ... {left_out:,} more ...")
+    return found
+
+
+def _cells(one: Transfer) -> list[str]:
+    return [
+        *(f"{one.nbytes:,}", one.source, one.target, one.array, one.why),
+        *(str(one.looked or ""), str(one.wrote or "")),
+    ]
+
+
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for notebooks."""
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f"<p>{escape(title)}</p><table><tr>{head}</tr>{body}</table>"
+        if rows
+        else (f"<p>{escape(title)}</p>")
+    )

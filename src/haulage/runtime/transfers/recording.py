@@ -1,0 +1,159 @@
+"""`haulage.transfers`, `assert_no_transfers` and `max_transfers`: what a block copies."""
+
+import inspect
+import operator
+import threading
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from typing import Any, Self
+
+from haulage import forks
+from haulage.errors import TransferError
+from haulage.runtime import observing
+from haulage.runtime.transfers.entry import Transfer
+from haulage.runtime.transfers.host_copy import HostCopy
+from haulage.runtime.transfers.listed import Transfers, lines, total
+
+_changing = threading.Lock()
+
+
+class transfers(Transfers):
+    """`with haulage.transfers() as t:` records each transfer made inside, by whatever thread.
+
+    Those are copies between the host and a device, and between two devices: of SmartArrays, by
+    `to_device`, `copy_to_host` and `copy_to_device`, by assignments of host arrays to `a[...]`, by
+    reading elements, and of host arrays that kernels are given where they cannot use them in place.
+    Not those are fills with one value, copies within a device, arguments that are numbers, and what
+    graphs copy when they run. A copy counts when it is handed to its stream.
+
+    `t` is a sequence of `Transfer`, inside and afterwards. Blocks may be nested; each has what
+    was copied within it.
+
+    Raises:
+        RuntimeError: the same object is entered again inside its block.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._inside = False
+
+    def __enter__(self) -> Self:
+        with _changing:
+            if self._inside:
+                raise RuntimeError(
+                    "transfers(): this object records already; make one for each block"
+                )
+            self._inside = True
+            observing.watchers = (*observing.watchers, self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with _changing:
+            self._inside = False
+            observing.watchers = tuple(each for each in observing.watchers if each is not self)
+
+    def moved(self, one: Transfer) -> None:
+        """A transfer was made; Haulage tells."""
+        self._entries.append(one)
+
+    def around(self, copy: HostCopy, call: Callable[[], object]) -> None:
+        """A copy of no SmartArray is made by `call`; Haulage tells."""
+        call()
+        self._entries.append(copy.transfer)
+
+
+class max_transfers(ContextDecorator):
+    """`with haulage.max_transfers(2):` fails if more is copied inside, by whatever thread; the
+    message lists each transfer and its cause. `@haulage.max_transfers(2)` does so for each call of
+    a function. What counts is told at `haulage.transfers`.
+
+    Args:
+        n: so many transfers are allowed; None: any number.
+        bytes: so many bytes in all; None: any number.
+
+    Raises:
+        TransferError: at the end, an AssertionError: there were more. Not where the body has failed
+            itself.
+        TypeError: neither is given, or one is no whole number; what is decorated is a generator or
+            coroutine function, whose body a call does not run.
+        ValueError: one is negative.
+    """
+
+    def __init__(self, n: int | None = None, bytes: int | None = None) -> None:
+        if n is None and bytes is None:
+            raise TypeError("max_transfers(): give n, bytes or both")
+        self._n = _limit("n", n)
+        self._bytes = _limit("bytes", bytes)
+        self._seen: list[transfers] = []
+
+    def __call__(self, func: Any) -> Any:
+        kinds = inspect.iscoroutinefunction, inspect.isgeneratorfunction
+        if any(is_one(func) for is_one in (*kinds, inspect.isasyncgenfunction)):
+            raise TypeError(
+                f"max_transfers around {func.__qualname__}: a call of it does not run its body; "
+                "put a `with` into the body"
+            )
+        return super().__call__(func)
+
+    def _recreate_cm(self) -> Self:
+        # One for each call, which may be made inside of another.
+        made = object.__new__(type(self))
+        made._n, made._bytes, made._seen = self._n, self._bytes, []
+        return made
+
+    def __enter__(self) -> transfers:
+        self._seen.append(transfers())
+        return self._seen[-1].__enter__()
+
+    def __exit__(self, failed: type[BaseException] | None, *exception: object) -> None:
+        seen = self._seen.pop()
+        seen.__exit__()
+        if failed is not None:
+            return
+        too_many = self._n is not None and len(seen) > self._n
+        too_large = self._bytes is not None and seen.nbytes > self._bytes
+        if too_many or too_large:
+            error = TransferError("\n".join([self._verdict(seen), *lines(seen)]))
+            error.transfers = Transfers(seen)
+            raise error
+
+    def _verdict(self, seen: transfers) -> str:
+        allowed = []
+        if self._n is not None:
+            allowed.append(f"{self._n:,}")
+        if self._bytes is not None:
+            allowed.append(f"{self._bytes:,} bytes")
+        most = "none is allowed" if self._n == 0 else f"at most {' and '.join(allowed)} allowed"
+        return f"{total(len(seen), seen.nbytes)}; {most}:"
+
+
+class assert_no_transfers(max_transfers):
+    """`with haulage.assert_no_transfers():` fails if anything is copied inside between the host and
+    a device or between devices: `max_transfers(0)`.
+
+    Raises:
+        TransferError, TypeError: as `max_transfers`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+def _limit(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"max_transfers({name}={value!r}): expected a whole number") from None
+    if number < 0:
+        raise ValueError(f"max_transfers({name}={value!r}): expected 0 or more")
+    return number
+
+
+def _in_child() -> None:
+    global _changing
+    _changing = threading.Lock()
+
+
+forks.in_child(_in_child)
