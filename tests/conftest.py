@@ -195,7 +195,7 @@ def pytest_collection_modifyitems(config, items):
             seen.add(key)
             stands_in = libcuda.is_of_tests() or libamdhip64.is_of_tests()
             double = kind if kind == ptx_double.KIND or stands_in else None
-            reason = not_on_gpus.reason(item.path.name, item.name, double=double)
+            reason = not_on_gpus.reason(item.path.name, item.name, kind=kind, double=double)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
         kept.append(item)

@@ -8,29 +8,32 @@ _TABLE = Path(__file__).with_suffix(".toml")
 
 
 @functools.cache
-def _reasons() -> dict[str, tuple[str, list[str]]]:
-    """Test, as `file.py::name`, or all of a `file.py` -> (why it does not hold, the
-    stand-ins whose fault that is)."""
+def _reasons() -> dict[str, tuple[str, list[str], list[str]]]:
+    """Test, as `file.py::name`, or all of a `file.py` -> (why it does not hold, the kinds of
+    devices that are meant, the stand-ins whose fault that is)."""
     found = {}
     for group in tomllib.loads(_TABLE.read_text())["group"]:
         for test in group["tests"]:
             assert test not in found, test
-            found[test] = group["why"], group.get("doubles", [])
+            found[test] = group["why"], group.get("kinds", []), group.get("doubles", [])
     return found
 
 
-def reason(file: str, name: str, *, double: str | None) -> str | None:
+def reason(file: str, name: str, *, kind: str, double: str | None) -> str | None:
     """Why a test does not hold on a GPU, None if it does.
 
     Args:
         file: the name of the test's file.
         name: that of the test, with its parameters in brackets.
+        kind: the kind of the device, "ptx", "nvidia" or "amd".
         double: which stand-in for a GPU it is, "ptx", "nvidia" or "amd"; None: it is none.
     """
     plain = name.partition("[")[0]
     known = _reasons()
-    why, faulty = known.get(f"{file}::{plain}", known.get(file, ("", [])))
-    return why if why and (not faulty or double in faulty) else None
+    why, kinds, faulty = known.get(f"{file}::{plain}", known.get(file, ("", [], [])))
+    if (kinds and kind not in kinds) or (faulty and double not in faulty):
+        return None
+    return why or None
 
 
 def tests() -> list[str]:

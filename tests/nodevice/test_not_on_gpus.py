@@ -28,11 +28,17 @@ def test_every_test_that_is_run_by_executing_ptx_is_there(file):
     assert names(file) >= set(PART[file] or ())
 
 
+def reason(file, name, double, kind="nvidia"):
+    return not_on_gpus.reason(file, name, kind=kind, double=double)
+
+
 def test_reasons_are_given_for_devices_and_for_stand_ins():
     barrier = "test_a_barrier_that_threads_go_round_is_an_error[ptx:0-auto]"
-    assert "barrier" in not_on_gpus.reason("test_early_returns.py", barrier, double=None)
+    assert "barrier" in reason("test_early_returns.py", barrier, None)
     program = "test_a_program_that_ends_shows_all[ptx:0]"
-    assert "stand-in" in not_on_gpus.reason("test_print.py", program, double="ptx")
+    assert "stand-in" in reason("test_print.py", program, "ptx", "ptx")
     for other in ("nvidia", None):
-        assert not_on_gpus.reason("test_print.py", program, double=other) is None
-    assert not_on_gpus.reason("test_kernels.py", "test_saxpy_with_a_guard", double="ptx") is None
+        assert reason("test_print.py", program, other) is None
+    assert reason("test_kernels.py", "test_saxpy_with_a_guard", "ptx", "ptx") is None
+    for kind, is_skipped in (("nvidia", True), ("ptx", True), ("amd", False)):
+        assert bool(reason("test_wavebarrier.py", "test_a[x]", None, kind)) is is_skipped
