@@ -20,7 +20,7 @@ from haulage.backends.amd_driver.launches import Launches
 from haulage.backends.amd_driver.memory import Memory
 from haulage.backends.amd_driver.streams import Streams
 from haulage.backends.amd_driver.writing import Writing
-from haulage.backends.base import DEVICE, Backend, Probe, Properties
+from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.gpu_driver.ending import Ending
 from haulage.backends.gpu_driver.giving import Giving
@@ -54,9 +54,7 @@ class AMDBackend(Backend):
         self._code = Code(self._calls, self._channels, write)
         self._launches = Launches(self._calls, self._contexts)
         self._graphs = Graphs(self._calls)
-        self._counters = Counters(
-            lambda nbytes: self._memory.alloc(nbytes, DEVICE, 0)[0], write, self._graphs
-        )
+        self._counters = Counters(self._memory, write, self._graphs)
         self._copies = Copies(
             *(self._calls, self._contexts, self._memory, self._code, self._launches, self._graphs),
             own_code=lambda device: own_code(self._properties(device).architecture),

@@ -127,8 +127,19 @@ hipError_t begin(const char *name, int needs_device)
 
 CUresult cuInit(unsigned), cuGetErrorName(int, const char **), cuGetErrorString(int, const char **);
 
-API hipError_t hipInit(unsigned flags) { return done(cuInit(flags)); }
-API hipError_t hipRuntimeGetVersion(int *version) { *version = runtime_version; return SUCCESS; }
+API hipError_t hipInit(unsigned flags)
+{
+    hipError_t met = begin(__func__, 0);
+    return done(met && met != NOT_INITIALIZED ? met : cuInit(flags));
+}
+
+API hipError_t hipRuntimeGetVersion(int *version)
+{
+    hipError_t met = begin(__func__, 0);
+    *version = runtime_version;
+    return done(met == NOT_INITIALIZED ? SUCCESS : met);
+}
+
 API hipError_t hipGetLastError(void) { int was = last_error; last_error = 0; return was; }
 
 API const char *hipGetErrorName(hipError_t status)

@@ -89,15 +89,20 @@ class Code:
         """Give a module back."""
         with self._lock:
             device = self._device_of.pop(module)
-            gone = [each for each, (of, _) in self._function_of.items() if of == module]
+            gone = {each: of for each, of in self._function_of.items() if of[0] == module}
             for function in gone:
                 del self._function_of[function]
                 self._places.pop(function, None)
-        self._channels.disconnect(module, device)
+        reconnect = self._channels.disconnect(module, device)
         try:
             self._calls("hipModuleUnload", module)
-        finally:
-            del self._images[module]
+        except BaseException:
+            reconnect()
+            with self._lock:
+                self._device_of[module] = device
+                self._function_of |= gone
+            raise
+        del self._images[module]
 
     def function(self, module: int, name: str) -> int:
         """The handle of a kernel."""

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 
 from haulage.backends.amd_driver.graphs import Graphs
+from haulage.backends.amd_driver.memory import Memory
+from haulage.backends.base import DEVICE
 
 # Bytes of a line of a device's cache, so that they do not disturb each other; and of as many as are
 # made at one time.
@@ -20,19 +22,15 @@ _PER_THREAD = 2
 
 
 class Counters:
-    """Gives them out. Safe to use from any thread.
+    """Gives them out. Their memory is kept to the end of the process. Safe to use from any thread.
 
-    `alloc` gives so many bytes of the current device, which are kept to the end of the process;
-    `write` writes there, waiting for no other work.
+    `write` writes to memory of a device, waiting for no other work.
     """
 
     def __init__(
-        self,
-        alloc: Callable[[int], int],
-        write: Callable[[int, int, bytes], None],
-        graphs: Graphs,
+        self, memory: Memory, write: Callable[[int, int, bytes], None], graphs: Graphs
     ) -> None:
-        self._alloc = alloc
+        self._memory = memory
         self._write = write
         self._graphs = graphs
         self._lock = threading.Lock()
@@ -57,7 +55,11 @@ class Counters:
     def _new(self, device: int) -> int:
         free = self._free.setdefault(device, [])
         if not free:
-            page = self._alloc(_PAGE)
-            self._write(device, page, bytes(_PAGE))
+            page, host = self._memory.alloc(_PAGE, DEVICE, 0)
+            try:
+                self._write(device, page, bytes(_PAGE))
+            except BaseException:
+                self._memory.free(page, host, DEVICE)
+                raise
             free += range(page + _PAGE - _COUNTER, page - 1, -_COUNTER)
         return free.pop()

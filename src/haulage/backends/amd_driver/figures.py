@@ -82,6 +82,8 @@ _NAME = 256
 _ARCHITECTURE = re.compile(rb"\0(gfx([0-9]{1,2})([0-9a-f])([0-9a-f]))((?::[a-z]+[+-])*)\0")
 
 _TEXT = 256
+# What the runtime gives for what it, or a device, does not have.
+_UNKNOWN = (1, 801)
 
 
 def properties(calls: Calls, device: int) -> Properties:
@@ -130,20 +132,22 @@ def floats(architecture: str) -> tuple[str, ...]:
 
 
 def _figures(calls: Calls, device: int) -> dict[str, int]:
-    found: dict[str, int] = {}
-    value = ctypes.c_int()
-    for name, number in ATTRIBUTES.items():
-        # An older runtime does not know the latest ones.
-        if not calls.status("hipDeviceGetAttribute", ctypes.byref(value), number, device):
-            found[name] = value.value
-    return found
+    known = ((name, _attribute(calls, device, number)) for name, number in ATTRIBUTES.items())
+    return {name: value for name, value in known if value is not None}
 
 
 def attribute(calls: Calls, device: int, name: str) -> int:
     """One of the figures; 0 where the runtime does not know it."""
+    return _attribute(calls, device, ATTRIBUTES[name]) or 0
+
+
+def _attribute(calls: Calls, device: int, number: int) -> int | None:
+    """None: the runtime does not know it, as an older one the latest."""
     value = ctypes.c_int()
-    asked = ctypes.byref(value), ATTRIBUTES[name], device
-    return 0 if calls.status("hipDeviceGetAttribute", *asked) else value.value
+    status = calls.status("hipDeviceGetAttribute", ctypes.byref(value), number, device)
+    if status and status not in _UNKNOWN:
+        raise calls.failed("hipDeviceGetAttribute", (number, device), status)
+    return None if status else value.value
 
 
 def _extents(figures: dict[str, int], what: str) -> tuple[int, int, int]:
@@ -185,8 +189,8 @@ def _uuid(calls: Calls, device: int, bus: str) -> str:
     """What no other device has, made of its number and its place: parts of one GPU may have the
     same number, and not all GPUs have one."""
     own = ctypes.create_string_buffer(16)
-    if not calls.has("hipDeviceGetUuid") or calls.status(
-        "hipDeviceGetUuid", ctypes.addressof(own), device
-    ):
-        own = ctypes.create_string_buffer(16)
+    if calls.has("hipDeviceGetUuid"):
+        status = calls.status("hipDeviceGetUuid", ctypes.addressof(own), device)
+        if status and status not in _UNKNOWN:
+            raise calls.failed("hipDeviceGetUuid", (device,), status)
     return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, own.raw.hex() + bus)}"

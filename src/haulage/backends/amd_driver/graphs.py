@@ -24,10 +24,11 @@ _WORK = (0, 1, 2)
 @dataclass
 class _Graph:
     """A graph's latest launch: an event behind it, and the stream that it is in. `kept` is called
-    when it has run for the last time."""
+    when it has run for the last time; `is_there`: the runtime has not taken it back."""
 
     event: int
     stream: int | None = None
+    is_there: bool = True
     kept: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -79,12 +80,18 @@ class Graphs:
                 told = self._calls.told(status)
                 raise CaptureError(f"the recording is spoilt, and is over: {told}")
             raise self._calls.failed("hipStreamEndCapture", (stream,), status)
+        graph = 0
         try:
-            count = self._count(recorded)
-            graph = self._calls.handle("hipGraphInstantiate", recorded, None, None, 0)
-        finally:
-            self._calls("hipGraphDestroy", recorded)
-        event = self._calls.handle("hipEventCreateWithFlags", _DISABLE_TIMING)
+            try:
+                count = self._count(recorded)
+                graph = self._calls.handle("hipGraphInstantiate", recorded, None, None, 0)
+            finally:
+                self._calls("hipGraphDestroy", recorded)
+            event = self._calls.handle("hipEventCreateWithFlags", _DISABLE_TIMING)
+        except BaseException:
+            if graph:
+                self._calls.status("hipGraphExecDestroy", graph)
+            raise
         with self._lock:
             self._graphs[graph] = _Graph(event, kept=kept)
             self._calls.names[graph] = A_GRAPH
@@ -132,19 +139,30 @@ class Graphs:
             if known.stream is not None and known.stream != stream:
                 self._calls("hipStreamWaitEvent", stream, known.event, 0)
             self._calls("hipGraphLaunch", graph, stream)
-            self._calls("hipEventRecord", known.event, stream)
-            known.stream = stream
             self._calls.last[stream] = graph
+            try:
+                self._calls("hipEventRecord", known.event, stream)
+            except BaseException:
+                # Nobody could wait for this launch later.
+                self._calls.status("hipStreamSynchronize", stream)
+                raise
+            known.stream = stream
 
     def destroy(self, graph: int) -> None:
         """Give a graph back, when it has run."""
         with self._lock:
             known = self._graphs.pop(graph)
-            self._calls.names.pop(graph, None)
+            name = self._calls.names.pop(graph, A_GRAPH)
         try:
             if known.stream is not None:
                 self._calls("hipEventSynchronize", known.event)
-            self._drop(known.kept)
-        finally:
-            self._calls("hipGraphExecDestroy", graph)
+                known.stream = None
+            if known.is_there:
+                self._calls("hipGraphExecDestroy", graph)
+                known.is_there = False
+                self._drop(known.kept)
             self._calls("hipEventDestroy", known.event)
+        except BaseException:
+            with self._lock:
+                self._graphs[graph], self._calls.names[graph] = known, name
+            raise

@@ -148,13 +148,23 @@ class Channels:
         if number:
             self._write(device, number[0], _uint32.pack(own))
 
-    def disconnect(self, module: int, device: int) -> None:
-        """The module is given back."""
+    def disconnect(self, module: int, device: int) -> Callable[[], None]:
+        """The module is given back; what is returned undoes that, where the driver refuses."""
         with self._lock:
-            for function in self._functions.pop(module, []):
-                self._names.pop(function, None)
+            functions = self._functions.pop(module, [])
+            names = {each: self._names.pop(each) for each in functions if each in self._names}
             number = self._numbers.pop(module, 0)
             self._modules.pop((device, number), None)
+
+        def undo() -> None:
+            with self._lock:
+                self._functions[module] = functions
+                self._names.update(names)
+                if number:
+                    self._numbers[module] = number
+                    self._modules[device, number] = module
+
+        return undo
 
     def note(self, module: int, function: int) -> None:
         """A function of a module is in use."""

@@ -126,9 +126,9 @@ class Ranges:
                     raise OutOfMemory(chunks.no_room(nbytes))
                 try:
                     chunks.put(done, self._granule, chunk)
+                    done += self._granule
                 finally:
                     chunks.drop(chunk)
-                done += self._granule
             with self._lock:
                 self._let(device, address, nbytes)
                 self._mapped[address] = nbytes, device
@@ -141,17 +141,32 @@ class Ranges:
         self.chunks.let(address, nbytes, [device, *self._peers.get(device, ())])
 
     def unmap(self, address: int, nbytes: int) -> None:
-        """Take the memory away."""
+        """Take the memory away. Where the driver refuses, what it has not taken is still there."""
         with self._lock:
-            for start, (size, device) in list(self._mapped.items()):
-                low, high = max(start, address), min(start + size, address + nbytes)
-                if low < high:
-                    del self._mapped[start]
-                    if start < low:
-                        self._mapped[start] = low - start, device
-                    if high < start + size:
-                        self._mapped[high] = start + size - high, device
-        self._unmap(address, nbytes)
+            parts = [
+                (max(start, address), min(start + size, address + nbytes))
+                for start, (size, _) in self._mapped.items()
+                if start < address + nbytes and address < start + size
+            ]
+        for low, high in parts:
+            done = low
+            try:
+                while done < high:
+                    self.chunks.take(done, self._granule)
+                    done += self._granule
+            finally:
+                with self._lock:
+                    self._forget(low, done)
+
+    def _forget(self, low: int, high: int) -> None:
+        """There is no memory any more from `low` to `high`, which lie in one piece."""
+        for start, (size, device) in list(self._mapped.items()):
+            if start <= low < high <= start + size:
+                del self._mapped[start]
+                if start < low:
+                    self._mapped[start] = low - start, device
+                if high < start + size:
+                    self._mapped[high] = start + size - high, device
 
     def _unmap(self, address: int, nbytes: int) -> None:
         for at in range(address, address + nbytes, self._granule):

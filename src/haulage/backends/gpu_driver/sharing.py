@@ -66,11 +66,13 @@ class _Piece:
 @dataclass
 class _Opened:
     """Memory of a handle: what was mapped for it, by granules of that size, or 0: the driver opened
-    what begins at `start`, once more if it was open; and the connection to who exported it."""
+    what begins at `start`, once more if it was open; and the connection to who exported it. Of the
+    granules so many bytes were `taken` away again."""
 
     start: int
     nbytes: int = 0
     granule: int = 0
+    taken: int = 0
     own: bool = False  # it is memory of this process, and nothing was opened
     connection: socket.socket | None = None
 
@@ -234,9 +236,9 @@ class Sharing:
                     chunk = chunks.from_file(file)
                     try:
                         chunks.put(done, granule, chunk)
+                        done += granule
                     finally:
                         chunks.drop(chunk)
-                    done += granule
                 self._ranges.allow_here(start, count * granule)
             except BaseException:
                 self._unmap(start, done - start, granule)
@@ -259,8 +261,13 @@ class Sharing:
                     self._note(piece.address, _Opened(piece.address, own=True))
                     return piece.address, piece.nbytes
         address = self._handles.open(handle)
+        try:
+            nbytes = self._handles.nbytes(address)
+        except BaseException:
+            self._handles.close(address)
+            raise
         self._note(address, _Opened(address))
-        return address, self._handles.nbytes(address)
+        return address, nbytes
 
     def _open_whole(self, handle: bytes, token: bytes) -> _Opened:
         """What the driver's handle names, of which a piece has this token."""
@@ -278,12 +285,19 @@ class Sharing:
             if not times:
                 del self._opened[address]
         try:
-            if opened.granule:
-                self._unmap(opened.start, opened.nbytes, opened.granule)
-                self._chunks.release(opened.start, opened.nbytes)
-            elif not opened.own:
-                # The driver counts how often it was opened.
-                self._handles.close(opened.start)
-        finally:
-            if opened.connection is not None:
-                opened.connection.close()
+            self._close(opened)
+        except BaseException:
+            self._note(address, opened)
+            raise
+        if opened.connection is not None:
+            opened.connection.close()
+
+    def _close(self, opened: _Opened) -> None:
+        if opened.granule:
+            while opened.taken < opened.nbytes:
+                self._chunks.take(opened.start + opened.taken, opened.granule)
+                opened.taken += opened.granule
+            self._chunks.release(opened.start, opened.nbytes)
+        elif not opened.own:
+            # The driver counts how often it was opened.
+            self._handles.close(opened.start)

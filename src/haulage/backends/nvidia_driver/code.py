@@ -62,8 +62,14 @@ class Code:
         """Give a module back."""
         with self._lock:
             device = self._device_of.pop(module)
-        self._channels.disconnect(module, device)
-        self._calls(self._driver.cuModuleUnload, module)
+        reconnect = self._channels.disconnect(module, device)
+        try:
+            self._calls(self._driver.cuModuleUnload, module)
+        except BaseException:
+            reconnect()
+            with self._lock:
+                self._device_of[module] = device
+            raise
 
     def function(self, module: int, name: str, most_shared: int) -> int:
         """The handle of a kernel, which can have all the dynamic shared memory that there is."""
