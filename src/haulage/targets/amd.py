@@ -182,7 +182,7 @@ class AMDTarget(Target):
         return room
 
     def atomic(self, builder: Any, operation: str, pointer: Any, operand: Any) -> Any:
-        return amd_atomics.change(builder, operation, pointer, operand)
+        return amd_atomics.change(builder, operation, pointer, operand, self.architecture)
 
     def compare_and_swap(self, builder: Any, pointer: Any, old: Any, new: Any) -> tuple[Any, Any]:
         return amd_atomics.compare_and_swap(builder, pointer, old, new)

@@ -9,12 +9,6 @@ from haulage.targets import atomics
 
 ORDERING = 'syncscope("device") monotonic'
 
-# Comparison of floats: the operations of ints that do the same to the bits of those that are not
-# negative, and of those that are. The bits of the former grow with the float, as ints with a sign;
-# those of the latter fall, as ints without one, and are above all of the former.
-_OF_BITS = {"less": ("max", "umin"), "greater": ("min", "umax")}
-
-
 # LLVM has no code for it but a loop around four bytes.
 SWAP_16 = "atom.relaxed.gpu.cas.b16 $0, [$1], $2, $3;"
 
@@ -26,10 +20,10 @@ def change(builder: Any, operation: str, pointer: Any, operand: Any) -> Any:
         operation, operand = "fadd", builder.fneg(operand)
     if operation in ("fmax", "fmin"):
         return _write_unless_missing(builder, operation, pointer, operand)
-    if operation not in _OF_BITS:
+    if operation not in atomics.COMPARISONS:
         return builder.atomic_rmw(operation, pointer, operand, ORDERING)
     if str(operand.type) != "half":
-        return _write_by_bits(builder, operation, pointer, operand)
+        return atomics.write_by_bits(builder, operation, pointer, operand, ORDERING)
     comparison = atomics.COMPARISONS[operation]
     return atomics.write_where(builder, comparison, pointer, operand, ORDERING, compare_and_swap)
 
@@ -44,37 +38,6 @@ def compare_and_swap(builder: Any, pointer: Any, old: Any, new: Any) -> tuple[An
     code = ir.InlineAsm(kind, SWAP_16, "=h,l,h,h,~{memory}", side_effect=True)
     found = builder.call(code, [pointer, old, new])
     return found, builder.icmp_unsigned("==", found, old)
-
-
-def _write_by_bits(builder: Any, operation: str, pointer: Any, operand: Any) -> Any:
-    """Write a float where what is there is so compared with it, without a loop.
-
-    A look at what is there says whether anything is due: mostly nothing is, and never where one of
-    the two is NaN. A NaN that something else but such words writes in between can be lost.
-    """
-    comparison = atomics.COMPARISONS[operation]
-    bits = atomics.bits_of(operand.type)
-    place = builder.bitcast(pointer, bits.as_pointer())
-    own = builder.bitcast(operand, bits)
-    seen = builder.load_atomic(place, ORDERING, bits.width // 8, typ=bits)
-    before = builder.basic_block
-    due, above, below, end = (
-        builder.append_basic_block(f"atomic.{part}") for part in ("due", "above", "below", "end")
-    )
-    seen_float = builder.bitcast(seen, operand.type)
-    builder.cbranch(builder.fcmp_ordered(comparison, seen_float, operand), due, end)
-    builder.position_at_end(due)
-    builder.cbranch(builder.icmp_signed(">=", own, bits(0)), above, below)
-    found = [(seen, before)]
-    for block, name in zip((above, below), _OF_BITS[operation], strict=True):
-        builder.position_at_end(block)
-        found.append((builder.atomic_rmw(name, place, own, ORDERING), block))
-        builder.branch(end)
-    builder.position_at_end(end)
-    old = builder.phi(bits)
-    for value, block in found:
-        old.add_incoming(value, block)
-    return builder.bitcast(old, operand.type)
 
 
 def _write_unless_missing(builder: Any, operation: str, pointer: Any, operand: Any) -> Any:
