@@ -23,7 +23,8 @@ class Platform:
     driver's class, a function that makes targets and one that says what processor they are for, as
     'module:name'. Where the latter three are None, this version of Haulage can look for such a
     device but not run on it. `own_code` names what makes the code of a driver's own kernels for an
-    architecture, which it then takes.
+    architecture, which it then takes. `check` names a function that raises a ValueError for
+    architectures that no code can be made for; None where it can for all.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Platform:
     target: str | None = None
     processor: str | None = None
     own_code: str | None = None
+    check: str | None = None
 
     def probe(self) -> Probe:
         """Look for the driver; says what was looked for and what came back. Never raises."""
@@ -50,6 +52,28 @@ class Platform:
     def new_target(self, architecture: str, warp_size: int) -> Any:
         """The `Target` of one of this platform's architectures, for warps of that many lanes."""
         return _imported(self._named(self.target))(architecture, warp_size)
+
+    def refusal(self, architecture: str) -> str:
+        """Why no code can be made for a device's architecture; nothing if it can."""
+        if self.check is None:
+            return ""
+        try:
+            _imported(self.check)(architecture)
+        except ValueError as error:
+            expected = str(error).partition(": ")[2]
+            return f"no code can be made for {architecture}: {expected}"
+        return ""
+
+    def device_target(self, architecture: str, warp_size: int) -> Any:
+        """The `Target` of a device's architecture.
+
+        Raises:
+            Unsupported: no code can be made for it.
+        """
+        why = self.refusal(architecture)
+        if why:
+            raise Unsupported(f"{why}; choose another device, as with HAULAGE_DEVICE=cpu")
+        return self.new_target(architecture, warp_size)
 
     def identity(self, architecture: str) -> tuple[str, ...]:
         """What code for an architecture depends on in the processor it is for, and in the libraries
@@ -79,6 +103,7 @@ PLATFORMS: dict[str, Platform] = {
             "haulage.backends.nvidia:NVIDIABackend",
             target="haulage.targets.nvidia:target",
             processor="haulage.compiler.gpu.nvidia.identity:identity",
+            check="haulage.targets.nvidia_architectures:check_architecture",
         ),
         Platform(
             "amd",
@@ -88,6 +113,7 @@ PLATFORMS: dict[str, Platform] = {
             target="haulage.targets.amd:target",
             processor="haulage.compiler.gpu.amd.identity:identity",
             own_code="haulage.compiler.gpu.amd.own_kernels:code",
+            check="haulage.targets.amd_architectures:check_architecture",
         ),
         Platform(
             "cpu",
@@ -104,7 +130,7 @@ PLATFORMS: dict[str, Platform] = {
 def current_target(warp_size: int) -> Any:
     """The `Target` of the current device, for warps of that many lanes."""
     here = device.current_device()
-    return PLATFORMS[here.kind].new_target(here.properties.architecture, warp_size)
+    return PLATFORMS[here.kind].device_target(here.properties.architecture, warp_size)
 
 
 for _platform in PLATFORMS.values():
@@ -113,5 +139,6 @@ for _platform in PLATFORMS.values():
             _platform.name,
             _platform.probe,
             _platform.new_backend if _platform.backend else None,
+            _platform.refusal,
         )
     )

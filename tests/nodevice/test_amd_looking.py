@@ -23,7 +23,8 @@ def run(program, options="", **environment):
 @needs_compiler
 def test_a_runtime_with_devices_is_taken():
     told = run(PROBE, "devices=2")
-    assert told.strip() == "True libamdhip64.so.7, the HIP runtime of ROCm 7.1, with 2 device(s)"
+    assert told.startswith("True /")
+    assert "/libamdhip64.so.7, the HIP runtime of ROCm 7.1, with 2 device(s)" in told
 
 
 @needs_compiler
@@ -36,7 +37,8 @@ def test_a_runtime_with_devices_is_taken():
 )
 def test_a_runtime_that_cannot_be_used_says_why(options, words):
     told = run(PROBE, options)
-    assert told.startswith("False libamdhip64.so.7, the HIP runtime of ROCm 7.1, ")
+    assert told.startswith("False /")
+    assert "/libamdhip64.so.7, the HIP runtime of ROCm 7.1, " in told
     for word in words:
         assert word in told
 
@@ -44,7 +46,7 @@ def test_a_runtime_that_cannot_be_used_says_why(options, words):
 @needs_compiler
 def test_a_runtime_of_before_rocm_5_is_too_old():
     told = run("double.version(40_500_000)" + PROBE)
-    assert told.startswith("False libamdhip64.so.7, the HIP runtime of ROCm 4.5, is too old")
+    assert "/libamdhip64.so.7, the HIP runtime of ROCm 4.5, is too old" in told
 
 
 @needs_compiler
@@ -62,7 +64,7 @@ def test_info_and_an_explicit_choice_say_why():
         "init_status=999",
     )
     choice, info = (line for line in told.splitlines() if "answers 999" in line)
-    assert choice.startswith("choice: device 'amd': not found; looked for libamdhip64.so.7: ")
+    assert choice.startswith("choice: device 'amd': not found; looked for libamdhip64.so.7: /")
     assert "amd" in info
 
 
@@ -105,13 +107,65 @@ def test_a_library_in_the_folder_of_rocm_path_is_found(tmp_path):
         folder = {str(tmp_path)!r}
         from doubles import libamdhip64
         os.makedirs(os.path.join(folder, "lib"))
+        open(os.path.join(folder, "lib", "libamdhip64.so.10"), "w").write("no library")
         shutil.copy(libamdhip64.build(7), os.path.join(folder, "lib", "libamdhip64.so.9"))
         program = "from haulage.backends.amd_driver.looking import probe; print(probe().answer)"
         print(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                              env={{**os.environ, "ROCM_PATH": folder}}).stdout)
         """,
     )
-    assert f"{tmp_path}/lib/libamdhip64.so.9, the HIP runtime of ROCm 7.1" in told
+    broken = f"(passed over: {tmp_path}/lib/libamdhip64.so.10: file too short)"
+    assert f"{tmp_path}/lib/libamdhip64.so.9, the HIP runtime of ROCm 7.1 {broken}" in told
+
+
+def test_a_library_that_cannot_be_loaded_is_told_from_none(monkeypatch):
+    attempts = (("liba", "liba: No such file"), ("libb", "libneeded.so: cannot open: No such file"))
+    monkeypatch.setattr(looking, "find", lambda: library.Search(None, attempts))
+    answer = looking.probe().answer
+    assert "cannot be loaded: libb: libneeded.so: cannot open: No such file; install what" in answer
+
+
+@needs_compiler
+@pytest.mark.parametrize("architecture", ["gfx803", "gfx1250"])
+def test_a_gpu_that_no_code_can_be_made_for_is_passed_over_and_told(architecture):
+    told = run(
+        """
+        import warnings
+        import haulage
+        from haulage.cli import main
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            print("here", haulage.cuda.device_array(3).device, len(caught), caught[0].message)
+        main(["info"])
+        haulage.use("amd")
+        print("there", haulage.cuda.device_array(3).device)
+
+        @haulage.cuda.jit
+        def kernel(x):
+            x[0] = 1
+
+        try:
+            kernel[1, 1](haulage.cuda.device_array(3))
+        except haulage.errors.Unsupported as error:
+            print("kernel", error)
+        """,
+        f"devices=2, architecture={architecture!r}",
+    )
+    lines = told.splitlines()
+    why = f"no code can be made for {architecture}: expected one of gfx900, "
+    assert lines[0].startswith(f"here cpu:0 2 amd:0 is not used: {why}")
+    assert f"  Stand-in GPU 1 ({architecture}): {why}" in told
+    assert "there amd:0" in lines
+    assert lines[-1].startswith(f"kernel {why}")
+    assert lines[-1].endswith("; choose another device, as with HAULAGE_DEVICE=cpu")
+
+
+@needs_compiler
+def test_info_says_which_runtime_devices_come_from():
+    told = run("from haulage.cli import main\nmain(['info'])", "devices=2")
+    row = next(line for line in told.splitlines() if line.startswith("  amd  "))
+    assert row.endswith("/libamdhip64.so.7, the HIP runtime of ROCm 7.1, with 2 device(s)")
+    assert "  amd:1 " in told
 
 
 # ---- what the system tells ----------------------------------------------------------------------
@@ -184,7 +238,9 @@ def test_a_card_without_a_runtime_is_told_with_what_to_install(machine, monkeypa
     folder, _, _ = machine
     cards = looking._cards(folder / "drm")
     monkeypatch.setattr(looking, "_cards", lambda: cards)
-    monkeypatch.setattr(looking, "find", lambda: library.Search(None, (("libx", "none"),)))
+    monkeypatch.setattr(
+        looking, "find", lambda: library.Search(None, (("libx", "libx: No such file"),))
+    )
     found = looking.probe()
     assert found.answer.startswith("an AMD device is there (0x73bf), but no HIP runtime: install")
     assert not found.advice

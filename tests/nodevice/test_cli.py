@@ -1,15 +1,18 @@
 """The command line: what it answers, and how it says no."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from haulage import __version__, cli
 from haulage.cli import demo
+from haulage.compiler.gpu.amd import device_library
 
 
 def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -64,6 +67,21 @@ def test_info_shows_devices_reasons_versions_and_settings(
     for kind in ("nvidia", "amd"):
         present = any(name.startswith(f"{kind}:") for name in lines)
         assert present or "not found; looked for" in lines[kind][0]
+
+
+@pytest.mark.parametrize(
+    ("find", "words"),
+    [
+        (lambda: Path("/opt/rocm/amdgcn/bitcode/ocml.bc"), "/opt/rocm/amdgcn/bitcode/ocml.bc"),
+        (lambda: None, "not found: sin, cos, tan, .* rocm-device-libs have: install one of them"),
+    ],
+)
+def test_info_says_where_amds_library_of_mathematics_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, find: Any, words: str
+) -> None:
+    monkeypatch.setattr(device_library, "find", find)
+    cli.main(["info"])
+    assert re.search(f"(?m)^  ocml.bc +{words}", capsys.readouterr().out)
 
 
 def test_info_counts_what_the_cache_folder_holds(

@@ -9,7 +9,7 @@ from haulage import platforms
 from haulage.errors import DeviceNotFound
 from haulage.runtime import context
 from haulage.runtime.context import Context
-from haulage.runtime.device import Device, current_device, devices_of, select
+from haulage.runtime.device import Device, current_device, devices_of, probe_of, select
 from haulage.runtime.plugins import choice
 
 _Given = ParamSpec("_Given")
@@ -173,7 +173,7 @@ def detect() -> bool:
     """Print the devices found, and for each kind that is not there why; True if there is any."""
     lines, count = [], 0
     for platform in platforms.PLATFORMS.values():
-        probe = platform.probe()
+        probe = probe_of(platform.name)
         found = devices_of(platform.name) if probe.available else ()
         count += len(found)
         lines += [f"{device}: {device.name}" for device in found]

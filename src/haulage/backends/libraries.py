@@ -24,9 +24,12 @@ class Search:
 
     @property
     def broken(self) -> str:
-        """What the loader said of a library that is there and cannot be loaded, or of what that one
-        needs; nothing if there is none."""
-        return next((said for name, said in self.attempts if not _is_missing(name, said)), "")
+        """The first library that is there and cannot be loaded, and what the loader said of it or
+        of what it needs; nothing if there is none."""
+        for name, said in self.attempts:
+            if said != "loaded" and not _is_missing(name, said):
+                return said if name in said else f"{name}: {said}"
+        return ""
 
 
 def search(
@@ -55,7 +58,7 @@ def search(
     places += [str(Path(folder) / name) for folder in folders if folder for name in names]
     for place in places:
         if os.sep in place and not Path(place).exists():
-            attempts.append((place, "no such file"))
+            attempts.append((place, f"{place}: no such file"))
             continue
         try:
             library = ctypes.CDLL(place)
@@ -65,6 +68,25 @@ def search(
         attempts.append((place, "loaded"))
         return Search(library, tuple(attempts))
     return Search(None, tuple(attempts))
+
+
+class _Place(ctypes.Structure):
+    """Dl_info."""
+
+    _fields_ = (
+        *(("file", ctypes.c_char_p), ("base", ctypes.c_void_p)),
+        *(("symbol", ctypes.c_char_p), ("address", ctypes.c_void_p)),
+    )
+
+
+def file_of(library: ctypes.CDLL, function: str) -> str | None:
+    """The path of the file that a library's function was loaded from, where the system tells."""
+    address = ctypes.cast(getattr(library, function), ctypes.c_void_p)
+    ask = None if os.name == "nt" else getattr(ctypes.CDLL(None), "dladdr", None)
+    told = _Place()
+    if ask is None or not ask(address, ctypes.byref(told)) or not told.file:
+        return None
+    return os.fsdecode(told.file)
 
 
 def _is_missing(name: str, answer: str) -> bool:

@@ -3,6 +3,7 @@
 import argparse
 import platform
 import sys
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,9 +14,16 @@ from rich.text import Text
 
 from haulage import __version__, config
 from haulage.backends.cpu_driver import processor
+from haulage.compiler.gpu.amd import device_library
 from haulage.errors import HaulageError
 from haulage.platforms import PLATFORMS, Platform
-from haulage.runtime.device import Device, current_device, devices_of, why_current
+from haulage.runtime.device import (
+    Device,
+    current_device,
+    devices_of,
+    probe_of,
+    why_current,
+)
 
 # Their versions are read from their metadata: importing Numba takes half a second.
 _PACKAGES = ("numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-nvvm")
@@ -60,7 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _devices(row: Platform) -> list[Fact]:
-    probe = row.probe()
+    probe = probe_of(row.name)
     if not probe.available:
         looked_for = ", ".join(probe.looked_for) or "nothing"
         return [Fact(row.name, f"not found; looked for {looked_for}: {probe.answer}", False)]
@@ -68,13 +76,18 @@ def _devices(row: Platform) -> list[Fact]:
         found = [_device(row, device) for device in devices_of(row.name)]
     except HaulageError as error:
         return [Fact(row.name, f"{probe.answer}, and does not start: {error}", False)]
-    return found or [
-        Fact(row.name, f"the driver is there and has no device: {probe.answer}", False)
-    ]
+    if not found:
+        return [Fact(row.name, f"the driver is there and has no device: {probe.answer}", False)]
+    return found if row.name == "cpu" else [Fact(row.name, probe.answer), *found]
 
 
 def _device(row: Platform, device: Device) -> Fact:
-    what = device.properties
+    try:
+        what = device.properties
+    except HaulageError as error:
+        return Fact(str(device), str(error), False)
+    if device.refusal:
+        return Fact(str(device), f"{what.name} ({what.architecture}): {device.refusal}", False)
     try:
         free, total = device.memory_info()
     except HaulageError as error:
@@ -90,7 +103,10 @@ def _device(row: Platform, device: Device) -> Fact:
 
 def _in_force() -> Fact:
     try:
-        device = current_device()
+        with warnings.catch_warnings():
+            # What they tell stands with the devices.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            device = current_device()
     except HaulageError as missing:
         return Fact("none", str(missing), False)
     return Fact(str(device), why_current(), True)
@@ -107,7 +123,20 @@ def _versions() -> list[Fact]:
             found.append(Fact(package, version(package)))
         except PackageNotFoundError:
             found.append(Fact(package, "not installed"))
-    return found
+    return [*found, _ocml()]
+
+
+def _ocml() -> Fact:
+    """AMD's library of mathematics, which is no package."""
+    try:
+        file = device_library.find()
+    except HaulageError as error:
+        return Fact(device_library.FILE, str(error), False)
+    if file is None:
+        return Fact(
+            device_library.FILE, f"not found: {device_library.MISSED}: {device_library.missing()}"
+        )
+    return Fact(device_library.FILE, str(file))
 
 
 def _settings() -> list[Fact]:

@@ -39,7 +39,7 @@ def kept_body(
     platform = PLATFORMS[kind]
 
     def make() -> "Body":
-        target = platform.new_target(architecture, vocabulary.warp_size)
+        target = platform.device_target(architecture, vocabulary.warp_size)
         # What was compiled for another kernel may have read globals that have changed since.
         return body_for(function, keys, target, options, anew=True)
 

@@ -384,7 +384,7 @@ class Kernel(AsFunction, Inspection):
 
             return kept_body(self.py_func, keys, code_for, self.vocabulary, self.haulage_options)
         kind, architecture = code_for
-        target = PLATFORMS[kind].new_target(architecture, self.vocabulary.warp_size)
+        target = PLATFORMS[kind].device_target(architecture, self.vocabulary.warp_size)
         return body_for(self.py_func, keys, target, self.haulage_options)
 
     def disable_compile(self, val: bool = True) -> None:

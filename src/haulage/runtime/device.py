@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
-from haulage.errors import DeviceNotFound
+from haulage.errors import DeviceError, DeviceNotFound
 from haulage.runtime import faults, printing
 from haulage.runtime.capture import Capture, check_none_captured
 from haulage.runtime.stream import Stream, after_wait
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Driver:
-    """A kind of device: how to look for its driver, and how to get its `Backend` if it has one."""
+    """A kind of device: how to look for its driver, and how to get its `Backend` if it has one.
+
+    `refusal` says why no code can be made for an architecture, and nothing if it can.
+    """
 
     kind: str
     probe: Callable[[], Probe]
     backend: Callable[[], Backend] | None
+    refusal: Callable[[str], str] = lambda architecture: ""
 
 
 class DeviceName(str):
@@ -70,6 +74,14 @@ class Device:
     def code_for(self) -> tuple[str, str]:
         """(kind, architecture): what code for it is made for."""
         return self.kind, self.properties.architecture
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why no kernel can run on it; nothing if they can."""
+        try:
+            return _drivers[self.kind].refusal(self.properties.architecture)
+        except DeviceError as error:
+            return str(error)
 
     @property
     def name(self) -> "DeviceName":
@@ -256,8 +268,8 @@ at_reset: list[Callable[[Device], object]] = []
 # In order of preference; filled by `haulage.platforms`, which alone knows drivers by name.
 _drivers: dict[str, Driver] = {}
 _found: dict[str, tuple[Device, ...]] = {}
-# By the kinds that were looked for and not found: what `Probe.advice` said.
-_advice: dict[str, str] = {}
+# What was told the first time: a library that is in the process later is found without a search.
+_probes: dict[str, Probe] = {}
 _lock = threading.RLock()
 
 
@@ -266,6 +278,15 @@ def register(driver: Driver) -> None:
     with _lock:
         _drivers[driver.kind] = driver
         _found.pop(driver.kind, None)
+        _probes.pop(driver.kind, None)
+
+
+def probe_of(kind: str) -> Probe:
+    """What looking for the driver of a kind of device gave; looked for once."""
+    with _lock:
+        if kind not in _probes:
+            _probes[kind] = _drivers[kind].probe()
+        return _probes[kind]
 
 
 def devices_of(kind: str) -> tuple[Device, ...]:
@@ -283,9 +304,7 @@ def devices_of(kind: str) -> tuple[Device, ...]:
 def _look_for(driver: Driver) -> tuple[Device, ...]:
     if config.cuda_is_disabled() or driver.backend is None:
         return ()
-    probe = driver.probe()
-    if not probe.available:
-        _advice[driver.kind] = probe.advice
+    if not probe_of(driver.kind).available:
         return ()
     backend = driver.backend()
     return tuple(Device(driver.kind, backend, number) for number in range(backend.count()))
@@ -320,7 +339,7 @@ def find(choice: str | Device, source: str = "") -> Device:
     present = devices_of(kind)
     if not present:
         _refuse_where_disabled(asked)
-        probe = _drivers[kind].probe()
+        probe = probe_of(kind)
         looked_for = ", ".join(probe.looked_for) or "nothing"
         raise DeviceNotFound(f"{asked}: not found; looked for {looked_for}: {probe.answer}")
     if int(number or 0) >= len(present):
@@ -406,11 +425,14 @@ def _best_present() -> Device:
     if _best is None:
         for kind in tuple(_drivers):
             present = devices_of(kind)
-            if present:
-                _best = present[0]
+            _best = next((each for each in present if not each.refusal), None)
+            if _best is not None:
                 break
-            if _advice.get(kind):
-                warnings.warn(_advice[kind], RuntimeWarning, stacklevel=3)
+            told = [f"{each} is not used: {each.refusal}" for each in present]
+            if kind in _probes and _probes[kind].advice:
+                told.append(_probes[kind].advice)
+            for advice in told:
+                warnings.warn(advice, RuntimeWarning, stacklevel=3)
         else:
             _refuse_where_disabled("no device is present")
             raise DeviceNotFound(f"no device is present; looked for {', '.join(_drivers)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from haulage.backends.amd_driver.calls import told
 from haulage.backends.amd_driver.library import find, version
 from haulage.backends.base import Probe
-from haulage.backends.libraries import Search, failures
+from haulage.backends.libraries import Search, failures, file_of
 
 OLDEST = (5, 0)
 
@@ -24,6 +24,12 @@ def probe() -> Probe:
     if found.library is None:
         card = _cards()
         which = f"no HIP runtime: {failures(found)}"
+        if found.broken:
+            which = (
+                f"the HIP runtime's library cannot be loaded: {found.broken}; install what it "
+                "needs, or the runtime anew"
+            )
+            return Probe(False, found.looked_for, f"{card}; {which}" if card else which)
         if not card:
             return Probe(False, found.looked_for, which)
         install = (
@@ -40,12 +46,14 @@ def probe() -> Probe:
 
 
 def _ask(found: Search, library: ctypes.CDLL) -> Probe:
-    which = found.attempts[-1][0]
+    which = file_of(library, "hipInit") or found.attempts[-1][0]
     number, count = ctypes.c_int(), ctypes.c_int()
     status = library.hipInit(0)
     if not library.hipRuntimeGetVersion(ctypes.byref(number)):
         its = version(number.value)
         which += f", the HIP runtime of ROCm {its[0]}.{its[1]}"
+        if found.broken:
+            which += f" (passed over: {found.broken})"
         if its < OLDEST:
             return Probe(
                 False,
