@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from haulage.roc import cg as cg
     from haulage.roc import hsadrv as hsadrv
     from haulage.roc import random as random
+    from haulage.roc.testing import test as test
 
 __all__ = [
     # arrays on the device
@@ -168,6 +169,7 @@ __all__ = [
     "profile_start",
     "profile_stop",
     "profiling",
+    "test",
     # kernels
     "jit",
     "vectorize",
@@ -202,6 +204,7 @@ _NAMES = {
     "Reduce": "haulage.lib.reduce.Reduce",
     "guvectorize": "haulage.lib.ufuncs.roc_guvectorize",
     "reduce": "haulage.lib.reduce.Reduce",
+    "test": "haulage.roc.testing.test",
     "vectorize": "haulage.lib.ufuncs.roc_vectorize",
 }
 
