@@ -42,8 +42,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _MOST = {"nvidia": (48 << 10, 32764), "amd": (64 << 10, 4096)}
 # Threads of a block, if the kernel does not say how many it is for.
 _MOST_THREADS = 1024
-# How much may wait for the checks before the tests have to.
-_WAITING = 64
+# How much may wait for the checks before the tests have to, and how much is read at once.
+_WAITING, _AT_ONCE = 64, 24
 
 
 @dataclass
@@ -145,6 +145,8 @@ class Collector:
         self._jobs: queue.Queue[tuple[str, str, bytes, Launch | None] | None] = queue.Queue(
             _WAITING
         )
+        # What is checked, but not read by LLVM's programs yet, and by which others it was.
+        self._unread: list[tuple[str, str, bytes, tuple[str, ...]]] = []
         self._checker = threading.Thread(target=self._check_all, daemon=True)
         self._body_for = compilation.body_for
 
@@ -220,12 +222,41 @@ class Collector:
             try:
                 programs = self._check(code, launch)
             except AssertionError as error:
-                what = str(error)[:2000] or str(traceback.extract_tb(error.__traceback__)[-1].line)
-                self.outcome.failures.append((f"{where} for {architecture}", what))
-            else:
-                _count(self.outcome.assembled, architecture)
-                for program in programs:
-                    _count(self.outcome.programs, program)
+                self._note_failure(where, architecture, error)
+                continue
+            if not code.startswith(amd_objects.MAGIC):
+                self._note_checked(architecture, programs)
+                continue
+            self._unread.append((where, architecture, code, programs))
+            if len(self._unread) == _AT_ONCE:
+                self._read()
+        self._read()
+
+    def _read(self) -> None:
+        """Have LLVM's programs read what waits for that."""
+        jobs, self._unread = self._unread, []
+        try:
+            readers = amd_objects.read([code for _, _, code, _ in jobs])
+        except AssertionError as error:
+            if len(jobs) == 1:
+                self._note_failure(*jobs[0][:2], error)
+                return
+            for job in jobs:
+                self._unread = [job]
+                self._read()
+            return
+        for _, architecture, _, programs in jobs:
+            self._note_checked(architecture, (*programs, *readers))
+
+    def _note_checked(self, architecture: str, programs: tuple[str, ...]) -> None:
+        _count(self.outcome.assembled, architecture)
+        for program in programs:
+            _count(self.outcome.programs, program)
+
+    def _note_failure(self, where: str, architecture: str, error: AssertionError) -> None:
+        # Outside of its modules pytest shows nothing of what was asserted.
+        what = str(error)[:2000] or str(traceback.extract_tb(error.__traceback__)[-1].line)
+        self.outcome.failures.append((f"{where} for {architecture}", what))
 
 
 def _count(counts: dict[str, int], name: str) -> None:

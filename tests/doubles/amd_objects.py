@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,8 @@ def _remembering(code: bytes, unread: tuple[str, ...] = ()) -> bytes:
 
 def check(code: bytes, launch: Launch | None = None) -> tuple[str, ...]:
     """See that ROCm's loader takes it, that the note by which the runtime goes says what the
-    descriptors say by which the hardware does, and what `launch` passes; that LLVM's programs read
-    it; and that LLVM's linker makes the same of the object, if that is remembered.
+    descriptors say by which the hardware does, and what `launch` passes; and that LLVM's linker
+    makes the same of the object, if that is remembered.
 
     Returns:
         Those of LLVM's programs that are there, by which it was checked too.
@@ -94,23 +95,43 @@ def check(code: bytes, launch: Launch | None = None) -> tuple[str, ...]:
     Raises:
         AssertionError: it is not right.
     """
-    object_ = _objects.pop(hashlib.sha256(code).digest(), None)
+    object_, program = _objects.pop(hashlib.sha256(code).digest(), None), linker()
     amd_described.check_descriptors(code)
     if launch is not None:
         amd_described.check_launch(code, launch)
+    if object_ is None or program is None:
+        return ()
+    with tempfile.TemporaryDirectory() as folder:
+        amd_linked.assert_as_lld(object_, Path(folder), program)
+    return ("ld.lld",)
+
+
+def read(codes: Sequence[bytes]) -> tuple[str, ...]:
+    """See that LLVM's programs read code objects, and find what `amd_metadata` does. All at once,
+    as starting a program takes longer than its work.
+
+    Returns:
+        Those of the programs that are there.
+
+    Raises:
+        AssertionError: one of them is not right.
+    """
     programs = []
-    if reader() is not None:
-        amd_described.check_reading(code, _said(reader(), "-hlSdrs", "--notes", of=code))
+    if codes and reader() is not None:
+        parts = _said(reader(), "-hlSdrs", "--notes", of=codes).split("\nFile: ")[-len(codes) :]
+        for code, printed in zip(codes, parts, strict=True):
+            amd_described.check_reading(code, printed)
         programs.append("llvm-readelf")
-    if disassembler() is not None:
-        for lanes in {each.lanes for each in kernels(code).values()}:
-            _disassembled(code, lanes)
+    if codes and disassembler() is not None:
+        for lanes in (32, 64):
+            _disassembled([code for code in codes if _lanes(code) == lanes], lanes)
         programs.append("llvm-objdump")
-    if object_ is not None and linker() is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            amd_linked.assert_as_lld(object_, Path(folder), str(linker()))
-        programs.append("ld.lld")
     return tuple(programs)
+
+
+def _lanes(code: bytes) -> int:
+    (lanes,) = {each.lanes for each in kernels(code).values()}
+    return lanes
 
 
 def instructions(
@@ -119,29 +140,34 @@ def instructions(
     """The instructions of a kernel's linked code, one string each with single spaces."""
     code = haulage.compile(kernel, signature, architecture, **options)
     check(code.code)
-    found = _disassembled(code.code, code.resources["lanes"])
+    found = _disassembled([code.code], code.resources["lanes"])
     return [line for line in found if not line.startswith(_FILLING)]
 
 
-def _disassembled(code: bytes, lanes: int) -> list[str]:
-    """All instructions, and what fills the room behind them."""
+def _disassembled(codes: Sequence[bytes], lanes: int) -> list[str]:
+    """All instructions of code objects, and what fills the room behind them."""
+    if not codes:
+        return []
     features = ["--mattr=+wavefrontsize64"] if lanes == 64 else []
-    printed = _said(disassembler(), "-d", "--no-show-raw-insn", *features, of=code)
+    printed = _said(disassembler(), "-d", "--no-show-raw-insn", *features, of=codes)
+    assert printed.count("file format elf64-amdgpu") == len(codes)
     lines = (line.partition("//")[0] for line in printed.splitlines() if line[:1] == "\t")
     found = [" ".join(line.split()) for line in lines]
-    assert found
-    assert not [line for line in found if "<unknown>" in line], found
+    assert len(found) >= len(codes)
+    # What is no instruction is printed as a number.
+    assert not [line for line in found if line.startswith(".")], found
     return [line for line in found if line]
 
 
-def _said(program: str | None, *options: str, of: bytes) -> str:
-    """What one of LLVM's programs prints of a code object; it must warn of nothing."""
+def _said(program: str | None, *options: str, of: Sequence[bytes]) -> str:
+    """What one of LLVM's programs prints of code objects; it must warn of nothing."""
     assert program is not None
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kernel.hsaco")
-        file.write_bytes(of)
-        command = [program, *options, str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        files = [Path(folder, f"{number}.hsaco") for number in range(len(of))]
+        for file, code in zip(files, of, strict=True):
+            file.write_bytes(code)
+        command = [program, *options, *map(str, files)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
 

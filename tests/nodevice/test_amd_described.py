@@ -99,17 +99,21 @@ _WRONG = {
 }
 
 
+def _in_file(address):
+    """Where in the code object that is which is loaded at an address."""
+    (found,) = (
+        offset - start + address
+        for kind, _, offset, start, _, nbytes, _, _ in amd_loader.segments(CODE.code)
+        if kind == 1 and start <= address < start + nbytes
+    )
+    return found
+
+
 @pytest.mark.parametrize("what", _WRONG)
 def test_a_descriptor_that_says_something_else_is_missed(what):
     check_descriptors(CODE.code)
-    loaded = amd_loader.load(CODE.code, base=0)
-    (in_file,) = (
-        each[2] - each[3]
-        for each in amd_loader.segments(CODE.code)
-        if each[0] == 1 and each[3] <= loaded.kernels["weighed"].address < each[3] + each[5]
-    )
     place, kind, wrong = _WRONG[what]
-    at = in_file + loaded.kernels["weighed"].address + place
+    at = _in_file(amd_loader.load(CODE.code, base=0).kernels["weighed"].address) + place
     spoiled = bytearray(CODE.code)
     (old,) = struct.unpack_from(kind, spoiled, at)
     struct.pack_into(kind, spoiled, at, wrong(old))
@@ -133,12 +137,12 @@ def test_what_llvms_reader_reads_of_a_kernel_without_arguments_is_the_same():
         pass
 
     code = haulage.compile(nothing, "void()", "gfx1100").code
-    check_reading(code, amd_objects._said(amd_objects.reader(), "--notes", of=code))
+    check_reading(code, amd_objects._said(amd_objects.reader(), "--notes", of=[code]))
 
 
 @needs_reader
 def test_what_llvms_reader_reads_otherwise_is_missed():
-    printed = amd_objects._said(amd_objects.reader(), "--notes", of=CODE.code)
+    printed = amd_objects._said(amd_objects.reader(), "--notes", of=[CODE.code])
     check_reading(CODE.code, printed)
     for old, new in (
         (".size:           8", ".size:           4"),
@@ -167,4 +171,47 @@ def test_what_is_tried_is_compared_with_its_launch():
         **dict.fromkeys(("gfx900", "gfx90a", "gfx942"), 64),
         **dict.fromkeys(("gfx1030", "gfx1100", "gfx1201"), 32),
     }
-    assert "also by ld.lld 6, not for want of llvm-objdump, not for want" in outcome.line()
+    read = {"llvm-objdump", "llvm-readelf"} & outcome.programs.keys()
+    assert outcome.programs == {"ld.lld": 6, **dict.fromkeys(read, 6)}
+    for each in {"llvm-objdump", "llvm-readelf"} - read:
+        assert f"not for want of {each}" in outcome.line()
+
+
+def test_code_that_llvms_programs_do_not_read_is_found_among_others(monkeypatch):
+    @cuda.jit
+    def first(x):
+        x[0] = 1
+
+    @cuda.jit
+    def second(x):
+        x[0] = 2
+
+    def read(codes):
+        assert not any(b"second.kd" in code for code in codes), "one is unreadable"
+        return ("llvm-readelf",)
+
+    monkeypatch.setattr(amd_objects, "read", read)
+    collector = Collector(kinds=["amd"])
+    collector.start()
+    for kernel in (first, second):
+        haulage.compile(kernel, "void(int32[::1])")
+    outcome = collector.stop()
+    ((where, what),) = outcome.failures
+    assert "second" in where
+    assert what.startswith("one is unreadable")
+    assert (sum(outcome.assembled.values()), outcome.programs["llvm-readelf"]) == (1, 1)
+
+
+@amd_objects.needs_disassembler
+@needs_reader
+def test_code_objects_are_read_together():
+    narrow = haulage.compile(weighed, "void(float32, float32[::1], int16)", "gfx1100").code
+    codes = [CODE.code, narrow, CODE.code]
+    assert amd_objects.read(codes) == ("llvm-readelf", "llvm-objdump")
+    at = amd_loader.load(CODE.code, base=0).functions["weighed"].address
+    unknown = bytearray(CODE.code)
+    unknown[_in_file(at) : _in_file(at) + 4] = b"\xff" * 4
+    with pytest.raises(AssertionError, match=r"\.long 0xffffffff"):
+        amd_objects.read([CODE.code, bytes(unknown)])
+    with pytest.raises(AssertionError):
+        amd_objects.read([CODE.code, CODE.code[:-70]])
