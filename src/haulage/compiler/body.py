@@ -3,8 +3,11 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+from haulage.compiler.access.analysis import accesses
+from haulage.compiler.access.model import Accesses
 from haulage.compiler.code import Code
 from haulage.compiler.frontend import Lowered, Options, lower
 from haulage.targets.base import Target
@@ -50,6 +53,20 @@ class Body(ABC):
             if made is None:
                 made = self._codes[block, way] = self._make(block, way)
             return made
+
+    @cached_property
+    def access(self) -> Accesses:
+        """What it does with its arguments.
+
+        Raises:
+            CompileError: as `code`, for what is wrong for blocks of all sizes.
+        """
+        return accesses(self.lowered, *self._inlined())
+
+    @abstractmethod
+    def _inlined(self) -> tuple[str, str]:
+        """A module with its function, optimised, with all that it calls inlined; that one's name
+        there. Its last parameters are the arguments."""
 
     @abstractmethod
     def _make(self, block: tuple[int, int, int], way: str) -> Code:

@@ -15,7 +15,7 @@ from haulage.compiler.code import Code
 from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import entry
-from haulage.compiler.simt.body import NotInlined
+from haulage.compiler.simt.body import KERNEL, NotInlined
 from haulage.compiler.simt.transform import SCALAR, CannotCut, Transformed, transform
 from haulage.errors import CompileError
 from haulage.targets.base import Target
@@ -28,6 +28,12 @@ class CPUBody(Body):
     def cleaned(self) -> str:
         return clean(self.lowered.llvm, self.lowered.entry, self.target)
 
+    def _inlined(self) -> tuple[str, str]:
+        try:
+            return self.cleaned, KERNEL
+        except NotInlined as error:
+            raise CompileError(self._not_inlined()) from error
+
     def _make(self, block: tuple[int, int, int], way: str) -> Code:
         with llvm.LOCK:
             try:
@@ -35,10 +41,7 @@ class CPUBody(Body):
             except CannotCut as error:
                 raise CompileError(self._cannot_cut(error)) from error
             except NotInlined as error:
-                raise CompileError(
-                    f"kernel {self.name}: a function that calls itself can have no barrier and no "
-                    "shared array; give it the array as an argument, or write a loop"
-                ) from error
+                raise CompileError(self._not_inlined()) from error
             module = _optimised(blocks, self.target, widen=way != SCALAR)
             text = str(module)
             constant_bytes = llvm.constant_bytes(module, self.target)
@@ -76,6 +79,12 @@ class CPUBody(Body):
             faults=self.lowered.faults,
             prints=self.lowered.prints,
             captured=self.lowered.captured,
+        )
+
+    def _not_inlined(self) -> str:
+        return (
+            f"kernel {self.name}: a function that calls itself can have no barrier and no shared "
+            "array; give it the array as an argument, or write a loop"
         )
 
     def _cannot_cut(self, error: CannotCut) -> str:

@@ -41,6 +41,7 @@ from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_u
 from haulage.runtime.stream_arguments import device_of, for_work, resolve
 
 if TYPE_CHECKING:
+    from haulage.compiler.access.model import Accesses
     from haulage.kernel.caching import CacheStats
 
 
@@ -280,16 +281,18 @@ class Kernel(AsFunction, Inspection):
             call()
 
     def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> Overload:
-        keys = self._keys(args)
+        return self._chosen(place.code_for, self._keys(args))
+
+    def _chosen(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
         # `recompile` puts another dictionary in its place, in which nothing old is then put.
         known = self.chosen
-        chosen = known.get((place.code_for, keys))
+        chosen = known.get((code_for, keys))
         if chosen is None:
             fitting = best(self._declared, keys, unsafe=self._only_declared)
             if len(fitting) > 1 or (self._only_declared and not fitting):
                 raise self._no_choice(keys, fitting)
-            chosen = self._overload(place.code_for, fitting[0] if fitting else keys)
-            known[place.code_for, keys] = chosen
+            chosen = self._overload(code_for, fitting[0] if fitting else keys)
+            known[code_for, keys] = chosen
         return chosen
 
     def _no_choice(self, keys: tuple[Key, ...], fitting: list[tuple[Key, ...]]) -> LaunchTypeError:
@@ -335,13 +338,46 @@ class Kernel(AsFunction, Inspection):
 
         Takes a string such as "void(float32[:], int64)", a tuple of dtypes, or Numba's signatures.
         """
+        return self._declare(device.current_device().code_for, self._keys_of(signature))
+
+    def _keys_of(self, signature: Any) -> tuple[Key, ...]:
         keys = keys_of(signature, self.vocabulary.maker)
         if len(keys) != len(self._parameters.names):
             raise LaunchError(
                 f"kernel {self.__qualname__} takes {len(self._parameters.names)} arguments, "
                 f"the signature {signature!r} has {len(keys)}"
             )
-        return self._declare(device.current_device().code_for, keys)
+        return keys
+
+    def access(self, signature: Any = None) -> "Accesses":
+        """What the kernel does with each argument that has memory, for one signature.
+
+        Takes a signature as `compile` does, for which the kernel is compiled if it was not before.
+        Without one, the kernel has to be compiled for one signature only.
+
+        Returns:
+            A dictionary, name -> `Access`; arrays in tuples are called `name[0]`. An `Access` is
+            written as 'none', 'r' (read), 'w' (written and never read) or 'rw', and tells which
+            launches are known to write every element: in words, and by `overwrites`.
+
+        Raises:
+            LaunchError: the signature has another number of arguments; or there is none, and the
+                kernel is compiled for several signatures or for none.
+            LaunchTypeError: the kernel takes other signatures only.
+            CompileError: it cannot be compiled for this one.
+        """
+        if signature is not None:
+            place = device.current_device()
+            return self._chosen(place.code_for, self._keys_of(signature)).access
+        overloads = self.overloads
+        if len(overloads) != 1:
+            listed = ", ".join(map(str, overloads)) or "nothing yet"
+            raise LaunchError(
+                f"kernel {self.__qualname__}: access() without a signature is for kernels that are "
+                f"compiled for one; this one is for {listed}; name one, as in "
+                'kernel.access("void(float32[:], int64)")'
+            )
+        return next(iter(overloads.values())).access
 
     def _declare(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
         overload = self._overload(code_for, keys)

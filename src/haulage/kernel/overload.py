@@ -13,6 +13,7 @@ from haulage.runtime.launching.arguments import Key, Packer
 from haulage.runtime.launching.launch import Dims, Loaded, check_limits
 
 if TYPE_CHECKING:
+    from haulage.compiler.access.model import Accesses
     from haulage.compiler.body import Body
     from haulage.compiler.cache.kept import KeptBody
     from haulage.compiler.code import Code
@@ -95,6 +96,15 @@ class Overload:
         from haulage import numba_bridge
 
         return tuple(numba_bridge.numba_type(key) for key in self.keys)
+
+    @cached_property
+    def access(self) -> "Accesses":
+        """What it does with its arguments; found out when this is asked for first.
+
+        Raises:
+            CompileError: it cannot be compiled for any block.
+        """
+        return self.body.access
 
     @property
     def signature(self) -> Any:

@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from haulage.compiler.access.model import Accesses
 from haulage.compiler.cache import record
 from haulage.compiler.cache.values import Digest, NotByValue, options_text
 from haulage.compiler.code import Code
@@ -98,6 +100,24 @@ class KeptBody:
             if made is None:
                 made = self._made[block, way] = self._find(block, way) or self._make(block, way)
             return made
+
+    @cached_property
+    def access(self) -> Accesses:
+        """What it does with its arguments, as `Body.access`.
+
+        Raises:
+            CompileError: as `Body.access`.
+        """
+        with self._lock:
+            key = f"{self._key}-access"
+            kept = store.load(key)
+            self._note(kept is not None)
+            if kept is not None:
+                return Accesses.of_facts(kept[0])
+            access = self.body.access
+            if self._unchanged:
+                store.save(key, access.facts(), b"")
+            return access
 
     def _find(self, block: tuple[int, int, int], way: str) -> Code | None:
         kept = store.load(self._code_key(block, way))

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import re
 import threading
 import types as python_types
@@ -17,6 +18,7 @@ from numba.core.ir import Const, Expr, Return
 from numba.core.ir_utils import get_definition, guard
 from numba.core.typeinfer import register_dispatcher
 
+from haulage.compiler.access.model import Whole
 from haulage.compiler.arrays import ArrayArgument
 from haulage.compiler.faults import TABLE, Fault
 from haulage.compiler.frontend.array_arguments import array_arguments
@@ -28,6 +30,8 @@ from haulage.compiler.frontend.device_function import (
     as_device_function,
     plain_device_function,
 )
+from haulage.compiler.frontend.memory_arguments import MemoryArguments, memory_arguments
+from haulage.compiler.frontend.pipeline import WHOLES
 from haulage.compiler.frontend.reasons import compile_error
 from haulage.compiler.frontend.target import device_class
 from haulage.compiler.linked import Linked
@@ -57,7 +61,9 @@ class Lowered:
     have to be there at one time.
     `dynamic_shared`: whether it names its launch's dynamic shared memory. `captured`: the arrays of
     the device that are globals or closure variables of it; the code has their addresses.
-    `arrays`: where the arrays that it is given are among `arguments`.
+    `arrays`: where the arrays that it is given are among `arguments`. `memory`: its parameters, and
+    where addresses are among `arguments`. `wholes`: which launches write all of an array, if none
+    of their threads stops before.
     """
 
     llvm: str
@@ -72,6 +78,8 @@ class Lowered:
     captured: tuple[Any, ...]
     linked: tuple[Linked, ...]
     arrays: tuple[ArrayArgument, ...]
+    memory: MemoryArguments
+    wholes: tuple[Whole, ...]
 
     @cached_property
     def types(self) -> str:
@@ -135,6 +143,10 @@ def lower(
             captured=tuple(array for module in modules for array in getattr(module, CAPTURED, ())),
             linked=_linked_with(modules),
             arrays=array_arguments(result.target_context, argument_types),
+            memory=memory_arguments(
+                result.target_context, tuple(inspect.signature(function).parameters), argument_types
+            ),
+            wholes=result.metadata[WHOLES],
         )
 
 

@@ -6,7 +6,12 @@ from typing import Any
 from numba.core import compiler, types, typing, untyped_passes
 from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
+from numba.core.compiler_machinery import (
+    AnalysisPass,
+    LoweringPass,
+    PassManager,
+    register_pass,
+)
 from numba.core.lowering import Lower
 from numba.core.typed_passes import (
     AnnotateTypes,
@@ -16,8 +21,9 @@ from numba.core.typed_passes import (
 )
 from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
-from haulage.compiler.frontend.bytecode import TranslateByteCode
+from haulage.compiler.frontend.bytecode import KERNEL, TranslateByteCode
 from haulage.compiler.frontend.constants import FoldConstants
+from haulage.compiler.frontend.overwriting import wholes
 from haulage.compiler.frontend.powers import is_product, product
 from haulage.compiler.frontend.refusals import RefuseAllocation, RefuseStatements
 from haulage.compiler.frontend.returns import TypeInference
@@ -56,6 +62,25 @@ class _PlacedLower(Lower):
         )
         power = product(self.builder, value, exponent.literal_value)
         return self.context.cast(self.builder, power, signature.return_type, resty)
+
+
+# The metadata of a kernel's compile result has under this name what `overwriting.wholes` found.
+WHOLES = "haulage_wholes"
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _NoteWholes(AnalysisPass):
+    """Notes which launches of a kernel write all of an array."""
+
+    _name = "haulage_note_wholes"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        if hasattr(state.func_id.func, KERNEL):
+            state.metadata[WHOLES] = wholes(state.func_ir, state.typemap)
+        return False
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -114,7 +139,7 @@ class SIMTPipeline(CompilerBase):
         passes.add_pass(FoldConstants, "work out arithmetic on constants")
         for step, said in DefaultPassBuilder.define_typed_pipeline(self.state).passes:
             passes.add_pass(TypeInference if step is NopythonTypeInference else step, said)
-        for step in (IRLegalization, AnnotateTypes, _PlacedLowering, _Result):
+        for step in (IRLegalization, AnnotateTypes, _NoteWholes, _PlacedLowering, _Result):
             passes.add_pass(step, step.__name__)
         passes.finalize()
         return [passes]

@@ -9,6 +9,8 @@ from haulage.compiler.body import Body
 from haulage.compiler.code import Code
 from haulage.compiler.gpu.entry import entry_name
 from haulage.compiler.gpu.metadata import of_lines_only
+from haulage.compiler.gpu.modules import internalise
+from haulage.compiler.helpers import with_helpers
 from haulage.compiler.unrolling import keep_loops
 
 
@@ -36,6 +38,18 @@ class GPUBody(Body):
     @abstractmethod
     def _made(self) -> Made:
         """The code, made now, by the one thread that uses LLVM."""
+
+    def _inlined(self) -> tuple[str, str]:
+        name = self.lowered.entry
+        with llvm.LOCK:
+            module = llvm.parse(self._in_its_memory(with_helpers(self.settled(self.lowered.llvm))))
+            internalise(module, name)
+            llvm.optimise(module, self.target, 2, widen=False)
+            return str(module), name
+
+    def _in_its_memory(self, text: str) -> str:
+        """A module's text with the address spaces that the target has."""
+        return text
 
     def _make(self, block: Any, way: str) -> Code:
         with llvm.LOCK:

@@ -51,6 +51,9 @@ class AMDBody(GPUBody):
             },
         )
 
+    def _in_its_memory(self, text: str) -> str:
+        return with_address_spaces(text)
+
     def _linked(self) -> str:
         lowered = self.lowered
         text = self.settled(lowered.llvm)

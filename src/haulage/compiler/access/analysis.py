@@ -1,0 +1,40 @@
+"""From what the front end and LLVM know of a kernel to what it does with its arguments."""
+
+from typing import TYPE_CHECKING
+
+from haulage.compiler.access.attributes import is_without_faults, modes_of
+from haulage.compiler.access.model import Access, Accesses, Mode, Path, Whole
+
+if TYPE_CHECKING:
+    from haulage.compiler.frontend import Lowered
+
+
+def accesses(lowered: "Lowered", text: str, name: str) -> Accesses:
+    """What a kernel does with its arguments.
+
+    Args:
+        text: a module with the kernel's function, optimised, and all that it calls inlined.
+        name: the function's; its last parameters are the kernel's arguments, flattened.
+    """
+    given = lowered.memory
+    modes = modes_of(text, name, len(lowered.arguments))
+    # A thread that stops, or waits in vain, writes nothing more.
+    waits = any(fault.exception is None for fault in lowered.faults.values())
+    ends = not waits and bool(lowered.wholes) and is_without_faults(text, name)
+    paths = {}
+    for path, addresses in given.addresses.items():
+        mode = _together([modes[address] for address in addresses])
+        wholes = _of(path, lowered.wholes) if ends and mode == "w" else ()
+        paths[path] = Access(mode, wholes, given.names)
+    return Accesses(given.names, paths, given.tree)
+
+
+def _together(modes: list[Mode]) -> Mode:
+    reads, writes = (any(letter in mode for mode in modes if mode != "none") for letter in "rw")
+    if reads and writes:
+        return "rw"
+    return "r" if reads else "w" if writes else "none"
+
+
+def _of(path: Path, wholes: tuple[Whole, ...]) -> tuple[Whole, ...]:
+    return tuple(whole for whole in wholes if whole.path == path)
