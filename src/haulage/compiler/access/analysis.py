@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from haulage.compiler.access.attributes import is_without_faults, modes_of
 from haulage.compiler.access.model import Access, Accesses, Mode, Path, Whole
+from haulage.compiler.linked import DECLARED
 
 if TYPE_CHECKING:
     from haulage.compiler.frontend import Lowered
@@ -18,13 +19,13 @@ def accesses(lowered: "Lowered", text: str, name: str) -> Accesses:
     """
     given = lowered.memory
     modes = modes_of(text, name, len(lowered.arguments))
-    # A thread that stops, or waits in vain, writes nothing more.
+    # A thread that stops, or waits in vain, writes nothing more; code of others may end it too.
     waits = any(fault.exception is None for fault in lowered.faults.values())
-    ends = not waits and bool(lowered.wholes) and is_without_faults(text, name)
+    surely = lowered.wholes and not waits and DECLARED not in text and is_without_faults(text, name)
     paths = {}
     for path, addresses in given.addresses.items():
         mode = _together([modes[address] for address in addresses])
-        wholes = _of(path, lowered.wholes) if ends and mode == "w" else ()
+        wholes = _of(path, lowered.wholes) if surely and mode == "w" else ()
         paths[path] = Access(mode, wholes, given.names)
     return Accesses(given.names, paths, given.tree)
 
