@@ -25,6 +25,7 @@ ORDER: list[set[str]] = [
     {"lib"},
     {"smart"},
     {"api"},
+    {"advising"},
     {"memory", "tracing"},
     {"kernel"},
     {"platforms"},

@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     import argparse
 
     from haulage import __version__
-    from haulage.cli import bench, cache, demo, info, run, trace
+    from haulage.cli import advise, bench, cache, demo, info, run, trace
 
     top = argparse.ArgumentParser(
         prog="haulage",
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"haulage {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (info, demo, run, trace, bench, cache):
+    for command in (info, demo, run, trace, advise, bench, cache):
         command.add_to(commands)
     return top
 
@@ -60,12 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    if list(words[:1]) in (["run"], ["trace"]):
-        from haulage.cli import run, trace
+    if words[:1] and words[0] in ("run", "trace", "advise"):
+        import importlib
 
-        command = run if words[0] == "run" else trace
+        command = importlib.import_module(f"haulage.cli.{words[0]}")
         if not command.asks_for_help(words[1:]):
-            return command.main(words[1:])
+            became: int = command.main(words[1:])
+            return became
         words = [words[0], "--help"]
     from haulage.errors import DeviceNotFound
 

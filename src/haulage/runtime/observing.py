@@ -83,6 +83,14 @@ class Watcher(Protocol):
         """Make `call()`, which hands any other copy from or to the host to its stream."""
         ...
 
+    def closing(self, block: "Block") -> None:
+        """The program closes a block, which is there still."""
+        ...
+
+    def let_go(self) -> None:
+        """Hold no memory of devices any more: somebody is about to count it."""
+        ...
+
 
 # Those that are told of copies between places.
 watchers: tuple[Watcher, ...] = ()

@@ -34,7 +34,7 @@ class Repeats:
         """
         if not host.nbytes:
             return
-        key = (kind, device, address if kind == DOWNLOAD else 0, _digest(host))
+        key = (kind, device, address if kind == DOWNLOAD else 0, digest(host))
         first = self._met.get(key)
         if first is None:
             self._met[key] = place
@@ -52,7 +52,8 @@ class Repeats:
         self.not_compared[1] += nbytes
 
 
-def _digest(host: "np.ndarray") -> bytes:
+def digest(host: "np.ndarray") -> bytes:
+    """A digest of the bytes of an array, in the order in which they lie, and of their number."""
     made = hashlib.blake2b(digest_size=16)
     made.update(f"{host.nbytes}".encode())
     flat = host.reshape(-1, order="A") if host.flags.forc else host.flatten()

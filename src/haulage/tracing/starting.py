@@ -4,6 +4,7 @@ import atexit
 import functools
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -25,22 +26,27 @@ def begin() -> None:
         return
     session = _Session(settings)
     session.begin()
-    atexit.register(session.end)
-    os._exit = _ending(session, os._exit)
+    at_end(session.end)
     forks.in_child(session.begin)
 
 
-def _ending(session: "_Session", leave: Any) -> Any:
+def at_end(action: Callable[[], None]) -> None:
+    """Call `action()` when Python ends, or by `os._exit`."""
+    atexit.register(action)
+    os._exit = _ending(action, os._exit)
+
+
+def _ending(action: Callable[[], None], leave: Any) -> Any:
     @functools.wraps(leave)
     def _exit(status: int) -> NoReturn:
-        session.end()
+        action()
         leave(status)
         raise AssertionError("os._exit came back")
 
     return _exit
 
 
-def _keep_ctrl_c() -> None:
+def keep_ctrl_c() -> None:
     """After an uncaught Ctrl-C let Python end by its signal, as it does where nothing is traced.
 
     It forgets that when text is executed, as the imports of the files' writers did.
@@ -71,4 +77,4 @@ class _Session:
         from haulage.tracing import writing
 
         writing.write(recorder, self._settings)
-        _keep_ctrl_c()
+        keep_ctrl_c()

@@ -24,9 +24,13 @@ def _install() -> None:
         from haulage.hook.installing import install
     install()
     if "HAULAGE_TRACE_SETTINGS" in os.environ:
-        from haulage.tracing import starting
+        from haulage.tracing.starting import begin
 
-        starting.begin()
+        begin()
+    if "HAULAGE_ADVISE_SETTINGS" in os.environ:
+        from haulage.advising.starting import begin as begin_to_advise
+
+        begin_to_advise()
 
 
 def _load_haulage() -> None:

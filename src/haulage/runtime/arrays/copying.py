@@ -65,6 +65,8 @@ class DeviceNDArrayBase(Strided):
             shape,
             self.dtype.itemsize,
             fields.parts(self.dtype),
+            self.block,
+            ary is None,
         )
         return target
 
@@ -175,18 +177,12 @@ class DeviceNDArrayBase(Strided):
     ) -> None:
         """Copy from the host; one value to all elements is no transfer to be `told` of."""
         self.block.use(stream)
-        move = transfer.move_host if told else transfer.move_untold
-        move(
-            host,
-            stream,
-            self.device_pointer,
-            strides,
-            address_of(host),
-            steps,
-            shape,
-            self.dtype.itemsize,
-            fields.parts(self.dtype),
-        )
+        sides = (self.device_pointer, strides, address_of(host), steps)
+        work = (host, stream, *sides, shape, self.dtype.itemsize, fields.parts(self.dtype))
+        if told:
+            transfer.move_host(*work, self.block)
+        else:
+            transfer.move_untold(*work)
 
     def _write_device(
         self,

@@ -133,22 +133,29 @@ def move_host(
     source_strides: Sequence[int],
     shape: Sequence[int],
     itemsize: int,
-    parts: Parts | None = None,
+    parts: Parts | None,
+    block: Block,
+    is_new: bool = False,
 ) -> None:
     """`move` from or to the host array `host`, and wait for it unless it may run on.
 
     It may in a stream that is not the default one, if the host memory is pinned; that memory is
     then kept alive until the stream has passed the copy. Other memory goes by way of pinned buffers
     where that is faster.
+
+    `block` is the device's memory; `is_new` says that the host's holds nothing yet. These are for
+    those who watch copies.
     """
     sides = (target, target_strides, source, source_strides)
     if not observing.watchers:
         move_untold(host, stream, *sides, shape, itemsize, parts)
         return
     down = target == address_of(host)
-    nbytes = _size(shape, itemsize, parts)
+    small, to, of = layout.coalesce(shape, target_strides, source_strides)
+    dense = parts is None and (not small or (len(small) == 1 and to[0] == of[0] == itemsize))
+    place = host_copy.Place(block, source if down else target, _size(shape, itemsize, parts), dense)
     work = (host, stream, *sides, shape, itemsize, parts)
-    host_copy.watched(host, stream, down, source if down else target, nbytes, move_untold, work)
+    host_copy.watched(host, stream, down, place, is_new, move_untold, work)
 
 
 def move_untold(

@@ -153,6 +153,8 @@ class Block:
     def close(self) -> None:
         """Give the memory back now, or as soon as the streams that use it are done with it."""
         if not self.closed:
+            for watcher in observing.watchers:
+                watcher.closing(self)
             self.closed_at = owners.mark()
             self.closed = True
             if not self.exposed:

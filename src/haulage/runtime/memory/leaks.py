@@ -4,7 +4,7 @@ import gc
 from typing import Any
 
 from haulage.errors import LeakError
-from haulage.runtime import finalize
+from haulage.runtime import finalize, observing
 from haulage.runtime.device import Device, find
 from haulage.runtime.memory import block, pending
 from haulage.runtime.memory.holders import Report, own_blocks, report_of
@@ -31,6 +31,7 @@ class leaks:
         self._before: frozenset[int] = frozenset()
 
     def __enter__(self) -> "leaks":
+        _let_go()
         self._before = frozenset(each.generation for each in own_blocks(self._device))
         return self
 
@@ -44,6 +45,7 @@ class leaks:
     def report(self) -> Report | None:
         """What was allocated since the beginning and is still held; None if nothing is."""
         if self._left():
+            _let_go()
             gc.collect()
             finalize.drain()
             pending.reap()
@@ -52,3 +54,8 @@ class leaks:
 
     def _left(self) -> list[block.Block]:
         return [each for each in own_blocks(self._device) if each.generation not in self._before]
+
+
+def _let_go() -> None:
+    for watcher in observing.watchers:
+        watcher.let_go()

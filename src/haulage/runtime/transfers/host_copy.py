@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from haulage.runtime.device import Device
+    from haulage.runtime.memory import Block
     from haulage.runtime.stream import Stream
 
 # What a program calls, in words, where the name does not say it.
@@ -32,6 +33,16 @@ _CALLED = {
 }
 
 
+class Place(NamedTuple):
+    """Memory of a device: its block, the address of the first element, how many bytes the elements
+    have, and whether they lie one behind the other as they do on the host."""
+
+    block: "Block"
+    address: int
+    nbytes: int
+    dense: bool
+
+
 class HostCopy(NamedTuple):
     """A copy between a host array and a device.
 
@@ -39,8 +50,8 @@ class HostCopy(NamedTuple):
         host: the host array, or the part of it that is copied.
         stream: what the copy is handed to.
         down: whether it is to the host.
-        address: the device's end.
-        nbytes: bytes copied.
+        place: the device's end.
+        is_new: whether the host array was made for the copy.
         called: what the program called, in words: 'to_device', 'kernel f', ...
         argument: of which launch it is an argument; None: of none.
         mark: the line of the program.
@@ -49,8 +60,8 @@ class HostCopy(NamedTuple):
     host: "np.ndarray"
     stream: "Stream"
     down: bool
-    address: int
-    nbytes: int
+    place: Place
+    is_new: bool
     called: str
     argument: Argument | None
     mark: Mark
@@ -60,18 +71,18 @@ class HostCopy(NamedTuple):
         """The entry for it."""
         host, device = self.host, str(self.stream.device)
         low, high = layout.extent(host.shape, host.strides, host.itemsize)
-        at = address_of(host)
+        at, there = address_of(host), self.place.address
         why = self.called
         if self.argument is not None and self.argument.name:
             why = f"{why}, argument {self.argument.name!r}"
         return Transfer(
             f"array {host.shape} {host.dtype}",
             *((device, HOST) if self.down else (HOST, device)),
-            self.nbytes,
+            self.place.nbytes,
             self.stream.handle,
             why,
             _looked=self.mark,
-            _of=((at + low, at + high), (self.address, self.address + self.nbytes)),
+            _of=((at + low, at + high), (there, there + self.place.nbytes)),
         )
 
 
@@ -79,21 +90,21 @@ def watched(
     host: "np.ndarray",
     stream: "Stream",
     down: bool,
-    address: int,
-    nbytes: int,
+    place: Place,
+    is_new: bool,
     copy: Callable[..., None],
     work: tuple[Any, ...],
 ) -> None:
-    """`copy(*work)`, told to those who watch; `address` is the device's end of it.
+    """`copy(*work)`, told to those who watch.
 
     What a stream records for a graph is not done now, and not told.
     """
-    if not nbytes or stream.handle in stream.device.capturing:
+    if not place.nbytes or stream.handle in stream.device.capturing:
         copy(*work)
         return
     argument = observing.launching.argument
     called = _called() if argument is None else argument.why
-    what = HostCopy(host, stream, down, address, nbytes, called, argument, owners.mark())
+    what = HostCopy(host, stream, down, place, is_new, called, argument, owners.mark())
     call: Callable[[], object] = partial(copy, *work)
     for watcher in observing.watchers:
         call = partial(watcher.around, what, call)

@@ -1,0 +1,252 @@
+"""The watcher of an advised program: it compares what is copied with what was copied before.
+
+Only the standard library is imported before the program itself asks for a device.
+"""
+
+import atexit
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from haulage.advising.known import Copied, Known
+from haulage.tracing.operations import Clock, Operation
+from haulage.tracing.repeats import digest
+
+if TYPE_CHECKING:
+    from haulage.runtime.device import Device
+    from haulage.runtime.memory import Block
+    from haulage.runtime.memory.owners import Mark
+    from haulage.runtime.observing import Argument
+    from haulage.runtime.transfers.entry import Transfer
+    from haulage.runtime.transfers.host_copy import HostCopy
+
+# After so many copies those that are over are added up.
+_OFTEN = 256
+# Lines beyond these are one: programs that make code as they run have no end of them.
+_MOST_ROWS = 5000
+# So many kinds of arrays are named of a line, and so many other lines.
+_MOST_ARRAYS = 4
+
+
+@dataclass(slots=True)
+class Amount:
+    """Copies: how many, their bytes, and nanoseconds that they took."""
+
+    count: int = 0
+    nbytes: int = 0
+    ns: int = 0
+
+    def add(self, nbytes: int) -> None:
+        """Count one more."""
+        self.count += 1
+        self.nbytes += nbytes
+
+
+@dataclass(slots=True)
+class Way:
+    """Copies of a row in one direction.
+
+    Attributes:
+        all: all of them.
+        again: those that repeated unchanged data.
+        returned: those of `again` that sent to the device what had come from there.
+        unsure: those of `again` whose bytes the device may have lost or changed meanwhile.
+        maybe: copies back that were needed only if the host looked at them: nothing had changed
+            them when they were sent to the device again.
+        since: the rows where the bytes of `again` were copied before.
+    """
+
+    all: Amount = field(default_factory=Amount)
+    again: Amount = field(default_factory=Amount)
+    returned: int = 0
+    unsure: int = 0
+    maybe: Amount = field(default_factory=Amount)
+    since: "list[Row]" = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """Copies that one line of the program asks for; of one argument if it is a launch."""
+
+    mark: "Mark"
+    called: str
+    argument: "Argument | None"
+    arrays: list[str] = field(default_factory=list)
+    up: Way = field(default_factory=Way)
+    down: Way = field(default_factory=Way)
+
+
+class Watcher:
+    """Notes copies between the host and devices by line, and which of them were not needed."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        # Copies whose bytes were still on their way and could not be compared.
+        self.not_compared = Amount()
+        # Devices whose kernels use host arrays in place when nobody asks for copies.
+        self.in_place: set[str] = set()
+        self._known = Known()
+        self._by_key: dict[Any, Row] = {}
+        self._clocks: dict[int, Clock] = {}
+        # What is timed, by its operation: that itself, its way, and whether it is one of `again`.
+        self._timed: dict[int, tuple[Operation, Way, bool]] = {}
+        self._closed = False
+        self._lock = threading.RLock()
+
+    # ---- what is told ---------------------------------------------------------------------
+
+    def moved(self, one: "Transfer") -> None:
+        """SmartArrays copy what changed only, and what goes between devices is not compared."""
+
+    def around(self, copy: "HostCopy", call: Callable[[], object]) -> None:
+        """Compare a copy with those before, and note what it took."""
+        if self._closed:
+            call()
+            return
+        row = self._row(copy)
+        keys = _keys(copy, row)
+        sent = b"" if copy.is_new else digest(copy.host)
+        before = None if copy.down else self._sent_before(keys, sent)
+        operation = Operation("", "", copy.place.nbytes, 0, 0)
+        self._clock(copy.stream.device).around(operation, copy.stream.handle, call, ())
+        if copy.down:
+            if copy.stream.handle and not copy.stream.idle():
+                self._count(row, True, operation, None)
+                with self._lock:
+                    self.not_compared.count += 1
+                    self.not_compared.nbytes += operation.nbytes
+                return
+            had, sent = sent, digest(copy.host)
+            before = self._came_before(keys, sent, None if copy.is_new else had == sent)
+        again = before is not None
+        block, address, nbytes, dense = copy.place
+        made = Copied(sent, weakref.ref(block), address, nbytes, dense, copy.down, again, row)
+        self._known.note(keys, made, block)
+        self._count(row, copy.down, operation, before)
+
+    def closing(self, block: "Block") -> None:
+        """Look at what a block has before it is closed."""
+        self._known.closing(block)
+
+    def let_go(self) -> None:
+        """Hold no memory of devices any more."""
+        self._known.let_go()
+
+    def make_room(self, device: "Device", nbytes: int, wanted: int) -> int:
+        """Hold less memory of a device that has no room; how many bytes less."""
+        return self._known.let_go(device, wanted)
+
+    # ---- what is found --------------------------------------------------------------------
+
+    def _sent_before(self, keys: tuple[Any, ...], sent: bytes) -> "Before | None":
+        """Where the device has these bytes from, if it has them still."""
+        for key in keys[1:]:
+            known = self._known.of(key, sent)
+            if known is not None:
+                still = self._known.is_still_there(known)
+                return None if still is False else Before(known, still is None)
+        return None
+
+    def _came_before(
+        self, keys: tuple[Any, ...], came: bytes, was_there: bool | None
+    ) -> "Before | None":
+        """Where the host has bytes from that came to an array; `was_there`: that had them before;
+        None: it is a new one."""
+        known = self._known.of(keys[0], came)
+        if was_there is False or (was_there is None and known is None):
+            return None
+        return Before(known, False)
+
+    # ---- what is noted --------------------------------------------------------------------
+
+    def _row(self, copy: "HostCopy") -> Row:
+        number = -1 if copy.argument is None else copy.argument.number
+        # Code by identity: its hash is one of all its contents. The row keeps it.
+        key = (number, *((id(code), at) for code, at in copy.mark))
+        with self._lock:
+            row = self._by_key.get(key)
+            if row is None:
+                if len(self.rows) >= _MOST_ROWS:
+                    return self.rows[-1]
+                row = self._by_key[key] = Row(copy.mark, copy.called, copy.argument)
+                self.rows.append(row)
+            array = f"{copy.host.shape} {copy.host.dtype}"
+            if array not in row.arrays and len(row.arrays) < _MOST_ARRAYS:
+                row.arrays.append(array)
+            device = copy.stream.device
+            if copy.argument and device.properties.host_memory_is_device_memory:
+                self.in_place.add(str(device))
+        return row
+
+    def _count(self, row: Row, down: bool, operation: Operation, before: "Before | None") -> None:
+        way, nbytes = row.down if down else row.up, operation.nbytes
+        with self._lock:
+            way.all.add(nbytes)
+            if before is not None:
+                way.again.add(nbytes)
+                way.unsure += before.is_unsure
+                known = before.known
+                if known is not None:
+                    if known.row not in way.since and len(way.since) < _MOST_ARRAYS:
+                        way.since.append(known.row)
+                    if known.down and not down:
+                        way.returned += 1
+                        if not known.again:
+                            known.row.down.maybe.add(nbytes)
+            self._timed[id(operation)] = operation, way, before is not None
+            many = len(self._timed) >= _OFTEN
+        if many:
+            self._settle()
+
+    # ---- times ----------------------------------------------------------------------------
+
+    def _clock(self, device: "Device") -> Clock:
+        with self._lock:
+            clock = self._clocks.get(id(device))
+            if clock is None:
+                clock = self._clocks[id(device)] = Clock(device)
+                if len(self._clocks) == 1:
+                    from haulage.runtime.memory import out_of_memory
+
+                    out_of_memory.replicas.append(self.make_room)
+                    # Called before what the driver, which is there by now, does at the end.
+                    atexit.register(self.close)
+        return clock
+
+    def _settle(self) -> None:
+        with self._lock:
+            for clock in self._clocks.values():
+                for operation in clock.settle():
+                    _, way, again = self._timed.pop(id(operation))
+                    way.all.ns += operation.busy
+                    if again:
+                        way.again.ns += operation.busy
+
+    def close(self) -> None:
+        """Watch no more, and ask the devices for the times that are still to come."""
+        if not self._closed:
+            self._settle()
+            self._closed = True
+            self.let_go()
+
+
+class Before(NamedTuple):
+    """Why a copy was not needed: the copy before of the same bytes, if that is known, and whether
+    the device may have lost or changed them meanwhile."""
+
+    known: Copied | None
+    is_unsure: bool
+
+
+def _keys(copy: "HostCopy", row: Row) -> tuple[Any, ...]:
+    """What stands for a copy: the device's end, the host's, and the line."""
+    from haulage.runtime.transfers.listed import extent
+
+    device, place = str(copy.stream.device), copy.place
+    return (
+        (device, place.block.generation, place.address, place.nbytes),
+        (device, "host", *extent(copy.host)),
+        (device, "line", id(row), place.nbytes),
+    )
