@@ -25,10 +25,11 @@ class SmartArrayType(types.Array):
     was compiled for NumPy arrays before cannot unpack anything else.
     """
 
-    def __init__(self, dtype: Any, ndim: int, layout: str, aligned: bool) -> None:
+    def __init__(self, dtype: Any, ndim: int, layout: str, aligned: bool, readonly: bool) -> None:
         placed = "" if aligned else "unaligned "
+        placed = f"read-only {placed}" if readonly else placed
         name = f"SmartArray({placed}{dtype}, {ndim}d, {layout})"
-        super().__init__(dtype, ndim, layout, name=name, aligned=aligned)
+        super().__init__(dtype, ndim, layout, readonly=readonly, name=name, aligned=aligned)
 
     def __repr__(self) -> str:
         return self.name
@@ -44,7 +45,9 @@ def _as_plain(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) ->
 
 # Numba keeps the numbers of types, not the types themselves: these have to stay.
 @cache
-def type_of(dtype: np.dtype, ndim: int, layout: str, aligned: bool) -> SmartArrayType:
+def type_of(
+    dtype: np.dtype, ndim: int, layout: str, aligned: bool, readonly: bool
+) -> SmartArrayType:
     """The Numba type of a SmartArray; `layout` is 'C', 'F' or 'A'.
 
     Raises:
@@ -55,7 +58,7 @@ def type_of(dtype: np.dtype, ndim: int, layout: str, aligned: bool) -> SmartArra
         element = numpy_support.from_dtype(dtype)
     except NumbaNotImplementedError as error:
         raise AttributeError(f"Numba has no type for the dtype {dtype}") from error
-    return SmartArrayType(element, ndim, layout, aligned)
+    return SmartArrayType(element, ndim, layout, aligned, readonly)
 
 
 @unbox(SmartArrayType)

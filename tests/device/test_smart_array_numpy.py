@@ -154,8 +154,10 @@ READS = {
     "view": lambda a: a.view(np.uint8),
 }
 
+# Of these, what NumPy gives as a view is a SmartArray.
+VIEWS = ["slice", "ravel", "real", "reshape", "squeeze", "swapaxes", "T", "transpose", "view"]
+
 WRITES = {
-    "a[5:9] = 7": lambda a: operator.setitem(a, slice(5, 9), 7),
     "a[mask] = 7": lambda a: operator.setitem(a, a > 4, 7),
     "a[a % 3] = a": lambda a: operator.setitem(a, a % 3, a),
     "a += 3": lambda a: operator.iadd(a, 3),
@@ -171,7 +173,7 @@ WRITES = {
     "put": lambda a: a.put([1, 3], 9),
     "setfield": lambda a: a.setfield(1, np.int16),
     "sort": lambda a: a.sort(),
-    "np.add.at": lambda a: np.add.at(a, [1, 1, 2], a[:3]),
+    "np.add.at": lambda a: np.add.at(a, [1, 1, 2], a[[0, 1, 2]]),
     "np.negative where": lambda a: np.negative(a, out=a, where=a > 3),
     "np.add where": lambda a: np.add(numbers(), 1, out=a, where=numbers() > 3),
     "np.multiply out": lambda a: np.multiply(a, 2, out=a),
@@ -225,7 +227,7 @@ def test_what_reads_gives_what_numpy_gives_and_brings_the_array_once(name):
     assert len(results[0]) == len(results[1])
     for mine, theirs in zip(*results, strict=True):
         equal(mine, theirs)
-        assert type(mine) is type(theirs)
+        assert type(mine) is (SmartArray if name in VIEWS else type(theirs))
     assert [t.target for t in list(a.coherence.transfers)[moved:]] == ["host"]
     assert a.coherence.is_current(cuda.get_current_device())
 
@@ -345,23 +347,14 @@ def test_a_write_that_fails_loses_nothing_of_the_device(write):
     equal(a, numbers() * 2)
 
 
-def test_views_do_not_let_writes_by():
+def test_what_numpy_allows_by_an_address_is_not_there():
     a = SmartArray(numbers())
-    for view in (a.T, a.reshape(4, 5), a.ravel(), a.view(np.uint8), a.real, a.squeeze(), a[2:4]):
-        with pytest.raises(ValueError, match="read-only"):
-            view[...] = 1
-    with pytest.raises(ValueError, match="read-only"):
-        a[2:4] += 1
-    with pytest.raises(ValueError, match="read-only"):
-        np.copyto(a.T, 1)
-    with pytest.raises(ValueError, match="read-only"):
-        np.nan_to_num(np.reshape(a, (4, 5)), copy=False)[...] = 1
     with pytest.raises((AttributeError, ValueError)):
         a.flags.writeable = False
     for name in ("shape", "dtype", "strides", "T"):
         with pytest.raises(AttributeError):
             setattr(a, name, getattr(a, name))
-    for name in ("resize", "setflags", "ctypes", "data", "base", "__dlpack__"):
+    for name in ("resize", "setflags", "ctypes", "data", "base"):
         assert not hasattr(a, name)
     equal(a, numbers())
 

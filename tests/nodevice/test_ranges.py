@@ -33,3 +33,18 @@ def test_their_operators_are_those_of_sets(a, b):
 @given(st.integers(0, SIZE), st.integers(0, SIZE))
 def test_a_run_has_the_bytes_from_its_start_before_its_stop(start, stop):
     assert Ranges.of(start, stop) == ranges(range(start, stop))
+
+
+@given(sets, sets, st.integers(1, 5))
+def test_they_are_joined_by_as_few_bytes_as_can_be(a, allowed, most):
+    found = ranges(a).joined(most, ranges(allowed | a))
+    added = set().union(*(range(*run) for run in found)) - a
+    assert ranges(a | added) == found
+    assert added <= allowed
+    gaps = [run for run in ranges(set(range(SIZE)) - a) if run[0] and run[1] < SIZE]
+    if not a or len(ranges(a).runs) <= most:
+        assert not added
+        return
+    gaps = [run for run in gaps if min(a) < run[0] and run[1] <= max(a)]
+    fit = sorted(stop - start for start, stop in gaps if set(range(start, stop)) <= allowed)
+    assert len(added) == sum(fit[: len(ranges(a).runs) - most])

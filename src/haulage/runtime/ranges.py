@@ -29,6 +29,23 @@ class Ranges:
         """Whether all bytes of `other` are among these."""
         return self.runs == other.runs or not other - self
 
+    def joined(self, most: int, within: "Ranges") -> "Ranges":
+        """These bytes and as few more as give at most `most` runs; where `within` has too few of
+        those between them, more runs."""
+        gaps = [
+            (self.runs[i + 1][0] - self.runs[i][1], i)
+            for i in range(len(self.runs) - 1)
+            if within.covers(Ranges.of(self.runs[i][1], self.runs[i + 1][0]))
+        ]
+        joins = {i for _, i in sorted(gaps)[: max(len(self.runs) - most, 0)]}
+        found: list[Run] = []
+        for i, (start, stop) in enumerate(self.runs):
+            if i - 1 in joins:
+                found[-1] = found[-1][0], stop
+            else:
+                found.append((start, stop))
+        return Ranges(tuple(found))
+
     def __bool__(self) -> bool:
         return bool(self.runs)
 

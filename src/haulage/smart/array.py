@@ -2,60 +2,72 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, SupportsIndex, overload
+from contextvars import ContextVar
+from math import prod
+from typing import Any, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 
 from haulage.errors import CaptureError
 from haulage.platforms import PLATFORMS
-from haulage.runtime.arrays import layout, transfer
+from haulage.runtime.arrays import fields, layout, transfer
+from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.coherence import HOST, Coherence, Mode, Place
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.memory import Block
+from haulage.runtime.ranges import Ranges
 from haulage.runtime.stream import Stream
+from haulage.smart import host_memory
 from haulage.smart.numpy_like import NumpyLike
 
 # Names for the current device, whatever its kind.
 _GPU = ("gpu", "cuda", "device")
 
+# What is brought to the host for one element, as its neighbours are mostly asked for next.
+_WINDOW = 64 << 10
+
+# The storages that the host only reads, in the `with host('r')` that is entered.
+_only_read: ContextVar[tuple[Coherence, ...]] = ContextVar("haulage_only_read", default=())
+
 
 class SmartArray(NumpyLike):
     """An array with a copy on the host and on each device that has used it.
 
-    A kernel to which it is given finds it on its device and counts as having changed it; the result
-    stays there, and comes to the host when someone looks: by `get`, by an index or by NumPy. Reads
-    through these need no call of `mark_changed`, nor do writes through the array itself, such as
-    `a[...] = values`, `a += 1`, `a.sort()` and `np.add(x, y, out=a)`; writing to what `get`
-    returned does.
+    A kernel to which it is given finds it on its device; the result stays there, and comes to the
+    host when someone looks: by an index, by NumPy or by `get`. Only what changed is moved, and only
+    then. No call says what was written: writes through the array itself are known, and NumPy arrays
+    that `get` and `host` give count as written as long as they or views of them live.
 
     It takes the place of a NumPy array: operators, NumPy's functions and ufuncs, and the methods of
-    arrays work on the host's elements and give NumPy arrays and scalars. Functions that Numba
-    compiles for the host (`numba.njit`, `jit`, `vectorize`) take it as an array too; the host then
-    counts as having been changed.
+    arrays work on the host's elements and give NumPy arrays and scalars. Slices, fields, transposes
+    and reshapes are SmartArrays over the same storage, and kernels take them too. Functions that
+    Numba compiles for the host (`numba.njit`, `jit`, `vectorize`) take it as an array; the host
+    then counts as having been changed, but inside of `with a.host('r')`.
 
     Unlike a NumPy array:
-        - views, such as `a[2:4]`, `a.T` and `a.reshape(...)`, are NumPy arrays that are read-only,
-          so that `a[2:4] += 1` is an error; write `a[2:4] = a[2:4] + 1`. They show the elements as
-          they were when they were made, or later ones. `a.flags` cannot be set either;
         - `repr(a)` says where the array is and moves nothing; `str(a)` shows the elements;
         - `a.copy()` is a NumPy array, `copy.copy(a)` a SmartArray;
-        - it gives no address: `ctypes`, `data`, `base`, the buffer protocol and DLPack are those
-          of what `get` returns. Nor can its memory be changed: `resize`, `setflags`;
-        - what a function of Numba's returns or keeps of it, in a list for instance, is the host's
-          array, as from `get`. A function with declared signatures does not take it: give it
-          `a.get()`, and call `a.mark_changed()` if it writes. One that only reads is best given
-          `np.asarray(a)`, which leaves the copies on devices current.
+        - `np.asarray(a)`, `a.flat`, `a.diagonal()` and what else NumPy makes of it without a copy
+          is read-only, and shows the elements as they were then, or later ones;
+        - it gives no address: `ctypes`, `data`, `base` and the buffer protocol are those of what
+          `get` returns. Nor can its memory be changed: `resize`, `setflags`, `a.shape = ...`;
+        - what a function of Numba's returns or keeps of it is the host's array, as from `get`. One
+          with declared signatures does not take it: give it `a.get()` or `np.asarray(a)`.
 
     Args:
         obj: an array or what `np.asarray` takes; or None, and a new array is made, whose elements
             are not initialised.
         copy: False stands on the memory of `obj` itself, a NumPy array or a SmartArray. Whoever
-            else writes to that memory has to call `mark_changed`.
+            else writes to that memory, through what is no view of this array, has to call
+            `mark_changed`.
         shape: of a new array: a number or a tuple of numbers.
         dtype: of a new array (None: float64); with `obj`, the dtype to convert to.
         order: 'C' or 'F'; None: the order of `obj`, 'C' for a new array.
-        where: where it is current at first; as for `get`.
+        where: where it is current at first, as for `get`; or which memory the host's copy is in:
+            'pinned' is moved faster, and 'mapped' and 'managed' are reached by the current device
+            as well, so that nothing is moved at all.
 
     Raises:
         TypeError: neither `obj` nor `shape` is given, or both are; elements are Python objects.
@@ -63,15 +75,18 @@ class SmartArray(NumpyLike):
         DeviceNotFound: `where` names a device that is not there.
 
     Attributes:
-        shape, dtype, strides: as NumPy's. The elements lie without gaps in every place.
-        coherence: which copies are current, and its last transfers with their causes.
+        shape, dtype, strides: as NumPy's.
+        coherence: which copies of its storage are current, and its last transfers with their
+            causes. Views share it.
     """
 
     __slots__ = (
         "__weakref__",
-        "_aligned",
         "_dtype",
+        "_offset",
+        "_part",
         "_shape",
+        "_skew",
         "_strides",
         "_typed",
         "coherence",
@@ -86,7 +101,7 @@ class SmartArray(NumpyLike):
         order: str | None = None,
         where: str | Device = HOST,
     ) -> None:
-        place = _place(where)
+        place = HOST if where in host_memory.KINDS else _place(where, host_memory.KINDS)
         if order not in (None, "C", "F"):
             raise ValueError(f"SmartArray: order {order!r}: expected 'C', 'F' or None")
         if (obj is None) == (shape is None):
@@ -95,39 +110,60 @@ class SmartArray(NumpyLike):
                 f"SmartArray: expected either an array or a shape, got {given}; "
                 "write SmartArray(array) or SmartArray(shape=..., dtype=...)"
             )
-        self._aligned = True
-        self._typed: Any = None
-        if shape is not None:
-            self._set(layout.normalise_shape(shape), transfer.check_dtype(dtype), order or "C")
-            self.coherence = Coherence(self.nbytes, self._name())
-        elif copy:
-            self._copy(obj, dtype, order)
-        else:
+        if obj is not None and not copy:
+            if where in host_memory.KINDS:
+                raise ValueError(
+                    f"SmartArray(copy=False, where={where!r}): it stands on the memory that is "
+                    "there; leave one of the two out"
+                )
             self._adopt(obj, dtype, order)
-        if place == HOST:
-            self.coherence.acquire_host("r", "SmartArray(where='host')")
         else:
-            self._device_array(place, "r", place.default_stream, f"SmartArray(where={where!r})")
+            self._make(obj, shape, dtype, order, where)
+        why = f"SmartArray(where={where!r})"
+        if place == HOST:
+            self.coherence.acquire_host("r", why, self._part)
+        else:
+            self._device_array(place, "r", place.default_stream, why)
 
     # ---- what it stands on ------------------------------------------------------------------
 
     def _set(
-        self, shape: tuple[int, ...], dtype: np.dtype, order: str | None, like: Any = None
+        self,
+        coherence: Coherence,
+        offset: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype,
+        skew: int,
     ) -> None:
+        self.coherence = coherence
+        self._offset = offset
         self._shape = shape
+        self._strides = strides
         self._dtype = dtype
-        if order is None:
-            self._strides = layout.dense_strides(shape, like, dtype.itemsize)
-        else:
-            self._strides = layout.order_strides(shape, dtype.itemsize, order)
+        self._skew = skew
+        self._typed: dict[bool, Any] = {}
+        low, high = layout.extent(shape, strides, dtype.itemsize)
+        self._part = Ranges.of(offset + low, offset + high)
 
-    def _copy(self, obj: Any, dtype: Any, order: str | None) -> None:
-        source = np.asarray(obj)
-        kind = transfer.check_dtype(source.dtype if dtype is None else dtype)
-        self._set(source.shape, kind, order, source.strides)
-        flat = np.empty(self.nbytes, np.uint8)
-        self._array(flat)[...] = source
-        self.coherence = Coherence(self.nbytes, self._name(), flat)
+    def _make(self, obj: Any, shape: Any, dtype: Any, order: str | None, where: Any) -> None:
+        source = None if obj is None else np.asarray(obj)
+        if source is None:
+            kind, sizes = transfer.check_dtype(dtype), layout.normalise_shape(shape)
+        else:
+            kind = transfer.check_dtype(source.dtype if dtype is None else dtype)
+            sizes = source.shape
+        if source is not None and order is None:
+            strides = layout.dense_strides(sizes, source.strides, kind.itemsize)
+        else:
+            strides = layout.order_strides(sizes, kind.itemsize, order or "C")
+        nbytes = prod(sizes) * kind.itemsize
+        name = f"SmartArray {sizes} {kind}"
+        flat, shared = host_memory.make(nbytes, where, source is not None or where == HOST)
+        if source is not None:
+            np.ndarray(sizes, kind, flat, 0, strides)[...] = source
+        made = Coherence(nbytes, name, flat, shared, source is not None)
+        self._set(made, 0, sizes, strides, kind, 0)
 
     def _adopt(self, obj: Any, dtype: Any, order: str | None) -> None:
         if not isinstance(obj, np.ndarray | SmartArray):
@@ -140,13 +176,13 @@ class SmartArray(NumpyLike):
             obj.shape, obj.dtype.itemsize, order
         )
         if kind != obj.dtype or not ordered:
+            what = f"dtype {kind}" if kind != obj.dtype else f"order {order!r}"
             raise ValueError(
-                f"SmartArray(copy=False) cannot make dtype {kind}, order {order!r} of an array of "
-                f"dtype {obj.dtype} with strides {obj.strides}; leave copy=False out"
+                f"SmartArray(copy=False): cannot make {what} of an array with dtype {obj.dtype} "
+                f"and strides {obj.strides} without a copy; leave copy=False out"
             )
         if isinstance(obj, SmartArray):
-            self._shape, self._dtype, self._strides = obj.shape, obj.dtype, obj.strides
-            self._aligned, self.coherence = obj._aligned, obj.coherence
+            self._set(obj.coherence, obj._offset, obj.shape, obj.strides, kind, obj._skew)
             return
         flags = obj.flags
         if not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
@@ -155,76 +191,157 @@ class SmartArray(NumpyLike):
                 f"SmartArray(copy=False): the array {what}, so that results cannot come back to "
                 "it; leave copy=False out"
             )
-        self._set(obj.shape, kind, "C" if flags.c_contiguous else "F")
-        self._aligned = flags.aligned
-        self.coherence = Coherence(self.nbytes, self._name(), _bytes_of(obj))
+        flat = host_memory.bytes_of(obj)
+        shared = obj.block if isinstance(obj, HostVisibleNDArray) else None
+        name = f"SmartArray {obj.shape} {kind}"
+        made = Coherence(flat.size, name, flat, shared)
+        strides = layout.order_strides(obj.shape, kind.itemsize, "C" if flags.c_contiguous else "F")
+        self._set(made, 0, obj.shape, strides, kind, address_of(obj) % host_memory.MOST_ALIGNED)
 
-    def _name(self) -> str:
-        return f"SmartArray {self.shape} {self.dtype}"
+    def _over(
+        self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
+    ) -> Self:
+        """A view of the same storage, whose first element is `offset` bytes after this one's."""
+        view = object.__new__(type(self))
+        view._set(self.coherence, self._offset + offset, shape, strides, dtype, self._skew)
+        return view
+
+    def _is_same(self, other: Any) -> bool:
+        """Whether another array has the same elements of the same storage."""
+        return (
+            isinstance(other, SmartArray)
+            and other.coherence is self.coherence
+            and (other._offset, other._shape, other._strides, other._dtype)
+            == (self._offset, self._shape, self._strides, self._dtype)
+        )
 
     def _array(self, room: np.ndarray) -> np.ndarray:
-        return np.ndarray(self._shape, self._dtype, buffer=room, strides=self._strides)
+        offset = self._offset if self._part else 0
+        return np.ndarray(self._shape, self._dtype, room, offset, self._strides)
 
     def _look(self, why: str) -> np.ndarray:
-        flat = self.coherence.acquire_host("r", why)
+        flat = self.coherence.acquire_host("r", why, self._part)
         # Not by a flag, which whoever has the view could set again.
         return self._array(np.frombuffer(flat.data.toreadonly(), np.uint8))
 
+    def _look_around(self, why: str) -> np.ndarray:
+        # Of an element: a loop over elements is not to bring them one by one.
+        runs = self._part.runs
+        if runs:
+            first, last = runs[0][0] // _WINDOW * _WINDOW, -(-runs[0][1] // _WINDOW) * _WINDOW
+            around = Ranges.of(first, min(last, self.coherence.nbytes))
+            self.coherence.acquire_host("r", why, around)
+        return self._look(why)
+
     @contextmanager
     def _writing(self, why: str, whole: bool = False) -> Iterator[np.ndarray]:
-        coherence = self.coherence
+        coherence, part = self.coherence, self._part
         # What is overwritten as a whole need not come to the host before. Should that fail in its
         # midst, the host's copy is out of date as before.
-        mode: Mode = "w" if whole and not coherence.is_current(HOST) else "rw"
-        array = self._array(coherence.acquire_host(mode, why))
+        overwritten = whole and part.nbytes == self.nbytes and not coherence.is_current(HOST, part)
+        mode: Mode = "w" if overwritten else "rw"
+        array = self._array(coherence.acquire_host(mode, why, part))
         try:
             yield array
         except BaseException:
             if mode == "rw":
-                coherence.release(HOST, mode)
+                coherence.release(HOST, mode, part=part)
             raise
-        coherence.release(HOST, mode)
+        coherence.release(HOST, mode, part=part)
 
     def _device_array(self, device: Device, mode: Mode, stream: Stream, why: str) -> DeviceNDArray:
-        return self.coherence.acquire_array(device, mode, stream, why, self._array_over)
+        key = self._offset, self._shape, self._strides, self._dtype
+        return self.coherence.acquire_array(
+            device, mode, stream, why, self._array_over, key, self._part
+        )
 
     def _array_over(self, block: Block) -> DeviceNDArray:
-        return DeviceNDArray(self._shape, self._strides, self._dtype, 0, block)
+        pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
+        array = object.__new__(DeviceNDArray)
+        array._set(block, pointer, self._shape, self._strides, self._dtype, 0, False)
+        return array
 
     # ---- places -----------------------------------------------------------------------------
 
     @overload
-    def get(self, where: Literal["host"] = "host") -> np.ndarray: ...
+    def get(self, where: Literal["host"] = "host", mode: Mode = "rw") -> np.ndarray: ...
 
     @overload
-    def get(self, where: str | Device) -> np.ndarray | DeviceNDArray: ...
+    def get(self, where: str | Device, mode: Mode = "rw") -> np.ndarray | DeviceNDArray: ...
 
-    def get(self, where: str | Device = HOST) -> np.ndarray | DeviceNDArray:
+    def get(self, where: str | Device = HOST, mode: Mode = "rw") -> np.ndarray | DeviceNDArray:
         """The array at one place, with its current elements.
 
         Args:
             where: 'host'; 'gpu' (or 'cuda', 'device') for the current device; or a device, as a
                 `Device` or by a name such as 'cpu' (the CPU device) or 'nvidia:1'.
+            mode: 'r' gives an array that cannot be written; 'w', on the host, one whose elements
+                are not current, all of which will be written.
 
         Returns:
-            A NumPy array on the host, a device array otherwise; the same memory each time, whose
-            elements are current until a kernel or an assignment changes another place. After
-            writing to it call `mark_changed`. A device array stays where it is as long as you hold
-            it or a view of it; one that nobody holds may make room for others, and be elsewhere
-            the next time.
+            A NumPy array on the host, a device array otherwise; the same memory each time.
+
+            A NumPy array that can be written counts as written, whenever a device needs the
+            elements, as long as it or a view of it lives. Once a kernel has written to the array it
+            is out of date until the next `get`, or until the kernel's stream or device was waited
+            for; who writes through it in between gets a CoherenceError.
+
+            After writing to a device array call `mark_changed`. It stays where it is as long as you
+            hold it or a view of it; one that nobody holds may make room for others, and be
+            elsewhere the next time.
 
         Raises:
-            ValueError: `where` is unknown.
+            ValueError: `where` or `mode` is unknown.
             DeviceNotFound: that device is not there.
             KernelError: a kernel that had to be waited for had failed.
+            CoherenceError: a device and a NumPy array were written at the same time.
         """
         place = _place(where)
+        why = f"get({str(where)!r})"
         if place == HOST:
-            return self._array(self.coherence.acquire_host("r", "get('host')"))
-        return self._device_array(place, "r", place.default_stream, f"get({str(where)!r})")
+            if mode == "r":
+                return self._look(why)
+            return self._array(self.coherence.lease_host(mode, why, self._part))
+        if mode not in ("r", "rw"):
+            raise ValueError(f"get({str(where)!r}, {mode!r}): on a device expected 'r' or 'rw'")
+        array = self._device_array(place, "r", place.default_stream, why)
+        if mode == "r":
+            array = array._view(array.shape, array.strides)
+            array._protect()
+        return array
+
+    @contextmanager
+    def host(self, mode: Mode = "rw") -> Iterator[np.ndarray]:
+        """`with a.host(mode) as array:` gives the NumPy array of the elements on the host.
+
+        Args:
+            mode: 'r': it cannot be written, and functions that Numba compiles for the host, if
+                they are given the SmartArray inside of the `with`, only read it. 'rw': it is
+                written in the `with`. 'w': all elements are written, so that they need not be
+                brought to the host before; an exception leaves them as they were before.
+
+        Raises:
+            ValueError: `mode` is unknown.
+            KernelError: a kernel that had to be waited for had failed.
+            CoherenceError: at the end: a device was written in the meantime, too.
+        """
+        why, part = f"host({mode!r})", self._part
+        if mode == "r":
+            array = self._look(why)
+            token = _only_read.set((*_only_read.get(), self.coherence))
+            try:
+                yield array
+            finally:
+                _only_read.reset(token)
+            return
+        with self.coherence.host_view(mode, why, part) as flat:
+            yield self._array(flat)
 
     def mark_changed(self, where: str | Device = HOST) -> None:
         """Say that the array which `get(where)` gave has been written to.
+
+        Of device arrays it has to be said, and of memory that `copy=False` stands on; of NumPy
+        arrays that `get` gave it is known.
 
         Raises:
             CoherenceError: another place was changed since that `get`; the elements there would be
@@ -232,14 +349,14 @@ class SmartArray(NumpyLike):
             ValueError: `where` is unknown.
             DeviceNotFound: that device is not there.
         """
-        self.coherence.mark_changed(_place(where))
+        self.coherence.mark_changed(_place(where), self._part)
 
     def __haulage_argument__(
         self, stream: Stream, why: str
     ) -> tuple[DeviceNDArray, Callable[[], None]]:
         """For a launch: the array on the stream's device, and what is to be called once the kernel
         has been handed to the stream. The kernel may read and write it."""
-        device, coherence = stream.device, self.coherence
+        device, coherence, part = stream.device, self.coherence, self._part
         if stream.handle in device.capturing:
             raise CaptureError(
                 f"{why}: a SmartArray is made current by each launch, which a graph does not do; "
@@ -247,25 +364,31 @@ class SmartArray(NumpyLike):
                 "each launch of the graph"
             )
         array = self._device_array(device, "rw", stream, why)
-        coherence.account.launched(self.nbytes)
-        return array, lambda: coherence.release(device, "rw", stream)
+        coherence.account.launched(part.nbytes)
+        return array, lambda: coherence.release(device, "rw", stream, part)
 
     def __haulage_host__(self) -> np.ndarray:
         """For a function that Numba compiled for the host, which may read and write: the array."""
-        flat = self.coherence.acquire_host("rw", "a function compiled by Numba")
-        # Before it runs: should it fail in its midst, what it has written counts.
-        self.coherence.release(HOST, "rw")
-        return self._array(flat)
+        why = "a function compiled by Numba"
+        if self._is_only_read():
+            return self._look(why)
+        return self._array(self.coherence.lease_host("rw", why, self._part))
 
     @property
     def _numba_type_(self) -> Any:
         """Where Numba looks for the type of a value that it does not know; imports Numba."""
-        if self._typed is None:
+        readonly = self._is_only_read()
+        kind = self._typed.get(readonly)
+        if kind is None:
             from haulage import numba_smart
 
             order = layout.layout_letter(self._shape, self._strides, self._dtype.itemsize)
-            self._typed = numba_smart.type_of(self._dtype, self.ndim, order, self._aligned)
-        return self._typed
+            kind = numba_smart.type_of(self._dtype, self.ndim, order, self._is_aligned(), readonly)
+            self._typed[readonly] = kind
+        return kind
+
+    def _is_only_read(self) -> bool:
+        return self.coherence in _only_read.get()
 
     # ---- an array on the host ---------------------------------------------------------------
 
@@ -284,6 +407,12 @@ class SmartArray(NumpyLike):
         """What an element is."""
         return self._dtype
 
+    def _address_bits(self) -> int:
+        return (self._skew + self._offset) % host_memory.MOST_ALIGNED
+
+    def _is_aligned(self) -> bool:
+        return fields.is_aligned(self._dtype, self._address_bits(), self._shape, self._strides)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The current elements as a NumPy array: read-only, unless it is a copy."""
         view = self._look("NumPy (__array__)")
@@ -294,15 +423,32 @@ class SmartArray(NumpyLike):
             return view.astype(kind)
         return view
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, of the current elements on the host, for reading only."""
+        return self._look("NumPy (__array_interface__)").__array_interface__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The elements on the host, or those on a device by `dl_device`, as DLPack has them.
+
+        Raises:
+            BufferError: they cannot be given so, as NumPy says.
+        """
+        return self.get().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's number of the host."""
+        return (1, 0)
+
     def __reduce__(self) -> Any:
         return SmartArray, (self.__array__(copy=True),)
 
     def __repr__(self) -> str:
-        places = ", ".join(map(str, self.coherence.current())) or "nowhere"
+        places = ", ".join(map(str, self.coherence.current(self._part))) or "nowhere"
         return f"<SmartArray shape={self.shape} dtype={self.dtype} current on {places}>"
 
 
-def _place(where: Any) -> Place:
+def _place(where: Any, others: Sequence[str] = ()) -> Place:
     if isinstance(where, Device):
         return where
     if isinstance(where, str):
@@ -313,15 +459,8 @@ def _place(where: Any) -> Place:
         if where.partition(":")[0] in PLATFORMS:
             return find(where, "where")
     kinds = ", ".join(map(repr, PLATFORMS))
+    more = f", or memory of the host: {', '.join(map(repr, others))}" if others else ""
     raise ValueError(
         f"where={where!r}: expected 'host', 'gpu' for the current device, or a device: {kinds}, "
-        "with a number if wished as in 'nvidia:1'"
+        f"with a number if wished as in 'nvidia:1'{more}"
     )
-
-
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    """The memory of a contiguous array as an array of bytes with one axis."""
-    if not array.nbytes:
-        return np.empty(0, np.uint8)
-    plain = np.asarray(array)
-    return (plain if plain.flags.c_contiguous else plain.T).reshape(-1).view(np.uint8)

@@ -1,7 +1,8 @@
 """What makes a SmartArray stand in for a NumPy array: operators, methods, NumPy's functions.
 
-All of it works on the host's elements. What reads gets a read-only view of them, what writes has
-the host acquired for writing, and results are NumPy arrays and scalars.
+What gives a view in NumPy gives one here, and moves nothing. All else works on the host's elements:
+what reads gets a read-only view of them, what writes has the host acquired for writing, and results
+are NumPy arrays and scalars.
 """
 
 import math
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
-from numpy.lib.stride_tricks import as_strided
+
+from haulage.smart.views import METHODS, VIEWS, Views
 
 # Functions that write to an argument -> its name; it comes first.
 _WRITES: dict[Any, str] = {
@@ -100,15 +102,27 @@ def _viewer(name: str, settable: bool = False) -> Any:
     return property(read, write if settable else None, doc=about)
 
 
-class NumpyLike(NDArrayOperatorsMixin):
+def _part(name: str) -> Any:
+    """The attribute `real` or `imag` of NumPy's arrays: a view, where there are such elements."""
+
+    def read(self: "NumpyLike") -> Any:
+        if name == "imag" and self.dtype.kind != "c":
+            return self._look("a.imag").imag
+        return self._seen_as(lambda outline: getattr(outline, name))
+
+    def write(self: "NumpyLike", value: Any) -> None:
+        why = f"a.{name} = ..."
+        value = _seen(value, why)
+        with self._writing(why) as array:
+            setattr(array, name, value)
+
+    return property(read, write, doc=f"As `numpy.ndarray.{name}`: a view.")
+
+
+class NumpyLike(Views, NDArrayOperatorsMixin):
     """The surface of NumPy's arrays on top of a look at the elements and a way to write them."""
 
     __slots__ = ()
-
-    shape: Any
-    strides: Any
-    dtype: Any
-    _aligned: bool
 
     def _look(self, why: str) -> np.ndarray:
         """The current elements on the host, for reading only."""
@@ -117,6 +131,10 @@ class NumpyLike(NDArrayOperatorsMixin):
     def _writing(self, why: str, whole: bool = False) -> AbstractContextManager[np.ndarray]:
         """The current elements on the host, to be written to inside a `with`; or any elements, all
         of which will be written, if `whole`."""
+        raise NotImplementedError
+
+    def _look_around(self, why: str) -> np.ndarray:
+        """As `_look`, of one element whose neighbours may be wanted next."""
         raise NotImplementedError
 
     # ---- what it is -------------------------------------------------------------------------
@@ -145,11 +163,6 @@ class NumpyLike(NDArrayOperatorsMixin):
     def flags(self) -> Flags:
         """NumPy's flags, such as the order of the axes; they cannot be set."""
         return Flags(self._outline().flags)
-
-    def _outline(self) -> np.ndarray:
-        """An array of the same shape, strides and dtype, whose elements must not be touched."""
-        room = np.empty(self.itemsize + 1, np.uint8)[0 if self._aligned else 1 :]
-        return as_strided(np.ndarray((), self.dtype, room), self.shape, self.strides)
 
     # ---- NumPy's functions ------------------------------------------------------------------
 
@@ -195,6 +208,14 @@ class NumpyLike(NDArrayOperatorsMixin):
             return NotImplemented
         why = f"numpy.{func.__name__}"
         args, kwargs = list(args), dict(kwargs)
+        if args and isinstance(args[0], NumpyLike):
+            first, *rest = args
+            if func in METHODS:
+                return getattr(first, func.__name__)(*rest, **kwargs)
+            if func in VIEWS:
+                return first._seen_as(
+                    lambda outline: plain(_NOTHING, func, (), (outline, *rest), kwargs)
+                )
         given = None
         with ExitStack() as acquired:
             if func in _LIKE:
@@ -233,14 +254,29 @@ class NumpyLike(NDArrayOperatorsMixin):
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """What NumPy's indexing gives on the host; views are read-only."""
-        return self._look("reading a[...]")[key]
+        """An element; a view, for slices and fields; or what NumPy copies for other indices."""
+        view = self._view_of(key)
+        if view is None:
+            return self._look("reading a[...]")[_seen(key, "an index")]
+        part, is_element = view
+        return part._look_around("reading a[...]")[()] if is_element else part
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign on the host; the copies on devices are then out of date."""
+        """Assign on the host; other copies of these elements are then out of date."""
+        why = "writing a[...]"
+        view = self._view_of(key)
+        if view is not None:
+            part = view[0]
+            # As Python ends `a[2:4] += 1`.
+            if part._is_same(value):
+                return
+            value = _seen(value, "the value of a[...] = value")
+            with part._writing(why, True) as array:
+                array[...] = value
+            return
+        key = _seen(key, "an index")
         value = _seen(value, "the value of a[...] = value")
-        whole = key is Ellipsis or (isinstance(key, slice) and key == slice(None))
-        with self._writing("writing a[...]", whole) as array:
+        with self._writing(why) as array:
             array[key] = value
 
     def __iter__(self) -> Iterator[Any]:
@@ -275,11 +311,9 @@ class NumpyLike(NDArrayOperatorsMixin):
 
     # ---- NumPy's attributes and methods -----------------------------------------------------
 
-    T = _viewer("T")
-    mT = _viewer("mT")
     flat = _viewer("flat", settable=True)
-    imag = _viewer("imag", settable=True)
-    real = _viewer("real", settable=True)
+    real = _part("real")
+    imag = _part("imag")
 
     all = _reader("all")
     any = _reader("any")
@@ -306,23 +340,17 @@ class NumpyLike(NDArrayOperatorsMixin):
     min = _reader("min")
     nonzero = _reader("nonzero")
     prod = _reader("prod")
-    ravel = _reader("ravel")
     repeat = _reader("repeat")
-    reshape = _reader("reshape")
     round = _reader("round")
     searchsorted = _reader("searchsorted")
-    squeeze = _reader("squeeze")
     std = _reader("std")
     sum = _reader("sum")
-    swapaxes = _reader("swapaxes")
     take = _reader("take")
     tobytes = _reader("tobytes")
     tofile = _reader("tofile")
     tolist = _reader("tolist")
     trace = _reader("trace")
-    transpose = _reader("transpose")
     var = _reader("var")
-    view = _reader("view")
 
     fill = _writer("fill", whole=True)
     partition = _writer("partition")

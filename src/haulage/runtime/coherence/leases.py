@@ -101,13 +101,11 @@ def _fingerprint_of(part: Ranges, host: np.ndarray) -> np.ndarray:
     return np.concatenate([fingerprint(host[start:stop]) for start, stop in part])
 
 
-def view(host: np.ndarray, part: Ranges, records: list[Record], mark: owners.Mark) -> np.ndarray:
-    """All bytes of `host` as an array that holds a new lease of `part`, noted in `records`."""
+def view(host: np.ndarray, part: Ranges, mark: owners.Mark) -> tuple[np.ndarray, Record]:
+    """All bytes of `host` as an array that holds a new lease of `part`, and what is known of it."""
     record = Record(part, mark)
     leased: np.ndarray = np.asarray(Lease(host, record))
-    if part:
-        records.append(record)
-    return leased
+    return leased, record
 
 
 def fingerprint(data: np.ndarray) -> np.ndarray:

@@ -44,6 +44,12 @@ Mode = Literal["r", "rw", "w"]
 
 T = TypeVar("T")
 
+# Where the host has written to so many places, all of it is brought there.
+_MANY_RUNS = 64
+
+# Into more runs than this, bytes are moved together with others that are the same at both ends.
+_MOST_RUNS = 8
+
 # Bytes of a copy that are compared with the host's at a time.
 _COMPARED = 4 << 20
 
@@ -60,8 +66,7 @@ class Coherence:
         name: what it is called in transfers and in messages.
         host: host memory that holds the bytes, which are then current on the host: an array with
             one axis and dtype uint8, without gaps, writeable. None: allocated when needed.
-        shared: the block that `host` lies in from its start on, where that is memory which devices
-            reach too.
+        shared: the block that `host` lies in, where that is memory which devices reach too.
         is_defined: False: what is in `host` is not defined.
 
     Attributes:
@@ -128,11 +133,44 @@ class Coherence:
             KernelError, CoherenceError: as `acquire_host`.
         """
         with self._at_work():
-            host = self.acquire_host(mode, why, part)
-            mark = owners.mark()
+            host, own, mark = self.acquire_host(mode, why, part), self._part(part), owners.mark()
             if mode == "w":
-                self._written(HOST, self._part(part), (), mark)
-            return leases.view(host, self._part(part), self._leases, mark)
+                self._written(HOST, own, (), mark)
+            leased, record = leases.view(host, own, mark)
+            self._leases.append(record)
+            return leased
+
+    @contextmanager
+    def host_view(self, mode: Mode, why: str, part: Ranges | None = None) -> Iterator[np.ndarray]:
+        """`lease_host` for the body of a `with`, at whose end `part` was written.
+
+        Where the body of one with mode 'w' raises, nothing was written.
+
+        Raises:
+            KernelError: as `acquire_host`.
+            CoherenceError: as `acquire_host`; and at the end, if a device was written meanwhile.
+        """
+        own = self._part(part)
+        with self._at_work():
+            host = self.acquire_host(mode, why, own)
+            leased, record = leases.view(host, own, owners.mark())
+            if mode != "w":
+                self._leases.append(record)
+        del host
+        try:
+            yield leased
+        except BaseException:
+            with self._at_work():
+                if mode != "w":
+                    self._count_as_written(record, record.fresh)
+            raise
+        with self._at_work():
+            if mode == "w":
+                self.release(HOST, mode, part=own)
+                self._leases.append(record)
+            else:
+                self._count_as_written(record, record.fresh)
+                self._check(record, record.stale)
 
     def acquire_device(
         self,
@@ -263,12 +301,18 @@ class Coherence:
             return isinstance(place, str) or place in self._copies
         return self._defined.covers(self._part(part)) and self.valid(place).covers(self._part(part))
 
-    def current(self) -> list[Place]:
+    def current(self, part: Ranges | None = None) -> list[Place]:
         """The places where all bytes are current, the host first."""
         places: list[Place] = [HOST, *tuple(self._copies)]
         if self._shared is not None and self._shared.device not in places:
             places.append(self._shared.device)
-        return [place for place in places if self.is_current(place)]
+        return [place for place in places if self.is_current(place, part)]
+
+    def start_in(self, block: Block) -> int:
+        """Where the first byte is in a block that was acquired."""
+        if block is not self._shared or self._host is None:
+            return 0
+        return address_of(self._host) - block.host_ptr
 
     # ---- giving way -------------------------------------------------------------------------
 
@@ -419,6 +463,10 @@ class Coherence:
             finally:
                 self._inside -= 1
 
+    @property
+    def _is_pinned(self) -> bool:
+        return self._host is not None and transfer.block_of(self._host) is not None
+
     def _part(self, part: Ranges | None) -> Ranges:
         return self._whole if part is None else part
 
@@ -458,11 +506,8 @@ class Coherence:
             # Before anything is in the stream: this may have to wait for another device.
             source = self._bring_to_host("r", why, sent)
             _order(bound, copy.users())
-            for start, stop in sent:
+            for start, stop in sent.joined(_MOST_RUNS, self._on_host.valid):
                 self._upload(source, start, stop, copy, bound, why)
-            if any(record.part & sent for record in self._leases):
-                # Who has a view may write to it as soon as this returns.
-                bound.synchronize()
         else:
             _order(bound, copy.writers if mode == "r" else copy.users())
         if missing:
@@ -515,6 +560,8 @@ class Coherence:
             host = self._host = np.empty(self.nbytes, np.uint8)
         if mode != "w":
             self._take_in(why, part - self._on_host.valid)
+        elif len(self._on_host.valid.runs) > _MANY_RUNS:
+            self._take_in(why, self._whole - self._on_host.valid)
         return host
 
     def _take_in(self, why: str, missing: Ranges) -> None:
@@ -530,7 +577,11 @@ class Coherence:
         for device, copy in tuple(self._copies.items()):
             found = missing & self._defined & copy.valid - self._on_host.valid
             if found:
-                self._download(host, found, device, copy, why)
+                # Who has a view may write between them.
+                same = copy.valid
+                for record in self._leases:
+                    same -= record.part
+                self._download(host, found.joined(_MOST_RUNS, same), device, copy, why)
                 self._on_host.valid |= found
         self._on_host.valid |= missing
         self._defined |= missing
@@ -580,6 +631,11 @@ class Coherence:
         self, host: np.ndarray, start: int, stop: int, copy: Copy, stream: Stream, why: str
     ) -> None:
         source = host[start:stop]
+        if self._is_pinned and any(record.part & Ranges.of(start, stop) for record in self._leases):
+            # Who has a view may write to it as soon as this returns, and the copy may run on.
+            aside = transfer.pinned_array(stream.device, source.shape, (1,), source.dtype)
+            aside[...] = source
+            source = aside
         copy.block.use(stream)
         self._move(source, stream, copy.block.device_ptr + start, address_of(source))
         copy.writers = (stream,)

@@ -1,0 +1,134 @@
+"""Views of a SmartArray: what NumPy would make of its shape and strides, looking at no memory."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from haulage.runtime.arrays import fields, layout
+from haulage.runtime.arrays.address import address_of
+
+# NumPy's functions that give views of their first argument, one or a list of them.
+VIEWS: frozenset[Any] = frozenset(
+    (
+        *(np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes, np.moveaxis),
+        *(np.rollaxis, np.squeeze, np.expand_dims, np.flip, np.fliplr, np.flipud, np.rot90),
+        *(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
+    )
+)
+# Functions that are methods by the same name.
+METHODS: frozenset[Any] = frozenset([np.reshape, np.ravel])
+
+
+def _attribute(name: str) -> Any:
+    def read(self: "Views") -> Any:
+        return self._seen_as(lambda outline: getattr(outline, name))
+
+    return property(read, doc=f"As `numpy.ndarray.{name}`: a view.")
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: "Views", /, *args: Any, **kwargs: Any) -> Any:
+        return self._seen_as(lambda outline: getattr(outline, name)(*args, **kwargs))
+
+    method.__doc__ = f"As `numpy.ndarray.{name}`: a view."
+    method.__name__ = name
+    method.__qualname__ = f"SmartArray.{name}"
+    return method
+
+
+class Views:
+    """The surface of NumPy's arrays that gives views."""
+
+    __slots__ = ()
+
+    shape: Any
+    strides: Any
+    dtype: Any
+
+    def _look(self, why: str) -> np.ndarray:
+        """The current elements on the host, for reading only."""
+        raise NotImplementedError
+
+    def _over(self, offset: int, shape: Any, strides: Any, dtype: np.dtype) -> Any:
+        """A view whose first element is `offset` bytes after this one's."""
+        raise NotImplementedError
+
+    def _is_same(self, other: Any) -> bool:
+        """Whether another array has the same elements of the same memory."""
+        raise NotImplementedError
+
+    def _address_bits(self) -> int:
+        """The lower bits of the address of the first element."""
+        raise NotImplementedError
+
+    def _outline(self) -> np.ndarray:
+        """An array of the same shape, strides and dtype, whose elements must not be touched."""
+        skew = self._address_bits()
+        room = np.empty(self.dtype.itemsize + 64, np.uint8)
+        start = (skew - address_of(room)) % 64
+        return as_strided(np.ndarray((), self.dtype, room, start), self.shape, self.strides)
+
+    def _seen_as(self, view: Callable[[np.ndarray], Any]) -> Any:
+        """What `view`, which looks at no element, makes of the array: a view, or several."""
+        outline = self._outline()
+        return self._traced(view(outline), outline)
+
+    def _traced(self, seen: Any, outline: np.ndarray) -> Any:
+        if isinstance(seen, (list, tuple)):
+            return type(seen)([self._traced(each, outline) for each in seen])
+        offset = address_of(seen) - address_of(outline) if seen.size else 0
+        return self._over(offset, seen.shape, seen.strides, seen.dtype)
+
+    def _view_of(self, key: Any) -> "tuple[Any, bool] | None":
+        """(the view that an index selects, whether it is one element); None: NumPy copies."""
+        if isinstance(key, str) or fields.is_names(key):
+            return self._seen_as(lambda outline: outline[key]), False
+        keys = key if isinstance(key, tuple) else (key,)
+        if not all(each is None or each is Ellipsis or _is_basic(each) for each in keys):
+            return None
+        offset, shape, strides, is_element = layout.index(self.shape, self.strides, key)
+        return self._over(offset, shape, strides, self.dtype), is_element
+
+    # ---- as NumPy's -------------------------------------------------------------------------
+
+    T = _attribute("T")
+    mT = _attribute("mT")
+
+    squeeze = _method("squeeze")
+    swapaxes = _method("swapaxes")
+    transpose = _method("transpose")
+    view = _method("view")
+
+    def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
+        """As `numpy.ndarray.reshape`: a view, or NumPy's copy where the elements do not lie so."""
+        sizes = shape[0] if len(shape) == 1 else shape
+        sizes = sizes if isinstance(sizes, Sequence) else (sizes,)
+        if order not in ("C", "F", "A"):
+            raise ValueError(f"reshape(order={order!r}): expected 'C', 'F' or 'A'")
+        outline = self._outline()
+        if order == "A":
+            order = "F" if outline.flags.fnc else "C"
+        resolved = layout.resolve_shape(outline.size, sizes)
+        strides = layout.reshape(self.shape, self.strides, outline.itemsize, resolved, order)
+        if strides is not None and not copy:
+            return self._over(0, resolved, strides, self.dtype)
+        if copy is False:
+            raise ValueError(f"reshape{resolved}: the elements do not lie so; it needs a copy")
+        return self._look("a.reshape()").reshape(resolved, order=order).copy(order)
+
+    def ravel(self, order: Any = "C") -> Any:
+        """As `numpy.ndarray.ravel`: a view, or NumPy's copy where the elements do not lie so."""
+        if order == "K":
+            flags = self._outline().flags
+            if not flags.forc:
+                return self._look("a.ravel()").ravel(order)
+            order = "F" if flags.fnc else "C"
+        return self.reshape(-1, order=order)
+
+
+def _is_basic(key: Any) -> bool:
+    if isinstance(key, slice):
+        return True
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)

@@ -1,0 +1,422 @@
+"""How the host writes to SmartArrays: views that are noticed, `host(mode)`, and what it costs."""
+
+import gc
+import re
+import sys
+import threading
+
+import numba
+import numpy as np
+import pytest
+
+from haulage import SmartArray, cuda
+from haulage.errors import CoherenceError
+from haulage.runtime.arrays.array import DeviceNDArray
+
+pytestmark = pytest.mark.usefixtures("device")
+ALSO_FAR = True
+
+
+@cuda.jit
+def double(a):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] *= 2
+
+
+def numbers(n=20):
+    return np.arange(n, dtype=np.float32)
+
+
+def moves(a):
+    return [("down" if t.target == "host" else "up", t.nbytes) for t in a.coherence.transfers]
+
+
+def line():
+    return sys._getframe(1).f_lineno
+
+
+# ---- views that NumPy writes through -------------------------------------------------------------
+
+
+def test_what_is_written_through_a_view_is_noticed():
+    a = SmartArray(numbers())
+    a.get()[3] = 50
+    double[1, 32](a)
+    a.get("host")[4:6] = 7
+    np.add(a.get(), 1, out=a.get())
+    double[1, 32](a)
+    expected = numbers()
+    expected[3] = 50
+    expected *= 2
+    expected[4:6] = 7
+    np.testing.assert_array_equal(a, (expected + 1) * 2)
+
+
+def test_a_view_that_lives_counts_at_each_launch_and_one_that_is_gone_once():
+    a = SmartArray(numbers())
+    view = a.get()[5:10]
+    for n in range(3):
+        view[0] = n
+        double[1, 32](a)
+        a.get("host", "r")
+        assert view[0] == 2 * n
+    assert moves(a) == [("up", 80), ("down", 80)] * 3
+    del view
+    for _ in range(3):
+        double[1, 32](a)
+        np.asarray(a)
+    assert moves(a)[6:] == [("up", 80)] + [("down", 80)] * 3
+
+
+def test_a_view_of_a_part_counts_for_that_part():
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    np.asarray(a)
+    view = a[4:8].get()
+    view[1] = 100
+    double[1, 32](a)
+    assert moves(a)[2:] == [("up", 16)]
+    assert a[5] == 200
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda array: array[::2],
+        lambda array: array.reshape(4, 5).T,
+        lambda array: array.view(np.int32),
+        memoryview,
+        lambda array: np.asarray(memoryview(array)),
+        lambda array: np.from_dlpack(array),
+        lambda array: array.flat,
+    ],
+    ids=["slice", "shape", "view", "memoryview", "of memoryview", "dlpack", "flat"],
+)
+def test_everything_that_numpy_makes_of_a_view_is_one(hold):
+    a = SmartArray(numbers())
+    held = hold(a.get())
+    double[1, 32](a)
+    np.asarray(a)
+    assert moves(a) == [("up", 80), ("down", 80)]
+    double[1, 32](a)
+    assert moves(a)[2:] == [("up", 80)]
+    del held
+    gc.collect()
+    np.asarray(a)
+    double[1, 32](a)
+    double[1, 32](a)
+    # Nothing was written through it since it was brought up.
+    assert [way for way, _ in moves(a)[3:]] == ["down"]
+
+
+def test_copies_of_a_view_are_none():
+    a = SmartArray(numbers())
+    copied = a.get().copy() + a.get()[[1]]
+    double[1, 32](a)
+    np.asarray(a)
+    double[1, 32](a)
+    assert moves(a) == [("up", 80), ("down", 80)]
+    assert copied.flags.writeable
+
+
+def test_reading_moves_nothing_up():
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    seen = np.asarray(a), a.get("host", "r"), a[3:5], a.sum()
+    double[1, 32](a)
+    assert moves(a) == [("up", 80), ("down", 80)]
+    assert seen[0] is not None
+
+
+@pytest.mark.parametrize("wait", ["device", "stream", "get"])
+def test_a_view_shows_what_a_kernel_wrote_once_it_was_waited_for(wait):
+    a, stream = SmartArray(numbers()), cuda.stream()
+    view = a.get()
+    double[1, 32, stream](a)
+    if wait == "device":
+        cuda.synchronize()
+    elif wait == "stream":
+        stream.synchronize()
+    else:
+        a.get()
+    np.testing.assert_array_equal(view, numbers() * 2)
+    view[0] = 9
+    double[1, 32](a)
+    assert a[0] == 18
+    # Nobody waits for what nobody sees.
+    del view
+    double[1, 32](a)
+    before = len(moves(a))
+    cuda.synchronize()
+    assert len(moves(a)) == before
+
+
+def test_waiting_for_another_stream_than_that_which_writes_brings_nothing(hold_up):
+    a, first, second = SmartArray(numbers(), where="pinned"), cuda.stream(), cuda.stream()
+    view = a.get()
+    with hold_up(first):
+        double[1, 32, first](a)  # which does not wait for the stream
+        view_before = view.copy()
+        second.synchronize()
+        np.testing.assert_array_equal(view, view_before)
+    first.synchronize()
+    np.testing.assert_array_equal(view, numbers() * 2)
+
+
+def test_what_is_written_after_a_launch_that_reads_is_for_the_next_one(device, hold_up):
+    a, stream = SmartArray(numbers(), where="pinned"), cuda.stream()
+    view = a.get()
+    with hold_up(stream):
+        block = a.coherence.acquire_device(device, "r", stream, "a test")
+        view[...] = 5
+    stream.synchronize()
+    there = DeviceNDArray(20, 4, np.float32, 0, block)
+    np.testing.assert_array_equal(there.copy_to_host(), numbers())
+    double[1, 32](a)
+    assert a[0] == 10
+
+
+def overlapping(a, view):
+    double[1, 32](a)
+    launched = line() - 1
+    view[2] = 5
+    return launched
+
+
+LOOKS = {
+    "kernel": lambda a: double[1, 32](a),
+    "look": np.asarray,
+    "get": lambda a: a.get(),
+    "synchronize": lambda a: cuda.synchronize(),
+    "the view goes": None,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_writing_on_both_sides_is_an_error_that_names_both_lines(look):
+    a = SmartArray(numbers())
+    view, taken = a.get(), line()
+    launched = overlapping(a, view)
+    pattern = re.escape(f"{__file__}:{launched} in overlapping") + ".*"
+    pattern += re.escape(f"{__file__}:{taken} in test_writing")
+    if look == "kernel":
+        double[1, 32](a)  # which needs nothing of the host
+        look = "look"
+    elif look == "the view goes":
+        del view
+        look = "kernel"
+    with pytest.raises(CoherenceError, match=pattern):
+        LOOKS[look](a)
+    # What the device has is there still, and it is told once.
+    expected = numbers() * 2
+    assert a[3] in (expected[3], 2 * expected[3])
+
+
+def test_writing_what_a_kernel_was_not_given_is_none():
+    a = SmartArray(numbers())
+    view = a.get()
+    double[1, 32](a[:10])
+    view[15] = 100
+    double[1, 32](a[14:16])
+    cuda.synchronize()
+    np.testing.assert_array_equal(view[:10], numbers()[:10] * 2)
+    assert (view[14], view[15]) == (28, 200)
+
+
+def test_a_view_that_is_not_written_does_no_harm():
+    a = SmartArray(numbers())
+    view = a.get()
+    for _ in range(5):
+        double[1, 32](a)
+    assert moves(a) == [("up", 80)]
+    np.testing.assert_array_equal(a, numbers() * 32)
+    np.testing.assert_array_equal(view, numbers() * 32)
+
+
+def test_views_go_in_any_thread():
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    views = [a.get() for _ in range(8)]
+    views[3][0] = 11
+    threads = [threading.Thread(target=views.pop) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    double[1, 32](a)
+    double[1, 32](a)
+    assert moves(a) == [("up", 80), ("down", 80), ("up", 80)]
+    assert a[0] == 44
+
+
+# ---- host(mode) ----------------------------------------------------------------------------------
+
+
+def test_host_gives_the_elements_for_as_long_as_the_with():
+    a, expected = SmartArray(numbers()), numbers()
+    double[1, 32](a)
+    expected *= 2
+    with a.host("r") as array:
+        np.testing.assert_array_equal(array, expected)
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    double[1, 32](a)
+    expected *= 2
+    with a.host() as array:
+        array += 1
+    expected += 1
+    del array
+    double[1, 32](a)
+    expected *= 2
+    with a[5:10].host("w") as array:
+        array[...] = expected[5:10] = 3
+    del array
+    assert moves(a) == [("up", 80), ("down", 80), ("down", 80), ("up", 80)]
+    np.testing.assert_array_equal(a, expected)
+    with pytest.raises(ValueError, match="mode 'x'"), a.host("x"):
+        pass
+
+
+def test_a_view_that_outlives_its_with_is_noticed():
+    a = SmartArray(numbers())
+    for mode in ("rw", "w"):
+        with a.host(mode) as array:
+            array[...] = 1
+        array[0] = 7
+        double[1, 32](a)
+        assert a[0] == 14
+
+
+def test_what_raises_while_it_overwrites_loses_nothing():
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    with pytest.raises(ZeroDivisionError), a.host("w") as array:
+        array[:7] = 5 // 0
+    np.testing.assert_array_equal(a, numbers() * 2)
+    with pytest.raises(ZeroDivisionError), a.host("rw") as array:
+        array[3], array[4] = 5, 5 // (array.size - 20)
+    np.testing.assert_array_equal(a, numbers() * 2)
+
+
+@pytest.mark.parametrize("mode", ["rw", "w"])
+def test_a_kernel_that_writes_in_the_with_is_an_error_at_its_end(mode):
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    context = a.host(mode)
+    array = context.__enter__()
+    double[1, 32](a)
+    launched = line() - 1
+    array[...] = 5
+    with pytest.raises(CoherenceError, match=re.escape(f"{__file__}:{launched} in")):
+        context.__exit__(None, None, None)
+    np.testing.assert_array_equal(a, numbers() * 4)
+
+
+@numba.njit
+def total(x):
+    return x.sum()
+
+
+@numba.njit
+def clear(x):
+    x[...] = 0
+
+
+def test_functions_of_numbas_only_read_in_host_r():
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    with a.host("r"):
+        assert total(a) == total(a[:]) == 380
+        with pytest.raises(numba.TypingError, match=r"[Rr]ead-?only|readonly"):
+            clear(a)
+    double[1, 32](a)
+    assert moves(a) == [("up", 80), ("down", 80)]
+    assert total(a[:3]) == 12
+    double[1, 32](a)
+    assert moves(a)[2:] == [("down", 12), ("up", 12)]
+    clear(a[1:])
+    assert a.sum() == 0
+
+
+def test_dlpack_gives_the_hosts_elements_which_can_be_written():
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    assert a.__dlpack_device__() == (1, 0)
+    seen = np.from_dlpack(a)
+    np.testing.assert_array_equal(seen, numbers() * 2)
+    del seen
+    double[1, 32](a)
+    assert moves(a) == [("up", 80), ("down", 80), ("up", 80)]
+
+
+def test_the_array_interface_is_for_reading():
+    class Theirs:
+        def __init__(self, a):
+            self.held = a
+            self.__array_interface__ = a.__array_interface__
+
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    seen = np.asarray(Theirs(a[2:]))
+    np.testing.assert_array_equal(seen, numbers()[2:] * 2)
+    assert not seen.flags.writeable
+    assert moves(a) == [("up", 80), ("down", 72)]
+
+
+# ---- memory of the host --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["mapped", "managed"])
+def test_memory_that_both_reach_is_never_moved(device, kind, hold_up):
+    a, expected = SmartArray(numbers(), where=kind), numbers()
+    stream = cuda.stream()
+    view = a.get()
+    for n in range(4):
+        double[1, 32](a)
+        double[1, 32, stream](a[5:])
+        expected *= 2
+        expected[5:] *= 2
+        np.testing.assert_array_equal(a, expected)
+        a[3] = expected[3] = n
+        cuda.synchronize()
+        view[7] = expected[7] = n
+    with hold_up(stream):
+        double[1, 32, stream](a)
+        threading.Timer(0.1, lambda: None).start()
+    np.testing.assert_array_equal(a, expected * 2)
+    np.testing.assert_array_equal(a.get("gpu").copy_to_host(), expected * 2)
+    assert moves(a) == []
+    assert repr(a) == f"<SmartArray shape=(20,) dtype=float32 current on host, {device}>"
+
+
+def test_what_stands_on_a_mapped_array_is_not_moved_either():
+    mapped = cuda.mapped_array(20, np.float32)
+    mapped[...] = numbers()
+    a = SmartArray(mapped[4:], copy=False)
+    double[1, 32](a)
+    np.testing.assert_array_equal(a, numbers()[4:] * 2)
+    assert moves(a) == []
+    assert mapped[5] == 10
+
+
+def test_pinned_memory_of_the_host(hold_up):
+    a, stream = SmartArray(numbers(), where="pinned"), cuda.stream()
+    view = a.get()
+    with hold_up(stream):
+        pass
+    double[1, 32, stream](a)
+    np.testing.assert_array_equal(a, numbers() * 2)
+    view[0] = 4
+    double[1, 32, stream](a)
+    assert a[0] == 8
+    assert SmartArray(shape=3, where="pinned").get().shape == (3,)
+
+
+def test_memory_of_the_host_is_asked_for_of_new_arrays_only():
+    with pytest.raises(ValueError, match=r"copy=False, where='pinned'"):
+        SmartArray(numbers(), copy=False, where="pinned")
+    with pytest.raises(ValueError, match="or memory of the host: 'pinned', 'mapped', 'managed'"):
+        SmartArray(numbers(), where="moon")
+    with pytest.raises(ValueError, match="where='pinned'"):
+        SmartArray(numbers()).get("pinned")
