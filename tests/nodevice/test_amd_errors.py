@@ -256,7 +256,7 @@ told(backend.launch_cooperative, function, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8))
         "major=5",
     )
     assert said.startswith("Unsupported 801 hipModuleLaunchCooperativeKernel: the HIP runtime of ")
-    assert "ROCm 5.2 is too old for it" in said
+    assert "ROCm 5.2 is too old for it, update ROCm to 5.5" in said
 
 
 COOPERATIVE = """

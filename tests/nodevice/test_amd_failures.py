@@ -6,17 +6,12 @@ import json
 import pytest
 from nvidia_children import needs_compiler, run
 
-from haulage.backends.amd_driver.library import SIGNATURES
+from haulage.backends.amd_driver.library import SIGNATURES, SINCE
 
 pytestmark = needs_compiler
 
 # By the version of ROCm: what is not called there.
-_OTHERS = {
-    5: {name for name in SIGNATURES if name.startswith("hipMem") and name[6] in "ACEGIMRSU"}
-    - {"hipMemGetInfo", "hipMemAdvise", "hipMemGetAddressRange"}
-    | {"hipGetDevicePropertiesR0600", "hipLaunchHostFunc", "hipModuleLaunchCooperativeKernel"},
-    7: {"hipGetDeviceProperties", "hipStreamAddCallback"},
-}
+_OTHERS = {5: set(SINCE), 7: {"hipGetDeviceProperties", "hipStreamAddCallback"}}
 # It cannot fail; and of the device that is current there is a test of its own.
 _NOT_TRIED = {"hipGetLastError", "hipGetDevice"}
 

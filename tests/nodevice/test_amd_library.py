@@ -77,24 +77,61 @@ def test_the_stand_in_has_the_same_parameters(name, parameters):
     assert [width(each) for each in parameters] == expected
 
 
-# Those that came after ROCm 5.2; without them something else is done, or what they are for is
-# refused.
-LATER = {"hipGetDevicePropertiesR0600", "hipLaunchHostFunc", "hipModuleLaunchCooperativeKernel"}
-
-
 def test_the_runtime_of_rocm_5_has_all_but_what_came_later():
     try:
         runtime = ctypes.CDLL("libamdhip64.so.5")
     except OSError:
         pytest.skip("libamdhip64.so.5 is not installed (Debian's package libamdhip64-5)")
+    number = ctypes.c_int()
+    runtime.hipRuntimeGetVersion(ctypes.byref(number))
+    here = library.version(number.value)
     missing = {name for name in library.SIGNATURES if not hasattr(runtime, name)}
-    assert missing == LATER
+    assert missing == {name for name, since in library.SINCE.items() if since > here}
+    assert library.SINCE.keys() <= library.SIGNATURES.keys()
+
+
+# With which ROCm HIP's functions came, by AMD's tables of them and of CUDA's (HIPIFY).
+DOCUMENTED = {
+    (5, 0): ("hipGraphNodeGetType", "hipStreamIsCapturing"),
+    (5, 2): (
+        *("hipDeviceGetUuid", "hipMemAddressFree", "hipMemAddressReserve", "hipMemCreate"),
+        *("hipMemExportToShareableHandle", "hipMemGetAllocationGranularity", "hipMemMap"),
+        *("hipMemImportFromShareableHandle", "hipMemRelease", "hipMemRetainAllocationHandle"),
+        *("hipMemSetAccess", "hipMemUnmap"),
+    ),
+    (5, 5): ("hipModuleLaunchCooperativeKernel",),
+}
+
+
+def test_functions_came_with_the_versions_that_amd_says():
+    for version, names in DOCUMENTED.items():
+        for name in names:
+            assert name in library.SIGNATURES
+            assert library.SINCE.get(name, (5, 0)) == version, name
 
 
 @pytest.mark.skipif(libcuda.compiler() is None, reason="there is no C compiler")
 def test_the_stand_in_for_rocm_5_lacks_what_came_later():
+    """So the tests on it show that something else is done then, or that it is refused."""
     text = libamdhip64.build(5).read_bytes()
-    assert {name for name in LATER if name.encode() + b"\0" in text} == set()
+    assert {name for name in library.SINCE if name.encode() + b"\0" in text} == set()
+
+
+def test_no_structure_is_named_whose_layout_changed():
+    """hipDeviceProp_t is filled by the runtime, and searched; of others only what never moved."""
+    defined = {
+        node.name
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(getattr(base, "attr", "") == "Structure" for base in node.bases)
+    }
+    assert defined == {
+        "IpcHandle",  # hipIpcMemHandle_t
+        *("_Pitched", "_Three", "_Box"),  # hipPitchedPtr, hipPos and hipExtent, hipMemcpy3DParms
+        "_Attributes",  # hipPointerAttribute_t: the beginning, with room for more
+        *("_Location", "_Wanted", "_Access"),  # of memory without addresses, since ROCm 6
+    }
 
 
 # hipDeviceAttribute_t of ROCm 5.2 and of 6.4: (name here, number).
@@ -118,7 +155,8 @@ def test_attributes_have_the_numbers_of_the_runtime(name, number):
 
 
 @pytest.mark.parametrize(
-    ("number", "version"), [(50221153, (5, 2)), (60443484, (6, 4)), (70151803, (7, 1))]
+    ("number", "version"),
+    [(50221153, (5, 2)), (60443484, (6, 4)), (70151803, (7, 1)), (100_200_000, (10, 2))],
 )
 def test_versions_of_the_runtime_are_those_of_rocm(number, version):
     assert library.version(number) == version

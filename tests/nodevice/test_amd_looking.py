@@ -2,6 +2,9 @@
 
 import ctypes
 import os
+import re
+import subprocess
+import sys
 
 import pytest
 from nvidia_children import needs_compiler
@@ -68,19 +71,103 @@ def test_info_and_an_explicit_choice_say_why():
     assert "amd" in info
 
 
-def test_the_real_runtime_without_a_device_says_what_is_missing(capfd):
-    """Debian's, where it is installed and the machine has no AMD GPU."""
+@pytest.fixture
+def real_without_a_device():
+    """Debian's runtime, where it is installed and the machine has no AMD GPU."""
     try:
         ctypes.CDLL("libamdhip64.so.5")
     except OSError:
         pytest.skip("libamdhip64.so.5 is not installed (Debian's package libamdhip64-5)")
     if os.path.exists("/dev/kfd"):
         pytest.skip("this machine has /dev/kfd")
+
+
+def test_the_real_runtime_without_a_device_says_what_is_missing(real_without_a_device):
     found = looking.probe()
     assert not found.available
     assert "the HIP runtime of ROCm 5." in found.answer
     assert "hipError" in found.answer
     assert "there is no /dev/kfd" in found.answer
+
+
+_CHOOSES = """
+import haulage
+from haulage import cuda
+from haulage.cli import main
+try:
+    {chooses}
+except haulage.errors.DeviceNotFound as error:
+    print(error)
+main(["info"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("chooses", "variable", "begins"),
+    [
+        ("haulage.use('amd')", "", "device 'amd': not found; "),
+        ("haulage.use('amd:1')", "", "device 'amd:1': not found; "),
+        ("cuda.device_array(3)", "amd", "HAULAGE_DEVICE 'amd': not found; "),
+    ],
+)
+def test_a_choice_of_what_the_real_runtime_has_not_is_told(
+    real_without_a_device, chooses, variable, begins
+):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("HAULAGE_DEVICE", None)
+    if variable:
+        environment["HAULAGE_DEVICE"] = variable
+    done = subprocess.run(
+        [sys.executable, "-c", _CHOOSES.format(chooses=chooses)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    said, *info = done.stdout.splitlines()
+    assert said.startswith(begins)
+    listed = next(line for line in info if line.split()[:1] == ["amd"])
+    for told in (said, listed):
+        assert "libamdhip64.so.5, the HIP runtime of ROCm 5." in told
+        assert re.search(r"answers 10[01] \(hipError(NoDevice|InvalidDevice)\)", told)
+        assert "there is no /dev/kfd: " in told
+        assert "docker run --device=/dev/kfd" in told
+    assert ("HAULAGE_DEVICE 'amd'" in done.stdout) == bool(variable)
+
+
+_CALLS = """
+import ctypes
+from haulage.backends.amd_driver.calls import Calls
+
+calls, room = Calls(), ctypes.create_string_buffer(1024)
+at = ctypes.addressof(room)
+for name, *args in (
+    ("hipGetDeviceCount", at), ("hipSetDevice", 0), ("hipMalloc", at, 64),
+    ("hipHostMalloc", at, 64, 0), ("hipStreamCreateWithPriority", at, 0, 0),
+    ("hipDeviceGetAttribute", at, 1, 0), ("hipEventCreateWithFlags", at, 0),
+    ("hipDeviceSynchronize",), ("hipPointerGetAttributes", at, 4096),
+    ("hipModuleLoadData", at, at), ("hipLaunchHostFunc", None, None, None),
+):
+    try:
+        calls(name, *args)
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_the_real_runtimes_statuses_become_errors_that_name_the_call(real_without_a_device):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", _CALLS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    *said, host_function = done.stdout.splitlines()
+    names = re.findall(r'\("(hip\w+)"', _CALLS)
+    assert names.pop() == "hipLaunchHostFunc"
+    assert len(said) == len(names)
+    for name, told in zip(names, said, strict=True):
+        assert re.match(rf"DeviceError \[10[01]\] {name}\(.*\): hipError\w+; no ", told), told
+    assert "Unsupported hipLaunchHostFunc: the HIP runtime of ROCm 5.2 is too old" in host_function
 
 
 def test_every_name_and_place_is_told(monkeypatch, tmp_path):

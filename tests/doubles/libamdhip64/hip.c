@@ -191,6 +191,7 @@ API hipError_t hipDeviceGetName(char *name, int length, int device)
     return done(cuDeviceGetName(name, length, device));
 }
 
+#if HIP_MAJOR >= 6
 API hipError_t hipDeviceGetUuid(char *uuid, int device)
 {
     BEGIN(0);
@@ -198,6 +199,7 @@ API hipError_t hipDeviceGetUuid(char *uuid, int device)
     uuid[15] += device;
     return SUCCESS;
 }
+#endif
 
 API hipError_t hipDeviceTotalMem(size_t *bytes, int device)
 {

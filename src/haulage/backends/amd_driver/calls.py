@@ -3,7 +3,7 @@
 import ctypes
 from typing import Any
 
-from haulage.backends.amd_driver.library import SIGNATURES, find, version
+from haulage.backends.amd_driver.library import SIGNATURES, SINCE, find, version
 from haulage.backends.gpu_driver import calls
 from haulage.backends.gpu_driver.calls import NOT_PERMITTED
 from haulage.backends.libraries import failures
@@ -15,6 +15,8 @@ _ADVICE = calls.ADVICE | {
     98: "the code has no kernel of this name for the device",
     100: "no AMD device is visible: none is there, or ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or "
     "the container hides it",
+    35: "the kernel's module amdgpu is too old for this ROCm",
+    101: "no such device is visible, or none at all: haulage info says what may keep it away",
     800: "a callback of a stream cannot use an AMD device: else it is easily one that waits for "
     "work that begins only when it has returned",
     801: "this version of ROCm, or the device, does not have it",
@@ -60,13 +62,18 @@ class Calls(calls.Calls):
             try:
                 found = self._library[name]
             except AttributeError:
-                raise Unsupported(
-                    f"{name}: the HIP runtime of ROCm {'.'.join(map(str, self.version))} is too "
-                    "old for it, update ROCm"
-                ) from None
+                raise Unsupported(self._missing(name)) from None
             found.argtypes, found.restype = SIGNATURES[name], ctypes.c_int
             self._functions[name] = found
         return found
+
+    def _missing(self, name: str) -> str:
+        here = ".".join(map(str, self.version))
+        since = SINCE.get(name)
+        if since is None or since <= self.version:
+            return f"{name}: the HIP runtime of ROCm {here} does not have it; please report it"
+        came = ".".join(map(str, since))
+        return f"{name}: the HIP runtime of ROCm {here} is too old for it, update ROCm to {came}"
 
     def address(self, name: str) -> int:
         """Where a function is."""

@@ -119,6 +119,25 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 
 
+# Which ROCm the functions came with that 5.0 does not have. Each has another one in its place
+# there, or is only called for something that `Unsupported` names then.
+SINCE: dict[str, tuple[int, int]] = {
+    "hipDeviceGetUuid": (5, 2),
+    **dict.fromkeys(
+        (
+            *("hipMemAddressReserve", "hipMemAddressFree", "hipMemCreate", "hipMemRelease"),
+            *("hipMemMap", "hipMemUnmap", "hipMemSetAccess", "hipMemGetAllocationGranularity"),
+            *("hipMemRetainAllocationHandle", "hipMemExportToShareableHandle"),
+            "hipMemImportFromShareableHandle",
+        ),
+        (5, 2),
+    ),
+    "hipLaunchHostFunc": (5, 3),
+    "hipModuleLaunchCooperativeKernel": (5, 5),
+    "hipGetDevicePropertiesR0600": (6, 0),
+}
+
+
 def find() -> Search:
     """The library and what was tried: one that the process has already; in the folders of ROCM_PATH
     and HIP_PATH; by the system's loader; in /opt/rocm. Never raises."""
