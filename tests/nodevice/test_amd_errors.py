@@ -323,9 +323,12 @@ together[4, 32, stream](x)
 first = counters(record)
 second = counters(record)
 print(len({plain, *first, *second}))
-graphs.clear()
 import gc
+from haulage.runtime.memory import pending
+graphs.clear()
 gc.collect()
+stream.synchronize()
+pending.flush(current_device())
 third = counters(record)
 print(set(third) <= {*first, *second}, plain in third)
 """,
