@@ -20,7 +20,7 @@ _HALF_PI, _HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 _PI, _PI_LOW = 3.141592653589793, 1.2246467991473532e-16
 
 
-def _reduced(w: Writer, x: Value) -> tuple[Value, Value, Value]:
+def reduced(w: Writer, x: Value) -> tuple[Value, Value, Value]:
     """(r, what is too small for r, number of the quarter turn) of a double up to `FAR`."""
     n, number = whole(w, x, 2 / math.pi)
     r, rest = w.two_sum(w.fma(n, -_PART_1, x), n * -_PART_2)
@@ -55,20 +55,32 @@ def _turned(w: Writer, number: Value, sine: Value, cosine: Value, turn: int) -> 
 
 
 def sin(w: Writer, x: Value) -> Value:
-    r, rest, number = _reduced(w, x)
+    return sin_of(w, x, *reduced(w, x))
+
+
+# Those of an x, which these are from: (r, what is too small for r, number of the quarter turn).
+
+
+def sin_of(w: Writer, x: Value, r: Value, rest: Value, number: Value) -> Value:
     sine, bend, cosine, more = _sine_and_cosine(w, r, rest)
     result = _turned(w, number, sine + bend, cosine + more, 0)
     return x.is_(0.0).choose(x, result)
 
 
 def cos(w: Writer, x: Value) -> Value:
-    r, rest, number = _reduced(w, x)
+    return cos_of(w, x, *reduced(w, x))
+
+
+def cos_of(w: Writer, x: Value, r: Value, rest: Value, number: Value) -> Value:
     sine, bend, cosine, more = _sine_and_cosine(w, r, rest)
     return _turned(w, number, sine + bend, cosine + more, 1)
 
 
 def tan(w: Writer, x: Value) -> Value:
-    r, rest, number = _reduced(w, x)
+    return tan_of(w, x, *reduced(w, x))
+
+
+def tan_of(w: Writer, x: Value, r: Value, rest: Value, number: Value) -> Value:
     sine, bend, cosine, more = _sine_and_cosine(w, r, rest)
     sine, bend = w.ordered_sum(sine, bend)
     cosine, more = w.ordered_sum(cosine, more)
@@ -82,26 +94,37 @@ def tan(w: Writer, x: Value) -> Value:
     return x.is_(0.0).choose(x, w.fma(left, inverse, quotient))
 
 
-def _of_single(w: Writer, x: Value) -> tuple[Value, Value, Value]:
-    """(sine, cosine, number of the quarter turn) of a float up to `FAR`, in doubles."""
+def single_reduced(w: Writer, x: Value) -> tuple[Value, Value]:
+    """(r, number of the quarter turn) of a float up to `FAR`, in doubles."""
     x = x.to("double")
     n, number = whole(w, x, 2 / math.pi)
-    r = w.fma(n, -(_PART_2 + _PART_3), w.fma(n, -_PART_1, x))
-    return *_short_sine_and_cosine(w, r), number
+    return w.fma(n, -(_PART_2 + _PART_3), w.fma(n, -_PART_1, x)), number
 
 
 def sin_single(w: Writer, x: Value) -> Value:
-    sine, cosine, number = _of_single(w, x)
+    return sin_single_of(w, x, *single_reduced(w, x))
+
+
+def sin_single_of(w: Writer, x: Value, r: Value, number: Value) -> Value:
+    sine, cosine = _short_sine_and_cosine(w, r)
     return x.is_(0.0).choose(x, _turned(w, number, sine, cosine, 0).to("float"))
 
 
 def cos_single(w: Writer, x: Value) -> Value:
-    sine, cosine, number = _of_single(w, x)
+    return cos_single_of(w, x, *single_reduced(w, x))
+
+
+def cos_single_of(w: Writer, x: Value, r: Value, number: Value) -> Value:
+    sine, cosine = _short_sine_and_cosine(w, r)
     return _turned(w, number, sine, cosine, 1).to("float")
 
 
 def tan_single(w: Writer, x: Value) -> Value:
-    sine, cosine, number = _of_single(w, x)
+    return tan_single_of(w, x, *single_reduced(w, x))
+
+
+def tan_single_of(w: Writer, x: Value, r: Value, number: Value) -> Value:
+    sine, cosine = _short_sine_and_cosine(w, r)
     even = (number & 1).is_(0)
     result = even.choose(sine, -cosine) / even.choose(cosine, sine)
     return x.is_(0.0).choose(x, result.to("float"))

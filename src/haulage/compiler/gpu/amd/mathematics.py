@@ -2,7 +2,7 @@
 
 import re
 
-from haulage.compiler.gpu.amd import bessel, device_library
+from haulage.compiler.gpu.amd import bessel, device_library, own_functions
 from haulage.compiler.gpu.names import declared_once, renamed
 from haulage.compiler.mathematics import definitions
 from haulage.errors import CompileError
@@ -112,9 +112,18 @@ def _without_library(text: str, needed: list[tuple[str, str]], target: AMDTarget
     own = {
         f"__ocml_{name}_{kind}": f"{definitions.PREFIX}{name}.{kind}"
         for name, kind in needed
-        if name in definitions.FUNCTIONS and not definitions.has_branch(name)
+        if name in definitions.FUNCTIONS
     }
+    added = [each for each in needed if each[0] in own_functions.NAMES]
+    own |= {f"__ocml_{n}_{kind}": f"{own_functions.PREFIX}{n}.{kind}" for n, kind in added}
     missing = sorted({name for name, kind in needed if f"__ocml_{name}_{kind}" not in own})
     if missing:
         raise CompileError(f"{', '.join(missing)}: {device_library.missing()}")
-    return definitions.with_definitions(renamed(text, own), target)
+    text = definitions.with_definitions(renamed(text, own), target)
+    if not added:
+        return text
+    for name, kind in added:
+        text = re.sub(
+            rf"(?m)^declare [^@\n]*@{re.escape(own_functions.PREFIX)}{name}\.{kind}\(.*\n", "", text
+        )
+    return declared_once("\n".join([text, own_functions.definitions(added)]))
