@@ -22,7 +22,7 @@ from doubles.amd_described import Launch
 from haulage.compiler.gpu.amd import device_library
 from haulage.errors import CompileError
 from haulage.kernel import caching, compilation, kernel
-from haulage.runtime.launching.arguments import Packer
+from haulage.runtime.launching import arguments
 from haulage.targets import amd, nvidia
 
 # By the kinds of the devices that they are of.
@@ -212,7 +212,8 @@ class Collector:
             if key.digest() in self._codes:
                 return
             self._codes.add(key.digest())
-            launch = _launch(code.metadata, keys, target, options) if kind == "amd" else None
+            is_launched = kind == "amd" and not any(map(_is_of_no_value, keys))
+            launch = _launch(code.metadata, keys, target, options) if is_launched else None
             self._jobs.put((where, architecture, code.code, launch))
         self.outcome.kernels += 1
 
@@ -286,12 +287,18 @@ def _too_large(kind: str, metadata: dict[str, Any]) -> str | None:
     return None
 
 
+def _is_of_no_value(key: Any) -> bool:
+    """Whether no launch has a value for an argument."""
+    inner = key[1] if key[0] == arguments.TUPLE else ()
+    return key[0] == arguments.OTHER or any(map(_is_of_no_value, inner))
+
+
 def _launch(metadata: dict[str, Any], keys: Any, target: Any, options: Any) -> Launch:
     """What is known where the kernel is launched, from where a launch takes it."""
     is_narrow = target.warp_size == 32 and not target.architecture.startswith("gfx9")
     return Launch(
         architecture=target.architecture,
-        format=Packer(keys)._struct.format,
+        format=arguments.Packer(keys)._struct.format,
         offsets=metadata["argument_offsets"],
         argument_bytes=metadata["argument_bytes"],
         shared_bytes=metadata["shared_bytes"],

@@ -642,10 +642,11 @@ def test_streams_and_arrays_of_another_device(two_nulls):
         lambda: cuda.to_device(array, stream=other_stream),
         lambda: cuda.to_device(host, to=array, stream=other_stream),
         lambda: roc.to_device(host, stream, other.device),
-        lambda: roc.to_device(array, None, other.device),
+        lambda: roc.to_device(array, other_stream, array.device),
     ):
         with refused(DeviceMismatch, r"null:0.*null:1|null:1.*null:0", host):
             call()
+    assert roc.to_device(array, None, other.device).device == other.device
 
 
 def test_arrays_of_another_driver(two_nulls):
