@@ -65,6 +65,25 @@ print(len(launches), {max(each.offset + each.nbytes for each in passed)} == set(
     assert said == ["2 True"]
 
 
+def test_a_grid_with_more_threads_than_a_packet_counts_is_refused():
+    said = lines(
+        """
+@cuda.jit
+def kernel(x):
+    x[0] = 1
+
+haulage.use("amd")
+x = cuda.device_array(1)
+for grid, block in (((2**24 - 1, 1), 256), ((2**24, 1), 256), ((1, 2**23), (1, 512))):
+    told(kernel[grid, block], x)
+"""
+    )
+    refused = "LimitError 1 kernel kernel: grid"
+    assert said[0] == "no error"
+    assert said[1].startswith(f"{refused} (16777216, 1, 1) of blocks (256, 1, 1) has 4294967296 ")
+    assert said[2].startswith(refused)
+
+
 def test_a_failure_has_the_runtimes_name_and_words_and_what_was_asked():
     (said,) = lines(
         "double.fail('hipStreamWaitEvent', 400)\ntold(backend.stream_wait_event, 0, 64)"

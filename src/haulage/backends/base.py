@@ -61,7 +61,8 @@ class Properties:
 
     `uuid` is the same in every process of the machine, and no other device has it. `runtime` is the
     (major, minor) version of CUDA whose words kernels and host programs of the device can use.
-    `max_argument_bytes` is CUDA's limit since 12.1 unless a device has another. `row_block` is how
+    `max_argument_bytes` is CUDA's limit since 12.1 unless a device has another. `max_axis_threads`
+    is how many threads a grid can have along an axis, those of all its blocks. `row_block` is how
     many threads a block best has where each thread walks a row of memory of its own.
     `stages_copies` says that large copies of pageable host memory are faster by way of pinned
     buffers, filled and emptied by the host, than in one call.
@@ -87,6 +88,7 @@ class Properties:
     uuid: str = ""
     runtime: tuple[int, int] = (0, 0)
     max_argument_bytes: int = 32764
+    max_axis_threads: int = 1 << 62
     row_block: int = 256
     stages_copies: bool = False
     pins_for_all: bool = False

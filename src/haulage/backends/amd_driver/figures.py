@@ -116,6 +116,8 @@ def properties(calls: Calls, device: int) -> Properties:
         runtime=_CUDA,
         # What the explicit arguments of a kernel can take.
         max_argument_bytes=4096,
+        # A launch's packet counts threads, in 32 bits; not all versions of ROCm refuse more.
+        max_axis_threads=(1 << 32) - 1,
         stages_copies=True,
         pins_for_all=True,
         floats=floats(architecture),

@@ -79,7 +79,14 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
         # What nearly all launches are, without the general comparisons below. No device takes
         # fewer threads along x or y than in the whole block.
         widest, highest, deepest = properties.max_grid
-        if grid[0] <= widest and grid[1] <= highest and grid[2] <= deepest:
+        longest = properties.max_axis_threads
+        if (
+            grid[0] <= widest
+            and grid[1] <= highest
+            and grid[2] <= deepest
+            and grid[0] * block[0] <= longest
+            and grid[1] * block[1] <= longest
+        ):
             return
     if threads > properties.max_threads_per_block:
         raise LimitError(
@@ -96,6 +103,13 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
                 f"kernel {name}: {what} {sizes} is beyond what {properties.name} takes: {most}",
                 about=what if what == "block" else "",
             )
+    longest = max(blocks * of_each for blocks, of_each in zip(grid, block, strict=True))
+    if longest > properties.max_axis_threads:
+        raise LimitError(
+            f"kernel {name}: grid {grid} of blocks {block} has {longest} threads along an axis; "
+            f"{properties.name} takes {properties.max_axis_threads}; let each thread do more, or "
+            "use another axis too"
+        )
     if shared_bytes > properties.max_dynamic_shared:
         raise LimitError(
             f"kernel {name}: {shared_bytes} bytes of dynamic shared memory; "
