@@ -1,9 +1,12 @@
 """How the host writes to SmartArrays: views that are noticed, `host(mode)`, and what it costs."""
 
+import contextlib
 import gc
+import os
 import re
 import sys
 import threading
+import warnings
 
 import numba
 import numpy as np
@@ -420,3 +423,87 @@ def test_memory_of_the_host_is_asked_for_of_new_arrays_only():
         SmartArray(numbers(), where="moon")
     with pytest.raises(ValueError, match="where='pinned'"):
         SmartArray(numbers()).get("pinned")
+
+
+# ---- what happens to the memory ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["reset", "close"])
+def test_what_was_only_on_a_device_whose_memory_is_given_back_is_told_to_be_lost(device, how):
+    only_there, on_both, only_here = (SmartArray(numbers()) for _ in range(3))
+    for a in (only_there, on_both):
+        double[1, 32](a)
+    np.asarray(on_both)
+    if how == "reset":
+        device.reset()
+        given_back = line() - 1
+    else:
+        for a in (only_there, on_both):
+            a.get("gpu").close()
+        given_back = line() - 1
+    with pytest.raises(CoherenceError, match=re.escape(f"{__file__}:{given_back} in test_what")):
+        np.asarray(only_there)
+    only_there[...] = 1
+    for a in (only_there, on_both, only_here):
+        double[1, 32](a)
+    assert (only_there[1], on_both[1], only_here[1]) == (2, 4, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_has_the_elements(device):
+    if device.kind in ("nvidia", "amd"):
+        pytest.skip("a GPU's driver does not live on in a forked child")
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    a[3] = 50
+    thread_has_it, release = threading.Event(), threading.Event()
+
+    def hold():
+        with a.coherence._lock:
+            thread_has_it.set()
+            release.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    thread_has_it.wait(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        status = 1
+        with contextlib.suppress(BaseException):
+            a[4] = 60
+            status = not (a[3] == 50 and a[4] == 60 and a[5] == 10)
+        os._exit(status)
+    release.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(a[3:6], [50, 8, 10])
+
+
+def test_threads_share_an_array():
+    a = SmartArray(np.zeros(400, np.float32))
+    failed = []
+
+    def work(n):
+        part = a[100 * n : 100 * n + 100]
+        try:
+            for turn in range(10):
+                part[turn] = turn
+                double[4, 32](part)
+                part += 1
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    one = np.zeros(100, np.float32)
+    for turn in range(10):
+        one[turn] = turn
+        one *= 2
+        one += 1
+    np.testing.assert_array_equal(a, np.tile(one, 4))

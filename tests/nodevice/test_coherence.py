@@ -25,6 +25,7 @@ from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.coherence import HOST, Coherence
 from haulage.runtime.device import Device
+from haulage.runtime.ranges import Ranges
 from haulage.runtime.stream import Stream
 
 NBYTES = 64
@@ -293,11 +294,20 @@ def test_a_stream_that_was_ordered_before_another_stays_so_when_it_is_forgotten(
     assert set(a.acquire_host("r", "")) == {5}
 
 
-def test_memory_that_was_given_back_is_an_error():
+def test_memory_that_was_given_back_is_taken_anew_or_what_was_there_is_told_to_be_lost():
     a = storage()
     a.acquire_device(ONE, "r", 0, "").close()
-    with pytest.raises(ValueError, match="given back"):
-        a.acquire_device(ONE, "r", 0, "")
+    a.acquire_device(ONE, "rw", 0, "")
+    assert moves(a) == [("host", "one:0", NBYTES)] * 2
+    a.release(ONE, "rw", part=Ranges.of(8, 16))
+    a.acquire_device(ONE, "r", 0, "").close()
+    for _ in range(2):
+        with pytest.raises(CoherenceError, match=r"8 bytes of it .* only on one:0, .*given back"):
+            a.acquire_host("r", "")
+    a.acquire_host("r", "", Ranges.of(16, 20))
+    a.acquire_host("w", "", Ranges.of(0, 20))[:20] = 7
+    a.release(HOST, "w", part=Ranges.of(0, 20))
+    assert a.acquire_host("r", "")[15] == 7
 
 
 def test_the_error_of_a_stream_of_another_device_names_both():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from haulage import forks
 from haulage.runtime import stream as streams
 from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream
@@ -57,3 +58,11 @@ def _refresh(device: Device, stream: Stream | None) -> None:
     with _lock:
         if not _storages:
             streams.after_wait.clear()
+
+
+def _start_anew() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+forks.in_child(_start_anew)

@@ -18,12 +18,14 @@ Where a device has no room, copies on it that nobody uses give way: see `evictio
 """
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from haulage import forks
 from haulage.errors import CoherenceError, OutOfMemory
 from haulage.runtime import eviction, memory
 from haulage.runtime.arrays import transfer
@@ -43,6 +45,8 @@ Place = Device | Literal["host"]
 Mode = Literal["r", "rw", "w"]
 
 T = TypeVar("T")
+
+_alive: "weakref.WeakSet[Coherence]" = weakref.WeakSet()
 
 # Where the host has written to so many places, all of it is brought there.
 _MANY_RUNS = 64
@@ -97,12 +101,15 @@ class Coherence:
         self._uploading: list[Stream] = []
         self._copies: dict[Device, Copy] = {}
         self._leases: list[leases.Record] = []
+        # Bytes that were current on one device only, whose memory is gone, and what is to be told.
+        self._lost: list[tuple[Ranges, str]] = []
         self._written_at: Place | None = None
         # Where a copy gave way that was current and `seen`: what was written there came along.
         self._gone: set[Device] = set()
         self._lock = threading.RLock()
         # How many calls of its own thread are in the midst of a change.
         self._inside = 0
+        _alive.add(self)
         if self._defined:
             self._on_host.mark = owners.mark()
             self.account.wrote(self._on_host.mark, self._defined)
@@ -121,8 +128,10 @@ class Coherence:
         _check_mode(mode)
         with self._at_work():
             self._settle()
-            host = self._bring_to_host(mode, why, self._part(part))
-            self._on_host.acquired |= self._part(part)
+            own = self._part(part)
+            self._check_not_lost(mode, own)
+            host = self._bring_to_host(mode, why, own)
+            self._on_host.acquired |= own
             return host
 
     def lease_host(self, mode: Mode, why: str, part: Ranges | None = None) -> np.ndarray:
@@ -467,6 +476,11 @@ class Coherence:
     def _is_pinned(self) -> bool:
         return self._host is not None and transfer.block_of(self._host) is not None
 
+    def _start_anew(self) -> None:
+        """In a child that was forked: the lock may be held by a thread that it does not have."""
+        self._lock = threading.RLock()
+        self._inside = 0
+
     def _part(self, part: Ranges | None) -> Ranges:
         return self._whole if part is None else part
 
@@ -498,6 +512,8 @@ class Coherence:
         known = self._copies.get(device)
         # Who writes there has counted what views wrote before.
         self._settle(None if known is not None and known.writing else part)
+        self._check_not_lost(mode, part)
+        known = self._copies.get(device)
         copy = known if known is not None else self._new_copy(device)
         missing = Ranges() if mode == "w" else part - copy.valid
         sent = missing & self._defined
@@ -533,6 +549,25 @@ class Coherence:
         self._shared.use(bound)
         self._on_host.acquired |= part
         return self._shared
+
+    def _check_not_lost(self, mode: Mode, part: Ranges) -> None:
+        """See that the elements are anywhere, after memory was given back under them."""
+        for device, copy in tuple(self._copies.items()):
+            if copy.block.closed:
+                own = copy.valid & self._defined
+                del self._copies[device]
+                for site in self._sites().values():
+                    own -= site.valid
+                at = copy.block.closed_at
+                where = f" at {owners.site(at)}" if at else ""
+                if own:
+                    self._lost.append((own, f"{device}, whose memory was given back{where}"))
+        for lost, told in self._lost:
+            if mode != "w" and lost & part:
+                raise CoherenceError(
+                    f"{self.name}: {(lost & part).nbytes} bytes of it were current only on {told}, "
+                    "and are lost. Look at the array before (np.asarray(a)), or assign to it now"
+                )
 
     def _new_copy(self, device: Device) -> Copy:
         # A callback for want of room may make one itself.
@@ -596,6 +631,8 @@ class Coherence:
         own.mark = mark
         self.account.wrote(mark, part)
         self._defined |= part
+        if self._lost:
+            self._lost = [(left, told) for lost, told in self._lost if (left := lost - part)]
         if not isinstance(place, str) and own is not self._on_host:
             self._go_stale(place, part, mark)
         for site in self._sites().values():
@@ -681,3 +718,11 @@ def _order(stream: Stream, others: Iterable[Stream]) -> None:
             mark = Event(stream.device, timing=False)
             mark.record(other)
             mark.wait(stream)
+
+
+def _start_anew() -> None:
+    for storage in tuple(_alive):
+        storage._start_anew()
+
+
+forks.in_child(_start_anew)
