@@ -56,6 +56,25 @@ def test_a_load_in_front_of_the_only_store_needs_no_second_version(architecture)
 
 
 @pytest.mark.parametrize("architecture", FEW)
+def test_loads_in_front_of_all_stores_need_no_second_version(architecture):
+    @cuda.jit
+    def drawn(places, pulls):
+        i = cuda.grid(1)
+        mine = places[i]
+        total = float32(0)
+        for k in range(places.size):
+            total += (places[k] - mine) * abs(places[k])
+        pulls[2 * i] = total
+        pulls[2 * i + 1] = -total
+
+    lines = instructions(drawn, TWO, architecture)
+    assert "icmp ule i64" not in haulage.compile(drawn, TWO, architecture).llvm
+    assert count(lines, "global_load") == 1
+    # What all threads read alike is a scalar as it is.
+    assert count(lines, r"s_load_(dword|b32) s\d+, s\[") >= 1
+
+
+@pytest.mark.parametrize("architecture", FEW)
 def test_barriers_of_a_block_hand_over_nothing_of_others(architecture):
     @cuda.jit
     def staged(x, factors, y):

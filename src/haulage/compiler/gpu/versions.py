@@ -67,6 +67,7 @@ def with_notes(
     target: Target,
     *,
     with_neighbours: bool = True,
+    with_all_loads: bool = True,
 ) -> str:
     """A module's text in which the kernel `name`, with all that it calls in it, loads what it only
     reads as such, and neighbours at once.
@@ -76,6 +77,7 @@ def with_notes(
         captured: the arrays whose addresses the code has.
         with_neighbours: whether an access of neighbours needs an address that is a multiple of its
             size.
+        with_all_loads: whether loads gain by it that no write can come before.
     """
     accesses = Accesses(reading.read(text, name), text)
     settled = settled_loads(accesses)
@@ -83,7 +85,11 @@ def with_notes(
     near = neighbours(accesses) if with_neighbours else None
     if near is not None and not near.pointers <= accesses.parameters:
         near = None
-    open_loads = [load for load in accesses.read_only if load.item.result not in settled]
+    open_loads = [
+        load
+        for load in accesses.read_only
+        if load.item.result not in settled and (with_all_loads or _is_behind_writes(load, accesses))
+    ]
     apart = None
     is_many = len(open_loads) >= _MANY or any(_is_repeated(each, accesses) for each in open_loads)
     if open_loads and (is_many or near is not None):
@@ -104,6 +110,10 @@ class _Apart:
     # LLVM's lines, and the names of the conditions that they work out.
     checks: list[str]
     holds: list[str]
+
+
+def _is_behind_writes(load: Access, accesses: Accesses) -> bool:
+    return any(accesses.reaches(write.place, load.place) for write in accesses.writes)
 
 
 def _is_repeated(load: Access, accesses: Accesses) -> bool:

@@ -73,9 +73,16 @@ def build(text: str, name: str, target: AMDTarget, options: Options, kernel: Low
     llvm.run_passes(module, target, "lower_switch", "instruction_namer")
     made = contract(str(module), target)
     if options.optimised:
-        # Addresses of any elements will do for an access of several.
+        # Addresses of any elements will do for an access of several, and what no write comes before
+        # LLVM knows for what stays as it is.
         made = with_notes(
-            made, name, kernel.arrays, extents_of(kernel), target, with_neighbours=False
+            made,
+            name,
+            kernel.arrays,
+            extents_of(kernel),
+            target,
+            with_neighbours=False,
+            with_all_loads=False,
         )
     made = with_global_addresses(made)
     if options.is_fast:
