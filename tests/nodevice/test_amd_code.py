@@ -120,6 +120,16 @@ def test_functions_that_call_themselves_have_scratch_for_many_calls(architecture
 
 
 @pytest.mark.parametrize("architecture", FEW)
+@pytest.mark.parametrize("optimised", [True, False])
+def test_what_tells_the_host_of_prints_calls_itself_not(architecture: str, optimised: bool) -> None:
+    def told(x):
+        print(x[0] // x[1])
+
+    code = haulage.compile(told, INTS, architecture, debug=True, opt=optimised)
+    assert 0 < code.metadata["local_bytes"] < 1000
+
+
+@pytest.mark.parametrize("architecture", FEW)
 def test_a_private_array_with_places_of_the_threads_is_in_scratch(architecture: str) -> None:
     @cuda.jit
     def looked_up(x, places):

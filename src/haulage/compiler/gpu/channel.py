@@ -53,7 +53,7 @@ done:
 """
 
 _MESSAGE = f"""
-define internal void @{MESSAGE}(i32 %number, ptr %cells, i32 %count) noinline nounwind {{
+define internal void @{MESSAGE}(i32 %number, ptr %cells, i32 %count) noinline norecurse nounwind {{
 start:
   %address = load i64, ptr addrspace(1) @{CHANNEL}, align 8
   %there = icmp ne i64 %address, 0
