@@ -15,6 +15,8 @@ from haulage.tracing.operations import Clock, Operation
 from haulage.tracing.repeats import digest
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from haulage.runtime.device import Device
     from haulage.runtime.memory import Block
     from haulage.runtime.memory.owners import Mark
@@ -108,7 +110,7 @@ class Watcher:
         row = self._row(copy)
         keys = _keys(copy, row)
         sent = b"" if copy.is_new else digest(copy.host)
-        before = None if copy.down else self._sent_before(keys, sent)
+        before = None if copy.down else self._sent_before(keys, sent, copy.host)
         operation = Operation("", "", copy.place.nbytes, 0, 0)
         self._clock(copy.stream.device).around(operation, copy.stream.handle, call, ())
         if copy.down:
@@ -140,12 +142,14 @@ class Watcher:
 
     # ---- what is found --------------------------------------------------------------------
 
-    def _sent_before(self, keys: tuple[Any, ...], sent: bytes) -> "Before | None":
+    def _sent_before(
+        self, keys: tuple[Any, ...], sent: bytes, host: "np.ndarray"
+    ) -> "Before | None":
         """Where the device has these bytes from, if it has them still."""
         for key in keys[1:]:
             known = self._known.of(key, sent)
             if known is not None:
-                still = self._known.is_still_there(known)
+                still = self._known.is_still_there(known, host)
                 return None if still is False else Before(known, still is None)
         return None
 
