@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import haulage
 from haulage import SmartArray, cuda, roc
 from haulage.errors import CoherenceError, DeviceNotFound, LaunchError
+from haulage.runtime.launching.arguments import key_of
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -480,3 +481,113 @@ def test_a_smart_array_that_no_kernel_uses_needs_no_compiler(device):
 def test_it_is_a_name_of_the_package():
     assert haulage.SmartArray is SmartArray
     assert "SmartArray" in dir(haulage)
+
+
+# ---- what kernels do with their arguments --------------------------------------------------------
+
+
+@cuda.jit
+def fill(a, value):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] = value
+
+
+@cuda.jit
+def copy_to(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a[i]
+
+
+@cuda.jit
+def sizes(a, out):
+    out[0] = a.size
+
+
+@cuda.jit
+def copy_pair(pair):
+    i = cuda.grid(1)
+    if i < pair[1].size:
+        pair[1][i] = pair[0][i]
+
+
+def test_what_a_kernel_only_reads_stays_current_on_the_host():
+    a, out = SmartArray(numbers()), SmartArray(numbers())
+    for _ in range(3):
+        copy_to[ONE_WARP](a, out)
+        np.asarray(a)
+    assert moves(a) == [("up", 80)]
+    copy_pair[ONE_WARP]((a, out))
+    np.asarray(a)
+    assert moves(a) == [("up", 80)]
+
+
+def test_what_a_kernel_overwrites_is_not_moved_to_it():
+    a, out = SmartArray(numbers()), SmartArray(numbers())
+    copy_to[ONE_WARP](a, out)
+    assert moves(out) == []
+    np.testing.assert_array_equal(out, numbers())
+    out[...] = 5
+    copy_pair[ONE_WARP]((a, out))
+    np.testing.assert_array_equal(out, numbers())
+    assert moves(out) == [("down", 80)] * 2
+
+
+def test_what_a_launch_leaves_out_is_kept():
+    out = SmartArray(numbers(40))
+    fill[ONE_WARP](out, 7)  # of 40 elements, 32
+    np.testing.assert_array_equal(out, [*[7] * 32, *range(32, 40)])
+    spread = SmartArray(numbers())
+    fill[ONE_WARP](spread[::2], 9)  # between which others lie
+    np.testing.assert_array_equal(spread[:4], [9, 1, 9, 3])
+
+
+def test_what_a_kernel_does_not_touch_is_not_moved():
+    a, out = SmartArray(numbers()), SmartArray(shape=1, dtype=np.int64)
+    sizes[1, 1](a, out)
+    assert moves(a) == []
+    assert out[0] == 20
+
+
+def test_two_arguments_of_one_storage_are_read_before_they_are_overwritten():
+    a = SmartArray(numbers())
+    copy_to[ONE_WARP](a, a)
+    np.testing.assert_array_equal(a, numbers())
+    b = SmartArray(numbers())
+    copy_to[1, 10](b[10:], b[:10])
+    np.testing.assert_array_equal(b[:10], numbers()[10:])
+
+
+def test_a_launch_that_fails_has_overwritten_nothing():
+    @cuda.jit
+    def fill_by_shared(a):
+        room = cuda.shared.array(0, np.float32)
+        i = cuda.grid(1)
+        room[cuda.threadIdx.x] = i
+        if i < a.size:
+            a[i] = room[cuda.threadIdx.x]
+
+    a = SmartArray(numbers())
+    scale[ONE_WARP](a, 2)
+    a[...] = 4
+    with pytest.raises(LaunchError, match="dynamic"):
+        fill_by_shared[ONE_WARP](a)
+    np.testing.assert_array_equal(a, np.full(20, 4))
+    fill_by_shared[1, 32, 0, 128](a)
+    np.testing.assert_array_equal(a, numbers())
+    assert fill_by_shared.access("void(float32[::1])")["a"].wholes
+
+
+@pytest.mark.parametrize("key", [..., slice(1, None), (slice(None, None, 2),)])
+def test_code_is_chosen_as_for_the_device_array(key):
+    for where in ("host", "mapped"):
+        for values in (
+            numbers(),
+            np.zeros((4, 3)),
+            np.zeros((4, 3), order="F"),
+            np.zeros(3, "i1,f8"),
+        ):
+            a = SmartArray(values, where=where)[key]
+            for each in (a, a["f1"]) if values.dtype.names else (a,):
+                assert key_of(each) == key_of(each.get("gpu"))

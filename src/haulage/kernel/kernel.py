@@ -204,13 +204,18 @@ class Kernel(AsFunction, Inspection):
             names = self._parameters.names
             placement = Placement(stream, what, self._only_declared, names)
             args = self._placed(placement, args)
-        overload = self._overload_for(place, args)
+        handed = False
         try:
+            overload = self._overload_for(place, args)
+            if placement is not None:
+                grid, block, _, _ = configuration
+                args = placement.move(args, lambda: overload.access.arguments, grid, block)
             on_host = start(overload, place, configuration, stream, args)
+            handed = True
         finally:
             # Also when it failed or was interrupted: a part of it may have run.
             if placement is not None:
-                placement.release()
+                placement.release(handed)
         if placement is not None:
             placement.copy_back()
         if on_host or self._waits:
@@ -467,7 +472,7 @@ class Kernel(AsFunction, Inspection):
         try:
             placed = self._keys(placement.place(args))
         finally:
-            placement.release()
+            placement.release(False)
         keys = tuple(key or own for key, own in zip(declared, placed, strict=True))
         with self._lock:
             made = self._specializations.get((place.code_for, keys))

@@ -249,11 +249,12 @@ class SmartArray(NumpyLike):
             raise
         coherence.release(HOST, mode, part=part)
 
-    def _device_array(self, device: Device, mode: Mode, stream: Stream, why: str) -> DeviceNDArray:
+    def _device_array(
+        self, device: Device, mode: Mode, stream: Stream, why: str, touched: bool = True
+    ) -> DeviceNDArray:
         key = self._offset, self._shape, self._strides, self._dtype
-        return self.coherence.acquire_array(
-            device, mode, stream, why, self._array_over, key, self._part
-        )
+        part = self._part if touched else Ranges()
+        return self.coherence.acquire_array(device, mode, stream, why, self._array_over, key, part)
 
     def _array_over(self, block: Block) -> DeviceNDArray:
         pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
@@ -351,11 +352,21 @@ class SmartArray(NumpyLike):
         """
         self.coherence.mark_changed(_place(where), self._part)
 
-    def __haulage_argument__(
-        self, stream: Stream, why: str
-    ) -> tuple[DeviceNDArray, Callable[[], None]]:
-        """For a launch: the array on the stream's device, and what is to be called once the kernel
-        has been handed to the stream. The kernel may read and write it."""
+    @property
+    def __haulage_layout__(self) -> tuple[np.dtype, int, str, bool, bool]:
+        """For a launch: dtype, axes, layout, whether it is read-only, whether it is aligned."""
+        letter = layout.layout_letter(self._shape, self._strides, self._dtype.itemsize)
+        at = self._offset + self._skew if self.coherence.is_shared else self._offset
+        is_aligned = at % self._dtype.alignment == 0 and (
+            letter != "A" or fields.is_aligned(self._dtype, 0, self._shape, self._strides)
+        )
+        return self._dtype, len(self._shape), letter, False, is_aligned
+
+    def __haulage_acquire__(
+        self, stream: Stream, why: str, mode: str, whole: bool
+    ) -> tuple[DeviceNDArray, Callable[[bool], None]]:
+        """For a launch: the array on the stream's device, and what is to be called with whether the
+        kernel has been handed to the stream. The kernel does with it what `mode` says."""
         device, coherence, part = stream.device, self.coherence, self._part
         if stream.handle in device.capturing:
             raise CaptureError(
@@ -363,9 +374,23 @@ class SmartArray(NumpyLike):
                 f"give it the array of get('{device}'), and call mark_changed('{device}') after "
                 "each launch of the graph"
             )
-        array = self._device_array(device, "rw", stream, why)
+        used: Mode = "r" if mode in ("none", "r") else "rw"
+        if whole and part.nbytes == self.nbytes:
+            used = "w"
+        array = self._device_array(device, used, stream, why, mode != "none")
         coherence.account.launched(part.nbytes)
-        return array, lambda: coherence.release(device, "rw", stream, part)
+
+        def done(handed: bool) -> None:
+            if handed or used != "w":
+                coherence.release(device, used, stream, part)
+            else:
+                coherence.cancel(device)
+
+        return array, done
+
+    def _shares(self, other: Any) -> bool:
+        """Whether it stands on the storage of another array."""
+        return isinstance(other, SmartArray) and other.coherence is self.coherence
 
     def __haulage_host__(self) -> np.ndarray:
         """For a function that Numba compiled for the host, which may read and write: the array."""

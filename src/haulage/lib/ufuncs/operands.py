@@ -67,7 +67,7 @@ def operand(value: Any, stream: StreamLike, name: str) -> Any:
 def _opened(value: Any, stream: StreamLike) -> Any:
     if isinstance(value, HostVisibleNDArray) and device_of_array(value) is not None:
         return value.device_view()
-    if foreign.is_foreign(value) and not hasattr(value, "__haulage_argument__"):
+    if foreign.is_foreign(value) and not hasattr(value, "__haulage_acquire__"):
         return foreign.as_source(value, for_work(stream, device_of(stream) or current_device()))
     return np.asarray(value)
 
@@ -142,7 +142,7 @@ def outputs(out: Any, extra: tuple[Any, ...], nout: int, name: str) -> list[Any]
             continue
         # A SmartArray would be written to behind its back.
         if not isinstance(place, (np.ndarray, DeviceNDArray)) and (
-            hasattr(place, "__haulage_argument__") or not foreign.is_on_device(place)
+            hasattr(place, "__haulage_acquire__") or not foreign.is_on_device(place)
         ):
             raise TypeError(f"{name}: out={place!r}; expected an array of the host or of a device")
     return list(places)

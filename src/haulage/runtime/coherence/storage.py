@@ -260,6 +260,14 @@ class Coherence:
                 owners.mark(),
             )
 
+    def cancel(self, device: Device) -> None:
+        """Say that work for which bytes were acquired with 'w' was not done: nothing was written,
+        or something that nobody wants."""
+        with self._at_work():
+            site = self._sites().get(device)
+            if isinstance(site, Copy):
+                site.writing = False
+
     def mark_changed(self, place: Place, part: Ranges | None = None) -> None:
         """Say that the bytes at a place were written outside of `acquire` and `release`.
 
@@ -316,6 +324,11 @@ class Coherence:
         if self._shared is not None and self._shared.device not in places:
             places.append(self._shared.device)
         return [place for place in places if self.is_current(place, part)]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether devices reach the host's memory itself."""
+        return self._shared is not None
 
     def start_in(self, block: Block) -> int:
         """Where the first byte is in a block that was acquired."""

@@ -46,6 +46,10 @@ def reaches(device: Device, array: Any) -> bool:
     return device.reaches(array.device) or array.block.is_mapped_for(device)
 
 
+def _moves_itself(value: Any) -> bool:
+    return hasattr(value, "__haulage_argument__") or hasattr(value, "__haulage_acquire__")
+
+
 class ArgHint:
     """Says which way an argument of a kernel is copied: `In`, `Out` or `InOut`.
 
@@ -61,7 +65,7 @@ class ArgHint:
     def __init__(self, value: Any) -> None:
         if not (
             isinstance(value, (np.ndarray, np.void, DeviceNDArrayBase))
-            or hasattr(value, "__haulage_argument__")
+            or _moves_itself(value)
             or foreign.is_foreign(value)
         ):
             raise TypeError(
@@ -111,7 +115,10 @@ class Placement:
         names: those of the kernel's parameters, for records.
     """
 
-    __slots__ = ("_at", "_copies_back", "_names", "_releases", "aligned", "stream", "why")
+    __slots__ = (
+        *("_at", "_copies_back", "_dones", "_movers", "_names", "_releases"),
+        *("aligned", "stream", "why"),
+    )
 
     def __init__(
         self, stream: Stream, why: str, aligned: bool = False, names: Sequence[str] = ()
@@ -123,6 +130,8 @@ class Placement:
         # The number of the argument that is placed now.
         self._at = 0
         self._releases: list[Callable[[], object]] = []
+        self._movers: list[Any] = []
+        self._dones: list[Callable[[bool], object]] = []
         self._copies_back: list[Callable[[], object]] = []
 
     def place(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -130,16 +139,63 @@ class Placement:
 
         Host arrays stay as they are where kernels can use them in place. A value with a method
         `__haulage_argument__(stream, why)` gives a device array that is ready for work in the
-        stream, and a function to be called when the kernel has been handed to it.
+        stream, and a function to be called when the kernel has been handed to it. One that moves
+        itself as the kernel uses it (see `move`) stays as it is.
         """
         placed = []
         for self._at, value in enumerate(values):
             placed.append(self._placed(value))
         return tuple(placed)
 
-    def release(self) -> None:
-        """Say that the kernel has been handed over, or that this failed in its midst."""
-        _call_all(self._releases)
+    def move(
+        self, values: tuple[Any, ...], uses: Callable[[], Sequence[Any]], *launched: Any
+    ) -> tuple[Any, ...]:
+        """`values`, which were placed, with device arrays for those that move themselves.
+
+        These have the attribute `__haulage_layout__`: (dtype, axes, layout, whether it is
+        read-only, whether it is aligned), of which code is chosen; and a method
+        `__haulage_acquire__(stream, why, mode, whole)`, where `mode` is what the kernel does with
+        it: 'none', 'r' or 'rw', and `whole` says that it overwrites all elements. That gives the
+        array, and a function which is called with whether the kernel has been handed to the stream.
+
+        Args:
+            values: the arguments.
+            uses: gives for each argument its `compiler.access.model.Access`, or a tuple of them.
+            launched: blocks of the grid and threads of a block.
+        """
+        if not self._movers:
+            return values
+        return tuple(
+            [
+                self._moved(value, use, values, launched)
+                for value, use in zip(values, uses(), strict=True)
+            ]
+        )
+
+    def _moved(self, value: Any, use: Any, values: tuple[Any, ...], launched: Any) -> Any:
+        if isinstance(value, tuple):
+            inner = [
+                self._moved(part, own, values, launched)
+                for part, own in zip(value, use or (None,) * len(value), strict=True)
+            ]
+            return type(value)(*inner) if hasattr(value, "_fields") else tuple(inner)
+        if not hasattr(value, "__haulage_acquire__"):
+            return value
+        mode = "rw" if use is None or use.writes else use.mode
+        whole = (
+            use is not None
+            and mode == "rw"
+            and use.overwrites(*launched, values)
+            and not any(other is not value and value._shares(other) for other in self._movers)
+            and sum(other is value for other in self._movers) == 1
+        )
+        array, done = value.__haulage_acquire__(self.stream, self.why, mode, whole)
+        self._dones.append(done)
+        return array
+
+    def release(self, handed: bool) -> None:
+        """Say that the kernel has been `handed` over, or that this failed in its midst."""
+        _call_all([*self._releases, *(partial(done, handed) for done in self._dones)])
 
     def copy_back(self) -> None:
         """Copy what the kernel was given copies of back to the host; waits for the kernel."""
@@ -153,6 +209,9 @@ class Placement:
         if isinstance(value, tuple):
             inner = tuple([self._placed(part) for part in value])
             return type(value)(*inner) if hasattr(value, "_fields") else inner
+        if hasattr(value, "__haulage_acquire__"):
+            self._movers.append(value)
+            return value
         if hasattr(value, "__haulage_argument__"):
             value, release = value.__haulage_argument__(self.stream, self.why)
             self._releases.append(release)
@@ -167,7 +226,7 @@ class Placement:
     def _hinted(self, hint: ArgHint) -> Any:
         value = hint.value
         # Mapped and managed arrays, SmartArrays and the like need no copies.
-        moves_itself = hasattr(value, "__haulage_argument__")
+        moves_itself = _moves_itself(value)
         if isinstance(hint, InOut) or moves_itself or not isinstance(value, (np.ndarray, np.void)):
             return self._placed(value)
         if isinstance(hint, In):
