@@ -61,7 +61,11 @@ class Double:
         self.library = ctypes.CDLL(str(build(major)), mode=ctypes.RTLD_GLOBAL)
         self.library.hip_double_call.restype = ctypes.c_char_p
         self.library.hip_double_configure(devices, ctypes.c_uint64(memory), init_status)
-        self.library.hip_double_architecture(architecture.encode())
+        self.architecture(architecture)
+
+    def architecture(self, name: str) -> None:
+        """Let the devices be of an architecture, with what it has switched on or off."""
+        self.library.hip_double_architecture(name.encode())
 
     def version(self, number: int) -> None:
         """Tell another version: 10000000 * major + 100000 * minor."""
