@@ -4,13 +4,21 @@
 
 import math
 import re
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numba import float32, uint8
 
 import haulage
-from doubles.amd_objects import ARCHITECTURES, count, instructions, needs_disassembler
+from doubles.amd_objects import (
+    ARCHITECTURES,
+    count,
+    disassembler,
+    instructions,
+    needs_disassembler,
+)
 from haulage import cuda, roc
 from haulage.compiler.gpu.amd import device_library
 from haulage.cuda import cg
@@ -357,6 +365,23 @@ def test_options_are_honoured() -> None:
     assert b".debug_line" in lines.code
     plain = haulage.compile(saxpy, signature, "gfx90a")
     assert b".debug_line" not in plain.code
+
+
+@pytest.mark.parametrize("architecture", FEW)
+def test_tools_find_the_lines_of_instructions(architecture: str, tmp_path: Path) -> None:
+    @cuda.jit(lineinfo=True)
+    def lined(x):
+        i = cuda.grid(1)
+        x[i] = x[i] / x[i + 1]
+
+    file = tmp_path / "kernel.hsaco"
+    file.write_bytes(haulage.compile(lined, FLOATS, architecture).code)
+    program = disassembler()
+    assert program is not None
+    told = subprocess.run([program, "-d", "-l", file], capture_output=True, text=True, check=True)
+    first = lined.py_func.__code__.co_firstlineno
+    for line in (first + 2, first + 3):
+        assert f"; {__file__}:{line}\n" in told.stdout
 
 
 def test_fastmath_takes_the_hardwares_functions() -> None:

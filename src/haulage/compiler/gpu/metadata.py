@@ -16,6 +16,12 @@ def of_lines_only(text: str) -> str:
     return _VARIABLE.sub("", text)
 
 
+def with_unit(text: str) -> str:
+    """A module's text whose lines can be found in an ELF file, by what says which table is of which
+    code; Numba's is for assembly text, where nothing has to be found."""
+    return text.replace("emissionKind: DebugDirectivesOnly", "emissionKind: LineTablesOnly")
+
+
 def with_place(text: str, body: str, name: str) -> str:
     """A module's text whose entry `name` stands where the function `body`, which it calls, does, if
     that has line information: LLVM keeps lines of inlined functions only if the caller has some."""

@@ -15,7 +15,7 @@ from haulage.compiler.gpu.body import GPUBody, Made
 from haulage.compiler.gpu.channel import with_channel
 from haulage.compiler.gpu.entry import Entry, with_entry
 from haulage.compiler.gpu.grid import with_grid_barrier
-from haulage.compiler.gpu.metadata import free_number, with_place
+from haulage.compiler.gpu.metadata import free_number, with_place, with_unit
 from haulage.compiler.helpers import with_helpers
 from haulage.targets.amd_address_spaces import with_address_spaces
 from haulage.targets.amd_clock import CLOCK_RATE
@@ -64,7 +64,7 @@ class AMDBody(GPUBody):
             more=(f"ptr addrspace(1) %{GRID_COUNTER}",) if lowered.cooperative else (),
         )
         text = with_entry(text, lowered.entry, self.entry, lowered.arguments, self.can_fail, how)
-        text = with_place(text, lowered.entry, self.entry)
+        text = with_unit(with_place(text, lowered.entry, self.entry))
         text = with_channel(
             with_grid_barrier(with_helpers(text), WORDS),
             visible="protected",
