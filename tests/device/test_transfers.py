@@ -121,6 +121,46 @@ def test_host_arrays_given_to_kernels_are_recorded_where_they_are_copied(by_copi
     assert len({one.looked for one in t}) == 1
 
 
+def test_lines_are_the_programs_also_behind_numpys_functions_and_with():
+    a, array = SmartArray(numbers()), cuda.to_device(numbers(10))
+    lines = []
+    with haulage.transfers() as t:
+        add[1, 128](a, a)
+        a + 1
+        lines.append(line() - 1)
+        add[1, 128](a, a)
+        np.stack([a, a])
+        lines.append(line() - 1)
+        np.stack([array])
+        lines.append(line() - 1)
+        with a.host("w") as host:
+            host[:] = 1
+        written = line() - 2
+        add[1, 128](a, a)
+    assert [one.looked.line for one in t.where(DOWN)] == lines
+    assert {one.looked.filename for one in t} == {__file__}
+    assert t[-2].why == "numpy.stack"
+    assert t[-1].direction == UP
+    assert t[-1].wrote.filename == __file__
+    assert written <= t[-1].wrote.line <= written + 1
+
+
+def test_a_transfer_of_a_part_names_the_line_that_wrote_this_part():
+    a = SmartArray(numbers())
+    add[1, 128](a, a)
+    a[:10] = 1
+    first = line() - 1
+    a[50:60] = 2
+    second = line() - 1
+    with haulage.transfers() as t:
+        add[1, 128](a, a)
+    assert [(one.nbytes, one.wrote.line) for one in t] == [(80, first), (80, second)]
+    add[1, 128](a, a)
+    with haulage.transfers() as t:
+        a[:3].sum()
+    assert {one.wrote.line for one in t} == {line() - 3}
+
+
 def test_a_copy_that_fails_is_none():
     array = cuda.device_array(4)
     with haulage.transfers() as t:

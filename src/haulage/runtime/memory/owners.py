@@ -4,6 +4,7 @@ What is kept of a frame is its code and how far it was; file and line are looked
 wants to read them.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -11,12 +12,16 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+import numpy as np
+
 from haulage.runtime import observing
 
 _ROOT = Path(__file__).parents[2]
 # What lies in the package counts as Haulage itself, but for the programs in it.
 _PACKAGE = f"{_ROOT}{os.sep}"
 _PROGRAMS = f"{_ROOT / 'cli'}{os.sep}"
+# So does what is between it and the program: `with` over generators, NumPy's functions.
+_BETWEEN = (contextlib.__file__, f"{Path(np.__file__).parent}{os.sep}")
 
 # (code, how far it was) of each frame that is kept, the innermost one first.
 Mark = tuple[tuple[CodeType, int], ...]
@@ -40,7 +45,8 @@ class _Own(dict[str, bool]):
     """Whether a file of code is one of Haulage's own."""
 
     def __missing__(self, name: str) -> bool:
-        self[name] = found = name.startswith(_PACKAGE) and not name.startswith(_PROGRAMS)
+        own = name.startswith(_PACKAGE) and not name.startswith(_PROGRAMS)
+        self[name] = found = own or name.startswith(_BETWEEN)
         return found
 
 

@@ -134,4 +134,6 @@ def _called() -> str:
     name = frame.f_code.co_name
     if name == "__call__":
         name = frame.f_code.co_qualname.split(".")[0]
+    if frame.f_globals.get("__name__", "").startswith("numpy"):
+        return f"numpy.{name}"
     return _CALLED.get(name, name)
