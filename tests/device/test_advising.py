@@ -194,11 +194,28 @@ def test_host_arrays_that_kernels_are_given_in_a_loop(advised):
         "kernel d_x"
     )
     assert findings["x"]["change"][1].startswith("or x = haulage.SmartArray(x), which is copied")
-    assert "give it cuda.In(x)" in findings["x"]["change"][2]
-    (change,) = findings["y"]["change"]
-    assert "give it cuda.In(y), which is not copied back" in change
+    assert findings["x"]["change"][2] == (
+        "if it stays a host array: the kernel only reads `x`: give it cuda.In(x), which is not "
+        "copied back"
+    )
+    assert findings["y"]["change"] == [
+        "the kernel only reads `y`: give it cuda.In(y), which is not copied back"
+    ]
     assert "out" not in findings
     np.testing.assert_array_equal(out[1:], 2 * x[1:])
+
+
+def test_a_host_array_that_the_kernel_overwrites_need_not_be_sent(advised):
+    x, out = numbers(), np.zeros(N)
+    add[GRID](cuda.In(x), cuda.In(x), out)
+    data = advised()
+    (finding,) = [each for each in data["findings"] if each["array"].startswith("out")]
+    assert amounts(finding) == [(1, 0), (1, 0)]
+    (change,) = finding["change"]
+    assert change == (
+        "the kernel reads nothing of `out`, and writes all of it if the grid has at least out.size "
+        "threads: then give it cuda.Out(out), which is not copied to the device"
+    )
 
 
 def test_a_result_that_is_sent_back_unchanged_was_needed_only_if_the_host_looked(advised):

@@ -62,7 +62,7 @@ class Advice:
 def advice_of(watcher: Watcher, program: str) -> Advice:
     """The advice for what was watched."""
     rows = list(watcher.rows)
-    findings = [_finding(row) for row in rows if row.up.again.count or row.down.again.count]
+    findings = [_finding(row) for row in rows if _is_found(row)]
     return Advice(
         program=shown(program),
         process=os.getpid(),
@@ -71,6 +71,32 @@ def advice_of(watcher: Watcher, program: str) -> Advice:
         findings=sorted(findings, key=lambda each: -each.again.nbytes),
         not_compared=watcher.not_compared,
         in_place=sorted(watcher.in_place),
+    )
+
+
+def _is_found(row: Row) -> bool:
+    return bool(row.up.again.count or row.down.again.count or (row.up.all.count and _is_out(row)))
+
+
+def _accesses(row: Row) -> list[Any]:
+    """What the kernel does with an argument, in each form that it was compiled in."""
+    if row.argument is None or row.argument.kernel is None:
+        return []
+    overloads = row.argument.kernel.overloads.values()
+    return [each.access.get(row.argument.name) for each in overloads]
+
+
+def _is_read_only(row: Row) -> bool:
+    accesses = _accesses(row)
+    return bool(accesses) and all(each is not None and not each.writes for each in accesses)
+
+
+def _is_out(row: Row) -> bool:
+    """Whether the kernel writes all of an argument, if the launch is large enough, and reads
+    nothing of it."""
+    accesses = _accesses(row)
+    return bool(accesses) and all(
+        each is not None and each.mode == "w" and each.wholes for each in accesses
     )
 
 
@@ -134,6 +160,12 @@ def _of_launch(row: Row, name: str) -> list[str]:
     reads = bool(down.all.count) and down.again.count == down.all.count
     on_device = _device_name(name)
     found = []
+    if up.all.count and _is_out(row):
+        wholes = f"{_accesses(row)[0]}".partition(", ")[2]
+        return [
+            f"the kernel reads nothing of `{name}`, and writes {wholes}: then give it "
+            f"cuda.Out({name}), which is not copied to the device"
+        ]
     if up.again.count:
         comes_back = down.all.count > down.again.count
         then = (
@@ -149,9 +181,11 @@ def _of_launch(row: Row, name: str) -> list[str]:
             f"{_MOVES_ITSELF}"
         )
     if reads:
+        known = f"the kernel only reads `{name}`: "
+        seen = f"the launches changed nothing of `{name}`: if the kernel only reads it, "
         found.append(
-            f"{'if it stays a host array: ' if found else ''}the launches changed nothing of "
-            f"`{name}`: if the kernel only reads it, give it cuda.In({name}), which is not copied "
+            f"{'if it stays a host array: ' if found else ''}"
+            f"{known if _is_read_only(row) else seen}give it cuda.In({name}), which is not copied "
             "back"
         )
     elif not found:

@@ -24,7 +24,8 @@ def _verdict(advice: Advice) -> str:
     if not again.count:
         one = every.count == 1
         none = "it did not repeat" if one else "none of them repeated"
-        return f"{advice.program}: {_amount(every)}; {none} unchanged data"
+        but = ", but:" if advice.findings else ""
+        return f"{advice.program}: {_amount(every)}; {none} unchanged data{but}"
     return (
         f"{advice.program}: {again.count:,} of {every.count:,} copies repeated unchanged data: "
         f"{size(again.nbytes)} of {size(every.nbytes)}, {duration(again.ns)} of "

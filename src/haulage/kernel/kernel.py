@@ -202,7 +202,7 @@ class Kernel(AsFunction, Inspection):
         unaligned = others and self._only_declared and any(map(is_unaligned, args))
         if others == OTHERS or unaligned or (others and not in_place(place)):
             names = self._parameters.names
-            placement = Placement(stream, what, self._only_declared, names)
+            placement = Placement(stream, what, self._only_declared, names, self)
             args = self._placed(placement, args)
         handed = False
         try:

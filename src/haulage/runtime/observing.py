@@ -101,9 +101,10 @@ apart = False
 
 
 class Argument(NamedTuple):
-    """An argument of a launch: the kernel, in words, the parameter, and its number."""
+    """An argument of a launch: the kernel in words and itself, the parameter, and its number."""
 
     why: str
+    kernel: Any
     name: str
     number: int
 

@@ -113,20 +113,27 @@ class Placement:
         why: the launch, in words, for records and errors.
         aligned: whether the kernel takes aligned elements only; host arrays of others are copied.
         names: those of the kernel's parameters, for records.
+        kernel: itself, for records.
     """
 
     __slots__ = (
-        *("_at", "_copies_back", "_dones", "_movers", "_names", "_releases"),
+        *("_at", "_copies_back", "_dones", "_kernel", "_movers", "_names", "_releases"),
         *("aligned", "stream", "why"),
     )
 
     def __init__(
-        self, stream: Stream, why: str, aligned: bool = False, names: Sequence[str] = ()
+        self,
+        stream: Stream,
+        why: str,
+        aligned: bool = False,
+        names: Sequence[str] = (),
+        kernel: Any = None,
     ) -> None:
         self.stream = stream
         self.why = why
         self.aligned = aligned
         self._names = names
+        self._kernel = kernel
         # The number of the argument that is placed now.
         self._at = 0
         self._releases: list[Callable[[], object]] = []
@@ -259,7 +266,7 @@ class Placement:
         if not observing.watchers:
             return _UNNOTED
         name = self._names[at] if at < len(self._names) else ""
-        return observing.copying(observing.Argument(self.why, name, at))
+        return observing.copying(observing.Argument(self.why, self._kernel, name, at))
 
     def _room_for(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
         if self.stream.handle in self.stream.device.capturing:
