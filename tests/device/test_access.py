@@ -1,5 +1,6 @@
 """`kernel.access`: what kernels do with their arguments, and which launches write all of them."""
 
+import re
 import textwrap
 
 import access_checks
@@ -9,7 +10,10 @@ import pytest
 from haulage import cuda, roc
 from haulage.errors import LaunchError
 
-pytestmark = pytest.mark.usefixtures("device")
+# In this way of running threads, code for the CPU is made soonest.
+WAYS = ("scalar",)
+
+pytestmark = pytest.mark.usefixtures("device", "way")
 
 SIGNATURE = "void(float64[::1], float64[::1], float64[:, ::1], int64, uint8)"
 
@@ -23,10 +27,6 @@ def made(lines, **names):
 
 def said(lines, **names):
     return {name: str(each) for name, each in made(lines, **names).access(SIGNATURE).items()}
-
-
-def mode(lines, name="x", **names):
-    return made(lines, **names).access(SIGNATURE)[name].mode
 
 
 # ---- read, written, both, not touched --------------------------------------------------------
@@ -82,9 +82,19 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("lines", MODES)
-def test_an_array_is_read_or_written(lines):
-    assert mode(lines, store=store, part=part, downwards=downwards) == MODES[lines]
+def test_arrays_are_read_or_written():
+    """Each by lines of its own, in one kernel."""
+    parameters = [f"x{number}" for number in range(len(MODES))]
+    names = {"np": np, "cuda": cuda, "store": store, "part": part, "downwards": downwards}
+    text = f"def program({', '.join(parameters)}, y, m, n):\n"
+    for number, lines in enumerate(MODES):
+        text += textwrap.indent(re.sub(r"\bx\b", f"x{number}", lines), "    ") + "\n"
+    exec(text, names)
+    arrays = "float64[::1], " * (len(MODES) + 1)
+    found = cuda.jit(names["program"]).access(f"void({arrays}float64[:, ::1], int64)")
+    modes = {lines: found[f"x{number}"].mode for number, lines in enumerate(MODES)}
+    assert modes == MODES
+    assert list(found) == [*parameters, "y", "m"]
 
 
 def test_a_loop_over_one_tuple_counts_for_each_array_of_it():
@@ -211,7 +221,7 @@ def test_a_launch_overwrites_an_array(lines):
     found = {
         access_checks.check(kernel, grid, block, arguments(*sizes)) != []
         for grid, block in launches
-        for sizes in ((8, 8, 3), (3, 9, 20), (9, 8, 3))
+        for sizes in ((9, 8, 3), (9, 9, 3), (3, 9, 20))
     }
     # Loops come to all elements whatever the grid is.
     assert found == ({True, False} if " if " in WHOLES[lines] else {True})

@@ -8,7 +8,7 @@ from haulage.kernel.compilation import body_for
 from haulage.kernel.signatures import keys_of
 from haulage.platforms import PLATFORMS
 
-TARGETS = (("cpu", "host"), ("nvidia", "sm_80"), ("amd", "gfx90a"), ("amd", "gfx1100"))
+TARGETS = (("cpu", "host"), ("nvidia", "sm_80"), ("amd", "gfx90a"))
 SIGNATURE = "void(float32[:], float32[:], float32[:], int32[:])"
 
 
