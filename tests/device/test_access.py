@@ -1,5 +1,6 @@
 """`kernel.access`: what kernels do with their arguments, and which launches write all of them."""
 
+import enum
 import re
 import textwrap
 
@@ -144,6 +145,21 @@ def test_records_are_arguments_with_memory():
     }
 
 
+def test_what_has_no_memory_is_not_listed():
+    class Colour(enum.IntEnum):
+        RED = 1
+
+    @cuda.jit
+    def kernel(nothing, number, colour, kind, flag, half, *rest):
+        x, y = rest
+        x[0] = kind(y[0] + number.real + colour + flag + half)
+
+    x = np.zeros(2)
+    kernel[1, 1](None, 2j, Colour.RED, np.float32, True, np.float16(2), x, np.ones(2))
+    assert x[0] == 5
+    assert repr(kernel.access()) == "{'rest[0]': 'w', 'rest[1]': 'r'}"
+
+
 # ---- wholly overwritten ----------------------------------------------------------------------
 
 GRID = "w, all of it if the grid has at least x.size threads"
@@ -250,6 +266,10 @@ MISSES = {
     "a float is compared": "i = cuda.grid(1)\nif i < y[0]:\n    x[i] = 1",
     "read before": "i = cuda.grid(1)\nif i < x.size:\n    y[0] = x[i]\n    x[i] = 1",
     "read behind": "i = cuda.grid(1)\nif i < x.size:\n    x[i] = 1\n    y[0] = x[i - 1]",
+    "kept as it is": "i = cuda.grid(1)\nif i < x.size:\n    if y[i] > 0:\n        x[i] = x[i]\n"
+    "    else:\n        x[i] = 1",
+    "kept by another name": "i = cuda.grid(1)\nz = x\nif i < x.size:\n    x[i] = z[i]\nx[0] = 1",
+    "given to a function": "i = cuda.grid(1)\nif i < x.size:\n    x[i] = 1\nstore(x, 0, 1.0)",
     "added to": "i = cuda.grid(1)\nif i < x.size:\n    x[i] += 1",
     "an error before": "i = cuda.grid(1)\nif y[i] == 77:\n    raise ValueError\n"
     "if i < x.size:\n    x[i] = 1",
@@ -314,6 +334,7 @@ def test_scalars_are_taken_as_the_kernel_has_them():
     assert not access.overwrites(1, 8, (x, x, x, 0, 7))
     # 8 bits: 256 is 0.
     assert not access.overwrites(1, 8, (x, x, x, 0, 256))
+    assert not access.overwrites(1, 8, (x, x, x, 0, 8.5))
 
 
 def test_an_empty_array_is_overwritten_by_all():

@@ -4,9 +4,13 @@ import access_checks
 import numpy as np
 import pytest
 import random_accesses
-from hypothesis import given
+from changed_accesses import changed
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from test_access import SIGNATURE, WHOLES, made
 from test_random_kernels import as_often_as_wanted
+
+from haulage.errors import CompileError
 
 # In this way of running threads, code for the CPU is made soonest.
 WAYS = ("scalar",)
@@ -35,3 +39,28 @@ def test_random_kernels_do_what_they_are_said_to(device, lines, block, shapes, s
         matrix = random.normal(size=(size, columns))
         for grid in GRIDS:
             access_checks.check(kernel, grid, block, (*arrays, matrix, n, c))
+
+
+@pytest.mark.usefixtures("way")
+@as_often_as_wanted
+@given(
+    lines=changed(tuple(WHOLES)),
+    block=st.sampled_from(BLOCKS),
+    shapes=st.lists(
+        st.tuples(*(st.integers(1, 9) for _ in "nm"), st.integers(0, 9), st.integers(0, 3)),
+        min_size=2,
+        max_size=2,
+    ),
+)
+def test_changed_kernels_do_what_they_are_said_to(device, lines, block, shapes):
+    kernel = made(lines)
+    try:
+        kernel.access(SIGNATURE)
+    except CompileError:
+        # A variable may be missing now.
+        assume(False)
+    random = np.random.default_rng(0)
+    for size, columns, n, k in shapes:
+        x, y, m = (random.normal(size=shape) for shape in (size, size, (size, columns)))
+        for grid in GRIDS:
+            access_checks.check(kernel, grid, block, (x, y, m, n, np.uint8(k)))

@@ -6,6 +6,7 @@ Of all but numbers, what is not proven is taken to be read and written.
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal
 
 from haulage.compiler.access.terms import Sum, Symbol
@@ -53,6 +54,13 @@ class Whole:
         for size, (way, axis) in zip(shape, self.along, strict=True):
             if way != ByLoop and reach[way](axis) < size:
                 return False
+
+        scalars = {each for _, bound in self.bounds for each in bound.symbols()}
+        # What a kernel that takes declared types only makes of a float is not looked at.
+        if not all(
+            isinstance(_at(args, each[1]), Integral) for each in scalars if each[0] == "scalar"
+        ):
+            return False
 
         def value_of(symbol: Symbol) -> int:
             if symbol[0] == "shape":

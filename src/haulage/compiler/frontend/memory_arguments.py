@@ -26,7 +26,7 @@ def memory_arguments(
     """The parameters of Numba types."""
     addresses: dict[Path, tuple[int, ...]] = {}
     tree, _ = _collect(context, argument_types, (), 0, addresses)
-    return MemoryArguments(names, tree, addresses)
+    return MemoryArguments(names, tree, {path: at for path, at in addresses.items() if at})
 
 
 def _collect(
@@ -44,8 +44,9 @@ def _collect(
         if isinstance(kind, types.Array):
             # Memory's owner, parent, number of elements, bytes of one, address, sizes, strides.
             addresses[here] = (start + 4,)
-        elif pointers := tuple(start + at for at, each in enumerate(leaves) if each):
-            addresses[here] = pointers
+        # What has no value at run time, as None, is an address too.
+        elif isinstance(kind, types.RawPointer) or not isinstance(kind, types.Dummy):
+            addresses[here] = tuple(start + at for at, each in enumerate(leaves) if each)
         start += len(leaves)
     return tuple(tree), start
 

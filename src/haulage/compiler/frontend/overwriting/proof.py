@@ -14,6 +14,7 @@ from haulage.compiler.frontend.overwriting.conditions import (
     Element,
 )
 from haulage.compiler.frontend.overwriting.loops import Counter
+from haulage.compiler.frontend.overwriting.uses import is_only_written
 from haulage.compiler.frontend.overwriting.values import Values
 from haulage.compiler.frontend.overwriting.ways import Ways
 
@@ -55,7 +56,14 @@ def wholes(function_ir: Any, typemap: dict[str, Any]) -> tuple[Whole, ...]:
     stores: dict[_Store, list[int]] = {}
     for label, store in _stores(values):
         stores.setdefault(store, []).append(label)
-    found = (_proof(values, store, labels) for store, labels in stores.items())
+    only_written = {
+        path for path in {store.path for store in stores} if is_only_written(values, path)
+    }
+    found = (
+        _proof(values, store, labels)
+        for store, labels in stores.items()
+        if store.path in only_written
+    )
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
