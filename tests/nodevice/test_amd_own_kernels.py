@@ -1,13 +1,20 @@
 """The AMD back end's own kernels, which copy and fill: their code, and when they are used."""
 
+import ctypes
+import math
 import re
 import subprocess
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from nvidia_children import needs_compiler, run
 
 from doubles import amd_objects
-from haulage.backends.gpu_driver.kernels import COPY, FILL, SIZES
+from haulage.backends.cpu_driver import loader
+from haulage.backends.gpu_driver.kernels import COPY, FILL, SIZES, Kernels
+from haulage.backends.gpu_driver.regions import region
 from haulage.compiler.gpu.amd import own_kernels
 from haulage.targets.amd_architectures import ARCHITECTURES
 from haulage.targets.amd_metadata import kernels
@@ -44,6 +51,76 @@ def test_each_element_is_moved_by_one_instruction(architecture, tmp_path):
         assert re.fullmatch(widths[size], stores[0]), (name, stores)
         loads = re.findall(r"(global|flat|scratch)_load", bodies[name])
         assert what == "fill" or loads == ["global"], (name, loads)
+
+
+class _Native:
+    """The kernels' text compiled for the processor, where `start` runs them thread by thread."""
+
+    def __init__(self):
+        text = re.sub(r" ?addrspace\(\d\)", "", own_kernels.text())
+        text = re.sub(r"(?m)^(target triple|declare|!).*\n", "", text)
+        places = r"  %(group|lane|packet|threads\.at|threads) = .*\n"
+        text, replaced = re.subn(places, "", text)
+        assert replaced == 5 * len(NAMES)
+        text = re.sub(
+            r"define protected amdgpu_kernel void (@\w+)\(ptr byref\(.*?\) align 8 %given\)[^{]*",
+            r"define void \1(ptr %given, i32 %group, i32 %lane, i32 %threads) ",
+            text,
+        )
+        self.code = loader.link_ir("own_kernels", list(NAMES), text)
+        self.kernels = Kernels(self, self, lambda device: 0, lambda module, name: name, lambda _: 1)
+
+    def device(self):
+        return 0
+
+    def start(self, device, name, grid, block, shared_bytes, stream, args):
+        assert (grid[1:], block, shared_bytes) == ((1, 1), (256, 1, 1), 0)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_uint32] * 3)
+        kernel = kind(self.code[name])
+        for group in range(grid[0]):
+            for lane in range(256):
+                kernel(args, group, lane, 256 * grid[0])
+
+
+@pytest.fixture(scope="module")
+def native():
+    return _Native()
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_they_copy_is_what_numpy_copies(native, data):
+    kind = data.draw(st.sampled_from(["u1", "u2", "u4", "u8", "c16", "S3", "S24"]))
+    shape = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
+    steps = [data.draw(st.sampled_from([1, 2, -1, -3])) for _ in shape]
+    axes = data.draw(st.permutations(range(len(shape))))
+    room = np.frombuffer(np.random.default_rng(0).bytes(10**6), np.uint8)
+    whole = [size * abs(step) for size, step in zip(shape, steps, strict=True)]
+    nbytes = np.dtype(kind).itemsize * math.prod(whole)
+    source = room[:nbytes].copy().view(kind).reshape(whole)
+    source = source[tuple(slice(None, None, step) for step in steps)].transpose(axes)
+    target = np.zeros([2 * size for size in source.shape], kind)[
+        (slice(None, None, 2),) * len(axes)
+    ]
+    arrays = (target.ctypes.data, target.strides, source.ctypes.data, source.strides)
+    what = region(*arrays, source.shape, source.dtype.itemsize)
+    native.kernels.copy(what, 0)
+    assert target.tobytes() == source.tobytes()
+    assert not target.base.ravel()[1::2].any()
+
+
+@pytest.mark.parametrize(
+    "value", [b"\1", b"\1\2", b"abcd", b"12345678", b"0123456789abcdef", b"abcdef"]
+)
+@pytest.mark.parametrize(("offset", "count"), [(0, 5000), (8, 1), (2, 300)])
+def test_what_they_fill(native, value, offset, count):
+    room = np.zeros(16 * 6000, np.uint8)
+    start = offset + (-room.ctypes.data % 16)
+    native.kernels.fill(room.ctypes.data + start, value, count, 0)
+    end = start + count * len(value)
+    assert room[start:end].tobytes() == value * count
+    assert not room[:start].any()
+    assert not room[end:].any()
 
 
 @needs_compiler
