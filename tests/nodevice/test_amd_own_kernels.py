@@ -88,16 +88,15 @@ def native():
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_they_copy_is_what_numpy_copies(native, data):
     kind = data.draw(st.sampled_from(["u1", "u2", "u4", "u8", "c16", "S3", "S24"]))
-    shape = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
+    shape = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4))
     steps = [data.draw(st.sampled_from([1, 2, -1, -3])) for _ in shape]
     axes = data.draw(st.permutations(range(len(shape))))
-    room = np.frombuffer(np.random.default_rng(0).bytes(10**6), np.uint8)
     whole = [size * abs(step) for size, step in zip(shape, steps, strict=True)]
     nbytes = np.dtype(kind).itemsize * math.prod(whole)
-    source = room[:nbytes].copy().view(kind).reshape(whole)
+    source = np.frombuffer(np.random.default_rng(0).bytes(nbytes), kind).reshape(whole)
     source = source[tuple(slice(None, None, step) for step in steps)].transpose(axes)
     target = np.zeros([2 * size for size in source.shape], kind)[
         (slice(None, None, 2),) * len(axes)
