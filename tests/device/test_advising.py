@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from haulage import cuda, memory
+from haulage import SmartArray, cuda, memory
 from haulage.advising.advice import advice_of, as_data
 from haulage.advising.watcher import Watcher
 from haulage.advising.words import as_text
@@ -31,6 +31,8 @@ def add(x, y, out):
     if i < out.size:
         out[i] = x[i] + y[i]
 
+
+_total = cuda.reduce(lambda a, b: a + b)
 
 GRID = 8, 128
 
@@ -83,6 +85,32 @@ def test_unchanged_uploads_of_one_line(advised):
     )
     assert "haulage.SmartArray" in finding["change"][1]
     assert "10 times to the device, 9 of them unchanged: 70.31 KiB of 78.12 KiB" in data["text"]
+
+
+def test_arrays_that_other_calls_copy(advised):
+    x = numbers()
+    for _ in range(3):
+        assert _total(x) == x.sum()
+    (finding,) = advised()["findings"]
+    assert amounts(finding)[0] == (3, 2)
+    assert finding["change"][0] == (
+        "make `x` a device array once, before it is repeated: d_x = cuda.to_device(x); give that "
+        "instead of `x`"
+    )
+
+
+def test_what_smart_arrays_copy_is_not_looked_at(advised):
+    x = SmartArray(numbers())
+    for _ in range(3):
+        scale[GRID](x, 2.0)
+        x[...] = 1
+    data = advised()
+    assert (data["transfers"]["count"], data["findings"]) == (0, [])
+    assert data["not_looked_at"] == {"count": 3, "nbytes": 3 * BYTES}
+    assert data["text"] == (
+        "haulage advise: test: nothing was copied but by SmartArrays or between devices: "
+        "3 copies, 23.44 KiB"
+    )
 
 
 def test_what_changed_on_the_host_is_copied_for_a_reason(advised):

@@ -46,6 +46,7 @@ class Advice:
         program, process: what it was called by, and its number.
         all, again: all copies, and those that repeated unchanged data.
         findings: by line, those that copied most in vain first.
+        smart: copies of SmartArrays and between devices, which are not looked at.
         not_compared: copies that were still on their way when their call returned.
         in_place: devices whose kernels use host arrays in place when they are not advised.
     """
@@ -55,6 +56,7 @@ class Advice:
     all: Amount
     again: Amount
     findings: list[Finding]
+    smart: Amount
     not_compared: Amount
     in_place: list[str]
 
@@ -69,6 +71,7 @@ def advice_of(watcher: Watcher, program: str) -> Advice:
         all=_sum([way.all for row in rows for way in (row.up, row.down)]),
         again=_sum([finding.again for finding in findings]),
         findings=sorted(findings, key=lambda each: -each.again.nbytes),
+        smart=watcher.smart,
         not_compared=watcher.not_compared,
         in_place=sorted(watcher.in_place),
     )
@@ -210,18 +213,22 @@ def _of_copy(row: Row, call: ast.Call | None, given: ast.expr | None) -> list[st
         target = f"`{source.receiver(call)}`" if source.receiver(call) else "the device"
         name = f"`{ast.unparse(given)}`" if given is not None else "them"
         advice = f"{target} has these elements already: copy {name} only when something changed"
-    elif others and row not in row.up.since:
+    elif others and row.up.all.count == 1:
         advice = (
             f"the device array that {others} made has these elements: use that one, or copy it on "
             "the device by copy_to_device"
         )
     else:
         name = ast.unparse(given)
-        function = ast.unparse(call.func) if call is not None else "cuda.to_device"
+        copies_only = row.called == "to_device"
+        function = ast.unparse(call.func) if copies_only and call else "cuda.to_device"
+        on_device = _device_name(name)
         advice = (
             f"make `{name}` a device array once, before it is repeated: "
-            f"{_device_name(name)} = {function}({name})"
+            f"{on_device} = {function}({name})"
         )
+        if not copies_only:
+            advice += f"; give that instead of `{name}`"
     return [advice, f"or make it a haulage.SmartArray, {_MOVES_ITSELF}"]
 
 
@@ -259,6 +266,7 @@ def as_data(advice: Advice) -> dict[str, Any]:
             }
             for each in advice.findings
         ],
+        "not_looked_at": {"count": advice.smart.count, "nbytes": advice.smart.nbytes},
         "not_compared": {
             "count": advice.not_compared.count,
             "nbytes": advice.not_compared.nbytes,

@@ -85,6 +85,8 @@ class Watcher:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
+        # Copies of SmartArrays and between devices.
+        self.smart = Amount()
         # Copies whose bytes were still on their way and could not be compared.
         self.not_compared = Amount()
         # Devices whose kernels use host arrays in place when nobody asks for copies.
@@ -101,6 +103,8 @@ class Watcher:
 
     def moved(self, one: "Transfer") -> None:
         """SmartArrays copy what changed only, and what goes between devices is not compared."""
+        with self._lock:
+            self.smart.add(one.nbytes)
 
     def around(self, copy: "HostCopy", call: Callable[[], object]) -> None:
         """Compare a copy with those before, and note what it took."""

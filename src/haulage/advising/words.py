@@ -19,6 +19,9 @@ def as_text(advice: Advice, begin: str = "", end: str = "") -> str:
 
 def _verdict(advice: Advice) -> str:
     every, again = advice.all, advice.again
+    if not every.count and advice.smart.count:
+        only = _amount(advice.smart, timed=False)
+        return f"{advice.program}: nothing was copied but by SmartArrays or between devices: {only}"
     if not every.count:
         return f"{advice.program}: nothing was copied between the host and a device"
     if not again.count:
