@@ -133,3 +133,21 @@ def test_bytes_next_to_one_another_are_loaded_at_once(architecture):
     # The hardware takes addresses of any multiples.
     lines = instructions(summed, "void(uint8[::1], int32[::1])", architecture)
     assert count(lines, "global_load") == count(lines, "global_load_(dwordx4|b128)") == 1
+
+
+@pytest.mark.parametrize("architecture", FEW)
+def test_arrays_of_the_device_that_a_kernel_captures_are_global(architecture):
+    known = cuda.device_array(100, "f4")
+
+    @cuda.jit
+    def copied(x):
+        i = cuda.grid(1)
+        known[i] += known[known.size - 1 - i]
+        for k in range(known.size):
+            x[k] = known[k]
+        cuda.atomic.add(known, 3, x[i])
+        x[0] = known[5]
+
+    lines = instructions(copied, "void(float32[::1])", architecture)
+    assert count(lines, "global_load") >= 3
+    assert count(lines, "flat_") == 0

@@ -2,7 +2,7 @@
 generator."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from haulage.compiler import llvm
 from haulage.compiler.contraction import contract
@@ -11,7 +11,7 @@ from haulage.compiler.gpu.amd import device_library, limits
 from haulage.compiler.gpu.amd.mathematics import with_functions
 from haulage.compiler.gpu.amd.ranges import with_ranges
 from haulage.compiler.gpu.amd.shuffles import with_known_shuffles
-from haulage.compiler.gpu.captured import with_global_addresses
+from haulage.compiler.gpu.captured import with_global_addresses, with_global_elements
 from haulage.compiler.gpu.denormals import flushing
 from haulage.compiler.gpu.modules import counted_anew, internalise, keep_together
 from haulage.compiler.gpu.versions import extents_of, with_notes
@@ -61,6 +61,7 @@ def build(text: str, name: str, target: AMDTarget, options: Options, kernel: Low
             llvm.run_passes(module, target, "lower_switch", "instruction_namer")
             module = llvm.parse(unrolled(str(module), name, target))
         llvm.optimise(module, target, 3, widen=False, unroll=True)
+        module = _with_captured_arrays(module, target)
     else:
         llvm.optimise(module, target, 0, widen=False)
         llvm.run_passes(module, target, "global_dead_code_eliminate")
@@ -92,6 +93,17 @@ def build(text: str, name: str, target: AMDTarget, options: Options, kernel: Low
     module = llvm.parse(made)
     constant_bytes = llvm.constant_bytes(module, target)
     return Built(linked, made, llvm.object_code(module, target), constant_bytes)
+
+
+def _with_captured_arrays(module: Any, target: AMDTarget) -> Any:
+    """The module with accesses of captured arrays in the device's memory as such."""
+    generic = str(module)
+    known = with_global_elements(generic)
+    if known == generic:
+        return module
+    module = llvm.parse(known)
+    llvm.optimise(module, target, 1, widen=False)
+    return module
 
 
 def with_version(text: str, number: int) -> str:
