@@ -8,7 +8,8 @@ Where a device has written since, the view shows what was there before. A finger
 bytes then tells later whether the program wrote there meanwhile, which would be lost.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,8 @@ class Lease:
         self._record.is_alive = False
 
 
-class Stale(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Stale:
     """Bytes of a view that are out of date.
 
     Attributes:

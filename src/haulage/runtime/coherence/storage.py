@@ -608,7 +608,9 @@ class Coherence:
             host = self._host = np.empty(self.nbytes, np.uint8)
         if mode != "w":
             self._take_in(why, part - self._on_host.valid)
-        elif len(self._on_host.valid.runs) > _MANY_RUNS:
+            return host
+        self._overwrite_stale(why, part)
+        if len(self._on_host.valid.runs) > _MANY_RUNS:
             self._take_in(why, self._whole - self._on_host.valid)
         return host
 
@@ -616,12 +618,21 @@ class Coherence:
         """Make bytes current on the host."""
         host = self._host
         assert host is not None
-        for record in tuple(self._leases):
-            for stale in record.stale:
-                # By one fingerprint, so all or nothing of it.
-                if stale.part & missing:
-                    missing |= stale.part
-                    self._check(record, [stale])
+        # What has one fingerprint is brought up to date as a whole.
+        touched: list[tuple[leases.Record, leases.Stale]] = []
+        while True:
+            touched = [
+                (record, stale)
+                for record in self._leases
+                for stale in record.stale
+                if stale.part & missing
+            ]
+            if all(missing.covers(stale.part) for _, stale in touched):
+                break
+            for _, stale in touched:
+                missing |= stale.part
+        for record, stale in touched:
+            self._check(record, [stale])
         for device, copy in tuple(self._copies.items()):
             found = missing & self._defined & copy.valid - self._on_host.valid
             if found:
@@ -635,6 +646,25 @@ class Coherence:
         self._defined |= missing
         for record in self._leases:
             record.stale = [each for each in record.stale if not each.part & missing]
+
+    def _overwrite_stale(self, why: str, part: Ranges) -> None:
+        """What views show of `part` is up to date when the host has written all of it."""
+        touched = [
+            (record, stale)
+            for record in self._leases
+            for stale in record.stale
+            if stale.part & part
+        ]
+        partly = Ranges()
+        for _, stale in touched:
+            if not part.covers(stale.part):
+                partly |= stale.part
+        if partly:
+            self._take_in(why, partly - self._on_host.valid)
+        for record, stale in touched:
+            if stale in record.stale:
+                self._check(record, [stale])
+                record.stale.remove(stale)
 
     def _written(
         self, place: Place, part: Ranges, writers: tuple[Stream, ...], mark: owners.Mark
