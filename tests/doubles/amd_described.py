@@ -55,9 +55,15 @@ class Launch:
                 end = offset + nbytes
 
 
+def architecture(code: bytes) -> str:
+    """What a code object says that it is for."""
+    target: str = message_pack.read(_note(code))["amdhsa.target"]
+    return target.removeprefix(_TARGET)
+
+
 def check_launch(code: bytes, launch: Launch) -> None:
     """Raise an AssertionError unless the one kernel of a code object takes what `launch` passes."""
-    assert message_pack.read(_note(code))["amdhsa.target"] == _TARGET + launch.architecture
+    assert architecture(code) == launch.architecture
     (kernel,) = kernels(code).values()
     hidden = [each for each in kernel.arguments if each.is_hidden]
     read = [(each.offset, each.nbytes, each.kind) for each in kernel.arguments]
@@ -97,7 +103,7 @@ def check_descriptors(code: bytes) -> None:
     """Raise an AssertionError unless the descriptors, by which the hardware goes, say what the note
     does, by which the runtime goes ("AMDGPU User Guide", Kernel Descriptor)."""
     loaded, found = amd_loader.load(code), kernels(code)
-    number = version(message_pack.read(_note(code))["amdhsa.target"].removeprefix(_TARGET))
+    number = version(architecture(code))
     assert found.keys() == loaded.kernels.keys()
     for name, kernel in found.items():
         assert loaded.entry(name) == loaded.functions[name].address

@@ -123,15 +123,22 @@ def read(codes: Sequence[bytes]) -> tuple[str, ...]:
             amd_described.check_reading(code, printed)
         programs.append("llvm-readelf")
     if codes and disassembler() is not None:
-        for lanes in (32, 64):
-            _disassembled([code for code in codes if _lanes(code) == lanes], lanes)
+        by_features: dict[str, list[bytes]] = {}
+        for code in codes:
+            by_features.setdefault(_features(code), []).append(code)
+        for alike in by_features.values():
+            _disassembled(alike)
         programs.append("llvm-objdump")
     return tuple(programs)
 
 
-def _lanes(code: bytes) -> int:
+def _features(code: bytes) -> str:
+    """What the disassembler has to be told of a code object, besides its architecture."""
     (lanes,) = {each.lanes for each in kernels(code).values()}
-    return lanes
+    features = ["+wavefrontsize64"] * (lanes == 64)
+    # LLVM 19 has the halves of gfx11's registers, and does not look for them of itself.
+    features += ["+real-true16"] * amd_described.architecture(code).startswith("gfx11")
+    return ",".join(features)
 
 
 def instructions(
@@ -140,16 +147,14 @@ def instructions(
     """The instructions of a kernel's linked code, one string each with single spaces."""
     code = haulage.compile(kernel, signature, architecture, **options)
     check(code.code)
-    found = _disassembled([code.code], code.resources["lanes"])
+    found = _disassembled([code.code])
     return [line for line in found if not line.startswith(_FILLING)]
 
 
-def _disassembled(codes: Sequence[bytes], lanes: int) -> list[str]:
-    """All instructions of code objects, and what fills the room behind them."""
-    if not codes:
-        return []
-    features = ["--mattr=+wavefrontsize64"] if lanes == 64 else []
-    printed = _said(disassembler(), "-d", "--no-show-raw-insn", *features, of=codes)
+def _disassembled(codes: Sequence[bytes]) -> list[str]:
+    """All instructions of code objects of the same features, and what fills the room behind."""
+    features = f"--mattr={_features(codes[0])}"
+    printed = _said(disassembler(), "-d", "--no-show-raw-insn", features, of=codes)
     assert printed.count("file format elf64-amdgpu") == len(codes)
     lines = (line.partition("//")[0] for line in printed.splitlines() if line[:1] == "\t")
     found = [" ".join(line.split()) for line in lines]
