@@ -250,3 +250,26 @@ def test_turns_of_all_threads_are_a_loop_of_their_own(kernel, kinds):
     # Where the index begins and what is left are kept for the block, not for each thread.
     assert '%"strided.0/u/room" = alloca i64' in blocks
     assert '%"strided.0/now/room" = alloca i64' in blocks
+
+
+@pytest.mark.parametrize("block", [4, (2, 2), (3, 5), (8, 8)])
+def test_a_loop_that_may_end_at_the_greatest_number(block):
+    """How often it turns is a number of more than 64 bits to LLVM."""
+
+    @cuda.jit
+    def mark(y, last):
+        i = cuda.grid(1)
+        while i <= last:
+            y[i] += 1
+            i += cuda.gridsize(1)
+
+    y = cuda.to_device(np.zeros(40))
+    mark[2, block](y, 36)
+    threads = np.prod(block)
+    width = block if isinstance(block, int) else block[0]
+    expected = np.zeros(40)
+    for number in range(2):
+        for thread in range(threads):
+            start = thread % width + number * width
+            expected[start : 37 : 2 * width] += 1
+    np.testing.assert_array_equal(y.copy_to_host(), expected)

@@ -22,6 +22,7 @@ from haulage.backends.cpu_driver import (
     messages,
     processor,
     ranges,
+    wide_division,
 )
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
@@ -43,6 +44,7 @@ _launch_header = _LAUNCH_HEADER.pack
 
 
 loader.PROVIDED.update(half.PROVIDED)
+loader.PROVIDED.update(wide_division.PROVIDED)
 
 
 class CPUBackend(Backend):
