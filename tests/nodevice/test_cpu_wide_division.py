@@ -30,13 +30,16 @@ WIDE = st.one_of(st.integers(0, 2**128 - 1), st.integers(0, 2**64 + 1), st.integ
 
 @pytest.fixture(scope="module")
 def functions():
-    loader, made = Loader(), {}
+    loader, made, modules = Loader(), {}, []
     for operation, name in NAMES.items():
         code = host_object(DIVIDE.format(operation=operation))
         assert elf.symbols(code)[1] == [name]
-        address = loader.function(loader.load(code), "divide")
+        modules.append(loader.load(code))
+        address = loader.function(modules[-1], "divide")
         made[operation] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
     yield made
+    for module in modules:
+        loader.unload(module)
 
 
 def signed(n):
