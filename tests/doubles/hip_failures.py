@@ -71,6 +71,10 @@ def _stream(backend: Backend) -> Iterator[int]:
     try:
         yield made
         backend.stream_synchronize(made)
+    except DeviceError:
+        # A function of the host that came after the back end has gone would be another's.
+        backend.synchronize()
+        raise
     finally:
         _back(backend.stream_destroy, made)
 
