@@ -455,6 +455,7 @@ def test_a_forked_child_has_the_elements(device):
         pytest.skip("a GPU's driver does not live on in a forked child")
     a = SmartArray(numbers())
     double[1, 32](a)
+    cuda.synchronize()  # what is queued stays the parent's
     a[3] = 50
     thread_has_it, release = threading.Event(), threading.Event()
 
