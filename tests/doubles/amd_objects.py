@@ -172,12 +172,25 @@ def _disassembled(codes: Sequence[bytes]) -> list[str]:
     return [line for line in found if line]
 
 
+# The gfx11 instructions with one operand whose result is a half, and what they can be given in one
+# word: registers of wavefronts and of lanes, and constants.
+_TO_HALVES = (0x0A, *range(0x50, 0x65))
+_IN_ONE_WORD = (*range(108), *range(128, 209), *range(240, 249), *range(256, 512))
+
+
 def _is_of_halves(line: str) -> bool:
-    """Whether a number is one of the gfx11 instructions with one operand, conversions from and to
-    halves and functions of them, of which LLVM 19 knows some with halves of registers only."""
+    """Whether a number is an instruction of gfx11 that writes the upper half of a register. LLVM 19
+    knows those with one operand, in their short form, for the lower half only: the same without a
+    bit."""
     found = re.fullmatch(r"\.long (0x[0-9a-f]{8})", line)
     word = int(found[1], 16) if found else 0
-    return word >> 25 == 0x3F and (word >> 9 & 0xFF) in (0x0A, 0x0B, *range(0x50, 0x65))
+    is_upper = word >> 24 & 1
+    return (
+        word >> 25 == 0x3F
+        and bool(is_upper)
+        and (word >> 9 & 0xFF) in _TO_HALVES
+        and (word & 0x1FF) in _IN_ONE_WORD
+    )
 
 
 def _said(program: str | None, *options: str, of: Sequence[bytes]) -> str:

@@ -215,3 +215,54 @@ def test_code_objects_are_read_together():
         amd_objects.read([CODE.code, bytes(unknown)])
     with pytest.raises(AssertionError):
         amd_objects.read([CODE.code, CODE.code[:-70]])
+
+
+def _with_words(words):
+    """Code for gfx1100 that begins with these."""
+    code = bytearray(haulage.compile(weighed, "void(float32, float32[::1], int16)", "gfx1100").code)
+    function = amd_loader.load(bytes(code), base=0).functions["weighed"]
+    at, nbytes = _in_file(function.address), 4 * len(words)
+    assert nbytes < function.nbytes
+    code[at : at + nbytes] = struct.pack(f"<{len(words)}I", *words)
+    return bytes(code)
+
+
+_UPPER = 1 << 24
+
+
+def _to_half(operation, source=0x101):
+    """The instruction of gfx11 with one operand that writes the upper half of register 1."""
+    return 0x7E000000 | _UPPER | 1 << 17 | operation << 9 | source
+
+
+# Conversions to halves, and what is made of halves; of registers of lanes and of wavefronts, and of
+# constants.
+_TO_HALVES = [_to_half(operation) for operation in (0x0A, *range(0x50, 0x65))]
+_TO_HALVES += [_to_half(0x55, source) for source in (0, 105, 107, 128, 208, 240, 248, 511)]
+
+
+@amd_objects.needs_disassembler
+@needs_reader
+def test_upper_halves_of_registers_are_read_on_gfx11():
+    amd_objects.read([_with_words(_TO_HALVES)])
+    # The same of lower halves, which LLVM 19 knows by itself.
+    amd_objects.read([_with_words([word ^ _UPPER for word in _TO_HALVES])])
+
+
+@amd_objects.needs_disassembler
+@needs_reader
+@pytest.mark.parametrize(
+    "word",
+    [
+        # No such instruction, and of no such operand.
+        *(_to_half(0x4F), _to_half(0x6C)),
+        *(_to_half(0x55, source) for source in (209, 232, 249)),
+        *(_to_half(operation, 209) ^ _UPPER for operation in (0x0B, 0x55)),
+        # With another beginning.
+        _to_half(0x0A) ^ 1 << 31,
+    ],
+    ids=hex,
+)
+def test_a_word_that_is_no_instruction_is_found_on_gfx11(word):
+    with pytest.raises(AssertionError, match=rf"\.long {word:#010x}"):
+        amd_objects.read([_with_words([word])])
