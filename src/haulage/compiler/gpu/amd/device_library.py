@@ -21,10 +21,7 @@ FOLDER = "HIP_DEVICE_LIB_PATH"
 VARIABLES = ("ROCM_PATH", "ROCM_HOME", "HIP_PATH")
 _WHEEL = "rocm-sdk-core"
 # The functions of which there are no others.
-MISSED = (
-    "sin, cos, tan, gamma, lgamma, nextafter, remainder and Bessel's functions are then missing in "
-    "kernels for AMD's GPUs"
-)
+MISSED = "gamma, lgamma and Bessel's functions are then missing in kernels for AMD's GPUs"
 # Where a ROCm installation has them, by its version and by who has packed it.
 _INSIDE = (
     *("amdgcn/bitcode", "lib/llvm/amdgcn/bitcode", "llvm/amdgcn/bitcode"),
