@@ -9,7 +9,7 @@ there. Sources: the documents of AMD's instruction sets, "Data Parallel Processi
 `v_permlane16_b32`, `v_permlanex16_b32`, `ds_swizzle_b32`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _ROW = 16
@@ -101,29 +101,30 @@ def _pattern(reads: Sequence[int], size: int) -> list[int] | None:
 
 
 def _in_rows(row: list[int], is_new: bool) -> list[Move] | None:
-    def is_made(reads: Callable[[int], int]) -> bool:
-        return row == [reads(lane) % _ROW for lane in range(_ROW)]
-
     quad = _pattern(row, 4)
     if quad is not None:
         return [_dpp(_QUAD + sum(lane << 2 * place for place, lane in enumerate(quad)))]
-    if is_made(lambda lane: 15 - lane):
+    if row == [15 - lane for lane in range(_ROW)]:
         return [_dpp(_MIRROR)]
-    if is_made(lambda lane: lane ^ 7):
+    if row == _xored(7):
         return [_dpp(_HALF_MIRROR)]
     for number in range(1, _ROW):
-        if is_made(lambda lane, number=number: lane - number):  # type: ignore[misc]
+        if row == [(lane - number) % _ROW for lane in range(_ROW)]:
             return [_dpp(_ROTATE + number)]
-        if is_new and is_made(lambda lane, number=number: lane ^ number):  # type: ignore[misc]
+        if is_new and row == _xored(number):
             return [_dpp(_XOR + number)]
     if is_new:
         return [_permuted("permlane16.i32", row)]
     for number in (4, 12):
-        if is_made(lambda lane, number=number: lane ^ number):  # type: ignore[misc]
+        if row == _xored(number):
             # Of the fours of a row the even ones read above them, or around, the odd ones below.
             turned = _dpp(_ROTATE + _ROW - number, banks=_LOWER)
             return [turned, _dpp(_ROTATE + number, kept=0, banks=_UPPER)]
     return None
+
+
+def _xored(number: int) -> list[int]:
+    return [lane ^ number for lane in range(_ROW)]
 
 
 def _swizzled(half: list[int]) -> list[Move] | None:
