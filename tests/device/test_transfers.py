@@ -3,6 +3,7 @@
 import inspect
 import json
 import threading
+from collections import deque
 
 import numpy as np
 import pytest
@@ -213,6 +214,10 @@ def test_those_of_one_array():
     assert ways(t.of(plain[5:7])) == [(UP, 800)]
     assert ways(t.of(there)) == [(UP, 800), (DOWN, 80)]
     assert ways(t.of(there[50:])) == [(UP, 800)]
+    with haulage.transfers() as t:
+        there[::2].copy_to_host()
+        there[::-1].copy_to_host()
+    assert ways(t.of(there[90:])) == ways(t.of(there[:1])) == [(DOWN, 400), (DOWN, 800)]
     with pytest.raises(TypeError, match="transfers of a list: expected a SmartArray, a NumPy arr"):
         t.of([1])
 
@@ -469,6 +474,25 @@ def test_what_explain_keeps_is_bounded_and_its_sums_are_exact(monkeypatch):
         cause["why"] == "other lines" for entry in data["arrays"] for cause in entry["causes"]
     )
     assert haulage.explain(arrays[-1]).data["transfers"][UP] == 5
+
+
+def test_lines_that_are_summed_stay_so_where_storages_are_summed(monkeypatch):
+    monkeypatch.setattr(account, "_kept", deque())
+    monkeypatch.setattr(account, "_older", account.Sums())
+    monkeypatch.setattr(account, "_MOST_STORAGES", 1)
+    monkeypatch.setattr(account, "_MOST_CAUSES", 1)
+    a, b = SmartArray(numbers(10)), SmartArray(numbers(10))
+    for n in range(4):
+        a[...] = n
+        exec(f"{'pass;' * n}a.get('gpu')")
+    monkeypatch.setattr(account, "_MOST_CAUSES", 64)
+    b.get("gpu")
+    before, _ = haulage.explain().data["arrays"]
+    assert before["array"] == "SmartArrays of before"
+    assert [(each["why"], each["count"]) for each in before["causes"]] == [
+        ("other lines", 3),
+        ("get('gpu')", 1),
+    ]
 
 
 def test_explain_of_an_array_that_is_too_old_goes_on_with_it(monkeypatch):

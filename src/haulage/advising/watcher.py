@@ -127,7 +127,7 @@ class Watcher:
             had, sent = sent, digest(copy.host)
             before = self._came_before(keys, sent, None if copy.is_new else had == sent)
         again = before is not None
-        block, address, nbytes, dense = copy.place
+        block, address, nbytes, dense, _ = copy.place
         made = Copied(sent, weakref.ref(block), address, nbytes, dense, copy.down, again, row)
         self._known.note(keys, made, block)
         self._count(row, copy.down, operation, before)

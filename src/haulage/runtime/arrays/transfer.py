@@ -153,7 +153,10 @@ def move_host(
     down = target == address_of(host)
     small, to, of = layout.coalesce(shape, target_strides, source_strides)
     dense = parts is None and (not small or (len(small) == 1 and to[0] == of[0] == itemsize))
-    place = host_copy.Place(block, source if down else target, _size(shape, itemsize, parts), dense)
+    address, strides = (source, source_strides) if down else (target, target_strides)
+    low, high = layout.extent(shape, strides, itemsize)
+    ends = (address + low, address + high)
+    place = host_copy.Place(block, address, _size(shape, itemsize, parts), dense, ends)
     work = (host, stream, *sides, shape, itemsize, parts)
     host_copy.watched(host, stream, down, place, is_new, move_untold, work)
 

@@ -62,7 +62,9 @@ class Sums:
         """Count transfers like this one."""
         # Code objects by identity: their hash is one of all their contents.
         lines = [(id(code), at) for code, at in one._looked + one._wrote]
-        key: Any = (one.array, one.source, one.target, one.why, *lines)
+        self._count((one.array, one.source, one.target, one.why, *lines), one, count, nbytes)
+
+    def _count(self, key: Any, one: Transfer, count: int, nbytes: int) -> None:
         if key not in self.causes and len(self.causes) >= _MOST_CAUSES:
             key = (None, one.source, one.target)
         cause = self.causes.get(key)
@@ -73,8 +75,8 @@ class Sums:
 
     def merge(self, other: "Sums") -> None:
         """Count what another one has counted."""
-        for cause in list(other.causes.values()):
-            self.add(cause.example, cause.count, cause.nbytes)
+        for key, cause in list(other.causes.items()):
+            self._count(key, cause.example, cause.count, cause.nbytes)
         self.uses += other.uses
         self.used_bytes += other.used_bytes
         self.found += other.found

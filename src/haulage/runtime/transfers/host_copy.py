@@ -34,13 +34,21 @@ _CALLED = {
 
 
 class Place(NamedTuple):
-    """Memory of a device: its block, the address of the first element, how many bytes the elements
-    have, and whether they lie one behind the other as they do on the host."""
+    """Memory of a device.
+
+    Attributes:
+        block: of which it is a part.
+        address: of the element (0, ..., 0).
+        nbytes: how many the elements have.
+        dense: whether they lie one behind the other as they do on the host.
+        ends: addresses of the first byte, and of the one behind the last.
+    """
 
     block: "Block"
     address: int
     nbytes: int
     dense: bool
+    ends: tuple[int, int]
 
 
 class HostCopy(NamedTuple):
@@ -71,7 +79,7 @@ class HostCopy(NamedTuple):
         """The entry for it."""
         host, device = self.host, str(self.stream.device)
         low, high = layout.extent(host.shape, host.strides, host.itemsize)
-        at, there = address_of(host), self.place.address
+        at = address_of(host)
         why = self.called
         if self.argument is not None and self.argument.name:
             why = f"{why}, argument {self.argument.name!r}"
@@ -82,7 +90,7 @@ class HostCopy(NamedTuple):
             self.stream.handle,
             why,
             _looked=self.mark,
-            _of=((at + low, at + high), (there, there + self.place.nbytes)),
+            _of=((at + low, at + high), self.place.ends),
         )
 
 
