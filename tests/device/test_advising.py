@@ -2,11 +2,13 @@
 
 import gc
 import inspect
+import threading
 
 import numpy as np
 import pytest
 
 from haulage import SmartArray, cuda, memory
+from haulage.advising import watcher as watching
 from haulage.advising.advice import advice_of, as_data
 from haulage.advising.watcher import Watcher
 from haulage.advising.words import as_text
@@ -232,6 +234,28 @@ def test_host_arrays_that_kernels_are_given_in_a_loop(advised):
     ]
     assert "out" not in findings
     np.testing.assert_array_equal(out[1:], 2 * x[1:])
+
+
+def test_threads_that_copy_at_once(advised, monkeypatch):
+    monkeypatch.setattr(watching, "_OFTEN", 1)
+    x, failed = np.zeros(100_000), []
+
+    def copy():
+        try:
+            for _ in range(50):
+                cuda.to_device(x).copy_to_host(x)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=copy) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failed == []
+    data = advised()
+    assert data["transfers"]["count"] == 400
+    assert data["repeated"]["seconds"] > 0
 
 
 def test_a_host_array_that_the_kernel_overwrites_need_not_be_sent(advised):

@@ -159,6 +159,48 @@ def test_forked_processes_are_advised_by_themselves(tmp_path):
     assert (child["repeated"]["count"], parent["repeated"]["count"]) == (2, 1)
 
 
+def test_a_process_that_is_forked_while_a_thread_copies_ends(tmp_path):
+    text = """
+    import os
+    import signal
+    import sys
+    import threading
+    import time
+    import numpy as np
+    from haulage import cuda
+    from haulage.runtime import observing
+
+    (watcher,) = observing.watchers
+    noting, noted = threading.Event(), threading.Event()
+
+    def note():
+        with watcher._lock:
+            noting.set()
+            noted.wait()
+
+    cuda.to_device(np.ones(100))
+    thread = threading.Thread(target=note)
+    thread.start()
+    noting.wait()
+    child = os.fork()
+    if not child:
+        noted.set()
+        cuda.to_device(np.ones(100))
+        sys.exit(5)
+    noted.set()
+    for _ in range(200):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            sys.exit(os.waitstatus_to_exitcode(status))
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    """
+    done = advise("--json", written(tmp_path / "forks.py", text))
+    assert (done.returncode, done.stderr) == (5, "")
+    child, parent = map(json.loads, done.stdout.splitlines())
+    assert child["transfers"]["count"] == parent["transfers"]["count"] == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

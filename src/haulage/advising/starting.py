@@ -36,8 +36,11 @@ class _Session:
         self._watcher: Watcher | None = None
 
     def begin(self) -> None:
+        if self._watcher is not None:
+            self._watcher.leave()
+        others = (each for each in observing.watchers if each is not self._watcher)
         self._watcher = Watcher()
-        observing.watchers = (self._watcher,)
+        observing.watchers = (*others, self._watcher)
         observing.apart = True
 
     def end(self) -> None:

@@ -67,6 +67,12 @@ class Way:
     maybe: Amount = field(default_factory=Amount)
     since: "list[Row]" = field(default_factory=list)
 
+    def took(self, operation: Operation, again: bool) -> None:
+        """The time of one of them is known; `again`: it is one of `again`."""
+        self.all.ns += operation.busy
+        if again:
+            self.again.ns += operation.busy
+
 
 @dataclass(slots=True, eq=False)
 class Row:
@@ -142,6 +148,8 @@ class Watcher:
 
     def make_room(self, device: "Device", nbytes: int, wanted: int) -> int:
         """Hold less memory of a device that has no room; how many bytes less."""
+        if self._closed:
+            return 0
         return self._known.let_go(device, wanted)
 
     # ---- what is found --------------------------------------------------------------------
@@ -203,7 +211,12 @@ class Watcher:
                         way.returned += 1
                         if not known.again:
                             known.row.down.maybe.add(nbytes)
-            self._timed[id(operation)] = operation, way, before is not None
+            again = before is not None
+            if operation.end:
+                # Another thread has settled it meanwhile.
+                way.took(operation, again)
+            else:
+                self._timed[id(operation)] = operation, way, again
             many = len(self._timed) >= _OFTEN
         if many:
             self._settle()
@@ -227,10 +240,15 @@ class Watcher:
         with self._lock:
             for clock in self._clocks.values():
                 for operation in clock.settle():
-                    _, way, again = self._timed.pop(id(operation))
-                    way.all.ns += operation.busy
-                    if again:
-                        way.again.ns += operation.busy
+                    # One that is still being compared is not here; who does that looks at its end.
+                    timed = self._timed.pop(id(operation), None)
+                    if timed is not None:
+                        _, way, again = timed
+                        way.took(operation, again)
+
+    def leave(self) -> None:
+        """Watch no more, in a forked child: locks may be held, and streams are the parent's."""
+        self._closed = True
 
     def close(self) -> None:
         """Watch no more, and ask the devices for the times that are still to come."""
