@@ -29,6 +29,13 @@ def scale(x, factor):
 
 
 @cuda.jit
+def add_pair(pair, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = pair[0][i] + pair[1][i]
+
+
+@cuda.jit
 def add(x, y, out):
     i = cuda.grid(1)
     if i < out.size:
@@ -234,6 +241,48 @@ def test_host_arrays_that_kernels_are_given_in_a_loop(advised):
     ]
     assert "out" not in findings
     np.testing.assert_array_equal(out[1:], 2 * x[1:])
+
+
+def test_arrays_in_tuples_are_told_apart(advised):
+    x, y, out = numbers(), numbers(5), np.zeros(N)
+    pair = x, y
+    for _ in range(2):
+        add_pair[GRID]((x, cuda.In(y)), cuda.Out(out))
+    for _ in range(2):
+        add_pair[GRID](pair, cuda.Out(out))
+    findings = {
+        (each["array"].split()[0], each["called"]): each["change"] for each in advised()["findings"]
+    }
+    x, y, first, second = (
+        findings[name, f"kernel add_pair, argument 'pair[{entry}]'"]
+        for name, entry in (("x", 0), ("y", 1), ("pair[0]", 0), ("pair[1]", 1))
+    )
+    assert x[-1].endswith("the kernel only reads `x`: give it cuda.In(x), which is not copied back")
+    assert y[0].endswith("d_y = cuda.to_device(y); give the kernel d_y")
+    assert "d_array = cuda.to_device(pair[0]); give the kernel d_array" in first[0]
+    assert "give it cuda.In(pair[1])" in second[-1]
+
+
+def test_a_result_that_stays_the_same_is_no_input(advised):
+    x, out = numbers(), 2 * numbers()
+    for _ in range(2):
+        add[GRID](cuda.In(x), cuda.In(x), cuda.Out(out))
+    (finding,) = [each for each in advised()["findings"] if each["array"].startswith("out")]
+    assert amounts(finding) == [(0, 0), (2, 2)]
+    assert finding["change"] == [
+        "2 of 2 launches changed nothing of `out`: make it a haulage.SmartArray, which is copied "
+        "only when it changed and someone looks"
+    ]
+
+
+def test_arrays_that_the_line_does_not_name(advised):
+    given = [numbers()]
+    for _ in range(2):
+        cuda.to_device(*given)
+    (finding,) = advised()["findings"]
+    assert finding["change"][0] == (
+        "the device has these elements already: copy them only when something changed"
+    )
 
 
 def test_threads_that_copy_at_once(advised, monkeypatch):

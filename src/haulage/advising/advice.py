@@ -122,11 +122,12 @@ def line_of(row: Row) -> str:
 def _finding(row: Row) -> Finding:
     call = source.call_at(row.mark)
     if row.argument is not None:
-        given = source.argument(call, row.argument.number, row.argument.name)
+        parameter = row.argument.name.partition("[")[0]
+        given = source.argument(call, row.argument.path, parameter)
         called = f"{row.called}, argument {row.argument.name!r}"
         change = _of_launch(row, _text(given, row.argument.name or "the array"))
     else:
-        given = source.argument(call, 0, "obj" if row.called == "to_device" else "ary")
+        given = source.argument(call, (0,), "obj" if row.called == "to_device" else "ary")
         called = row.called
         change = _of_copy(row, call, given)
     name = source.receiver(call) if row.called == "copy_to_host" else _text(given, "")
@@ -160,7 +161,9 @@ _MOVES_ITSELF = "which is copied only when it changed and someone looks"
 def _of_launch(row: Row, name: str) -> list[str]:
     """What to change where a kernel is given a host array."""
     up, down = row.up, row.down
-    reads = bool(down.all.count) and down.again.count == down.all.count
+    nothing_came = bool(down.all.count) and down.again.count == down.all.count
+    # Of what is overwritten the next launch may give other elements.
+    reads = nothing_came and not _is_out(row)
     on_device = _device_name(name)
     found = []
     if up.all.count and _is_out(row):
@@ -210,7 +213,8 @@ def _of_copy(row: Row, call: ast.Call | None, given: ast.expr | None) -> list[st
             "still: go on with the device array that they came from"
         )
     elif row.called == "copy_to_device" or given is None:
-        target = f"`{source.receiver(call)}`" if source.receiver(call) else "the device"
+        held = source.receiver(call) if row.called == "copy_to_device" else ""
+        target = f"`{held}`" if held else "the device"
         name = f"`{ast.unparse(given)}`" if given is not None else "them"
         advice = f"{target} has these elements already: copy {name} only when something changed"
     elif others and row.up.all.count == 1:

@@ -37,8 +37,12 @@ def _calls(filename: str) -> dict[tuple[int | None, ...], ast.Call]:
     }
 
 
-def argument(call: ast.Call | None, number: int, name: str = "") -> ast.expr | None:
-    """What a call gives for an argument, without a hint such as `cuda.In`; None: not to be told."""
+def argument(call: ast.Call | None, path: tuple[int, ...], name: str) -> ast.expr | None:
+    """What a call gives for an argument, without a hint such as `cuda.In`; None: not to be told.
+
+    `path` is the argument's number, followed by places in tuples.
+    """
+    number, *places = path
     if call is None:
         return None
     given: ast.expr | None = None
@@ -48,10 +52,19 @@ def argument(call: ast.Call | None, number: int, name: str = "") -> ast.expr | N
         given = call.args[number]
     else:
         given = next((each.value for each in call.keywords if name and each.arg == name), None)
+    for place in places:
+        if given is not None:
+            given = _entry(given, place)
     if is_hinted(given):
         assert isinstance(given, ast.Call)
         return given.args[0]
     return given
+
+
+def _entry(given: ast.expr, place: int) -> ast.expr:
+    if isinstance(given, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in given.elts):
+        return given.elts[place]
+    return ast.Subscript(given, ast.Constant(place), ast.Load())
 
 
 def is_hinted(given: ast.expr | None) -> bool:

@@ -178,9 +178,9 @@ class Watcher:
     # ---- what is noted --------------------------------------------------------------------
 
     def _row(self, copy: "HostCopy") -> Row:
-        number = -1 if copy.argument is None else copy.argument.number
+        path = None if copy.argument is None else copy.argument.path
         # Code by identity: its hash is one of all its contents. The row keeps it.
-        key = (number, *((id(code), at) for code, at in copy.mark))
+        key = (path, *((id(code), at) for code, at in copy.mark))
         with self._lock:
             row = self._by_key.get(key)
             if row is None:

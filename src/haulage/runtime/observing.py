@@ -101,12 +101,19 @@ apart = False
 
 
 class Argument(NamedTuple):
-    """An argument of a launch: the kernel in words and itself, the parameter, and its number."""
+    """An argument of a launch, or an entry of one that is a tuple.
+
+    Attributes:
+        why: the kernel, in words.
+        kernel: itself.
+        name: the parameter, and the places in tuples: 'x', 'x[0]'; '' where it is not known.
+        path: its number, followed by these places.
+    """
 
     why: str
     kernel: Any
     name: str
-    number: int
+    path: tuple[int, ...]
 
 
 class _Launching(threading.local):

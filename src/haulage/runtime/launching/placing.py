@@ -134,8 +134,8 @@ class Placement:
         self.aligned = aligned
         self._names = names
         self._kernel = kernel
-        # The number of the argument that is placed now.
-        self._at = 0
+        # The number of the argument that is placed now, followed by places in tuples.
+        self._at: tuple[int, ...] = ()
         self._releases: list[Callable[[], object]] = []
         self._movers: list[Any] = []
         self._dones: list[Callable[[bool], object]] = []
@@ -149,8 +149,13 @@ class Placement:
         stream, and a function to be called when the kernel has been handed to it. One that moves
         itself as the kernel uses it (see `move`) stays as it is.
         """
-        placed = []
-        for self._at, value in enumerate(values):
+        self._at = ()
+        return self._parts(values)
+
+    def _parts(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        at, placed = self._at, []
+        for number, value in enumerate(values):
+            self._at = (*at, number)
             placed.append(self._placed(value))
         return tuple(placed)
 
@@ -214,7 +219,7 @@ class Placement:
         if isinstance(value, ArgHint):
             return self._hinted(value)
         if isinstance(value, tuple):
-            inner = tuple([self._placed(part) for part in value])
+            inner = self._parts(value)
             return type(value)(*inner) if hasattr(value, "_fields") else inner
         if hasattr(value, "__haulage_acquire__"):
             self._movers.append(value)
@@ -257,15 +262,19 @@ class Placement:
             array.copy_to_device(host, self.stream)
         return array
 
-    def _copy_back(self, array: DeviceNDArrayBase, host: np.ndarray | np.void, at: int) -> None:
+    def _copy_back(
+        self, array: DeviceNDArrayBase, host: np.ndarray | np.void, at: tuple[int, ...]
+    ) -> None:
         with self._noted(at):
             array.copy_to_host(host, self.stream)
 
-    def _noted(self, at: int) -> AbstractContextManager[None]:
-        """For copies of the argument with this number."""
+    def _noted(self, at: tuple[int, ...]) -> AbstractContextManager[None]:
+        """For copies of the argument that is there."""
         if not observing.watchers:
             return _UNNOTED
-        name = self._names[at] if at < len(self._names) else ""
+        name = ""
+        if at[0] < len(self._names):
+            name = "".join([self._names[at[0]], *(f"[{number}]" for number in at[1:])])
         return observing.copying(observing.Argument(self.why, self._kernel, name, at))
 
     def _room_for(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
