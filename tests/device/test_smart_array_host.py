@@ -27,6 +27,13 @@ def double(a):
         a[i] *= 2
 
 
+@cuda.jit
+def add(a, b):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] += b[i]
+
+
 def numbers(n=20):
     return np.arange(n, dtype=np.float32)
 
@@ -214,6 +221,40 @@ def test_writing_on_both_sides_is_an_error_that_names_both_lines(look):
     # What the device has is there still, and it is told once.
     expected = numbers() * 2
     assert a[3] in (expected[3], 2 * expected[3])
+
+
+def test_each_argument_has_what_was_written_through_a_view():
+    a = SmartArray(numbers())
+    view = a.get()
+    add[1, 32](a[:5], a[10:15])
+    view[12] = 100
+    add[1, 32](a[:5], a[10:15])
+    np.testing.assert_array_equal(a[:5], [20, 23, 2 + 12 + 100, 29, 32])
+
+
+def test_a_view_that_is_out_of_date_stays_so_where_an_assignment_fails():
+    a = SmartArray(numbers())
+    view = a.get()
+    double[1, 32](a)
+    with pytest.raises(ValueError, match="broadcast"):
+        a[...] = [1, 2, 3]
+    with pytest.raises(ZeroDivisionError), a.host("w"):
+        raise ZeroDivisionError
+    view[0] = 5
+    with pytest.raises(CoherenceError):
+        np.asarray(a)
+
+
+def test_only_the_program_brings_views_up_to_date_by_waiting():
+    a, out = SmartArray(numbers()), cuda.device_array(1, np.int64)
+    view = a.get()
+    double[1, 32](a)
+    assert out[0] is not None  # which waits
+    cuda.to_device(numbers()).copy_to_host()
+    assert moves(a) == [("up", 80)]
+    cuda.synchronize()
+    assert moves(a) == [("up", 80), ("down", 80)]
+    assert view[3] == 6
 
 
 def test_writing_what_a_kernel_was_not_given_is_none():
@@ -460,7 +501,7 @@ def test_a_forked_child_has_the_elements(device):
     thread_has_it, release = threading.Event(), threading.Event()
 
     def hold():
-        with a.coherence._lock:
+        with a.coherence._guard:
             thread_has_it.set()
             release.wait(60)
 

@@ -90,7 +90,9 @@ VIEWS = {
     "view": lambda a: a.view(np.int32),
     "real": lambda a: a.real,
     "np.transpose": np.transpose,
+    "reshape of an array": lambda a: a.reshape(np.array([2, 6])),
     "np.reshape": lambda a: np.reshape(a, (3, 4)),
+    "np.reshape by name": lambda a: np.reshape(a, shape=(3, 4), order="C", copy=False),
     "np.ravel": np.ravel,
     "np.squeeze": np.squeeze,
     "np.swapaxes": lambda a: np.swapaxes(a, 0, 1),
@@ -153,6 +155,14 @@ def test_what_is_no_view_in_numpy_is_a_copy():
     with pytest.raises(IndexError):
         a[0, 0, 0]
     np.testing.assert_array_equal(a, np.arange(12.0).reshape(4, 3))
+
+
+def test_a_view_of_a_class_of_numpys_is_the_hosts():
+    a = SmartArray(np.zeros(3, "i4,f8"))
+    for seen in (a.view(np.recarray), a.view(type=np.recarray)):
+        assert type(seen) is np.recarray
+        assert not seen.flags.writeable
+    assert type(a.view("i4,i8")) is SmartArray
 
 
 def test_fields_are_views():

@@ -435,3 +435,18 @@ def test_ufuncs_of_the_other_device_take_portable_arrays(pair):
     assert found.device is second
     assert found.copy_to_host().tolist() == [1, 2, 3, 4]
     assert add_both(shared, 1.0, stream=cuda.stream()).device is second
+
+
+def test_waiting_for_a_device_brings_what_it_wrote_to_views_of_a_smart_array(pair):
+    first, second = pair
+    a = haulage.SmartArray(np.arange(8.0))
+    view, streams = a.get(), []
+    for device, part in ((first, a[:4]), (second, a[4:])):
+        with haulage.use(device):
+            streams.append(cuda.stream())
+            add_one[1, 4, streams[-1]](part)
+    streams[0].synchronize()
+    assert view.tolist() == [1, 2, 3, 4, 4, 5, 6, 7]
+    second.synchronize()
+    assert view.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [t.nbytes for t in a.coherence.transfers] == [32] * 4

@@ -130,7 +130,7 @@ class Launcher:
                         start(handle, launch)
                         order.behind()
                     if waits:
-                        stream.synchronize()
+                        stream.finish()
                     return
             self._launch_and_note(tuple(kinds), args)
             return

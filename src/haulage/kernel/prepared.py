@@ -47,7 +47,7 @@ def wait_for(stream: Stream) -> None:
     """Wait for a launch; if it was only recorded, let each launch of its graph wait."""
     captured = capture_of(stream)
     if captured is None:
-        stream.synchronize()
+        stream.finish()
     else:
         captured.waits = True
 

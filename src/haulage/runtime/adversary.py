@@ -60,7 +60,7 @@ def _seed() -> int | None:
 
 def _synchronize() -> None:
     for device in devices():
-        device.synchronize()
+        device.finish()
 
 
 def _switch(to: int | None) -> None:

@@ -181,13 +181,17 @@ class Device:
             KernelError: threads of a kernel had failed.
             CaptureError: a stream of it is being captured.
         """
+        self.finish()
+        for call in tuple(after_wait):
+            call(self, None)
+
+    def finish(self) -> None:
+        """`synchronize` for Haulage's own needs, as that of `Stream`."""
         if self.capturing:
             check_none_captured(self)
         backend = self.backend
         backend.activate(self.id)
         faults.waited(backend.synchronize)
-        for call in tuple(after_wait):
-            call(self, None)
 
     def memory_info(self) -> tuple[int, int]:
         """(free, total) bytes of its memory, now."""

@@ -183,7 +183,7 @@ class Graph:
         for lender in self._lenders:
             ordering.after(lender, chosen)
         if self._waits:
-            chosen.synchronize()
+            chosen.finish()
 
     replay = launch
 

@@ -1,19 +1,20 @@
 """Sets of bytes of a storage, as runs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 Run = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
 class Ranges:
     """Bytes of a storage, as runs (start, stop) that lie in order, do not touch, and are not empty.
 
-    They are changed by making others: `a | b`, `a & b` and `a - b`.
+    They are never changed; `a | b`, `a & b` and `a - b` are others.
     """
 
-    runs: tuple[Run, ...] = ()
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: tuple[Run, ...] = ()) -> None:
+        self.runs = runs
 
     @classmethod
     def of(cls, start: int, stop: int) -> "Ranges":
@@ -23,11 +24,28 @@ class Ranges:
     @property
     def nbytes(self) -> int:
         """How many bytes they are."""
+        if len(self.runs) == 1:
+            ((start, stop),) = self.runs
+            return stop - start
         return sum(stop - start for start, stop in self.runs)
 
     def covers(self, other: "Ranges") -> bool:
         """Whether all bytes of `other` are among these."""
-        return self.runs == other.runs or not other - self
+        mine, theirs = self.runs, other.runs
+        if not theirs or mine == theirs:
+            return True
+        if len(mine) == 1:
+            return mine[0][0] <= theirs[0][0] and theirs[-1][1] <= mine[0][1]
+        return not other - self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ranges) and self.runs == other.runs
+
+    def __hash__(self) -> int:
+        return hash(self.runs)
+
+    def __repr__(self) -> str:
+        return f"Ranges({self.runs})"
 
     def joined(self, most: int, within: "Ranges") -> "Ranges":
         """These bytes and as few more as give at most `most` runs; where `within` has too few of
@@ -53,9 +71,9 @@ class Ranges:
         return iter(self.runs)
 
     def __or__(self, other: "Ranges") -> "Ranges":
-        if not self.runs or self.runs == other.runs:
+        if not self.runs:
             return other
-        if not other.runs:
+        if self.covers(other):
             return self
         merged: list[Run] = []
         for start, stop in sorted((*self.runs, *other.runs)):
@@ -66,8 +84,10 @@ class Ranges:
         return Ranges(tuple(merged))
 
     def __and__(self, other: "Ranges") -> "Ranges":
-        if self.runs == other.runs:
+        if not self.runs or self.runs == other.runs:
             return self
+        if not other.runs:
+            return other
         found: list[Run] = []
         mine, theirs = list(self.runs), list(other.runs)
         i = j = 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from haulage.runtime.graph import Graph
 
 
-# What is called when a program has waited for a stream, or for a whole device (None).
+# What is called when the program has waited for a stream, or for a whole device (None).
 after_wait: list[Callable[["Device", "Stream | None"], object]] = []
 
 
@@ -97,12 +97,21 @@ class Stream:
             KernelError: threads of a kernel in it had failed.
             CaptureError: it is being captured.
         """
+        self.finish()
+        for call in tuple(after_wait):
+            call(self.device, self)
+
+    def finish(self) -> None:
+        """`synchronize` for Haulage's own needs, in the midst of other work: it brings no views of
+        SmartArrays up to date.
+
+        Raises:
+            KernelError, CaptureError: as `synchronize`.
+        """
         if self.device.capturing:
             capture.check_runs(self, "to wait for it")
         self.device.activate()
         faults.waited(self.device.backend.stream_synchronize, self.handle)
-        for call in tuple(after_wait):
-            call(self.device, self)
 
     @contextmanager
     def auto_synchronize(self) -> Iterator["Stream"]:

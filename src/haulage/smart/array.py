@@ -83,6 +83,7 @@ class SmartArray(NumpyLike):
     __slots__ = (
         "__weakref__",
         "_dtype",
+        "_layout",
         "_offset",
         "_part",
         "_shape",
@@ -142,6 +143,8 @@ class SmartArray(NumpyLike):
         self._strides = strides
         self._dtype = dtype
         self._skew = skew
+        # What launches and Numba ask for, once they have.
+        self._layout: tuple[np.dtype, int, str, bool, bool] | None = None
         self._typed: dict[bool, Any] = {}
         low, high = layout.extent(shape, strides, dtype.itemsize)
         self._part = Ranges.of(offset + low, offset + high)
@@ -224,18 +227,23 @@ class SmartArray(NumpyLike):
         # Not by a flag, which whoever has the view could set again.
         return self._array(np.frombuffer(flat.data.toreadonly(), np.uint8))
 
-    def _look_around(self, why: str) -> np.ndarray:
+    def _element(self, offset: int, why: str) -> Any:
+        at = self._offset + offset
         # Of an element: a loop over elements is not to bring them one by one.
-        runs = self._part.runs
-        if runs:
-            first, last = runs[0][0] // _WINDOW * _WINDOW, -(-runs[0][1] // _WINDOW) * _WINDOW
-            around = Ranges.of(first, min(last, self.coherence.nbytes))
-            self.coherence.acquire_host("r", why, around)
-        return self._look(why)
+        first, last = at // _WINDOW * _WINDOW, -(-(at + self._dtype.itemsize) // _WINDOW) * _WINDOW
+        around = Ranges.of(first, min(last, self.coherence.nbytes))
+        flat = self.coherence.acquire_host("r", why, around)
+        if self._dtype.names is None and self._dtype.subdtype is None:
+            return np.ndarray((), self._dtype, flat, at)[()]
+        return np.ndarray((), self._dtype, np.frombuffer(flat.data.toreadonly(), np.uint8), at)[()]
 
     @contextmanager
     def _writing(self, why: str, whole: bool = False) -> Iterator[np.ndarray]:
         coherence, part = self.coherence, self._part
+        alone = coherence.host_alone(part)
+        if alone is not None:
+            yield self._array(alone)
+            return
         # What is overwritten as a whole need not come to the host before. Should that fail in its
         # midst, the host's copy is out of date as before.
         overwritten = whole and part.nbytes == self.nbytes and not coherence.is_current(HOST, part)
@@ -246,6 +254,8 @@ class SmartArray(NumpyLike):
         except BaseException:
             if mode == "rw":
                 coherence.release(HOST, mode, part=part)
+            else:
+                coherence.cancel(HOST, part)
             raise
         coherence.release(HOST, mode, part=part)
 
@@ -355,12 +365,14 @@ class SmartArray(NumpyLike):
     @property
     def __haulage_layout__(self) -> tuple[np.dtype, int, str, bool, bool]:
         """For a launch: dtype, axes, layout, whether it is read-only, whether it is aligned."""
-        letter = layout.layout_letter(self._shape, self._strides, self._dtype.itemsize)
-        at = self._offset + self._skew if self.coherence.is_shared else self._offset
-        is_aligned = at % self._dtype.alignment == 0 and (
-            letter != "A" or fields.is_aligned(self._dtype, 0, self._shape, self._strides)
-        )
-        return self._dtype, len(self._shape), letter, False, is_aligned
+        if self._layout is None:
+            letter = layout.layout_letter(self._shape, self._strides, self._dtype.itemsize)
+            at = self._offset + self._skew if self.coherence.is_shared else self._offset
+            is_aligned = at % self._dtype.alignment == 0 and (
+                letter != "A" or fields.is_aligned(self._dtype, 0, self._shape, self._strides)
+            )
+            self._layout = self._dtype, len(self._shape), letter, False, is_aligned
+        return self._layout
 
     def __haulage_acquire__(
         self, stream: Stream, why: str, mode: str, whole: bool
@@ -384,7 +396,7 @@ class SmartArray(NumpyLike):
             if handed or used != "w":
                 coherence.release(device, used, stream, part)
             else:
-                coherence.cancel(device)
+                coherence.cancel(device, part)
 
         return array, done
 
@@ -454,10 +466,11 @@ class SmartArray(NumpyLike):
         return self._look("NumPy (__array_interface__)").__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The elements on the host, or those on a device by `dl_device`, as DLPack has them.
+        """The elements on the host, as NumPy gives them; as long as somebody has them they count as
+        written, as those of `get`.
 
         Raises:
-            BufferError: they cannot be given so, as NumPy says.
+            BufferError: they cannot be given so, such as on a device.
         """
         return self.get().__dlpack__(**options)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from haulage.smart.views import METHODS, VIEWS, Views
+from haulage.smart.views import SHAPERS, VIEWS, Views
 
 # Functions that write to an argument -> its name; it comes first.
 _WRITES: dict[Any, str] = {
@@ -133,8 +133,8 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
         of which will be written, if `whole`."""
         raise NotImplementedError
 
-    def _look_around(self, why: str) -> np.ndarray:
-        """As `_look`, of one element whose neighbours may be wanted next."""
+    def _element(self, offset: int, why: str) -> Any:
+        """The element that lies `offset` bytes after the first one, as a scalar."""
         raise NotImplementedError
 
     # ---- what it is -------------------------------------------------------------------------
@@ -210,8 +210,8 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
         args, kwargs = list(args), dict(kwargs)
         if args and isinstance(args[0], NumpyLike):
             first, *rest = args
-            if func in METHODS:
-                return getattr(first, func.__name__)(*rest, **kwargs)
+            if func in SHAPERS:
+                return SHAPERS[func](first, *rest, **kwargs)
             if func in VIEWS:
                 return first._seen_as(
                     lambda outline: plain(_NOTHING, func, (), (outline, *rest), kwargs)
@@ -255,18 +255,20 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Any:
         """An element; a view, for slices and fields; or what NumPy copies for other indices."""
-        view = self._view_of(key)
-        if view is None:
+        basic = self._basic(key)
+        if basic is None:
             return self._look("reading a[...]")[_seen(key, "an index")]
-        part, is_element = view
-        return part._look_around("reading a[...]")[()] if is_element else part
+        offset, shape, strides, dtype, is_element = basic
+        if is_element:
+            return self._element(offset, "reading a[...]")
+        return self._over(offset, shape, strides, dtype)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assign on the host; other copies of these elements are then out of date."""
         why = "writing a[...]"
-        view = self._view_of(key)
-        if view is not None:
-            part = view[0]
+        basic = self._basic(key)
+        if basic is not None:
+            part = self._over(*basic[:4])
             # As Python ends `a[2:4] += 1`.
             if part._is_same(value):
                 return

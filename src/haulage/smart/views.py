@@ -1,6 +1,6 @@
 """Views of a SmartArray: what NumPy would make of its shape and strides, looking at no memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,19 @@ VIEWS: frozenset[Any] = frozenset(
         *(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
     )
 )
-# Functions that are methods by the same name.
-METHODS: frozenset[Any] = frozenset([np.reshape, np.ravel])
+
+
+def _reshaped(
+    a: Any, /, shape: Any = None, order: Any = "C", *, newshape: Any = None, copy: Any = None
+) -> Any:
+    return a.reshape(newshape if shape is None else shape, order=order, copy=copy)
+
+
+# Those that copy where the elements do not lie so.
+SHAPERS: dict[Any, Callable[..., Any]] = {
+    np.reshape: _reshaped,
+    np.ravel: lambda a, order="C": a.ravel(order),
+}
 
 
 def _attribute(name: str) -> Any:
@@ -81,15 +92,19 @@ class Views:
         offset = address_of(seen) - address_of(outline) if seen.size else 0
         return self._over(offset, seen.shape, seen.strides, seen.dtype)
 
-    def _view_of(self, key: Any) -> "tuple[Any, bool] | None":
-        """(the view that an index selects, whether it is one element); None: NumPy copies."""
+    def _basic(self, key: Any) -> tuple[int, Any, Any, np.dtype, bool] | None:
+        """(bytes from the first element on, shape, strides, dtype, whether it is one element) of
+        the view that an index selects; None: NumPy copies."""
         if isinstance(key, str) or fields.is_names(key):
-            return self._seen_as(lambda outline: outline[key]), False
+            outline = self._outline()
+            seen = outline[key]
+            offset = address_of(seen) - address_of(outline) if seen.size else 0
+            return offset, seen.shape, seen.strides, seen.dtype, False
         keys = key if isinstance(key, tuple) else (key,)
         if not all(each is None or each is Ellipsis or _is_basic(each) for each in keys):
             return None
         offset, shape, strides, is_element = layout.index(self.shape, self.strides, key)
-        return self._over(offset, shape, strides, self.dtype), is_element
+        return offset, shape, strides, self.dtype, is_element
 
     # ---- as NumPy's -------------------------------------------------------------------------
 
@@ -99,12 +114,18 @@ class Views:
     squeeze = _method("squeeze")
     swapaxes = _method("swapaxes")
     transpose = _method("transpose")
-    view = _method("view")
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """As `numpy.ndarray.view`: a view; of the host, read-only, for a class of NumPy's."""
+        outline = self._outline()
+        seen = outline.view(*args, **kwargs)
+        if type(seen) is not np.ndarray:
+            return self._look("a.view()").view(*args, **kwargs)
+        return self._traced(seen, outline)
 
     def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
         """As `numpy.ndarray.reshape`: a view, or NumPy's copy where the elements do not lie so."""
-        sizes = shape[0] if len(shape) == 1 else shape
-        sizes = sizes if isinstance(sizes, Sequence) else (sizes,)
+        sizes = layout.whole_numbers(shape[0] if len(shape) == 1 else shape)
         if order not in ("C", "F", "A"):
             raise ValueError(f"reshape(order={order!r}): expected 'C', 'F' or 'A'")
         outline = self._outline()

@@ -214,7 +214,7 @@ class DeviceNDArrayBase(Strided):
             fields.parts(self.dtype),
         )
         if not stream.handle:
-            stream.synchronize()
+            stream.finish()
 
     def _write_from_other(
         self,
@@ -260,7 +260,7 @@ class DeviceNDArrayBase(Strided):
             ends = (source.device_pointer, self.device_pointer)
             host_copy.tell_between(source.device, stream, *ends, self.nbytes)
         if not stream.handle:
-            stream.synchronize()
+            stream.finish()
 
     def _can_fill(self) -> bool:
         """Whether `_fill` can write one value to all elements."""
@@ -275,7 +275,7 @@ class DeviceNDArrayBase(Strided):
         if self.size:
             transfer.fill(stream, self.device_pointer, value.tobytes(), self.size)
         if wait and not stream.handle:
-            stream.synchronize()
+            stream.finish()
 
     def _overlaps(self, other: "DeviceNDArrayBase") -> bool:
         if self.block is not other.block:

@@ -120,7 +120,7 @@ class Exchange(DeviceNDArrayBase):
         on_host = self.device.properties.host_memory_is_device_memory
         for stream in self._users():
             if on_host:
-                stream.synchronize()
+                stream.finish()
             elif stream.device is not self.device:
                 ordering.after(consumer, stream)
             elif streams.marked(stream) != consumer.handle and not stream.idle():

@@ -222,7 +222,7 @@ class HostVisibleNDArray(np.ndarray):
         if block is not None:
             block.use()
             for stream in block.users():
-                stream.synchronize()
+                stream.finish()
         return np.asarray(self).__dlpack__(**options)
 
     @property

@@ -79,7 +79,7 @@ def copy(
                 at, strides = _part(host_at, host_steps, start, extent)
                 np.copyto(buffer.view(extent, itemsize), _view(at, strides, extent, itemsize))
             buffer.hand(down, *_part(device_at, steps, start, extent), extent, itemsize)
-    stream.synchronize()
+    stream.finish()
     return True
 
 

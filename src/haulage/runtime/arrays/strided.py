@@ -101,7 +101,7 @@ class Span:
         if part.size:
             transfer.fill(chosen, part.device_pointer, bytes([byte]), part.size)
         if not chosen.handle:
-            chosen.synchronize()
+            chosen.finish()
 
     def free(self) -> None:
         """Give the whole block back now, as `close()` of an array does."""

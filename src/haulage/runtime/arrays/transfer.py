@@ -233,7 +233,7 @@ def _move_by_copy(
     parts: Parts | None,
 ) -> None:
     """`move_host` by way of a copy of the host's side; it is done when this returns."""
-    stream.synchronize()
+    stream.finish()
     down = target == address_of(host)
     there = as_strided(host, tuple(shape), tuple(target_strides if down else source_strides))
     between = there.copy()
@@ -245,7 +245,7 @@ def _move_by_copy(
     sides = (target, target_strides, source, source_strides)
     move_untold(between, stream, *sides, shape, itemsize, parts)
     if down:
-        stream.synchronize()
+        stream.finish()
         there[...] = between
 
 
@@ -271,7 +271,7 @@ def _move_host(
             size = _size(shape, itemsize, parts)
             _observed(host, stream, down, source if down else target, size, runs_on, move, work)
         if not runs_on:
-            stream.synchronize()
+            stream.finish()
     except BaseException:
         # Ctrl-C may have cut the wait short with the copy under way.
         memory.hold(stream, host)
@@ -296,7 +296,7 @@ def _observed(
     done = watching.around(stream.device, stream.handle, kind, "", nbytes, copy, *work)
     if done is not False:
         if not runs_on:
-            stream.synchronize()
+            stream.finish()
         watching.moved(stream.device, kind, host, address, not runs_on)
     return done
 
@@ -452,7 +452,7 @@ def unregister(array: np.ndarray) -> None:
         raise ValueError(f"the array at {low:#x} is not pinned by a registration")
     device = entry[1]
     try:
-        device.synchronize()
+        device.finish()
     finally:
         with _lock:
             if _registered.pop(low, None) is not None:

@@ -32,6 +32,12 @@ class Site:
         self.acquired = Ranges()
         self.mark: owners.Mark = ()
 
+    def is_overtaken(self, part: Ranges) -> None:
+        """Another place was written: these bytes are out of date here."""
+        if self.valid or self.acquired:
+            self.valid -= part
+            self.acquired -= part
+
 
 class Copy(Site):
     """The copy of a storage on a device.
@@ -41,7 +47,7 @@ class Copy(Site):
         writers: the streams that wrote what is current.
         arrays: what its users make of the block, kept for the next ones.
         used: when it was acquired last, by `eviction.now`.
-        writing: acquired to be written, and not released since.
+        writing: the bytes that were acquired to be written, and not released since.
         seen: acquired to be read since the last write, which may turn out to have been written.
     """
 
@@ -53,7 +59,8 @@ class Copy(Site):
         self.writers: tuple[Stream, ...] = ()
         self.arrays: dict[Any, Any] = {}
         self.used = 0
-        self.writing = self.seen = False
+        self.writing = Ranges()
+        self.seen = False
 
     def keep(self, key: Any, array: Any) -> None:
         """Keep an array for the next one who asks by `key`."""

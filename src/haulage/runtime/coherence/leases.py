@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from haulage.runtime.arrays.address import address_of
+from haulage.runtime.device import Device
 from haulage.runtime.memory import owners
 from haulage.runtime.ranges import Ranges
 
@@ -51,11 +52,13 @@ class Stale:
 
     Attributes:
         part: which.
+        device: that wrote there.
         since: the line that let a device write there.
         fingerprint: of what the host has there, where nobody is to write now.
     """
 
     part: Ranges
+    device: Device
     since: owners.Mark
     fingerprint: np.ndarray
 
@@ -86,11 +89,13 @@ class Record:
             part -= stale.part
         return part
 
-    def becomes_stale(self, part: Ranges, host: np.ndarray, since: owners.Mark) -> bool:
+    def becomes_stale(
+        self, part: Ranges, host: np.ndarray, device: Device, since: owners.Mark
+    ) -> bool:
         """Note that the host's bytes of `part` are out of date; whether any of them were not."""
         own = self.fresh & part
         if own:
-            self.stale.append(Stale(own, since, _fingerprint_of(own, host)))
+            self.stale.append(Stale(own, device, since, _fingerprint_of(own, host)))
         return bool(own)
 
     @staticmethod

@@ -5,8 +5,6 @@ That is where a program that has waited for a kernel expects to see what it wrot
 
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from haulage import forks
@@ -15,46 +13,32 @@ from haulage.runtime.device import Device
 from haulage.runtime.stream import Stream
 
 _lock = threading.Lock()
-_storages: "weakref.WeakKeyDictionary[Any, Device]" = weakref.WeakKeyDictionary()
-
-
-class _Thread(threading.local):
-    busy = 0
-
-
-_thread = _Thread()
-
-
-@contextmanager
-def put_off() -> Iterator[None]:
-    """This thread's waits bring nothing up to date meanwhile: it may hold a storage's lock."""
-    _thread.busy += 1
-    try:
-        yield
-    finally:
-        _thread.busy -= 1
+# The devices that have written to them.
+_storages: "weakref.WeakKeyDictionary[Any, set[Device]]" = weakref.WeakKeyDictionary()
 
 
 def expect(storage: Any, device: Device) -> None:
-    """`storage.refresh(why)` is to be called when the program has waited for the device, or for the
-    streams that wrote there."""
+    """`storage.refresh(device, why)` is to be called when the program has waited for the device, or
+    for the streams that wrote there."""
     with _lock:
-        _storages[storage] = device
+        _storages.setdefault(storage, set()).add(device)
         if _refresh not in streams.after_wait:
             streams.after_wait.append(_refresh)
 
 
 def _refresh(device: Device, stream: Stream | None) -> None:
-    if _thread.busy:
-        return
     with _lock:
-        known = list(_storages.items())
-    for storage, written in known:
+        known = [storage for storage, written in _storages.items() if device in written]
+    for storage in known:
         others = [] if stream is None else [w for w in storage.writers(device) if w != stream]
-        if written is device and all(other.idle() for other in others):
+        if all(other.idle() for other in others):
             with _lock:
-                _storages.pop(storage, None)
-            storage.refresh("synchronize()")
+                _storages[storage].discard(device)
+                if not _storages[storage]:
+                    del _storages[storage]
+            if not storage.refresh(device, "synchronize()"):
+                # Somebody is at work with it, who may wait for this thread: at the next wait.
+                expect(storage, device)
     with _lock:
         if not _storages:
             streams.after_wait.clear()

@@ -17,7 +17,6 @@ be moved.
 Where a device has no room, copies on it that nobody uses give way: see `eviction`.
 """
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,10 +29,10 @@ from haulage.errors import CoherenceError, OutOfMemory
 from haulage.runtime import eviction, memory
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.address import address_of
-from haulage.runtime.coherence import leases, refreshing
+from haulage.runtime.coherence import leases, moving, refreshing
 from haulage.runtime.coherence.copies import Copy, Site, host_room
+from haulage.runtime.coherence.guard import Guard
 from haulage.runtime.device import Device
-from haulage.runtime.event import Event
 from haulage.runtime.memory import Block, owners
 from haulage.runtime.ranges import Ranges
 from haulage.runtime.stream import Stream
@@ -53,9 +52,6 @@ _MANY_RUNS = 64
 
 # Into more runs than this, bytes are moved together with others that are the same at both ends.
 _MOST_RUNS = 8
-
-# Bytes of a copy that are compared with the host's at a time.
-_COMPARED = 4 << 20
 
 
 class Coherence:
@@ -106,9 +102,7 @@ class Coherence:
         self._written_at: Place | None = None
         # Where a copy gave way that was current and `seen`: what was written there came along.
         self._gone: set[Device] = set()
-        self._lock = threading.RLock()
-        # How many calls of its own thread are in the midst of a change.
-        self._inside = 0
+        self._guard = Guard()
         _alive.add(self)
         if self._defined:
             self._on_host.mark = owners.mark()
@@ -126,13 +120,35 @@ class Coherence:
             CoherenceError: a view was written to at the same time as a device.
         """
         _check_mode(mode)
-        with self._at_work():
+        own = self._part(part)
+        with self._guard:
+            host = self._host
+            if mode == "r" and host is not None and self._is_at_rest(own):
+                return host
             self._settle()
-            own = self._part(part)
             self._check_not_lost(mode, own)
             host = self._bring_to_host(mode, why, own)
             self._on_host.acquired |= own
             return host
+
+    def host_alone(self, part: Ranges) -> np.ndarray | None:
+        """All bytes on the host, to write `part` of them at once, if it is current there and
+        nowhere else, so that nothing is to be moved and nothing gets out of date by it."""
+        with self._guard:
+            if (
+                self._host is None
+                or not self._is_at_rest(part)
+                or any(copy.valid or copy.acquired for copy in self._copies.values())
+            ):
+                return None
+            self._written(HOST, part, (), owners.mark())
+            return self._host
+
+    def _is_at_rest(self, part: Ranges) -> bool:
+        """Whether the host can read some bytes as they are, and nothing is to be noted before."""
+        return not (self._leases or self._uploading or self._shared) and (
+            self._on_host.valid.covers(part)
+        )
 
     def lease_host(self, mode: Mode, why: str, part: Ranges | None = None) -> np.ndarray:
         """`acquire_host`, for an array through which `part` can be written at any time: as long as
@@ -141,7 +157,7 @@ class Coherence:
         Raises:
             KernelError, CoherenceError: as `acquire_host`.
         """
-        with self._at_work():
+        with self._guard:
             host, own, mark = self.acquire_host(mode, why, part), self._part(part), owners.mark()
             if mode == "w":
                 self._written(HOST, own, (), mark)
@@ -160,7 +176,7 @@ class Coherence:
             CoherenceError: as `acquire_host`; and at the end, if a device was written meanwhile.
         """
         own = self._part(part)
-        with self._at_work():
+        with self._guard:
             host = self.acquire_host(mode, why, own)
             leased, record = leases.view(host, own, owners.mark())
             if mode != "w":
@@ -169,11 +185,13 @@ class Coherence:
         try:
             yield leased
         except BaseException:
-            with self._at_work():
-                if mode != "w":
+            with self._guard:
+                if mode == "w":
+                    self.cancel(HOST, own)
+                else:
                     self._count_as_written(record, record.fresh)
             raise
-        with self._at_work():
+        with self._guard:
             if mode == "w":
                 self.release(HOST, mode, part=own)
                 self._leases.append(record)
@@ -201,7 +219,7 @@ class Coherence:
             CoherenceError: a view was written to at the same time as a device.
         """
         bound = resolve(stream, device)
-        with self._at_work():
+        with self._guard:
             # The block before the lock is given up: who holds it uses it.
             found = self._acquired_on(device, mode, bound, why, self._part(part))
             return found if isinstance(found, Block) else found.block
@@ -221,7 +239,7 @@ class Coherence:
         Raises:
             OutOfMemory, ValueError, CoherenceError: as `acquire_device`.
         """
-        with self._at_work():
+        with self._guard:
             found = self._acquired_on(device, mode, stream, why, self._part(part))
             if isinstance(found, Block):
                 return make(found)
@@ -246,11 +264,11 @@ class Coherence:
         _check_mode(mode)
         if mode == "r":
             return
-        with self._at_work():
+        with self._guard:
             own = self._part(part)
             site = self._site(place)
             if isinstance(site, Copy):
-                site.writing = False
+                site.writing -= own
             if not site.acquired.covers(own):
                 raise self._written_twice(place)
             self._written(
@@ -260,13 +278,18 @@ class Coherence:
                 owners.mark(),
             )
 
-    def cancel(self, device: Device) -> None:
+    def cancel(self, place: Place, part: Ranges | None = None) -> None:
         """Say that work for which bytes were acquired with 'w' was not done: nothing was written,
         or something that nobody wants."""
-        with self._at_work():
-            site = self._sites().get(device)
+        own = self._part(part)
+        with self._guard:
+            site = self._site(place)
             if isinstance(site, Copy):
-                site.writing = False
+                site.writing -= own
+            elif place == HOST:
+                # What views show of it is as out of date as it was before.
+                for device, copy in self._copies.items():
+                    self._go_stale(device, own & copy.valid - site.valid, copy.mark)
 
     def mark_changed(self, place: Place, part: Ranges | None = None) -> None:
         """Say that the bytes at a place were written outside of `acquire` and `release`.
@@ -278,7 +301,7 @@ class Coherence:
             CoherenceError: the bytes were not current there before, so that the rest of them is
                 not either.
         """
-        with self._at_work():
+        with self._guard:
             own = self._part(part)
             if place in self._gone:
                 self._written(HOST, own, (), owners.mark())
@@ -301,7 +324,7 @@ class Coherence:
 
     def valid(self, place: Place) -> Ranges:
         """The bytes that are current at a place."""
-        with self._lock:
+        with self._guard:
             shared = isinstance(place, str) or self._is_shared_with(place)
             site = self._sites().get(HOST if shared else place)
             if site is None:
@@ -353,28 +376,27 @@ class Coherence:
         Raises:
             KernelError: a kernel that was waited for had failed.
         """
-        # Who holds the lock may itself wait for the thread that looks for room.
-        if not self._lock.acquire(blocking=False):
+        # Who is inside may itself wait for the thread that looks for room.
+        if not self._guard.entered_at_once():
             return 0
         try:
             copy = self._copies.get(device)
-            if self._inside or not self.nbytes or copy is None or copy.is_in_use():
+            if not self.nbytes or copy is None or copy.is_in_use():
                 return 0
-            with self._at_work():
-                if not self._is_safe_without(device, copy, copying, why):
-                    return 0
+            if not self._is_safe_without(device, copy, copying, why):
+                return 0
             if copy.seen and copy.valid:
                 self._gone.add(device)
             del self._copies[device]
             return self.nbytes
         finally:
-            self._lock.release()
+            self._guard.__exit__()
 
     def _is_safe_without(self, device: Device, copy: Copy, copying: bool, why: str) -> bool:
         """Whether no byte is lost with a copy, or, `copying`, none is any more."""
         own = copy.valid & self._defined
         if not own:
-            self._note(str(device), HOST, device.default_stream, why, 0)
+            self._note_dropped(device, why)
             return True
         if copy.seen:
             # Work that writes may be in any stream.
@@ -385,7 +407,7 @@ class Coherence:
                 elsewhere |= site.valid
         if elsewhere.covers(own):
             if not copy.seen:
-                self._note(str(device), HOST, device.default_stream, why, 0)
+                self._note_dropped(device, why)
                 return True
             return copying and self._is_as_on_host(device, copy, own, why)
         if not copying:
@@ -401,19 +423,13 @@ class Coherence:
         """Whether a copy has the host's bytes, or somebody has written and not said so yet."""
         if self._host is None or not self._on_host.valid.covers(own):
             return False
-        stream = device.default_stream
-        _order(stream, copy.users())
-        copy.block.use(stream)
-        found = np.empty(min(_COMPARED, self.nbytes), np.uint8)
-        for first, last in own:
-            for start in range(first, last, _COMPARED):
-                expected = self._host[start : min(start + _COMPARED, last)]
-                part = found[: expected.size]
-                self._move(part, stream, address_of(part), copy.block.device_ptr + start)
-                if not np.array_equal(part, expected):
-                    return False
-        self._note(str(device), HOST, stream, why, own.nbytes)
+        if not moving.is_as_on_host(self._host, own, device, copy):
+            return False
+        self.account.moved(str(device), HOST, own, device.default_stream.handle, why)
         return True
+
+    def _note_dropped(self, device: Device, why: str) -> None:
+        self.account.moved(str(device), HOST, Ranges(), device.default_stream.handle, why)
 
     # ---- leases -----------------------------------------------------------------------------
 
@@ -424,6 +440,8 @@ class Coherence:
         Raises:
             CoherenceError: a device was written at the same time.
         """
+        if not self._leases:
+            return
         for record in [record for record in self._leases if not record.is_alive]:
             self._leases.remove(record)
             self._count_as_written(record, record.fresh)
@@ -454,20 +472,27 @@ class Coherence:
         """Note on the views of `part` that they are out of date."""
         for record in self._leases:
             assert self._host is not None
-            if record.is_alive and record.becomes_stale(part, self._host, since):
+            if record.is_alive and record.becomes_stale(part, self._host, device, since):
                 refreshing.expect(self, device)
 
-    def refresh(self, why: str) -> None:
-        """Bring views that live up to date.
+    def refresh(self, device: Device, why: str) -> bool:
+        """Bring views that live up to date with what a device wrote; False if somebody is at work
+        with the storage.
 
         Raises:
             KernelError: a kernel that was waited for had failed.
             CoherenceError: such a view was written to at the same time as a device.
         """
-        with self._at_work():
+        if not self._guard.entered_at_once():
+            return False
+        try:
             for record in tuple(self._leases):
-                if record.is_alive and record.stale:
-                    self._bring_to_host("r", why, record.part)
+                for stale in tuple(record.stale):
+                    if record.is_alive and stale.device is device and stale in record.stale:
+                        self._bring_to_host("r", why, stale.part)
+            return True
+        finally:
+            self._guard.__exit__()
 
     def writers(self, device: Device) -> tuple[Stream, ...]:
         """The streams whose work may still write what is current on a device."""
@@ -476,23 +501,13 @@ class Coherence:
 
     # ---- copies -----------------------------------------------------------------------------
 
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
-        with self._lock, refreshing.put_off():
-            self._inside += 1
-            try:
-                yield
-            finally:
-                self._inside -= 1
-
     @property
     def _is_pinned(self) -> bool:
         return self._host is not None and transfer.block_of(self._host) is not None
 
     def _start_anew(self) -> None:
         """In a child that was forked: the lock may be held by a thread that it does not have."""
-        self._lock = threading.RLock()
-        self._inside = 0
+        self._guard = Guard()
 
     def _part(self, part: Ranges | None) -> Ranges:
         return self._whole if part is None else part
@@ -523,22 +538,27 @@ class Coherence:
         if self._is_shared_with(device):
             return self._acquired_shared(mode, bound, why, part)
         known = self._copies.get(device)
-        # Who writes there has counted what views wrote before.
-        self._settle(None if known is not None and known.writing else part)
+        if self._leases:
+            # Who writes there has counted what views wrote before.
+            self._settle(part if known is None else part - known.writing)
         self._check_not_lost(mode, part)
-        known = self._copies.get(device)
-        copy = known if known is not None else self._new_copy(device)
-        missing = Ranges() if mode == "w" else part - copy.valid
+        copy = self._copies.get(device) or self._new_copy(device)
+        is_there = mode == "w" or copy.valid.covers(part)
+        missing = Ranges() if is_there else part - copy.valid
         sent = missing & self._defined
         self.account.used(part.nbytes, not sent)
         if sent:
             # Before anything is in the stream: this may have to wait for another device.
             source = self._bring_to_host("r", why, sent)
-            _order(bound, copy.users())
-            for start, stop in sent.joined(_MOST_RUNS, self._on_host.valid):
-                self._upload(source, start, stop, copy, bound, why)
+            moving.order(bound, copy.users())
+            # Who has a view may write to it as soon as this returns, and the copy may run on.
+            aside = self._is_pinned and any(record.part & sent for record in self._leases)
+            joined = sent.joined(_MOST_RUNS, self._on_host.valid)
+            moving.upload(source, joined, copy, bound, self.account, why, aside)
+            if bound.handle and not bound.idle():
+                self._uploading.append(bound)
         else:
-            _order(bound, copy.writers if mode == "r" else copy.users())
+            moving.order(bound, copy.writers if mode == "r" else copy.users())
         if missing:
             copy.valid |= missing
             self._defined |= missing
@@ -547,8 +567,8 @@ class Coherence:
         if mode == "r":
             copy.seen = True
         else:
-            copy.writing = True
-        copy.acquired |= part
+            copy.writing |= part
+            copy.acquired |= part
         return copy
 
     def _acquired_shared(self, mode: Mode, bound: Stream, why: str, part: Ranges) -> Block:
@@ -558,7 +578,7 @@ class Coherence:
         self.account.used(part.nbytes, self._on_host.valid.covers(part & self._defined))
         if mode != "w":
             self._take_in(why, part - self._on_host.valid)
-        _order(bound, self._host_writers if mode == "r" else self._shared.users())
+        moving.order(bound, self._host_writers if mode == "r" else self._shared.users())
         self._shared.use(bound)
         self._on_host.acquired |= part
         return self._shared
@@ -596,12 +616,12 @@ class Coherence:
 
     def _bring_to_host(self, mode: Mode, why: str, part: Ranges) -> np.ndarray:
         while self._uploading:
-            self._uploading[-1].synchronize()
+            self._uploading[-1].finish()
             self._uploading.pop()
         if self._shared is not None:
             # To be read once it is written, and written once nobody reads it.
             for stream in self._host_writers if mode == "r" else self._shared.users():
-                stream.synchronize()
+                stream.finish()
             self._host_writers = ()
         host = self._host
         if host is None:
@@ -616,6 +636,8 @@ class Coherence:
 
     def _take_in(self, why: str, missing: Ranges) -> None:
         """Make bytes current on the host."""
+        if not missing:
+            return
         host = self._host
         assert host is not None
         # What has one fingerprint is brought up to date as a whole.
@@ -640,7 +662,8 @@ class Coherence:
                 same = copy.valid
                 for record in self._leases:
                     same -= record.part
-                self._download(host, found.joined(_MOST_RUNS, same), device, copy, why)
+                joined = found.joined(_MOST_RUNS, same)
+                moving.download(host, joined, device, copy, self.account, why)
                 self._on_host.valid |= found
         self._on_host.valid |= missing
         self._defined |= missing
@@ -649,6 +672,8 @@ class Coherence:
 
     def _overwrite_stale(self, why: str, part: Ranges) -> None:
         """What views show of `part` is up to date when the host has written all of it."""
+        if not self._leases:
+            return
         touched = [
             (record, stale)
             for record in self._leases
@@ -678,60 +703,18 @@ class Coherence:
             self._lost = [(left, told) for lost, told in self._lost if (left := lost - part)]
         if not isinstance(place, str) and own is not self._on_host:
             self._go_stale(place, part, mark)
-        for site in self._sites().values():
-            if site is own:
-                site.valid |= part
-            else:
-                site.valid -= part
-                site.acquired -= part
+        own.valid |= part
+        if own is not self._on_host:
+            self._on_host.is_overtaken(part)
         for copy in self._copies.values():
+            if copy is not own:
+                copy.is_overtaken(part)
             copy.seen = copy.seen and copy is not own and bool(copy.valid)
         if isinstance(own, Copy):
             own.writers = writers
         elif writers:
             self._host_writers = writers
         self._gone.clear()
-
-    def _download(
-        self, host: np.ndarray, part: Ranges, device: Device, copy: Copy, why: str
-    ) -> None:
-        # In the stream that wrote the bytes, there is nothing to be waited for.
-        stream = copy.writers[-1] if copy.writers else device.default_stream
-        _order(stream, copy.writers)
-        copy.block.use(stream)
-        for start, stop in part:
-            target = host[start:stop]
-            self._move(target, stream, address_of(target), copy.block.device_ptr + start)
-            self._note(str(device), HOST, stream, why, stop - start, start)
-        if stream.handle:
-            stream.synchronize()
-        copy.writers = ()
-
-    def _upload(
-        self, host: np.ndarray, start: int, stop: int, copy: Copy, stream: Stream, why: str
-    ) -> None:
-        source = host[start:stop]
-        if self._is_pinned and any(record.part & Ranges.of(start, stop) for record in self._leases):
-            # Who has a view may write to it as soon as this returns, and the copy may run on.
-            aside = transfer.pinned_array(stream.device, source.shape, (1,), source.dtype)
-            aside[...] = source
-            source = aside
-        copy.block.use(stream)
-        self._move(source, stream, copy.block.device_ptr + start, address_of(source))
-        copy.writers = (stream,)
-        if stream.handle and not stream.idle():
-            self._uploading.append(stream)
-        self._note(HOST, str(stream.device), stream, why, stop - start, start)
-
-    def _move(self, host: np.ndarray, stream: Stream, target: int, source: int) -> None:
-        transfer.move_untold(host, stream, target, (1,), source, (1,), (host.size,), 1)
-
-    def _note(
-        self, source: str, target: str, stream: Stream, why: str, nbytes: int, start: int = 0
-    ) -> None:
-        if self.nbytes:
-            part = Ranges.of(start, start + nbytes)
-            self.account.moved(source, target, part, stream.handle, why)
 
     def _written_twice(self, place: Place) -> CoherenceError:
         other = self._written_at
@@ -751,16 +734,6 @@ class Coherence:
 def _check_mode(mode: str) -> None:
     if mode not in ("r", "rw", "w"):
         raise ValueError(f"mode {mode!r}: expected 'r', 'rw' or 'w'")
-
-
-def _order(stream: Stream, others: Iterable[Stream]) -> None:
-    """Let later work of `stream` start only when what `others`, streams of the same device, hold
-    now is done."""
-    for other in others:
-        if other.handle != stream.handle and not other.idle():
-            mark = Event(stream.device, timing=False)
-            mark.record(other)
-            mark.wait(stream)
 
 
 def _start_anew() -> None:

@@ -384,7 +384,7 @@ def as_argument(obj: Any, stream: Stream, kept: bool = False) -> DeviceNDArray |
         # What its library queued is no part of the graph, so it is waited for here.
         own = Stream.create(stream.device, NON_BLOCKING)
         array = as_argument(obj, own, kept)
-        own.synchronize()
+        own.finish()
         return array
     if exchange_of(type(obj)) is None:
         desc = getattr(obj, INTERFACE, None)

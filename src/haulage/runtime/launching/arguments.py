@@ -58,6 +58,8 @@ def key_of(value: Any) -> Key:
         return (SCALAR, _BOOL)
     if kind is float:
         return (SCALAR, _FLOAT)
+    if hasattr(kind, "__haulage_layout__"):
+        return (ARRAY, *value.__haulage_layout__)
     if isinstance(value, DeviceRecord):
         aligned = fields.is_aligned(value.dtype, value.device_pointer, (), ())
         return (RECORD, value.dtype, value.readonly, aligned)
@@ -90,8 +92,6 @@ def key_of(value: Any) -> Key:
         return (DTYPE, value, False)
     if isinstance(value, type) and issubclass(value, (np.number, np.bool_)):
         return (DTYPE, np.dtype(value), True)
-    if hasattr(value, "__haulage_layout__"):
-        return (ARRAY, *value.__haulage_layout__)
     raise TypeError(
         f"a kernel cannot take {value!r} of type {kind.__name__}: expected an array or a record, "
         "of the device or of NumPy, a NumPy scalar, a number, None, a member of an Enum, a dtype, "

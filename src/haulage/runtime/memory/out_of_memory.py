@@ -163,7 +163,7 @@ def _trim(device: Device) -> None:
 def _wait(device: Device) -> None:
     finalize.drain()
     if not device.capturing:
-        device.synchronize()
+        device.finish()
     pending.wait(device)
     _trim(device)
 

@@ -178,7 +178,7 @@ def _wait_until_idle(stream: Stream) -> None:
         stream.device.activate()
         faults.waited(stream.device.backend.event_synchronize, mark)
     else:
-        stream.synchronize()
+        stream.finish()
 
 
 def hold(stream: Stream, thing: Any) -> None:
