@@ -1,6 +1,8 @@
 """Memory of programs for numba.roc: arrays of the device and of the host, copies in streams, what
 arrays and contexts are called there."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -129,8 +131,15 @@ def test_a_copy_without_a_stream_comes_after_those_in_streams(hold_up):
     source = roc.coarsegrain_array(512, np.int32)
     source[:] = some_numbers()
     stream = roc.stream()
-    there.copy_to_device(source, stream=stream)
-    np.testing.assert_array_equal(there.copy_to_host(), some_numbers())
+    got = []
+    copying = threading.Thread(target=lambda: got.append(there.copy_to_host()))
+    with hold_up(stream):
+        there.copy_to_device(source, stream=stream)
+        copying.start()
+        copying.join(0.1)
+        assert not got
+    copying.join()
+    np.testing.assert_array_equal(got[0], some_numbers())
 
 
 # ---- kernels in streams -------------------------------------------------------------------------
