@@ -99,11 +99,11 @@ _WRONG = {
 }
 
 
-def _in_file(address):
-    """Where in the code object that is which is loaded at an address."""
+def _in_file(address, code=CODE.code):
+    """Where in a code object that is which is loaded at an address."""
     (found,) = (
         offset - start + address
-        for kind, _, offset, start, _, nbytes, _, _ in amd_loader.segments(CODE.code)
+        for kind, _, offset, start, _, nbytes, _, _ in amd_loader.segments(code)
         if kind == 1 and start <= address < start + nbytes
     )
     return found
@@ -221,7 +221,7 @@ def _with_words(words):
     """Code for gfx1100 that begins with these."""
     code = bytearray(haulage.compile(weighed, "void(float32, float32[::1], int16)", "gfx1100").code)
     function = amd_loader.load(bytes(code), base=0).functions["weighed"]
-    at, nbytes = _in_file(function.address), 4 * len(words)
+    at, nbytes = _in_file(function.address, code), 4 * len(words)
     assert nbytes < function.nbytes
     code[at : at + nbytes] = struct.pack(f"<{len(words)}I", *words)
     return bytes(code)
