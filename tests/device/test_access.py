@@ -243,6 +243,9 @@ def test_a_launch_overwrites_an_array(lines):
     assert found == ({True, False} if " if " in WHOLES[lines] else {True})
 
 
+# A number of which the square is 0 in 64 bits.
+WRAPPED = "k = 4294967296 + 0 * x.size\n"
+
 # What is not overwritten wholly, or not surely so.
 MISSES = {
     "the guard is one short": "i = cuda.grid(1)\nif i < x.size - 1:\n    x[i] = 1",
@@ -303,6 +306,14 @@ MISSES = {
     "a diagonal of loops": "j = 0\nfor i in range(m.shape[0]):\n    m[i, j] = 1\n    j += 1",
     "axes that are guarded the other way": PLACE
     + "if j < m.shape[0] and i < m.shape[1] and i < m.shape[0] - 1:\n    m[i, j] = 1",
+    "a size that wraps around": WRAPPED
+    + "i = cuda.grid(1)\nif i < x.size + k * k - 5:\n    x[i] = 1",
+    "a number below that wraps around": WRAPPED
+    + "i = cuda.grid(1)\nif i < 10 - k * k:\n    return\nx[i] = 1",
+    "equal when it has wrapped around": WRAPPED
+    + "i = cuda.grid(1)\nif y[i] > 0 and i + k * k == i:\n    return\nx[i] = 1",
+    "an end that wraps around": WRAPPED
+    + "for i in range(cuda.grid(1), x.size + k * k - 5, cuda.gridsize(1)):\n    x[i] = 1",
     "one axis": PLACE + "if i < m.shape[0]:\n    m[i, 0] = 1",
     "a row": "i = cuda.grid(1)\nif i < m.shape[0] - 1:\n    m[i] = 1",
     "an outer loop with a break": "for i in range(m.shape[0]):\n    j = 0\n"

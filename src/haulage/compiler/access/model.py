@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal
 
-from haulage.compiler.access.terms import Sum, Symbol
+from haulage.compiler.access.terms import MOST, Sum, Symbol
 
 Mode = Literal["none", "r", "w", "rw"]
 
@@ -19,9 +19,6 @@ Path = tuple[int, ...]
 # How threads are shared out over an axis of an array: one of the grid's or of a block's threads, or
 # a block, for each element; or loops that come to every element however many there are of these.
 ByGrid, ByBlock, ByThread, ByLoop = "grid", "block", "thread", "loop"
-
-# Larger values may be others in the arithmetic of the kernel.
-_MOST = 1 << 48
 
 _AXES = "xyz"
 _WAYS = {
@@ -69,7 +66,7 @@ class Whole:
                 return _as_typed(_at(args, symbol[1]), symbol[2], symbol[3])
             return int((grid if symbol[0] == "grid" else block)[symbol[1]])
 
-        return all(shape[axis] <= bound.value(value_of) <= _MOST for axis, bound in self.bounds)
+        return all(shape[axis] <= bound.value(value_of) <= MOST for axis, bound in self.bounds)
 
     def text(self, names: Sequence[str]) -> str:
         """It in words that come behind "all of it"; nothing if it is so for all launches."""

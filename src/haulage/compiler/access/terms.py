@@ -15,6 +15,9 @@ Symbol = tuple[Any, ...]
 
 OF_LAUNCHES = frozenset(("shape", "scalar", "block", "grid"))
 
+# Larger values may be others in the arithmetic of the kernel.
+MOST = 1 << 48
+
 
 @dataclass(frozen=True, slots=True)
 class Sum:
@@ -53,6 +56,10 @@ class Sum:
             return 0
         symbols, count = self.products[0]
         return count if len(self.products) == 1 and not symbols else None
+
+    def is_small(self) -> bool:
+        """Whether its constants are so small that the kernel's arithmetic has the same ones."""
+        return all(abs(count) <= MOST for _, count in self.products)
 
     def is_of_launch(self) -> bool:
         """Whether it is the same for all threads and known when they are launched."""

@@ -131,7 +131,7 @@ class Values:
     def _in_its_loops(self, at: Place, value: Any, kind: Any) -> Sum | None:
         made = self._worked_out(value, kind)
         # The variable of a loop is something else behind it.
-        if made is not None and self.loops.are_around(made, at.label):
+        if made is not None and made.is_small() and self.loops.are_around(made, at.label):
             return made
         return None
 
