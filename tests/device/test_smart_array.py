@@ -559,6 +559,19 @@ def test_two_arguments_of_one_storage_are_read_before_they_are_overwritten():
     np.testing.assert_array_equal(b[:10], numbers()[10:])
 
 
+def test_what_is_read_by_the_array_of_get_is_there_before_it_is_overwritten():
+    for launch in (
+        lambda there, a: copy_to[ONE_WARP](there, a),
+        lambda there, a: copy_pair[ONE_WARP]((there, a)),
+        lambda there, a: copy_to[ONE_WARP](there[:], a),
+    ):
+        a = SmartArray(numbers() * 0)
+        there = a.get("gpu")
+        a[...] = numbers()
+        launch(there, a)
+        np.testing.assert_array_equal(a, numbers())
+
+
 def test_a_launch_that_fails_has_overwritten_nothing():
     @cuda.jit
     def fill_by_shared(a):

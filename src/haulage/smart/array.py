@@ -401,8 +401,12 @@ class SmartArray(NumpyLike):
         return array, done
 
     def _shares(self, other: Any) -> bool:
-        """Whether it stands on the storage of another array."""
-        return isinstance(other, SmartArray) and other.coherence is self.coherence
+        """Whether another argument of a launch is of the same storage: a SmartArray, itself too, or
+        what stands on a device's copy, as what `get` gives."""
+        if isinstance(other, SmartArray):
+            return other.coherence is self.coherence
+        block = getattr(other, "block", None)
+        return isinstance(block, Block) and self.coherence.has_copy_in(block)
 
     def __haulage_host__(self) -> np.ndarray:
         """For a function that Numba compiled for the host, which may read and write: the array."""

@@ -359,6 +359,16 @@ class Coherence:
             return 0
         return address_of(self._host) - block.host_ptr
 
+    def has_copy_in(self, block: Block) -> bool:
+        """Whether a device's copy has memory in common with a block."""
+        start, stop = block.device_ptr, block.device_ptr + block.nbytes
+        with self._guard:
+            return any(
+                copy.block.device_ptr < stop and start < copy.block.device_ptr + copy.block.nbytes
+                for copy in self._copies.values()
+                if copy.block.device is block.device
+            )
+
     # ---- giving way -------------------------------------------------------------------------
 
     def used(self, device: Device) -> int | None:

@@ -1,6 +1,6 @@
 """Host arrays on their way to a kernel: used in place, or copied to the device and back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -198,8 +198,7 @@ class Placement:
             use is not None
             and mode == "rw"
             and use.overwrites(*launched, values)
-            and not any(other is not value and value._shares(other) for other in self._movers)
-            and sum(other is value for other in self._movers) == 1
+            and sum(value._shares(other) for other in _parts(values)) == 1
         )
         array, done = value.__haulage_acquire__(self.stream, self.why, mode, whole)
         self._dones.append(done)
@@ -286,6 +285,15 @@ class Placement:
         if isinstance(host, np.void):
             return DeviceRecord(host.dtype, self.stream, device=self.stream.device)
         return device_array_for(host, self.stream, self.stream.device)
+
+
+def _parts(values: tuple[Any, ...]) -> Iterator[Any]:
+    """Values, with those in tuples instead of these."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _parts(value)
+        else:
+            yield value
 
 
 def _call_all(actions: list[Callable[[], object]]) -> None:
