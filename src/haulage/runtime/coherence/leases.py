@@ -8,11 +8,13 @@ Where a device has written since, the view shows what was there before. A finger
 bytes then tells later whether the program wrote there meanwhile, which would be lost.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from haulage.errors import CoherenceError
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.device import Device
 from haulage.runtime.memory import owners
@@ -126,3 +128,127 @@ def fingerprint(data: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         whole = words[: rows * _ROW].reshape(rows, _ROW) @ _WEIGHTS
         return np.append(whole, rest @ _WEIGHTS)
+
+
+class Leases:
+    """The leases of one storage: what of them counts as written, and what of them is out of date.
+
+    Args:
+        name: that of the storage, for messages.
+
+    Attributes:
+        records: what is known of each, until one that nobody holds has been counted.
+    """
+
+    __slots__ = ("_name", "records")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.records: list[Record] = []
+
+    def written(
+        self, needed: Ranges | None, host: np.ndarray | None
+    ) -> Iterator[tuple[Ranges, owners.Mark]]:
+        """What counts as written on the host, with the line that asked for the lease: of those that
+        live what is `needed`; of those that are gone, which are forgotten, all.
+
+        Raises:
+            CoherenceError: somebody wrote through one that is gone what was out of date.
+        """
+        for record in [record for record in self.records if not record.is_alive]:
+            self.records.remove(record)
+            yield record.fresh, record.mark
+            self.check(record, record.stale, host)
+        if needed is not None:
+            for record in self.records:
+                yield record.fresh & needed, record.mark
+
+    def not_counted(self) -> Ranges:
+        """What can have been written by those that are gone, until it is counted."""
+        found = Ranges()
+        for record in self.records:
+            if not record.is_alive:
+                found |= record.fresh
+        return found
+
+    def reach(self, part: Ranges) -> bool:
+        """Whether some of these bytes can be written by one."""
+        return any(record.part & part for record in self.records)
+
+    def out_of_reach(self, part: Ranges) -> Ranges:
+        """Those of some bytes that can be written by none."""
+        for record in self.records:
+            part -= record.part
+        return part
+
+    # ---- what is out of date ----------------------------------------------------------------
+
+    def become_stale(
+        self, part: Ranges, host: np.ndarray, device: Device, since: owners.Mark
+    ) -> bool:
+        """Note that a device wrote these bytes; whether one that lives is out of date by that."""
+        changed = False
+        for record in self.records:
+            if record.is_alive and record.becomes_stale(part, host, device, since):
+                changed = True
+        return changed
+
+    def out_of_date(self, device: Device) -> Iterator[Ranges]:
+        """The pieces that a device wrote of those that live; each is to be brought up to date."""
+        for record in tuple(self.records):
+            for stale in tuple(record.stale):
+                if record.is_alive and stale.device is device and stale in record.stale:
+                    yield stale.part
+
+    def whole_pieces(self, part: Ranges) -> Ranges:
+        """`part` and the rest of each piece that it has bytes of: as each has one fingerprint, it
+        is brought up to date as a whole."""
+        while True:
+            partly = self.partly_stale(part)
+            if not partly:
+                return part
+            part |= partly
+
+    def partly_stale(self, part: Ranges) -> Ranges:
+        """The pieces of which some bytes are in `part`, but not all."""
+        found = Ranges()
+        for _, stale in self._stale_in(part):
+            if not part.covers(stale.part):
+                found |= stale.part
+        return found
+
+    def forget_stale(self, part: Ranges) -> None:
+        """Note that the host has the current bytes of each piece that has some of `part`."""
+        for record in self.records:
+            if record.stale:
+                record.stale = [stale for stale in record.stale if not stale.part & part]
+
+    def check_in(self, part: Ranges, host: np.ndarray | None) -> None:
+        """`check`, for each piece that has bytes of `part`."""
+        for record, stale in self._stale_in(part):
+            self.check(record, [stale], host)
+
+    def check(self, record: Record, pieces: Iterable[Stale], host: np.ndarray | None) -> None:
+        """See that nobody wrote through a view what is out of date; the lease is forgotten if so.
+
+        Raises:
+            CoherenceError: somebody did.
+        """
+        for stale in pieces:
+            if host is not None and record.was_written(stale, host):
+                if record in self.records:
+                    self.records.remove(record)
+                given, taken = owners.site(stale.since), owners.site(record.mark)
+                raise CoherenceError(
+                    f"{self._name}: a kernel was given it to write at {given}, and meanwhile the "
+                    f"host wrote through a view that was taken at {taken}, which is lost. Call "
+                    "get() or synchronize() between the kernel and the write"
+                )
+
+    def _stale_in(self, part: Ranges) -> list[tuple[Record, Stale]]:
+        return [
+            (record, stale)
+            for record in self.records
+            for stale in record.stale
+            if stale.part & part
+        ]

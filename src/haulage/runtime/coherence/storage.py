@@ -18,7 +18,7 @@ Where a device has no room, copies on it that nobody uses give way: see `evictio
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
@@ -32,6 +32,8 @@ from haulage.runtime.arrays.address import address_of
 from haulage.runtime.coherence import leases, moving, refreshing
 from haulage.runtime.coherence.copies import Copy, Site, host_room
 from haulage.runtime.coherence.guard import Guard
+from haulage.runtime.coherence.leases import Leases
+from haulage.runtime.coherence.lost import Lost
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block, owners
 from haulage.runtime.ranges import Ranges
@@ -96,9 +98,8 @@ class Coherence:
         # Streams that may still read pinned host memory for an upload.
         self._uploading: list[Stream] = []
         self._copies: dict[Device, Copy] = {}
-        self._leases: list[leases.Record] = []
-        # Bytes that were current on one device only, whose memory is gone, and what is to be told.
-        self._lost: list[tuple[Ranges, str]] = []
+        self._leases = Leases(name)
+        self._lost = Lost(name)
         self._written_at: Place | None = None
         # Where a copy gave way that was current and `seen`: what was written there came along.
         self._gone: set[Device] = set()
@@ -126,7 +127,7 @@ class Coherence:
             if mode == "r" and host is not None and self._is_at_rest(own):
                 return host
             self._settle()
-            self._check_not_lost(mode, own)
+            self._look_for_lost(mode, own)
             host = self._bring_to_host(mode, why, own)
             self._on_host.acquired |= own
             return host
@@ -146,7 +147,7 @@ class Coherence:
 
     def _is_at_rest(self, part: Ranges) -> bool:
         """Whether the host can read some bytes as they are, and nothing is to be noted before."""
-        return not (self._leases or self._uploading or self._shared) and (
+        return not (self._leases.records or self._uploading or self._shared) and (
             self._on_host.valid.covers(part)
         )
 
@@ -162,7 +163,7 @@ class Coherence:
             if mode == "w":
                 self._written(HOST, own, (), mark)
             leased, record = leases.view(host, own, mark)
-            self._leases.append(record)
+            self._leases.records.append(record)
             return leased
 
     @contextmanager
@@ -180,7 +181,7 @@ class Coherence:
             host = self.acquire_host(mode, why, own)
             leased, record = leases.view(host, own, owners.mark())
             if mode != "w":
-                self._leases.append(record)
+                self._leases.records.append(record)
         del host
         try:
             yield leased
@@ -189,15 +190,15 @@ class Coherence:
                 if mode == "w":
                     self.cancel(HOST, own)
                 else:
-                    self._count_as_written(record, record.fresh)
+                    self._count_as_written(record.fresh, record.mark)
             raise
         with self._guard:
             if mode == "w":
                 self.release(HOST, mode, part=own)
-                self._leases.append(record)
+                self._leases.records.append(record)
             else:
-                self._count_as_written(record, record.fresh)
-                self._check(record, record.stale)
+                self._count_as_written(record.fresh, record.mark)
+                self._leases.check(record, record.stale, self._host)
 
     def acquire_device(
         self,
@@ -330,9 +331,8 @@ class Coherence:
             if site is None:
                 return Ranges()
             found = site.valid & self._defined
-            for record in self._leases:
-                if not (shared or record.is_alive):
-                    found -= record.fresh & self._on_host.valid
+            if self._leases.records and not shared:
+                found -= self._leases.not_counted() & self._on_host.valid
             return found
 
     def is_current(self, place: Place, part: Ranges | None = None) -> bool:
@@ -450,39 +450,20 @@ class Coherence:
         Raises:
             CoherenceError: a device was written at the same time.
         """
-        if not self._leases:
-            return
-        for record in [record for record in self._leases if not record.is_alive]:
-            self._leases.remove(record)
-            self._count_as_written(record, record.fresh)
-            self._check(record, record.stale)
-        if needed is not None:
-            for record in self._leases:
-                self._count_as_written(record, record.fresh & needed)
+        if self._leases.records:
+            for part, mark in self._leases.written(needed, self._host):
+                self._count_as_written(part, mark)
 
-    def _count_as_written(self, record: leases.Record, part: Ranges) -> None:
+    def _count_as_written(self, part: Ranges, mark: owners.Mark) -> None:
         part &= self._on_host.valid
         if part:
-            self._written(HOST, part, (), record.mark)
-
-    def _check(self, record: leases.Record, stale: Iterable[leases.Stale]) -> None:
-        """See that nobody wrote through a view what is out of date."""
-        for each in stale:
-            if self._host is not None and record.was_written(each, self._host):
-                if record in self._leases:
-                    self._leases.remove(record)
-                given, taken = owners.site(each.since), owners.site(record.mark)
-                raise CoherenceError(
-                    f"{self.name}: a kernel was given it to write at {given}, and meanwhile the "
-                    f"host wrote through a view that was taken at {taken}, which is lost. Call "
-                    "get() or synchronize() between the kernel and the write"
-                )
+            self._written(HOST, part, (), mark)
 
     def _go_stale(self, device: Device, part: Ranges, since: owners.Mark) -> None:
         """Note on the views of `part` that they are out of date."""
-        for record in self._leases:
+        if self._leases.records:
             assert self._host is not None
-            if record.is_alive and record.becomes_stale(part, self._host, device, since):
+            if self._leases.become_stale(part, self._host, device, since):
                 refreshing.expect(self, device)
 
     def refresh(self, device: Device, why: str) -> bool:
@@ -496,10 +477,8 @@ class Coherence:
         if not self._guard.entered_at_once():
             return False
         try:
-            for record in tuple(self._leases):
-                for stale in tuple(record.stale):
-                    if record.is_alive and stale.device is device and stale in record.stale:
-                        self._bring_to_host("r", why, stale.part)
+            for part in self._leases.out_of_date(device):
+                self._bring_to_host("r", why, part)
             return True
         finally:
             self._guard.__exit__()
@@ -548,10 +527,10 @@ class Coherence:
         if self._is_shared_with(device):
             return self._acquired_shared(mode, bound, why, part)
         known = self._copies.get(device)
-        if self._leases:
+        if self._leases.records:
             # Who writes there has counted what views wrote before.
             self._settle(part if known is None else part - known.writing)
-        self._check_not_lost(mode, part)
+        self._look_for_lost(mode, part)
         copy = self._copies.get(device) or self._new_copy(device)
         is_there = mode == "w" or copy.valid.covers(part)
         missing = Ranges() if is_there else part - copy.valid
@@ -562,7 +541,7 @@ class Coherence:
             source = self._bring_to_host("r", why, sent)
             moving.order(bound, copy.users())
             # Who has a view may write to it as soon as this returns, and the copy may run on.
-            aside = self._is_pinned and any(record.part & sent for record in self._leases)
+            aside = self._is_pinned and self._leases.reach(sent)
             joined = sent.joined(_MOST_RUNS, self._on_host.valid)
             moving.upload(source, joined, copy, bound, self.account, why, aside)
             if bound.handle and not bound.idle():
@@ -593,7 +572,7 @@ class Coherence:
         self._on_host.acquired |= part
         return self._shared
 
-    def _check_not_lost(self, mode: Mode, part: Ranges) -> None:
+    def _look_for_lost(self, mode: Mode, part: Ranges) -> None:
         """See that the elements are anywhere, after memory was given back under them."""
         for device, copy in tuple(self._copies.items()):
             if copy.block.closed:
@@ -601,16 +580,10 @@ class Coherence:
                 del self._copies[device]
                 for site in self._sites().values():
                     own -= site.valid
-                at = copy.block.closed_at
-                where = f" at {owners.site(at)}" if at else ""
                 if own:
-                    self._lost.append((own, f"{device}, whose memory was given back{where}"))
-        for lost, told in self._lost:
-            if mode != "w" and lost & part:
-                raise CoherenceError(
-                    f"{self.name}: {(lost & part).nbytes} bytes of it were current only on {told}, "
-                    "and are lost. Look at the array before (np.asarray(a)), or assign to it now"
-                )
+                    self._lost.note(own, device, copy.block.closed_at)
+        if mode != "w" and self._lost.pieces:
+            self._lost.check(part)
 
     def _new_copy(self, device: Device) -> Copy:
         # A callback for want of room may make one itself.
@@ -650,56 +623,27 @@ class Coherence:
             return
         host = self._host
         assert host is not None
-        # What has one fingerprint is brought up to date as a whole.
-        touched: list[tuple[leases.Record, leases.Stale]] = []
-        while True:
-            touched = [
-                (record, stale)
-                for record in self._leases
-                for stale in record.stale
-                if stale.part & missing
-            ]
-            if all(missing.covers(stale.part) for _, stale in touched):
-                break
-            for _, stale in touched:
-                missing |= stale.part
-        for record, stale in touched:
-            self._check(record, [stale])
+        if self._leases.records:
+            missing = self._leases.whole_pieces(missing)
+            self._leases.check_in(missing, host)
         for device, copy in tuple(self._copies.items()):
             found = missing & self._defined & copy.valid - self._on_host.valid
             if found:
                 # Who has a view may write between them.
-                same = copy.valid
-                for record in self._leases:
-                    same -= record.part
+                same = self._leases.out_of_reach(copy.valid)
                 joined = found.joined(_MOST_RUNS, same)
                 moving.download(host, joined, device, copy, self.account, why)
                 self._on_host.valid |= found
         self._on_host.valid |= missing
         self._defined |= missing
-        for record in self._leases:
-            record.stale = [each for each in record.stale if not each.part & missing]
+        self._leases.forget_stale(missing)
 
     def _overwrite_stale(self, why: str, part: Ranges) -> None:
         """What views show of `part` is up to date when the host has written all of it."""
-        if not self._leases:
-            return
-        touched = [
-            (record, stale)
-            for record in self._leases
-            for stale in record.stale
-            if stale.part & part
-        ]
-        partly = Ranges()
-        for _, stale in touched:
-            if not part.covers(stale.part):
-                partly |= stale.part
-        if partly:
-            self._take_in(why, partly - self._on_host.valid)
-        for record, stale in touched:
-            if stale in record.stale:
-                self._check(record, [stale])
-                record.stale.remove(stale)
+        if self._leases.records:
+            self._take_in(why, self._leases.partly_stale(part) - self._on_host.valid)
+            self._leases.check_in(part, self._host)
+            self._leases.forget_stale(part)
 
     def _written(
         self, place: Place, part: Ranges, writers: tuple[Stream, ...], mark: owners.Mark
@@ -709,8 +653,8 @@ class Coherence:
         own.mark = mark
         self.account.wrote(mark, part)
         self._defined |= part
-        if self._lost:
-            self._lost = [(left, told) for lost, told in self._lost if (left := lost - part)]
+        if self._lost.pieces:
+            self._lost.forget(part)
         if not isinstance(place, str) and own is not self._on_host:
             self._go_stale(place, part, mark)
         own.valid |= part
