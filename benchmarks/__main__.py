@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import compiling, environments, machine, memory, outcomes, tables, turns
+from benchmarks import compiling, environments, machine, memory, outcomes, smart, tables, turns
 from benchmarks.contestants import Contestant, Unable, close
 from benchmarks.peers import HAULAGE, MACHINE, PEERS, Peer
 from haulage.cli.bench import chosen_names
@@ -20,7 +20,7 @@ from haulage.cli.refusal import Refusal
 # What `lib/` compiles is kept there, and copies compile nothing.
 COMPILED = [name for name in PROBLEMS if not name.startswith(("copy", "reduce-float", "random"))]
 
-_WITHOUT_CASES = ("limits", "memory")
+_WITHOUT_CASES = ("limits", "memory", "smart")
 
 _EXAMPLES = """\
 examples:
@@ -30,6 +30,7 @@ examples:
   python -m benchmarks --into run.json                        everything, kept
   python -m benchmarks scan --what compile --rounds 5         how long compiling takes
   python -m benchmarks --what memory                          allocations, fragmentation
+  python -m benchmarks --what smart                           SmartArrays
   python -m benchmarks page                                   docs/performance.md drawn anew
 """
 
@@ -67,10 +68,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=15, metavar="N", help="rounds (default: 15)")
     add("--slow", type=float, default=20.0, metavar="S", help="seconds that one runtime's turns "
         "in a case may take; a slower one sits some rounds out (default: 20)")  # fmt: skip
-    add("--what", choices=("run", "compile", "start", "memory", "limits"), default="run",
+    add("--what", choices=("run", "compile", "start", "memory", "smart", "limits"), default="run",
         help="time compiled kernels (the default), compiling them, fresh processes up to their "
-        "first result, or only allocations and fragmentation, or the machine's limits, which a "
-        "run of all cases measures too")  # fmt: skip
+        "first result, or only allocations and fragmentation, or SmartArrays, or the machine's "
+        "limits, which a run of all cases measures too")  # fmt: skip
     add("--small", action="store_true", help="tiny sizes: to see whether everything works")
     add("--device", metavar="D", help="Haulage's device (default: HAULAGE_DEVICE, else the best)")
     add("--into", type=Path, metavar="FILE", help="add what is measured to a file of JSON")
@@ -97,6 +98,8 @@ def _run(chosen: argparse.Namespace) -> int:
             measured["machine"]["limits"] = _limits()
         if chosen.what == "memory" or everything:
             measured["memory"] = memory.measure(chosen.rounds, [peer.name for peer in wanted], say)
+        if chosen.what == "smart" or everything:
+            measured["smart"] = smart.measure(chosen.rounds, chosen.small, say)
         if chosen.what == "start":
             cached = [peer for peer in wanted if peer.name == "njit"]
             names = [name for name in names if name in COMPILED]

@@ -83,7 +83,8 @@ def merge(kept: Run, measured: Run) -> None:
     for part in ("machine", "compile", "start"):
         kept[part].update(measured[part])
     # One run's: its parts are compared with one another.
-    kept["memory"] = measured["memory"] or kept["memory"]
+    for part in ("memory", "smart"):
+        kept[part] = measured[part] or kept[part]
     for name, entry in measured["peers"].items():
         if "about" in entry or name not in kept["peers"]:
             kept["peers"][name] = entry
@@ -100,7 +101,7 @@ def merge(kept: Run, measured: Run) -> None:
 
 def empty() -> Run:
     """A run in which nothing was measured yet."""
-    parts = ("machine", "peers", "cases", "small", "compile", "start", "memory")
+    parts = ("machine", "peers", "cases", "small", "compile", "start", "memory", "smart")
     return {part: {} for part in parts}
 
 

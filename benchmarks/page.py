@@ -10,6 +10,7 @@ from benchmarks.environments import ROOT
 from benchmarks.memory import section
 from benchmarks.outcomes import Pair, Run, pairs
 from benchmarks.peers import PEERS
+from benchmarks.smart import section as of_smart_arrays
 from haulage.cli.bench import statistics
 from haulage.cli.bench.problems import PROBLEMS
 
@@ -32,6 +33,7 @@ Kernels written as for a GPU, with no hint for the CPU, against other runtimes o
     make bench                                      # everything: some ten minutes
     make bench ARGS='scan --peers njit --rounds 7'  # one case, quickly
     make bench ARGS='--what memory'                 # allocations and fragmentation alone
+    make bench ARGS='--what smart'                  # SmartArrays alone
     make bench ARGS='--into benchmarks/results.json' && make bench-page
     haulage bench                                   # the kernels alone
 
@@ -71,6 +73,7 @@ def text(run: Run, remarks: Mapping[str, str]) -> str:
         *_behind(found, remarks),
         *_launches(run, found),
         *_copies(run, found),
+        *of_smart_arrays.lines(run["smart"]),
         *section.lines(run["memory"]),
         *_small(run),
         *_compiling(run),

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.outcomes import Run, pairs
+from benchmarks.smart import section
 from haulage.cli.bench import statistics
 from haulage.cli.bench.problems import PROBLEMS
 
@@ -67,6 +68,8 @@ def print_run(run: Run) -> None:
                 f"{cached:.0f} from disk, of which import {importing:.0f}"
             )
     _print_memory(run["memory"])
+    for line in section.told(run["smart"]):
+        print(line)
     limits = run["machine"].get("limits")
     if limits:
         print(

@@ -63,13 +63,7 @@ def test_the_programs_end_when_little_changes(jacobi, monkeypatch):
     start = jacobi.plate(SIZE)
     with haulage.transfers() as t:
         results = [program(start, 1000, EVERY) for program in list(jacobi.PROGRAMS.values())[:2]]
-    looks = (
-        t.count(
-            DOWN,
-        )
-        // 2
-        - 1
-    )
+    looks = t.count(DOWN) // 2 - 1
     assert 1 < looks < 20
     assert t.count(UP) == 2
     for result in results:

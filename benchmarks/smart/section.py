@@ -1,0 +1,109 @@
+"""The part of docs/performance.md, and of what is printed, that is about SmartArrays."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.smart.cases import DEVICE, HOST, PROGRAMS, SMART, USES
+from haulage.cli.bench import statistics
+
+
+def lines(smart: dict[str, Any]) -> Iterator[str]:
+    """Markdown of what `benchmarks.smart.measure` gave."""
+    if not smart:
+        return
+    yield "## SmartArrays\n"
+    yield (
+        f"From one run, on {smart['date']}: `make bench ARGS='--what smart'`. What is compared "
+        "takes turns\nin one process; ratios are with 95 % intervals.\n"
+    )
+    yield from _launches(smart["uses"])
+    yield from _host(smart["uses"])
+    yield from _jacobi(smart["jacobi"])
+
+
+def told(smart: dict[str, Any]) -> Iterator[str]:
+    """Lines for a terminal."""
+    for use, times in smart.get("uses", {}).items():
+        each = "  ".join(f"{kind} {_us(ns)}" for kind, ns in times.items())
+        yield f"{use:<18} microseconds: {each}"
+    for program, kept in smart.get("jacobi", {}).get("programs", {}).items():
+        seconds = statistics.median(kept["seconds"]).value
+        yield f"{'jacobi':<18} {program}: {seconds:.3f} s, {kept['copies']} copies"
+
+
+def _launches(uses: dict[str, Any]) -> Iterator[str]:
+    yield "### Arguments of launches, microseconds\n"
+    yield (
+        "A launch of a kernel with one thread, from Python, with arrays that are where they are "
+        "needed.\nWith host arrays it waits for the kernel; these are used in place.\n"
+    )
+    rows = [
+        (
+            USES[use].title,
+            f"**{_us(times[SMART])}**",
+            _us(times[DEVICE]),
+            _us(times[HOST]),
+            _ratio(times[SMART], times[DEVICE]),
+        )
+        for use, times in uses.items()
+        if DEVICE in times
+    ]
+    heads = ("", "SmartArray", "device array", "host array", "SmartArray over device array")
+    yield _table(heads, rows)
+
+
+def _host(uses: dict[str, Any]) -> Iterator[str]:
+    yield "### On the host, microseconds\n"
+    yield "With 1000 float64 that are current on the host.\n"
+    rows = [
+        (
+            USES[use].title,
+            f"**{_us(times[SMART])}**",
+            _us(times[HOST]),
+            _ratio(times[SMART], times[HOST]),
+        )
+        for use, times in uses.items()
+        if DEVICE not in times
+    ]
+    yield _table(("", "SmartArray", "NumPy's array", "SmartArray over NumPy's"), rows)
+
+
+def _jacobi(jacobi: dict[str, Any]) -> Iterator[str]:
+    programs = jacobi["programs"]
+    size, steps, every = (jacobi[name] for name in ("size", "steps", "every"))
+    rounds = len(programs["smart"]["seconds"])
+    yield "### An iterative program\n"
+    yield (
+        f"`examples/jacobi.py --size {size} --steps {steps} --every {every}`, {rounds} runs of "
+        "each by turns, with all of its copies\nbetween host and device. The last row is what a "
+        "device with memory of its own copies, here within the\nmemory of one processor: over a "
+        "bus it takes longer. No GPU was there.\n"
+    )
+    by_hand = programs["by hand"]["seconds"]
+    rows = [
+        (
+            PROGRAMS[name].title,
+            f"{statistics.median(kept['seconds']).value:.2f}",
+            f"{kept['copies']:,}",
+            f"{kept['nbytes']:,}",
+            _ratio(kept["seconds"], by_hand) if name != "by hand" else "1",
+        )
+        for name, kept in programs.items()
+    ]
+    heads = ("given to the kernels", "seconds", "copies", "bytes", "time over that by hand")
+    yield _table(heads, rows)
+
+
+def _us(nanoseconds: list[float]) -> str:
+    return f"{statistics.median(nanoseconds).value / 1e3:.2f}"
+
+
+def _ratio(ours: list[float], others: list[float]) -> str:
+    ratio = statistics.ratio(ours, others)
+    return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    table = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    table += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(table) + "\n"
