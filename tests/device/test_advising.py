@@ -231,7 +231,7 @@ def test_host_arrays_that_kernels_are_given_in_a_loop(advised):
         "make `x` a device array once, before the first launch: d_x = cuda.to_device(x); give the "
         "kernel d_x"
     )
-    assert findings["x"]["change"][1].startswith("or x = haulage.SmartArray(x), which is copied")
+    assert findings["x"]["change"][1].startswith("or x = haulage.SmartArray(x) there, which is cop")
     assert findings["x"]["change"][2] == (
         "if it stays a host array: the kernel only reads `x`: give it cuda.In(x), which is not "
         "copied back"
@@ -258,7 +258,7 @@ def test_arrays_in_tuples_are_told_apart(advised):
         for name, entry in (("x", 0), ("y", 1), ("pair[0]", 0), ("pair[1]", 1))
     )
     assert x[-1].endswith("the kernel only reads `x`: give it cuda.In(x), which is not copied back")
-    assert y[0].endswith("d_y = cuda.to_device(y); give the kernel d_y")
+    assert "d_y = cuda.to_device(y); give the kernel d_y, also at " in y[0]
     assert "d_array = cuda.to_device(pair[0]); give the kernel d_array" in first[0]
     assert "give it cuda.In(pair[1])" in second[-1]
 
@@ -267,12 +267,108 @@ def test_a_result_that_stays_the_same_is_no_input(advised):
     x, out = numbers(), 2 * numbers()
     for _ in range(2):
         add[GRID](cuda.In(x), cuda.In(x), cuda.Out(out))
-    (finding,) = [each for each in advised()["findings"] if each["array"].startswith("out")]
+    data = advised()
+    (finding,) = [each for each in data["findings"] if each["array"].startswith("out")]
     assert amounts(finding) == [(0, 0), (2, 2)]
+    # The kernel has written it anew each time.
+    assert finding["repeated"]["count"] == 0
+    assert data["repeated"]["count"] == sum(each["repeated"]["count"] for each in data["findings"])
     assert finding["change"] == [
         "2 of 2 launches changed nothing of `out`: make it a haulage.SmartArray, which is copied "
         "only when it changed and someone looks"
     ]
+
+
+def by_name(data):
+    """What to change first, by what the line calls the array and the kernel."""
+    return {
+        (each["array"].split()[0], each["called"]): each["change"][0] for each in data["findings"]
+    }
+
+
+def test_lines_that_are_given_the_same_array_are_to_be_changed_together(advised):
+    x, y = numbers() + 1, numbers()
+    for _ in range(3):
+        scale[GRID](x, 2.0)
+        scaled = inspect.currentframe().f_lineno - 1
+        add[GRID](x, y, y)
+    change = by_name(advised())
+    assert change["x", "kernel add, argument 'x'"] == (
+        "make `x` a device array once, before the first launch: d_x = cuda.to_device(x); give the "
+        f"kernel d_x, also at {__file__}:{scaled}, and d_x.copy_to_host(x) when the host needs it"
+    )
+    assert change["y", "kernel add, argument 'y'"].endswith(
+        "give the kernel d_y, also as argument 'out', and d_y.copy_to_host(y) when the host needs "
+        "it"
+    )
+
+
+def test_arrays_that_take_turns_are_to_do_so_on_the_device(advised):
+    x, y, zero = numbers() + 1, np.zeros(N), np.zeros(N)
+    for _ in range(4):
+        add[GRID](x, zero, y)
+        x, y = y, x
+    change = by_name(advised())
+    told = change["x", "kernel add, argument 'x'"]
+    assert told == (
+        "`x` and `y` take turns: make device arrays of them once, before the first launch: "
+        "d_x = cuda.to_device(x), d_y = cuda.to_device(y); let these take turns, and give the "
+        "kernel them, and d_x.copy_to_host(x) when the host needs it"
+    )
+    assert "take turns" not in change["zero", "kernel add, argument 'y'"]
+
+
+def test_what_the_host_changes_now_and_then_has_to_be_copied_then(advised):
+    x, y, out = numbers(), numbers(), np.zeros(N)
+    for n in range(6):
+        x[0] = n // 3
+        add[GRID](x, y, cuda.Out(out))
+        cuda.to_device(x)
+    change = by_name(advised())
+    copied = "d_x.copy_to_device(x) when the host"
+    assert change["x", "kernel add, argument 'x'"].endswith(f"d_x, and {copied} has changed it")
+    assert "copy_to_device" not in change["y", "kernel add, argument 'y'"]
+
+
+def test_several_arrays_of_one_line_are_each_to_be_made_device_arrays(advised):
+    out = np.zeros(N)
+    kept = [numbers(1), numbers(2)]
+    for part in kept * 2:
+        add[GRID](part, part, cuda.Out(out))
+    rest = [numbers(3), numbers(4)]
+    for other in rest * 2:
+        cuda.to_device(other)
+    cuda.to_device(kept[0])
+    change = by_name(advised())
+    assert change["part", "kernel add, argument 'x'"].startswith(
+        "`part` is one of several arrays here: make a device array of each once: "
+        "d_part = cuda.to_device(part); give the kernel d_part"
+    )
+    assert change["other", "to_device"].startswith(
+        "make each array that is `other` a device array once, before it is repeated: d_other = "
+    )
+    assert "; give the kernel that, too, at " in change["kept[0]", "to_device"]
+
+
+def test_a_flag_that_says_the_same_again_has_to_be_copied_to_know_it(advised):
+    there = cuda.to_device(np.ones(1))
+    for _ in range(4):
+        scale[1, 32](there, 1.0)
+        there.copy_to_host()
+    (finding,) = advised()["findings"]
+    assert amounts(finding) == [(0, 0), (4, 4)]
+    assert finding["change"][0].endswith(
+        "only after a kernel has written to it (one that wrote the same again was not told from "
+        "one that wrote nothing)"
+    )
+
+
+def test_arrays_of_records_are_named_by_their_fields(advised):
+    x = np.zeros(N, [("at", "f8"), ("size", "u1"), ("more", "f4", 3)])
+    for _ in range(2):
+        cuda.to_device(x)
+    (finding,) = advised()["findings"]
+    assert finding["array"] == "x (1000,) records (at, size, more)"
 
 
 def test_arrays_that_the_line_does_not_name(advised):

@@ -1,11 +1,10 @@
 """What was seen of a program's copies, and what to change: as plain data."""
 
-import ast
 import os
 from dataclasses import dataclass
 from typing import Any
 
-from haulage.advising import source
+from haulage.advising import changes, source
 from haulage.advising.watcher import Amount, Row, Watcher, Way
 from haulage.runtime.memory import owners
 from haulage.tracing.result import shown
@@ -21,6 +20,7 @@ class Finding:
         array: what the line calls it, with its shape and dtype.
         called: what copies: 'to_device', "kernel f, argument 'x'".
         up, down: copies to the device and back.
+        overwritten: whether the kernel overwrites it, so that the same may be new each time.
         change: what to write instead, one sentence each.
     """
 
@@ -30,12 +30,13 @@ class Finding:
     called: str
     up: Way
     down: Way
+    overwritten: bool
     change: list[str]
 
     @property
     def again(self) -> Amount:
         """What need not be copied."""
-        return _sum([self.up.again, self.down.again])
+        return _sum([self.up.again] if self.overwritten else [self.up.again, self.down.again])
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Advice:
 def advice_of(watcher: Watcher, program: str) -> Advice:
     """The advice for what was watched."""
     rows = list(watcher.rows)
-    findings = [_finding(row) for row in rows if _is_found(row)]
+    fellows = changes.Fellows(rows)
+    findings = [_finding(row, fellows) for row in rows if _is_found(row)]
     return Advice(
         program=shown(program),
         process=os.getpid(),
@@ -78,28 +80,8 @@ def advice_of(watcher: Watcher, program: str) -> Advice:
 
 
 def _is_found(row: Row) -> bool:
-    return bool(row.up.again.count or row.down.again.count or (row.up.all.count and _is_out(row)))
-
-
-def _accesses(row: Row) -> list[Any]:
-    """What the kernel does with an argument, in each form that it was compiled in."""
-    if row.argument is None or row.argument.kernel is None:
-        return []
-    overloads = row.argument.kernel.overloads.values()
-    return [each.access.get(row.argument.name) for each in overloads]
-
-
-def _is_read_only(row: Row) -> bool:
-    accesses = _accesses(row)
-    return bool(accesses) and all(each is not None and not each.writes for each in accesses)
-
-
-def _is_out(row: Row) -> bool:
-    """Whether the kernel writes all of an argument, if the launch is large enough, and reads
-    nothing of it."""
-    accesses = _accesses(row)
-    return bool(accesses) and all(
-        each is not None and each.mode == "w" and each.wholes for each in accesses
+    return bool(
+        row.up.again.count or row.down.again.count or (row.up.all.count and changes.is_out(row))
     )
 
 
@@ -111,143 +93,29 @@ def _sum(amounts: list[Amount]) -> Amount:
     )
 
 
-def line_of(row: Row) -> str:
-    """'file:line' of a row."""
-    if not row.mark:
-        return "(no line known)"
-    site = owners.site(row.mark)
-    return f"{shown(site.filename)}:{site.line}"
-
-
-def _finding(row: Row) -> Finding:
+def _finding(row: Row, fellows: changes.Fellows) -> Finding:
     call = source.call_at(row.mark)
     if row.argument is not None:
         parameter = row.argument.name.partition("[")[0]
         given = source.argument(call, row.argument.path, parameter)
         called = f"{row.called}, argument {row.argument.name!r}"
-        change = _of_launch(row, _text(given, row.argument.name or "the array"))
+        change = changes.of_launch(row, fellows)
     else:
         given = source.argument(call, (0,), "obj" if row.called == "to_device" else "ary")
         called = row.called
-        change = _of_copy(row, call, given)
-    name = source.receiver(call) if row.called == "copy_to_host" else _text(given, "")
+        change = changes.of_copy(row, call, given, fellows)
+    name = source.receiver(call) if row.called == "copy_to_host" else changes.text(given, "")
     kinds = " or ".join(row.arrays)
     return Finding(
-        line=line_of(row),
+        line=changes.line_of(row),
         function=shown(owners.site(row.mark).function) if row.mark else "",
         array=shown(f"{name} {kinds}".strip()),
         called=shown(called),
         up=row.up,
         down=row.down,
+        overwritten=changes.is_out(row),
         change=[shown(each) for each in change],
     )
-
-
-def _text(given: ast.expr | None, otherwise: str) -> str:
-    if given is None:
-        return otherwise
-    text = ast.unparse(given)
-    return text if len(text) <= 60 else otherwise
-
-
-def _device_name(name: str) -> str:
-    """A name for a device array of what the program calls `name`."""
-    return f"d_{name}" if name.isidentifier() else "d_array"
-
-
-_MOVES_ITSELF = "which is copied only when it changed and someone looks"
-
-
-def _of_launch(row: Row, name: str) -> list[str]:
-    """What to change where a kernel is given a host array."""
-    up, down = row.up, row.down
-    nothing_came = bool(down.all.count) and down.again.count == down.all.count
-    # Of what is overwritten the next launch may give other elements.
-    reads = nothing_came and not _is_out(row)
-    on_device = _device_name(name)
-    found = []
-    if up.all.count and _is_out(row):
-        wholes = f"{_accesses(row)[0]}".partition(", ")[2]
-        return [
-            f"the kernel reads nothing of `{name}`, and writes {wholes}: then give it "
-            f"cuda.Out({name}), which is not copied to the device"
-        ]
-    if up.again.count:
-        comes_back = down.all.count > down.again.count
-        then = (
-            f", and {on_device}.copy_to_host({name}) when the host needs it" if comes_back else ""
-        )
-        found.append(
-            f"make `{name}` a device array once, before the first launch: "
-            f"{on_device} = cuda.to_device({name}); give the kernel {on_device}{then}"
-        )
-        smart = f"{name} = haulage.SmartArray({name})"
-        found.append(
-            f"or {smart if name.isidentifier() else 'make it a haulage.SmartArray'}, "
-            f"{_MOVES_ITSELF}"
-        )
-    if reads:
-        known = f"the kernel only reads `{name}`: "
-        seen = f"the launches changed nothing of `{name}`: if the kernel only reads it, "
-        found.append(
-            f"{'if it stays a host array: ' if found else ''}"
-            f"{known if _is_read_only(row) else seen}give it cuda.In({name}), which is not copied "
-            "back"
-        )
-    elif not found:
-        found.append(
-            f"{down.again.count:,} of {down.all.count:,} launches changed nothing of `{name}`: "
-            f"make it a haulage.SmartArray, {_MOVES_ITSELF}"
-        )
-    return found
-
-
-def _of_copy(row: Row, call: ast.Call | None, given: ast.expr | None) -> list[str]:
-    """What to change where the program copies itself."""
-    if row.down.again.count:
-        return [_of_download(row, call)]
-    others = _others(row.up, row)
-    if row.up.returned:
-        advice = (
-            f"the device had sent these elements to the host ({others or 'here'}) and has them "
-            "still: go on with the device array that they came from"
-        )
-    elif row.called == "copy_to_device" or given is None:
-        held = source.receiver(call) if row.called == "copy_to_device" else ""
-        target = f"`{held}`" if held else "the device"
-        name = f"`{ast.unparse(given)}`" if given is not None else "them"
-        advice = f"{target} has these elements already: copy {name} only when something changed"
-    elif others and row.up.all.count == 1:
-        advice = (
-            f"the device array that {others} made has these elements: use that one, or copy it on "
-            "the device by copy_to_device"
-        )
-    else:
-        name = ast.unparse(given)
-        copies_only = row.called == "to_device"
-        function = ast.unparse(call.func) if copies_only and call else "cuda.to_device"
-        on_device = _device_name(name)
-        advice = (
-            f"make `{name}` a device array once, before it is repeated: "
-            f"{on_device} = {function}({name})"
-        )
-        if not copies_only:
-            advice += f"; give that instead of `{name}`"
-    return [advice, f"or make it a haulage.SmartArray, {_MOVES_ITSELF}"]
-
-
-def _of_download(row: Row, call: ast.Call | None) -> str:
-    held = f"`{source.receiver(call)}`" if source.receiver(call) else "the array"
-    others = _others(row.down, row)
-    return (
-        f"nothing has changed {held} since {others or 'the copy before'}: keep the host array that "
-        "has its elements, and copy only after a kernel has written to it"
-    )
-
-
-def _others(way: Way, row: Row) -> str:
-    """The other lines where the same was copied before."""
-    return " and ".join(line_of(other) for other in way.since if other is not row)
 
 
 def as_data(advice: Advice) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from haulage.advising.hosts import Hosts
 from haulage.advising.known import Copied, Known
 from haulage.tracing.operations import Clock, Operation
 from haulage.tracing.repeats import digest
@@ -30,6 +31,8 @@ _OFTEN = 256
 _MOST_ROWS = 5000
 # So many kinds of arrays are named of a line, and so many other lines.
 _MOST_ARRAYS = 4
+# So many host arrays of a line are told apart.
+_MOST_HOSTS = 64
 
 
 @dataclass(slots=True)
@@ -76,12 +79,23 @@ class Way:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """Copies that one line of the program asks for; of one argument if it is a launch."""
+    """Copies that one line of the program asks for; of one argument if it is a launch.
+
+    Attributes:
+        mark: the line.
+        called: what the program called, in words.
+        argument: of which launch they are an argument; None: of none.
+        arrays: the shapes and dtypes of the arrays.
+        hosts: the host arrays, by their number: how often they were sent with elements that the
+            device did not have.
+        up, down: the copies by direction.
+    """
 
     mark: "Mark"
     called: str
     argument: "Argument | None"
     arrays: list[str] = field(default_factory=list)
+    hosts: dict[int, int] = field(default_factory=dict)
     up: Way = field(default_factory=Way)
     down: Way = field(default_factory=Way)
 
@@ -98,6 +112,7 @@ class Watcher:
         # Devices whose kernels use host arrays in place when nobody asks for copies.
         self.in_place: set[str] = set()
         self._known = Known()
+        self._hosts = Hosts()
         self._by_key: dict[Any, Row] = {}
         self._clocks: dict[int, Clock] = {}
         # What is timed, by its operation: that itself, its way, and whether it is one of `again`.
@@ -133,6 +148,8 @@ class Watcher:
             had, sent = sent, digest(copy.host)
             before = self._came_before(keys, sent, None if copy.is_new else had == sent)
         again = before is not None
+        if not copy.is_new:
+            self._note_host(row, copy.host, needed=not (copy.down or again))
         block, address, nbytes, dense, _ = copy.place
         made = Copied(sent, weakref.ref(block), address, nbytes, dense, copy.down, again, row)
         self._known.note(keys, made, block)
@@ -178,6 +195,8 @@ class Watcher:
     # ---- what is noted --------------------------------------------------------------------
 
     def _row(self, copy: "HostCopy") -> Row:
+        from haulage.runtime.arrays.layout import in_words
+
         path = None if copy.argument is None else copy.argument.path
         # Code by identity: its hash is one of all its contents. The row keeps it.
         key = (path, *((id(code), at) for code, at in copy.mark))
@@ -188,13 +207,19 @@ class Watcher:
                     return self.rows[-1]
                 row = self._by_key[key] = Row(copy.mark, copy.called, copy.argument)
                 self.rows.append(row)
-            array = f"{copy.host.shape} {copy.host.dtype}"
+            array = in_words(copy.host.shape, copy.host.dtype)
             if array not in row.arrays and len(row.arrays) < _MOST_ARRAYS:
                 row.arrays.append(array)
             device = copy.stream.device
             if copy.argument and device.properties.host_memory_is_device_memory:
                 self.in_place.add(str(device))
         return row
+
+    def _note_host(self, row: Row, host: "np.ndarray", needed: bool) -> None:
+        with self._lock:
+            number = self._hosts.number(host)
+            if number in row.hosts or len(row.hosts) < _MOST_HOSTS:
+                row.hosts[number] = row.hosts.get(number, 0) + needed
 
     def _count(self, row: Row, down: bool, operation: Operation, before: "Before | None") -> None:
         way, nbytes = row.down if down else row.up, operation.nbytes

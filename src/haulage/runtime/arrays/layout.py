@@ -16,6 +16,18 @@ from haulage.errors import noted
 Ints = tuple[int, ...]
 
 
+# So many fields of a dtype are named.
+_MOST_FIELDS = 4
+
+
+def in_words(shape: Sequence[int], dtype: Any) -> str:
+    """What an array is, for messages: '(1000,) float64', '(3,) records (x, y)'."""
+    if dtype.names is None:
+        return f"{tuple(shape)} {dtype}"
+    more = ", ..." if len(dtype.names) > _MOST_FIELDS else ""
+    return f"{tuple(shape)} records ({', '.join(dtype.names[:_MOST_FIELDS])}{more})"
+
+
 def whole_numbers(given: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
     """A number or a sequence of numbers as a tuple of ints; TypeError if it is neither."""
     if not isinstance(given, tuple | list):

@@ -84,7 +84,7 @@ class HostCopy(NamedTuple):
         if self.argument is not None and self.argument.name:
             why = f"{why}, argument {self.argument.name!r}"
         return Transfer(
-            f"array {host.shape} {host.dtype}",
+            f"array {layout.in_words(host.shape, host.dtype)}",
             *((device, HOST) if self.down else (HOST, device)),
             self.place.nbytes,
             self.stream.handle,
