@@ -11,6 +11,7 @@ from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
+from haulage.runtime.arrays.movers import moves_itself, overwritten_in
 from haulage.runtime.arrays.upload import dense_array, device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
@@ -34,10 +35,12 @@ def to_device(
     Args:
         obj: a NumPy array or record, or what `np.asarray` takes. What is on the device already is
             returned as it is: arrays and records there, mapped and managed arrays; arrays of other
-            libraries there as a `DeviceNDArray` over the same memory.
+            libraries there as a `DeviceNDArray` over the same memory. Of a SmartArray it is a copy,
+            made on the device, to which its elements come first if they are not current there.
         stream: in which to copy; 0 or None: the default stream.
         copy: False only allocates.
-        to: an existing device array or record to copy into, which is then returned.
+        to: an existing device array or record to copy into, which is then returned; or a
+            SmartArray, which is then current on the device.
 
     Returns:
         A `DeviceNDArray`; a `DeviceRecord` for a structured scalar.
@@ -70,7 +73,12 @@ def to_device_of(
                 f"{given!r} cannot be used on {device}; copy it by way of the host"
             )
     if to is not None:
-        if not isinstance(to, DeviceNDArrayBase | HostVisibleNDArray):
+        if copy and moves_itself(to):
+            place = for_work(stream, device or current_device())
+            with overwritten_in(place, to, "to_device(to=...)") as target:
+                target.copy_to_device(obj, place)
+            return to
+        if not (isinstance(to, DeviceNDArrayBase | HostVisibleNDArray) or moves_itself(to)):
             raise TypeError(
                 f"to_device(to={type(to).__name__}): expected an array or record on the device"
             )
@@ -85,6 +93,12 @@ def to_device_of(
         return obj
     if isinstance(obj, np.void) and obj.dtype.names is not None:
         return _record(obj, stream, device, copy)
+    if moves_itself(obj):
+        strides = layout.dense_strides(obj.shape, obj.strides, obj.dtype.itemsize)
+        made = DeviceNDArray(obj.shape, strides, obj.dtype, stream, device=device)
+        if copy:
+            made.copy_to_device(obj, stream)
+        return made
     if foreign.is_foreign(obj):
         obj = foreign.as_source(obj, for_work(stream, device or current_device()), kept=True)
         if isinstance(obj, DeviceNDArray):
@@ -193,7 +207,9 @@ def full(
     `fill_value` is a scalar, or an array that can be broadcast to `shape`; `dtype` is by default
     its dtype.
     """
-    kind = np.asarray(fill_value).dtype if dtype is None else dtype
+    kind = dtype
+    if kind is None:
+        kind = (fill_value if moves_itself(fill_value) else np.asarray(fill_value)).dtype
     return _filled(device_array(shape, kind, order=order, stream=stream), fill_value, stream)
 
 

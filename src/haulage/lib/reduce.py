@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from haulage.lang.memory import shared
 from haulage.lang.sync import syncthreads
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
+from haulage.runtime.arrays.movers import moves_itself, overwritten_in, read_in
 from haulage.runtime.arrays.upload import dense_array
-from haulage.runtime.stream_arguments import StreamLike, device_of
+from haulage.runtime.device import Device, current_device
+from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
 
 # The first pass leaves one partial result per block, at most this many.
 _THREADS = 256
@@ -67,11 +70,12 @@ class Reduce:
 
         Args:
             arr: an array with one axis, of numbers, datetime64 or timedelta64: one on the device
-                (also mapped, managed, or another library's), or what `np.asarray` makes one of;
-                that is copied to the device.
+                (also mapped, managed, or another library's), a SmartArray, which comes to the
+                device if it is not current there, or what `np.asarray` makes one of; that is copied
+                to the device.
             size: how many elements to take, from the start; None: all.
-            res: an array on the device of the dtype of `arr`, whose first element gets the result;
-                nothing is then copied to the host. It may share memory with `arr`.
+            res: an array on the device, or a SmartArray, of the dtype of `arr`, whose first element
+                gets the result; nothing is then copied to the host. It may share memory with `arr`.
             init: a further operand, a value of the dtype of `arr`. It always takes part, as in
                 Numba: a product needs `init=1`, and dates one of theirs. Of an array of
                 timedelta64 an int counts in its unit.
@@ -89,24 +93,29 @@ class Reduce:
             DeviceMismatch: `arr`, `res` and `stream` are of different devices.
             CompileError: the function cannot be compiled for the dtype.
         """
-        given = _on_device(arr)
+        given = arr if moves_itself(arr) else _on_device(arr)
         array: Any = np.asarray(arr) if given is None else given
         dtype = array.dtype
         _check_array(array)
         count = _checked_size(size, array.size)
         taken = array if count == array.size else array[:count]
         first = _converted(init, dtype)
-        target = None if res is None else _result(res, dtype)
-
-        if not taken.size:
-            if target is None:
-                return first
-            target.setitem(slice(0, 1), first, stream)
-            return None
-        place = device_of(stream) or (target.device if target is not None else None)
-        x = api.to_device_of(place, taken, stream)
-        out = target[:1] if target is not None else _room(1, x, stream)
-        self._reduce(x, out, first, stream or 0)
+        target: Any = None if res is None else _result(res, dtype)
+        if target is None and not taken.size:
+            return first
+        place = _place(target, taken, stream)
+        bound = for_work(stream, place)
+        with ExitStack() as acquired:
+            if moves_itself(taken):
+                taken = read_in(bound, taken, "reduce")
+            if moves_itself(target):
+                target = acquired.enter_context(overwritten_in(bound, target[:1], "reduce"))
+            if target is not None and not taken.size:
+                target.setitem(slice(0, 1), first, stream)
+                return None
+            x = api.to_device_of(place, taken, stream)
+            out = _room(1, x, stream) if target is None else target[:1]
+            self._reduce(x, out, first, stream or 0)
         return None if target is not None else out.copy_to_host(stream=stream)[0]
 
     def _reduce(self, x: DeviceNDArray, out: DeviceNDArray, init: Any, stream: StreamLike) -> None:
@@ -183,6 +192,15 @@ def _on_device(array: Any) -> DeviceNDArray | None:
     return array if isinstance(array, DeviceNDArray) else None
 
 
+def _place(target: Any, array: Any, stream: StreamLike) -> Device:
+    """The device on which to work: the stream's, the arrays', or the current one."""
+    named = device_of(stream)
+    if named is not None:
+        return named
+    on_device = [each.device for each in (target, array) if isinstance(each, DeviceNDArray)]
+    return on_device[0] if on_device else current_device()
+
+
 def _room(size: int, like: DeviceNDArray, stream: StreamLike) -> DeviceNDArray:
     return dense_array((size,), (like.dtype.itemsize,), like.dtype, stream, like.device)
 
@@ -241,15 +259,17 @@ def _time(init: Any, dtype: np.dtype[Any]) -> Any:
     return value
 
 
-def _result(res: Any, dtype: np.dtype[Any]) -> DeviceNDArray:
-    """`res` as a device array."""
-    array = _on_device(res)
+def _result(res: Any, dtype: np.dtype[Any]) -> Any:
+    """`res` as a device array, or as it is if it moves itself."""
+    array = res if moves_itself(res) else _on_device(res)
     if array is None or array.ndim != 1:
-        raise TypeError(f"reduce: res={res!r}; expected a device array with one axis")
+        raise TypeError(
+            f"reduce: res={res!r}; expected a device array with one axis, or such a SmartArray"
+        )
     if array.dtype != dtype:
         raise TypeError(f"reduce: res has dtype {array.dtype}; expected the array's, {dtype}")
     if not array.size:
         raise ValueError("reduce: res has no elements; expected room for one")
-    if array.readonly:
+    if not moves_itself(array) and array.readonly:
         raise ValueError("reduce: res is read-only")
     return array

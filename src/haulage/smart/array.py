@@ -1,7 +1,7 @@
 """The class of SmartArrays: what they stand on, and where they are."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from math import prod
 from typing import Any, Literal, Self, SupportsIndex, overload
@@ -375,22 +375,25 @@ class SmartArray(NumpyLike):
         return self._layout
 
     def __haulage_acquire__(
-        self, stream: Stream, why: str, mode: str, whole: bool
+        self, stream: Stream, why: str, mode: str, whole: bool, launched: bool = True
     ) -> tuple[DeviceNDArray, Callable[[bool], None]]:
         """For a launch: the array on the stream's device, and what is to be called with whether the
-        kernel has been handed to the stream. The kernel does with it what `mode` says."""
+        kernel has been handed to the stream. The kernel does with it what `mode` says.
+
+        Not `launched`, it is for other work than that of a kernel of the program's."""
         device, coherence, part = stream.device, self.coherence, self._part
         if stream.handle in device.capturing:
             raise CaptureError(
                 f"{why}: a SmartArray is made current by each launch, which a graph does not do; "
-                f"give it the array of get('{device}'), and call mark_changed('{device}') after "
-                "each launch of the graph"
+                f"give it the array of get('{device}'). Then call get('{device}') before each "
+                f"launch of the graph, and mark_changed('{device}') after it if it writes there"
             )
         used: Mode = "r" if mode in ("none", "r") else "rw"
         if whole and part.nbytes == self.nbytes:
             used = "w"
         array = self._device_array(device, used, stream, why, mode != "none")
-        coherence.account.launched(part.nbytes)
+        if launched:
+            coherence.account.launched(part.nbytes)
 
         def done(handed: bool) -> None:
             if handed or used != "w":
@@ -399,6 +402,10 @@ class SmartArray(NumpyLike):
                 coherence.cancel(device, part)
 
         return array, done
+
+    def __haulage_host_writing__(self, why: str) -> AbstractContextManager[np.ndarray]:
+        """For a copy: the elements on the host, all of which are overwritten inside of a `with`."""
+        return self._writing(why, True)
 
     def _shares(self, other: Any) -> bool:
         """Whether another argument of a launch is of the same storage: a SmartArray, itself too, or

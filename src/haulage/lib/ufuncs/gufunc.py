@@ -1,6 +1,7 @@
 """`guvectorize`: a function of small arrays as a function of arrays of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from haulage.errors import ShapeMismatch
 from haulage.kernel import Vocabulary
-from haulage.lib.ufuncs import core_shapes, signatures, source
+from haulage.lib.ufuncs import core_shapes, moving, signatures, source
 from haulage.lib.ufuncs.array_function import ArrayFunction
 from haulage.lib.ufuncs.axes import broadcast_strides, merged
 from haulage.lib.ufuncs.choosing import Signature, choose
@@ -26,6 +27,7 @@ from haulage.lib.ufuncs.operands import (
     apart,
     as_scalar,
     broadcast_shape,
+    dense,
     given,
     is_array,
     new_array,
@@ -119,7 +121,8 @@ class GUFunc(ArrayFunction):
 
         Returns:
             The output, a tuple of them if there are several: what was given for it, else a device
-            array if an argument is one, else a host array or a NumPy scalar.
+            array if an argument is one, else a SmartArray if an argument is one, else a host array
+            or a NumPy scalar.
 
         Raises:
             TypeError: too few or too many arguments, no signature fits, an output has another dtype
@@ -137,10 +140,31 @@ class GUFunc(ArrayFunction):
             )
         wanted = outputs(out, args[nin:], self.nout, name)
         kinds = plan_key((*args[:nin], *wanted), stream)
-        plan = self._plans.get(kinds, args[:nin], wanted)
+        if kinds is None and any(map(moving.is_mover, (*args[:nin], *wanted))):
+            made: Sequence[Any] = moving.call(
+                args[:nin], wanted, stream, name, partial(self._filled, stream)
+            )
+        else:
+            made = self._filled(stream, args[:nin], wanted, kinds=kinds)
+        return self._given_back(wanted, made)
+
+    def _filled(
+        self,
+        stream: StreamLike,
+        args: Sequence[Any],
+        wanted: Sequence[Any],
+        kept: frozenset[int] = frozenset(),
+        kinds: Hashable | None = None,
+    ) -> Sequence[Any]:
+        """The outputs of a call; inputs with the numbers `kept` are not written to. `kinds` is its
+        `plan_key`, if that is known."""
+        name, nin = self.__qualname__, self.nin
+        if kinds is None:
+            kinds = plan_key((*args, *wanted), stream)
+        plan = self._plans.get(kinds, args, wanted)
         if plan is not None:
-            return self._given_back(wanted, plan.follow(args[:nin], wanted, stream))
-        values = [operand(value, stream, name) for value in args[:nin]]
+            return plan.follow(args, wanted, stream)
+        values = [operand(value, stream, name) for value in args]
         targets = [None if each is None else target(each, stream, name) for each in wanted]
         signature = self._signature(
             tuple(map(given, values)),
@@ -152,6 +176,11 @@ class GUFunc(ArrayFunction):
             else np.asarray(as_scalar(value, dtype))
             for value, dtype in zip(values, signature.inputs, strict=True)
         ]
+        if signature.detail.writes_inputs:
+            inputs = [
+                dense(value, stream) if number in kept and value is values[number] else value
+                for number, value in enumerate(inputs)
+            ]
         loop, shapes = self._shapes(inputs, targets)
         place = place_of([*inputs, *targets], stream, name)
         on_device = any(isinstance(each, DeviceNDArray) for each in inputs)
@@ -164,15 +193,15 @@ class GUFunc(ArrayFunction):
             elementwise = not any(self._cores.inputs)
             inputs = [apart(value, written, elementwise, stream) for value in inputs]
             launched = self._run(signature, inputs, results, loop, stream, place)
-            if kinds is not None and launched is not None and all(map(is_array, args[:nin])):
+            if kinds is not None and launched is not None and all(map(is_array, args)):
                 made = [
                     Made(shape, dtype, "C", on_device) if own is None else None
                     for own, shape, dtype in zip(wanted, shapes, signature.outputs, strict=True)
                 ]
-                before, used = [*args[:nin], *wanted], [*inputs, *results]
+                before, used = [*args, *wanted], [*inputs, *results]
                 numbers = [None] * nin
                 self._plans.put(kinds, before, used, place, numbers, made, launched, elementwise)
-        return self._given_back(wanted, results)
+        return results
 
     def _given_back(self, wanted: Sequence[Any], results: Sequence[Array]) -> Any:
         given_back = [

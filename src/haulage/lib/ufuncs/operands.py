@@ -11,6 +11,7 @@ from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
+from haulage.runtime.arrays.movers import moves_itself
 from haulage.runtime.arrays.upload import dense_array
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange import foreign
@@ -67,7 +68,7 @@ def operand(value: Any, stream: StreamLike, name: str) -> Any:
 def _opened(value: Any, stream: StreamLike) -> Any:
     if isinstance(value, HostVisibleNDArray) and device_of_array(value) is not None:
         return value.device_view()
-    if foreign.is_foreign(value) and not hasattr(value, "__haulage_acquire__"):
+    if foreign.is_foreign(value) and not moves_itself(value):
         return foreign.as_source(value, for_work(stream, device_of(stream) or current_device()))
     return np.asarray(value)
 
@@ -140,9 +141,10 @@ def outputs(out: Any, extra: tuple[Any, ...], nout: int, name: str) -> list[Any]
     for place in places:
         if place is None:
             continue
-        # A SmartArray would be written to behind its back.
-        if not isinstance(place, (np.ndarray, DeviceNDArray)) and (
-            hasattr(place, "__haulage_acquire__") or not foreign.is_on_device(place)
+        if not (
+            isinstance(place, (np.ndarray, DeviceNDArray))
+            or moves_itself(place)
+            or foreign.is_on_device(place)
         ):
             raise TypeError(f"{name}: out={place!r}; expected an array of the host or of a device")
     return list(places)

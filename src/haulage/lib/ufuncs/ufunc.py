@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from haulage.errors import ShapeMismatch
 from haulage.kernel import Kernel, Vocabulary
-from haulage.lib.ufuncs import signatures, source
+from haulage.lib.ufuncs import moving, signatures, source
 from haulage.lib.ufuncs.array_function import ArrayFunction
 from haulage.lib.ufuncs.axes import broadcast_strides, merged
 from haulage.lib.ufuncs.choosing import Signature, choose
@@ -42,10 +43,11 @@ from haulage.lib.ufuncs.operands import (
 from haulage.lib.ufuncs.passing import Argument, Constant, Itself, Memory, arranged, view
 from haulage.lib.ufuncs.plans import Launched, Made, plan_key
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.device import Device
+from haulage.runtime.arrays.movers import read_in
+from haulage.runtime.device import Device, current_device
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.placing import in_place
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
 
 # Rows that are shorter share a block.
 _SHORT_ROW, _SHORT_BLOCK = 64, 16
@@ -123,8 +125,8 @@ class UFunc(ArrayFunction):
             stream: in which it happens. With arrays of the host the call waits for it.
 
         Returns:
-            `out` if it was given; else a device array if an argument is one, else a host array, or
-            a NumPy scalar if all arguments are scalars.
+            `out` if it was given; else a device array if an argument is one, else a SmartArray if
+            an argument is one, else a host array, or a NumPy scalar if all arguments are scalars.
 
         Raises:
             TypeError: too few or too many arguments, no signature fits, or `out` has a dtype that
@@ -141,6 +143,10 @@ class UFunc(ArrayFunction):
             )
         wanted = outputs(out, args[nin:], 1, name)[0]
         kinds = plan_key((*args[:nin], wanted), stream)
+        if kinds is None and any(map(moving.is_mover, (*args[:nin], wanted))):
+            return moving.call(
+                args[:nin], [wanted], stream, name, partial(self._on_device, stream)
+            )[0]
         plan = self._plans.get(kinds, args[:nin], (wanted,))
         if plan is not None:
             filled = plan.follow(args[:nin], (wanted,), stream)[0]
@@ -183,6 +189,15 @@ class UFunc(ArrayFunction):
         if wanted is not None:
             return wanted
         return result if arrays else result[()]
+
+    def _on_device(
+        self,
+        stream: StreamLike,
+        inputs: Sequence[Any],
+        wanted: Sequence[Any],
+        kept: frozenset[int],
+    ) -> list[Any]:
+        return [self(*inputs, out=wanted[0], stream=stream)]
 
     def _signature(self, operands: tuple[Given, ...]) -> Signature:
         chosen = self._chosen.get(operands)
@@ -339,6 +354,9 @@ class UFunc(ArrayFunction):
         name = f"{self.__qualname__}.reduce"
         if self.nin != 2:
             raise TypeError(f"{name}: only a binary function can; this one takes {self.nin}")
+        if moving.is_mover(arg) and len(arg.shape) == 1:
+            place = device_of(stream) or current_device()
+            arg = read_in(for_work(stream, place), arg, f"ufunc {name}")
         x = operand(arg, stream, name)
         if not is_array(x) or x.ndim != 1:
             raise TypeError(f"{name}: {arg!r}: expected an array with one axis")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 import numpy as np
 
 from haulage.runtime import memory
-from haulage.runtime.arrays import fields, layout, transfer
+from haulage.runtime.arrays import fields, layout, movers, transfer
 from haulage.runtime.arrays.copying import DeviceNDArrayBase, converted, opened
 from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.strided import Span, Strided, given_memory
@@ -184,9 +184,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     def setitem(self, key: Any, value: Any, stream: StreamLike = 0) -> None:
         """Write a scalar, a host array or a device array, broadcast to what `key` selects.
 
-        Host values are converted to the array's dtype as NumPy's assignment does; a tuple gives the
-        fields of a record. A single value in a stream that is given or bound, be it the default
-        one, may still be on its way when this returns.
+        Host values are converted to the array's dtype as NumPy's assignment does, and so, on the
+        host, are SmartArrays of another dtype; a tuple gives the fields of a record. A single value
+        in a stream that is given or bound, be it the default one, may still be on its way when this
+        returns.
 
         Raises:
             IndexError: the key is out of bounds, a mask or an index array.
@@ -200,6 +201,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             offset, shape, strides, _ = layout.index(self.shape, self.strides, key)
             target = self._view(shape, strides, offset=offset)
         target._check_writeable()
+        if movers.moves_itself(value):
+            layout.broadcast(value.shape, value.strides, shape)  # before anything moves
+            if value.dtype != target.dtype:
+                value = np.asarray(value)
         value = opened(value, self._stream(stream))
         if isinstance(value, DeviceNDArrayBase):
             target._check_dtype(value.dtype, "value")

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from haulage.errors import DeviceMismatch, ShapeMismatch
+from haulage.errors import CaptureError, DeviceMismatch, ShapeMismatch
 from haulage.runtime import memory, observing, ordering
-from haulage.runtime.arrays import fields, layout, transfer
+from haulage.runtime.arrays import fields, layout, movers, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.strided import Strided
 from haulage.runtime.device import find
@@ -32,11 +32,13 @@ class DeviceNDArrayBase(Strided):
     def copy_to_host(self, ary: Any = None, stream: StreamLike = 0) -> Any:
         """Copy to the host, into `ary` or into a new array, which is returned.
 
+        `ary` is a NumPy array, or a SmartArray, which is then current on the host.
+
         With stream 0 (and no stream bound) the copy is done when this returns. In a stream it is
         done then as well, unless `ary` is pinned: then once the stream is synchronised.
 
         Raises:
-            TypeError: `ary` is no NumPy array, or has another dtype.
+            TypeError: `ary` is neither of both, or has another dtype.
             ShapeMismatch: `ary` has another shape.
             ValueError: `ary` is read-only, or this array is closed.
         """
@@ -44,6 +46,8 @@ class DeviceNDArrayBase(Strided):
             order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
             target = np.empty(self.shape, self.dtype, order=order)
         else:
+            if movers.moves_itself(ary):
+                return self._copy_to_mover(ary, stream)
             if not isinstance(ary, np.ndarray):
                 raise TypeError(
                     f"copy_to_host into a {type(ary).__name__}: expected a NumPy array; "
@@ -70,12 +74,27 @@ class DeviceNDArrayBase(Strided):
         )
         return target
 
+    def _copy_to_mover(self, array: Any, stream: StreamLike) -> Any:
+        self._fit(array)  # before anything moves
+        chosen = self._stream(stream)
+        if chosen.handle in self.device.capturing:
+            raise CaptureError(
+                "copy_to_host(ary): a graph would write to a SmartArray unseen; copy outside of "
+                "the graph, or into a pinned array"
+            )
+        with movers.overwritten_on_host(array, "copy_to_host") as host:
+            self.copy_to_host(host, stream)
+            # To pinned memory the copy may still be on its way.
+            if chosen.handle:
+                chosen.finish()
+        return array
+
     def copy_to_device(self, ary: Any, stream: StreamLike = 0, context: Any = None) -> None:
         """Copy a host or device array of the same shape and dtype into this one.
 
         That can be another library's, with DLPack or the CUDA array interface, or on another device
         of the same driver: then it is copied after the work in its default stream, or the one that
-        it is bound to.
+        it is bound to. A SmartArray comes to this device if it is not current here, and stays.
 
         With stream 0 (and no stream bound) the copy is done when this returns. In a stream it is
         done then as well, unless `ary` is pinned or on the device.
@@ -95,6 +114,8 @@ class DeviceNDArrayBase(Strided):
             self._check_context(context)
         self._check_writeable()
         chosen = self._stream(stream)
+        if movers.moves_itself(ary):
+            self._fit(ary)  # before anything moves
         ary = opened(ary, chosen)
         if isinstance(ary, DeviceNDArrayBase):
             shape, strides, steps = self._fit(ary)
@@ -330,7 +351,8 @@ def _room(
 
 
 def opened(value: Any, stream: Stream) -> Any:
-    """`value`, or for another library's array one over its memory that copies in `stream` read."""
+    """`value`, or for another library's array one over its memory that copies in `stream` read;
+    for a SmartArray its elements on the stream's device."""
     if isinstance(value, (DeviceNDArrayBase, np.ndarray, np.generic, int, float, complex)):
         return value
     from haulage.runtime.exchange import foreign  # which stands on this file

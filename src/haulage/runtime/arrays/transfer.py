@@ -15,6 +15,7 @@ from haulage.runtime import memory, observing
 from haulage.runtime.arrays import layout, staging
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.fields import Parts
+from haulage.runtime.arrays.movers import moves_itself
 from haulage.runtime.capture import capture_of, check_takes_work
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
@@ -461,7 +462,11 @@ def unregister(array: np.ndarray) -> None:
 
 def _check_host_array(array: Any) -> None:
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{type(array).__name__} object: expected a NumPy array to pin")
+        hint = ""
+        if moves_itself(array):
+            hint = "; SmartArray(x, where='pinned') is in such memory, as where='mapped', which "
+            hint += "devices reach"
+        raise TypeError(f"{type(array).__name__} object: expected a NumPy array to pin{hint}")
 
 
 def _bounds(array: np.ndarray) -> tuple[int, int]:

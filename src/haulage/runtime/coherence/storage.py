@@ -250,6 +250,14 @@ class Coherence:
                 found.keep(key, array)
             return array
 
+    def take_over(self, block: Block, stream: Stream) -> None:
+        """Have a block of as many bytes as the copy on its device, whose bytes work of `stream` has
+        made. Nothing is current anywhere yet, and nobody else uses the block."""
+        with self._guard:
+            self._copies[block.device] = Copy(block)
+            eviction.add(self)
+            self._written(block.device, self._whole, (stream,), owners.mark())
+
     def release(
         self, place: Place, mode: Mode, stream: StreamLike = 0, part: Ranges | None = None
     ) -> None:

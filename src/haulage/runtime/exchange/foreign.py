@@ -17,11 +17,13 @@ from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.export import number_of, stream_numbered
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
+from haulage.runtime.arrays.movers import moves_itself, read_in
 from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.exchange.c_exchange import exchange_of
 from haulage.runtime.stream import Stream, external_stream
 from haulage.runtime.stream_arguments import StreamLike, binding, for_work
+from haulage.runtime.transfers.host_copy import called
 
 __all__ = [
     "as_argument",
@@ -84,6 +86,14 @@ def from_dlpack(
     own = _own(obj)
     if own is not None:
         return _own_from(own, target or own.device, copy, stream)
+    if moves_itself(obj):
+        target = target or current_device()
+        if copy or (copy is None and not dlpack.reaches(target, dlpack.HOST)):
+            return _copied(
+                read_in(for_work(stream, target), obj, "from_dlpack"),
+                target,
+                binding(stream, target),
+            )
     if not hasattr(obj, "__dlpack__"):
         raise TypeError(
             f"from_dlpack({type(obj).__name__}): expected an object with __dlpack__; "
@@ -260,6 +270,12 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
     own = _own(obj)
     if own is not None:
         return own
+    if moves_itself(obj):
+        raise TypeError(
+            f"as_cuda_array({type(obj).__name__}): it is where it was used last, and moves; its "
+            "get('gpu') gives the device array (call mark_changed('gpu') after writing there), and "
+            "to_device a copy"
+        )
     is_host_array = isinstance(obj, (np.ndarray, np.generic))
     exchange = None if is_host_array else exchange_of(type(obj))
     desc = getattr(obj, INTERFACE, None) if exchange is None else None
@@ -420,8 +436,11 @@ def _names_stream(desc: Any) -> bool:
 def as_source(obj: Any, stream: Stream, kept: bool = False) -> DeviceNDArray | np.ndarray:
     """A foreign array as a copy in `stream` can read it, ordered after what its library queued.
 
-    Memory of the host goes the way that NumPy prefers for it. For `kept` see `as_argument`.
+    Memory of the host goes the way that NumPy prefers for it. For `kept` see `as_argument`. What
+    moves itself comes to the stream's device.
     """
+    if moves_itself(obj):
+        return read_in(stream, obj, called())
     if hasattr(obj, "__array__") and not is_on_device(obj):
         return np.asarray(obj)
     return as_argument(obj, stream, kept)

@@ -111,8 +111,8 @@ def watched(
         copy(*work)
         return
     argument = observing.launching.argument
-    called = _called() if argument is None else argument.why
-    what = HostCopy(host, stream, down, place, is_new, called, argument, owners.mark())
+    caller = called() if argument is None else argument.why
+    what = HostCopy(host, stream, down, place, is_new, caller, argument, owners.mark())
     call: Callable[[], object] = partial(copy, *work)
     for watcher in observing.watchers:
         call = partial(watcher.around, what, call)
@@ -126,7 +126,7 @@ def tell_between(device: "Device", stream: "Stream", source: int, target: int, n
     ends = (source, source + nbytes), (target, target + nbytes)
     one = Transfer(
         f"array of {nbytes:,} bytes",
-        *(str(device), str(stream.device), nbytes, stream.handle, _called()),
+        *(str(device), str(stream.device), nbytes, stream.handle, called()),
         _looked=owners.mark(),
         _of=ends,
     )
@@ -134,7 +134,7 @@ def tell_between(device: "Device", stream: "Stream", source: int, target: int, n
         watcher.moved(one)
 
 
-def _called() -> str:
+def called() -> str:
     """What the program has called of Haulage's."""
     frame = sys._getframe(1)
     while frame.f_back is not None and owners.is_own(frame.f_back.f_code):
