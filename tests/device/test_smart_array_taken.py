@@ -372,3 +372,67 @@ def test_what_cannot_take_it_says_what_to_do():
         with pytest.raises(CaptureError, match="SmartArray"), cuda.graph(stream):
             use()
     np.testing.assert_array_equal(a, numbers())
+
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def add_one_to_both(a, b):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] += 1
+        b[i] = a[i] + 1
+
+
+@cuda.jit
+def shifted(x, out):
+    i = cuda.grid(1)
+    if i < 500:
+        out[i] = x[i + 1]
+
+
+def test_a_kernel_s_input_stays_as_it_was():
+    a, b, here = there(), SmartArray(np.zeros(N)), SmartArray(numbers())
+    with haulage.transfers() as t:
+        add_one_to_both[8, 128](cuda.In(a), cuda.Out(b))
+        add_one_to_both[8, 128](cuda.In(b[::-1]), cuda.InOut(b))
+        add_one[8, 128](cuda.In(here))
+    assert moved(t) == [(UP, 8 * N)]
+    assert here.coherence.current() == ["host", cuda.current_context().device]
+    with haulage.assert_no_transfers():
+        np.testing.assert_array_equal(here, numbers())
+    np.testing.assert_array_equal(a, numbers() + 1)
+    np.testing.assert_array_equal(b, (numbers() + 3)[::-1] + 2)
+
+
+def test_a_kernel_s_input_is_copied_only_where_that_shows():
+    a = there()
+    with haulage.assert_no_transfers():
+        for _ in range(2):
+            shifted[4, 128](cuda.In(a), cuda.Out(a[500:]))
+    expected = numbers() + 1
+    for _ in range(2):
+        expected[500:] = expected[1:501].copy()
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_a_kernel_s_output_is_not_brought_to_it():
+    a, pair = SmartArray(numbers()), (SmartArray(numbers()), 1.0)
+    with haulage.assert_no_transfers():
+        add_one[8, 128](cuda.Out(a))
+    assert a.coherence.current() == [cuda.current_context().device]
+
+    @cuda.jit
+    def in_a_tuple(pair):
+        i = cuda.grid(1)
+        if i < pair[0].size:
+            pair[0][i] += pair[1]
+
+    with haulage.transfers() as t:
+        in_a_tuple[8, 128]((cuda.In(pair[0]), pair[1]))
+        in_a_tuple[8, 128](pair)
+        shifted[4, 128](pair[0], cuda.Out(pair[0]))
+    assert moved(t) == [(UP, 8 * N)]
+    expected = numbers() + 1
+    assert pair[0][N - 1] == expected[-1]

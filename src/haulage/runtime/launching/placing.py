@@ -9,7 +9,8 @@ import numpy as np
 
 from haulage.errors import CaptureError, DeviceMismatch, HaulageError
 from haulage.runtime import adversary, observing
-from haulage.runtime.arrays.array import DeviceRecord
+from haulage.runtime.arrays import layout
+from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.upload import device_array_for
 from haulage.runtime.device import Device
@@ -74,18 +75,30 @@ class ArgHint:
             )
         self.value = value
 
+    @property
+    def __haulage_layout__(self) -> tuple[np.dtype, int, str, bool, bool]:
+        """That of a value which moves itself, with which the hint stays until it is moved."""
+        layout: tuple[np.dtype, int, str, bool, bool] = self.value.__haulage_layout__
+        return layout
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.value!r})"
 
 
 class In(ArgHint):
-    """Only the kernel's input: copied to the device; what the kernel writes to it is dropped."""
+    """Only the kernel's input: copied to the device; what the kernel writes to it is dropped.
+
+    Of a SmartArray, a kernel that writes to it gets a copy, which is made on the device.
+    """
 
     __slots__ = ()
 
 
 class Out(ArgHint):
-    """Only the kernel's output: copied back; on the device its elements are undefined at first."""
+    """Only the kernel's output: copied back; on the device its elements are undefined at first.
+
+    A SmartArray is not brought to the device, and then current there only.
+    """
 
     __slots__ = ()
 
@@ -117,7 +130,8 @@ class Placement:
     """
 
     __slots__ = (
-        *("_at", "_copies_back", "_dones", "_kernel", "_movers", "_names", "_releases"),
+        *("_at", "_copies_back", "_dones", "_has_hints", "_kernel", "_movers", "_names"),
+        "_releases",
         *("aligned", "stream", "why"),
     )
 
@@ -138,6 +152,7 @@ class Placement:
         self._at: tuple[int, ...] = ()
         self._releases: list[Callable[[], object]] = []
         self._movers: list[Any] = []
+        self._has_hints = False  # of those that move themselves
         self._dones: list[Callable[[bool], object]] = []
         self._copies_back: list[Callable[[], object]] = []
 
@@ -177,32 +192,51 @@ class Placement:
         """
         if not self._movers:
             return values
+        given = _without_hints(values) if self._has_hints else values
         return tuple(
             [
-                self._moved(value, use, values, launched)
+                self._moved(value, use, given, launched)
                 for value, use in zip(values, uses(), strict=True)
             ]
         )
 
-    def _moved(self, value: Any, use: Any, values: tuple[Any, ...], launched: Any) -> Any:
+    def _moved(self, value: Any, use: Any, given: tuple[Any, ...], launched: Any) -> Any:
+        hint = None
+        if isinstance(value, ArgHint):
+            hint, value = value, value.value
         if isinstance(value, tuple):
             inner = [
-                self._moved(part, own, values, launched)
+                self._moved(part, own, given, launched)
                 for part, own in zip(value, use or (None,) * len(value), strict=True)
             ]
             return type(value)(*inner) if hasattr(value, "_fields") else tuple(inner)
         if not hasattr(value, "__haulage_acquire__"):
             return value
         mode = "rw" if use is None or use.writes else use.mode
+        if isinstance(hint, In):
+            return self._moved_in(value, mode, given)
         whole = (
-            use is not None
-            and mode == "rw"
-            and use.overwrites(*launched, values)
-            and sum(value._shares(other) for other in _parts(values)) == 1
+            mode == "rw"
+            and (hint is not None or (use is not None and use.overwrites(*launched, given)))
+            and _is_alone(value, given)
         )
         array, done = value.__haulage_acquire__(self.stream, self.why, mode, whole)
         self._dones.append(done)
         return array
+
+    def _moved_in(self, value: Any, mode: str, given: tuple[Any, ...]) -> DeviceNDArrayBase:
+        """What moves itself, as the kernel's input only: a copy, if the kernel writes to it or may
+        do so through another argument."""
+        used = "r" if mode == "rw" else mode
+        array, done = value.__haulage_acquire__(self.stream, self.why, used, False)
+        self._dones.append(done)
+        if mode == "none" or (mode == "r" and _is_alone(value, given)):
+            own: DeviceNDArrayBase = array
+            return own
+        strides = layout.dense_strides(array.shape, array.strides, array.dtype.itemsize)
+        copy = DeviceNDArray(array.shape, strides, array.dtype, device=self.stream.device)
+        copy.copy_to_device(array, self.stream)
+        return copy
 
     def release(self, handed: bool) -> None:
         """Say that the kernel has been `handed` over, or that this failed in its midst."""
@@ -236,7 +270,11 @@ class Placement:
 
     def _hinted(self, hint: ArgHint) -> Any:
         value = hint.value
-        # Mapped and managed arrays, SmartArrays and the like need no copies.
+        if hasattr(value, "__haulage_acquire__") and not isinstance(hint, InOut):
+            self._movers.append(value)
+            self._has_hints = True
+            return hint
+        # Mapped and managed arrays and the like need no copies.
         moves_itself = _moves_itself(value)
         if isinstance(hint, InOut) or moves_itself or not isinstance(value, (np.ndarray, np.void)):
             return self._placed(value)
@@ -294,6 +332,16 @@ def _parts(values: tuple[Any, ...]) -> Iterator[Any]:
             yield from _parts(value)
         else:
             yield value
+
+
+def _without_hints(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    bare = [value.value if isinstance(value, ArgHint) else value for value in values]
+    return tuple([_without_hints(each) if isinstance(each, tuple) else each for each in bare])
+
+
+def _is_alone(value: Any, given: tuple[Any, ...]) -> bool:
+    """Whether of the arguments of a launch only `value` has its memory."""
+    return sum(value._shares(other) for other in _parts(given)) == 1
 
 
 def _call_all(actions: list[Callable[[], object]]) -> None:
