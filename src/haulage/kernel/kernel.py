@@ -36,6 +36,8 @@ from haulage.runtime import device
 from haulage.runtime.launching import arguments, parts
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import Configuration, check_limits
+from haulage.runtime.launching.moving import Moving
+from haulage.runtime.launching.parts import MOVING
 from haulage.runtime.launching.places import OTHERS, place_of_launch
 from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
 from haulage.runtime.stream_arguments import device_of, for_work, resolve
@@ -253,7 +255,10 @@ class Kernel(AsFunction, Inspection):
         if self._waits or len(args) != self._plain_count:
             return None
         asked = device_of(stream)
-        place, others, all_there = place_of_launch(args, asked, f"kernel {self.__qualname__}")
+        what = f"kernel {self.__qualname__}"
+        # Where those are that move themselves does not matter.
+        staying = tuple(value for value in args if type(value) not in MOVING)
+        place, others, all_there = place_of_launch(staying, asked, what)
         if not all_there:
             return None
         anywhere = place is None
@@ -271,8 +276,18 @@ class Kernel(AsFunction, Inspection):
         if pack is None:
             return None
         handle = resolve(stream, place).handle
+        moving = None
+        if len(staying) < len(args):
+            if any(
+                declared != given
+                for declared, given in zip(overload.keys, self._keys(args), strict=True)
+                if given[0] == arguments.SCALAR
+            ):
+                # Numbers may not fit, which would be found when the arrays are acquired.
+                return None
+            moving = Moving(what, args, overload.access.arguments)
         return Repeated(
-            chosen, way, place, anywhere, header, pack, start, handle, waits=bool(others)
+            chosen, way, place, anywhere, header, pack, start, handle, bool(others), moving
         )
 
     def launch_extended(

@@ -13,8 +13,17 @@ from haulage.runtime.capture import active as captures
 from haulage.runtime.launching.arguments import pack_array
 from haulage.runtime.launching.borrowing import Lender, Order, borrow, samples
 from haulage.runtime.launching.launch import Configuration
-from haulage.runtime.launching.parts import GREATEST_INT, NUMBERS, host_kind, part_of
-from haulage.runtime.stream import known_stream
+from haulage.runtime.launching.moving import Moving
+from haulage.runtime.launching.parts import (
+    GREATEST_INT,
+    MOVING,
+    NUMBERS,
+    host_kind,
+    moving_kind,
+    part_of,
+)
+from haulage.runtime.launching.placing import call_all
+from haulage.runtime.stream import Stream, known_stream
 
 if TYPE_CHECKING:
     from haulage.kernel.kernel import Kernel
@@ -26,8 +35,8 @@ class Repeated(NamedTuple):
     It holds as long as `chosen` is that dictionary of the kernel, `way` the way that is chosen by
     the environment and, unless it does not depend on that, `device` the current device.
     `pack(header, *arguments)` makes the bytes that `start(handle of the stream, bytes)` takes.
-    `waits` says that host arrays are among the arguments, which are used in place. The stream is
-    not kept here.
+    `waits` says that host arrays are among the arguments, which are used in place; `moving` is
+    about those that move themselves, if there are any. The stream is not kept here.
     """
 
     chosen: dict[Any, Any]
@@ -39,6 +48,7 @@ class Repeated(NamedTuple):
     start: Callable[[int, bytes], None]
     handle: int
     waits: bool
+    moving: Moving | None
 
 
 # By the kinds of arguments; None: a launch with them cannot be repeated in short.
@@ -88,6 +98,12 @@ class Launcher:
             elif kind is np.ndarray:
                 kinds.append(host_kind(value))
                 packed.append(pack_array(value))
+            elif kind in MOVING:
+                try:
+                    kinds.append(value._launch_kind)
+                except AttributeError:
+                    kinds.append(moving_kind(value))
+                packed.append(value)
             else:
                 borrowed = borrow(value)
                 if borrowed is None:
@@ -103,13 +119,16 @@ class Launcher:
         else:
             known = self.known.get(tuple(kinds))
             if known is not None and not self.kernel.extensions:
-                chosen, way, place, anywhere, header, pack, start, handle, waits = known
+                chosen, way, place, anywhere, header, pack, start, handle, waits, moving = known
                 if (
                     chosen is self.kernel.chosen
                     and way == config.thread_way()
                     and (not anywhere or place is device.current_device())
                     and (not waits or adversary.seed is None)
                 ):
+                    if moving is not None:
+                        self._launch_moving(known, moving, args, packed, lenders)
+                        return
                     try:
                         launch = pack(header, *packed)
                     except (struct.error, OverflowError):
@@ -118,23 +137,54 @@ class Launcher:
                         return
                     stream = place.default_stream
                     if handle:
-                        stream = known_stream(self.configuration.stream, place, handle)
-                        for value in args:
-                            if type(value) is DeviceNDArray:
-                                value.block.use(stream)
+                        stream = self._used_in_stream(place, handle, args)
                     if lenders is None:
                         start(handle, launch)
                     else:
-                        order = Order(place, handle, lenders)
-                        order.before()
-                        start(handle, launch)
-                        order.behind()
+                        Order(place, handle, lenders).around(start, handle, launch)
                     if waits:
                         stream.finish()
                     return
             self._launch_and_note(tuple(kinds), args)
             return
         self._launch(args, named)
+
+    def _used_in_stream(self, place: device.Device, handle: int, args: tuple[Any, ...]) -> Stream:
+        """The stream with that handle, which is noted to use the device arrays."""
+        stream = known_stream(self.configuration.stream, place, handle)
+        for value in args:
+            if type(value) is DeviceNDArray:
+                value.block.use(stream)
+        return stream
+
+    def _launch_moving(
+        self,
+        known: Repeated,
+        moving: Moving,
+        args: tuple[Any, ...],
+        packed: list[Any],
+        lenders: list[Lender | int] | None,
+    ) -> None:
+        """Repeat a launch with arrays that move themselves."""
+        place, handle = known.device, known.handle
+        if moving.matters(args, place):
+            self._launch(args, {})
+            return
+        stream = self._used_in_stream(place, handle, args) if handle else place.default_stream
+        dones: list[Callable[[bool], object]] = []
+        handed = False
+        try:
+            moving.acquire(args, packed, stream, dones)
+            launch = known.pack(known.header, *packed)
+            if lenders is None:
+                known.start(handle, launch)
+            else:
+                Order(place, handle, lenders).around(known.start, handle, launch)
+            handed = True
+        finally:
+            call_all(dones, handed)
+        if known.waits:
+            stream.finish()
 
     def _launch_and_note(self, kinds: tuple[Any, ...], args: tuple[Any, ...]) -> None:
         """Launch, and find out whether launches like it can be repeated in short."""

@@ -105,7 +105,7 @@ class Ranges:
         if not self.runs or not other.runs:
             return self
         if self.runs == other.runs:
-            return Ranges()
+            return _NOTHING
         left: list[Run] = []
         theirs = other.runs
         at = 0
@@ -121,3 +121,6 @@ class Ranges:
             if start < stop:
                 left.append((start, stop))
         return Ranges(tuple(left))
+
+
+_NOTHING = Ranges()

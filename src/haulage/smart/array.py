@@ -16,6 +16,7 @@ from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
 from haulage.runtime.coherence import HOST, Coherence, Mode, Place
 from haulage.runtime.device import Device, current_device, find
+from haulage.runtime.launching.parts import MOVING
 from haulage.runtime.memory import Block
 from haulage.runtime.ranges import Ranges
 from haulage.runtime.stream import Stream
@@ -83,6 +84,8 @@ class SmartArray(NumpyLike):
     __slots__ = (
         "__weakref__",
         "_dtype",
+        "_key",
+        "_launch_kind",
         "_layout",
         "_offset",
         "_part",
@@ -144,6 +147,7 @@ class SmartArray(NumpyLike):
         self._dtype = dtype
         self._skew = skew
         # What launches and Numba ask for, once they have.
+        self._key: Any = None
         self._layout: tuple[np.dtype, int, str, bool, bool] | None = None
         self._typed: dict[bool, Any] = {}
         low, high = layout.extent(shape, strides, dtype.itemsize)
@@ -262,9 +266,11 @@ class SmartArray(NumpyLike):
     def _device_array(
         self, device: Device, mode: Mode, stream: Stream, why: str, touched: bool = True
     ) -> DeviceNDArray:
-        key = self._offset, self._shape, self._strides, self._dtype
+        if self._key is None:
+            self._key = self._offset, self._shape, self._strides, self._dtype
         part = self._part if touched else Ranges()
-        return self.coherence.acquire_array(device, mode, stream, why, self._array_over, key, part)
+        make = self._array_over
+        return self.coherence.acquire_array(device, mode, stream, why, make, self._key, part)
 
     def _array_over(self, block: Block) -> DeviceNDArray:
         pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
@@ -382,7 +388,7 @@ class SmartArray(NumpyLike):
 
         Not `launched`, it is for other work than that of a kernel of the program's."""
         device, coherence, part = stream.device, self.coherence, self._part
-        if stream.handle in device.capturing:
+        if device.capturing and stream.handle in device.capturing:
             raise CaptureError(
                 f"{why}: a SmartArray is made current by each launch, which a graph does not do; "
                 f"give it the array of get('{device}'). Then call get('{device}') before each "
@@ -394,6 +400,8 @@ class SmartArray(NumpyLike):
         array = self._device_array(device, used, stream, why, mode != "none")
         if launched:
             coherence.account.launched(part.nbytes)
+        if used == "r":
+            return array, _nothing_to_say
 
         def done(handed: bool) -> None:
             if handed or used != "w":
@@ -406,6 +414,11 @@ class SmartArray(NumpyLike):
     def __haulage_host_writing__(self, why: str) -> AbstractContextManager[np.ndarray]:
         """For a copy: the elements on the host, all of which are overwritten inside of a `with`."""
         return self._writing(why, True)
+
+    def __haulage_is_there__(self, device: Device) -> bool:
+        """For a launch: whether a device has the elements, and it does not matter whether a kernel
+        is known to overwrite them all."""
+        return self.coherence.is_at_rest_on(device, self._part)
 
     def _shares(self, other: Any) -> bool:
         """Whether another argument of a launch is of the same storage: a SmartArray, itself too, or
@@ -495,6 +508,13 @@ class SmartArray(NumpyLike):
     def __repr__(self) -> str:
         places = ", ".join(map(str, self.coherence.current(self._part))) or "nowhere"
         return f"<SmartArray shape={self.shape} dtype={self.dtype} current on {places}>"
+
+
+def _nothing_to_say(handed: bool) -> None:
+    """Of a launch that does not write."""
+
+
+MOVING.add(SmartArray)
 
 
 def _place(where: Any, others: Sequence[str] = ()) -> Place:

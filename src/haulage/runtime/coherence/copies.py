@@ -79,6 +79,16 @@ class Copy(Site):
             return True
         return eviction.references(self, "block") > eviction.ALONE + len(self.arrays)
 
+    def is_used(self, mode: str, stream: Stream, part: Ranges) -> None:
+        """Note that bytes were acquired for work that is handed to `stream` from now on."""
+        self.block.use(stream)
+        self.used = eviction.now()
+        if mode == "r":
+            self.seen = True
+        else:
+            self.writing |= part
+            self.acquired |= part
+
     def users(self) -> tuple[Stream, ...]:
         """The streams that may still read or write it. (Blocks do not note the default stream.)"""
         return self.block.users()

@@ -151,6 +151,16 @@ class Coherence:
             self._on_host.valid.covers(part)
         )
 
+    def is_at_rest_on(self, device: Device, part: Ranges) -> bool:
+        """Whether a device can read and write some bytes as they are, and nothing is to be moved
+        or noted before."""
+        copy = self._copies.get(device)
+        return (
+            copy is not None
+            and not (self._leases.records or self._lost.pieces or copy.block.closed)
+            and copy.valid.covers(part)
+        )
+
     def lease_host(self, mode: Mode, why: str, part: Ranges | None = None) -> np.ndarray:
         """`acquire_host`, for an array through which `part` can be written at any time: as long as
         it or any view of it lives, that counts as changed whenever a device needs it.
@@ -273,19 +283,15 @@ class Coherence:
         _check_mode(mode)
         if mode == "r":
             return
+        own = self._part(part)
         with self._guard:
-            own = self._part(part)
             site = self._site(place)
             if isinstance(site, Copy):
                 site.writing -= own
             if not site.acquired.covers(own):
                 raise self._written_twice(place)
-            self._written(
-                place,
-                own,
-                () if isinstance(place, str) else (resolve(stream, place),),
-                owners.mark(),
-            )
+            writers = () if isinstance(place, str) else (resolve(stream, place),)
+            self._written(place, own, writers, owners.mark(2))
 
     def cancel(self, place: Place, part: Ranges | None = None) -> None:
         """Say that work for which bytes were acquired with 'w' was not done: nothing was written,
@@ -532,6 +538,13 @@ class Coherence:
         self, device: Device, mode: Mode, bound: Stream, why: str, part: Ranges
     ) -> Copy | Block:
         _check_mode(mode)
+        if self.is_at_rest_on(device, part):
+            # What most launches find, without looking at what is missing.
+            copy = self._copies[device]
+            self.account.used(part.nbytes, True)
+            moving.order(bound, copy.writers if mode == "r" else copy.users())
+            copy.is_used(mode, bound, part)
+            return copy
         if self._is_shared_with(device):
             return self._acquired_shared(mode, bound, why, part)
         known = self._copies.get(device)
@@ -559,13 +572,7 @@ class Coherence:
         if missing:
             copy.valid |= missing
             self._defined |= missing
-        copy.block.use(bound)
-        copy.used = eviction.now()
-        if mode == "r":
-            copy.seen = True
-        else:
-            copy.writing |= part
-            copy.acquired |= part
+        copy.is_used(mode, bound, part)
         return copy
 
     def _acquired_shared(self, mode: Mode, bound: Stream, why: str, part: Ranges) -> Block:
@@ -660,6 +667,10 @@ class Coherence:
         self._written_at = place
         own.mark = mark
         self.account.wrote(mark, part)
+        if isinstance(own, Copy) and own.valid.covers(part) and self._is_only_there():
+            own.seen = False
+            own.writers = writers
+            return
         self._defined |= part
         if self._lost.pieces:
             self._lost.forget(part)
@@ -677,6 +688,18 @@ class Coherence:
         elif writers:
             self._host_writers = writers
         self._gone.clear()
+
+    def _is_only_there(self) -> bool:
+        """Whether there is one copy, and nothing but the account of what it has can change when it
+        is written where it is current."""
+        host = self._on_host
+        return len(self._copies) == 1 and not (
+            host.valid.runs
+            or host.acquired.runs
+            or self._leases.records
+            or self._lost.pieces
+            or self._gone
+        )
 
     def _written_twice(self, place: Place) -> CoherenceError:
         other = self._written_at

@@ -187,12 +187,11 @@ class Order:
         handles = {one if isinstance(one, int) else one.handle() for one in lenders}
         self._others = {0 if handle == _LEGACY else handle for handle in handles} - {stream}
 
-    def before(self) -> None:
-        """Let the launch wait for what they have queued."""
+    def around(self, start: Callable[..., object], *launch: Any) -> None:
+        """Make `start(*launch)`, which waits for what they have queued; what they queue from now on
+        waits for it."""
         for other in self._others:
             ordering.order(self._device, self._stream, other)
-
-    def behind(self) -> None:
-        """Let what they queue from now on wait for the launch."""
+        start(*launch)
         for other in self._others:
             ordering.order(self._device, other, self._stream)

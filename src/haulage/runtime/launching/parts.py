@@ -27,6 +27,31 @@ class ArrayKind:
         self.key = key
 
 
+class MovingKind:
+    """The kind of arrays with one key that move themselves, whatever device they are on; two of
+    them are one object."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+
+
+# The classes of arrays that move themselves as kernels use them: they have the attributes and
+# methods that `placing.Placement.move` tells of, `__haulage_is_there__(device)`, which says whether
+# their elements are where kernels on a device need them, and room for `_launch_kind`.
+MOVING: set[type] = set()
+
+_moving_kinds: dict[Key, MovingKind] = {}
+
+
+def moving_kind(value: Any) -> MovingKind:
+    """The kind of an array that moves itself, which is kept with it."""
+    key = arguments.key_of(value)
+    value._launch_kind = kind = _moving_kinds.setdefault(key, MovingKind(key))
+    return kind
+
+
 class Part:
     """What a device array is in a launch: its kind, and its bytes in the argument block.
 
@@ -111,7 +136,7 @@ def block_packer(
     """
     formats = [f"@{header}s"]
     for kind, key in zip(kinds, declared, strict=True):
-        if isinstance(kind, (ArrayKind, tuple)):
+        if isinstance(kind, (ArrayKind, MovingKind, tuple)):
             formats.append(arguments.array_format(key))
         elif key[0] == SCALAR and _packs_as_it_is(kind, key[1]):
             formats.append(arguments.scalar_format(key[1]))

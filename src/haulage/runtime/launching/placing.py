@@ -212,7 +212,7 @@ class Placement:
             return type(value)(*inner) if hasattr(value, "_fields") else tuple(inner)
         if not hasattr(value, "__haulage_acquire__"):
             return value
-        mode = "rw" if use is None or use.writes else use.mode
+        mode = mode_of(use)
         if isinstance(hint, In):
             return self._moved_in(value, mode, given)
         whole = (
@@ -240,11 +240,11 @@ class Placement:
 
     def release(self, handed: bool) -> None:
         """Say that the kernel has been `handed` over, or that this failed in its midst."""
-        _call_all([*self._releases, *(partial(done, handed) for done in self._dones)])
+        call_all([*self._releases, *(partial(done, handed) for done in self._dones)])
 
     def copy_back(self) -> None:
         """Copy what the kernel was given copies of back to the host; waits for the kernel."""
-        _call_all(self._copies_back)
+        call_all(self._copies_back)
 
     def _placed(self, value: Any) -> Any:
         if isinstance(value, DeviceNDArrayBase):
@@ -344,12 +344,18 @@ def _is_alone(value: Any, given: tuple[Any, ...]) -> bool:
     return sum(value._shares(other) for other in _parts(given)) == 1
 
 
-def _call_all(actions: list[Callable[[], object]]) -> None:
+def mode_of(use: Any) -> str:
+    """What a kernel does with an argument that moves itself, as `__haulage_acquire__` takes it;
+    `use` is its `compiler.access.model.Access`, None for unknown."""
+    return "rw" if use is None or use.writes else str(use.mode)
+
+
+def call_all(actions: Sequence[Callable[..., object]], *args: Any) -> None:
     """Call each of `actions`; the first error of them is raised when all have been called."""
     errors = []
     for action in actions:
         try:
-            action()
+            action(*args)
         except HaulageError as error:
             errors.append(error)
     if errors:
