@@ -64,6 +64,50 @@ def test_a_numba_cuda_program_runs_unmodified(tmp_path):
     assert done.stdout == "20.0 True haulage.kernel.decorator\n", done.stderr
 
 
+def test_a_program_of_the_time_when_numba_had_smart_arrays(tmp_path):
+    program = written(
+        tmp_path / "old.py",
+        """
+        import numpy as np
+        import numba
+        from numba import SmartArray, cuda
+
+        @numba.jit(nopython=True)
+        def double(x, y):
+            for i in range(x.shape[0]):
+                y[i] = x[i] * 2
+
+        @cuda.jit
+        def double_there(x, y):
+            i = cuda.threadIdx.x
+            if i < x.shape[0]:
+                y[i] = x[i] * 2
+
+        a = numba.SmartArray(np.arange(10.0))
+        b = SmartArray(shape=a.shape, dtype=a.dtype, order="C")
+        c = SmartArray(obj=np.zeros(10), copy=False, where="gpu")
+        double(a, b)
+        double_there[2, 32](b, c)
+        print(c[3], (a == np.arange(10)).all(), len(c))
+        host = b.get("host")
+        host[:] = 1
+        b.mark_changed("host")
+        double_there[2, 32](b, c)
+        there = c.get("gpu")
+        there[0] = 5
+        c.mark_changed("gpu")
+        print(*c.get(where="host"))
+        d = SmartArray(None, True, (3, 4), np.float32, "F", "gpu")
+        print(d.shape, d.dtype, d.flags.f_contiguous, numba.SmartArray.__module__)
+        """,
+    )
+    assert said(program).splitlines() == [
+        "12.0 True 10",
+        "5.0 2.0 2.0 2.0 2.0 2.0 2.0 2.0 2.0 2.0",
+        "(3, 4) float32 True haulage.smart.array",
+    ]
+
+
 def test_each_form_that_python_has(tmp_path):
     folder = tmp_path / "program"
     folder.mkdir()

@@ -1,9 +1,16 @@
-"""What the package `numba` itself has to know: the words as its attributes, targets of ufuncs."""
+"""What the package `numba` itself has to know: the words and SmartArray, which it has no more, as
+its attributes; targets of ufuncs."""
+
+from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
 
 from haulage.hook.answers import ROOTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _WORDS = {root.rpartition(".")[2] for root in ROOTS}
 
@@ -11,18 +18,22 @@ _WORDS = {root.rpartition(".")[2] for root in ROOTS}
 class _Numba(ModuleType):
     """The class of the package `numba` while Haulage is installed.
 
-    `numba.cuda` is imported when it is first asked for, also where no program imports it.
+    `numba.cuda` is imported when it is first asked for, also where no program imports it, and so
+    is `numba.SmartArray`, which Numba had until 0.45.
     """
 
-    def __getattr__(self, name: str) -> ModuleType:
+    def __getattr__(self, name: str) -> Any:
         if name in _WORDS:
             return import_module(f"{self.__name__}.{name}")
+        if name == "SmartArray":
+            return import_module("haulage.smart").SmartArray
         text = f"module {self.__name__!r} has no attribute {name!r}"
         raise AttributeError(text, name=name, obj=self)
 
 
 def give_words(numba: ModuleType | None) -> None:
-    """Let `numba.cuda`, `numba.roc` and `numba.hip` be there as attributes, once Numba is."""
+    """Let `numba.cuda`, `numba.roc`, `numba.hip` and `numba.SmartArray` be there as attributes,
+    once Numba is."""
     if type(numba) is ModuleType:
         numba.__class__ = _Numba
 
