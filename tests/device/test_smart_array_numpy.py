@@ -269,12 +269,14 @@ USES = {
 }
 assert len(USES) == sum(map(len, (READS, WRITES, OVERWRITES, LOOKS_AT_NOTHING, KERNELS)))
 DO = {**READS, **WRITES, **OVERWRITES, **LOOKS_AT_NOTHING}
+# Who looks at a part brings that alone, so that the others bring what is left around it.
+OF_WHOLES = [name for name in USES if name not in ("slice", "int")]
 
 
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(st.one_of(st.sampled_from([*KERNELS]), st.sampled_from([*USES])), max_size=12))
+@given(st.lists(st.one_of(st.sampled_from([*KERNELS]), st.sampled_from(OF_WHOLES)), max_size=12))
 def test_any_sequence_gives_what_numpy_gives_and_moves_only_what_is_needed(device, names):
     a, oracle = SmartArray(numbers()), numbers()
     on_host, there, expected = True, False, []
