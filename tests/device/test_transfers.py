@@ -12,13 +12,20 @@ import haulage
 from haulage import SmartArray, cuda
 from haulage.errors import TransferError
 from haulage.runtime import observing
-from haulage.runtime.transfers import account
+from haulage.runtime.transfers import account, named
 from haulage.tracing.recorder import Recorder
 
 ALSO_FAR = True
-pytestmark = pytest.mark.usefixtures("device")
+pytestmark = pytest.mark.usefixtures("device", "numbered_anew")
 
 UP, DOWN = "host to device", "device to host"
+
+
+@pytest.fixture
+def numbered_anew(monkeypatch):
+    """The lines of this file have made nothing yet."""
+    monkeypatch.setattr(named, "_places", {})
+    monkeypatch.setattr(named, "_lines", {})
 
 
 @cuda.jit
@@ -59,12 +66,12 @@ def test_a_smart_array_is_moved_once_each_way_and_each_transfer_names_both_lines
     up, _, down = t
     assert (up.source, up.target, up.why) == ("host", str(device), "kernel add")
     assert (down.source, down.target, down.why) == (str(device), "host", "a.sum()")
-    assert up.array == "SmartArray (100,) float64"
+    assert up.array == f"SmartArray (100,) float64 made at test_transfers.py:{made}"
     assert (up.wrote.line, up.looked.line) == (made, launched)
     assert (down.wrote.line, down.looked.line) == (launched, looked)
     assert down.looked.filename == __file__
     text = str(down)
-    assert f"800 bytes from {device} to host: SmartArray (100,) float64, for a.sum() at " in text
+    assert text.startswith(f"800 bytes from {device} to host: {up.array}, for a.sum() at ")
     assert f"test_transfers.py:{looked} in " in text
     assert "; written last at " in text
 
@@ -323,13 +330,15 @@ def test_nothing_copied_is_nothing_wrong():
 
 def test_more_than_allowed_fails_and_lists_each_transfer_with_its_cause():
     a, b = SmartArray(numbers()), SmartArray(numbers())
+    made = f"SmartArray (100,) float64 made at test_transfers.py:{line() - 1}"
     with pytest.raises(TransferError) as caught, haulage.assert_no_transfers():
         add[1, 128](a, b)
     assert isinstance(caught.value, AssertionError)
     lines = str(caught.value).splitlines()
     assert lines[0] == "2 transfers, 1,600 bytes; none is allowed:"
     assert len(lines) == 3
-    assert all("SmartArray (100,) float64, for kernel add at" in line for line in lines[1:])
+    assert f": {made}, for kernel add at" in lines[1]
+    assert f": {made} (no. 2), for kernel add at" in lines[2]
     assert all("; written last at" in line for line in lines[1:])
     assert ways(caught.value.transfers) == [(UP, 800)] * 2
 
@@ -413,6 +422,7 @@ def test_wrong_limits_and_functions_whose_body_does_not_run_are_refused():
 
 def test_explain_tells_what_was_moved_and_what_was_avoided(device):
     a, b = SmartArray(numbers()), SmartArray(numbers())
+    made = line() - 1
     for _ in range(10):
         add[1, 128](a, b)
     launched = line() - 1
@@ -424,7 +434,10 @@ def test_explain_tells_what_was_moved_and_what_was_avoided(device):
     assert (data["uses"], data["found"], data["found_bytes"]) == (10, 9, 7200)
     assert (data["launches"], data["as_host_arrays"], data["avoided"]) == (10, 16000, 14400)
     (entry,) = data["arrays"]
-    assert entry["array"] == "SmartArray (100,) float64"
+    name = f"SmartArray (100,) float64 made at test_transfers.py:{made}"
+    assert entry["array"] == name
+    assert entry["made"].startswith(f"{__file__}:{made} in test_explain_tells")
+    assert (entry["views"], entry["advice"]) == ([], [])
     up, down = entry["causes"]
     assert (up["count"], up["nbytes"], up["target"], up["why"]) == (
         *(1, 800, str(device), "kernel add"),
@@ -434,8 +447,8 @@ def test_explain_tells_what_was_moved_and_what_was_avoided(device):
     assert json.loads(json.dumps(data)) == data
     lines = str(told).splitlines()
     assert lines[0] == (
-        "transfers of SmartArray (100,) float64 since the process began: 1 transfer, 800 bytes "
-        "host to device; 1 transfer, 800 bytes device to host"
+        f"transfers of {name} since the process began: 1 transfer, 800 bytes host to device; "
+        "1 transfer, 800 bytes device to host"
     )
     assert lines[1] == "9 of 10 uses on a device found the bytes there: 7,200 bytes were not copied"
     assert "14,400 bytes were avoided" in lines[2]
@@ -503,6 +516,118 @@ def test_explain_of_an_array_that_is_too_old_goes_on_with_it(monkeypatch):
         each[...] = 1
         each.get("gpu")
     assert haulage.explain().data["transfers"][UP] - before == 4
+
+
+def test_arrays_of_one_line_are_numbered():
+    arrays = [SmartArray(numbers(n)) for n in (1, 2)] + [SmartArray(numbers(3))]
+    made = f"made at test_transfers.py:{line() - 1}"
+    again = SmartArray(numbers(3))
+    at = line() - 1
+    names = [str(each.coherence.name) for each in (*arrays, again)]
+    assert names[:3] == [
+        f"SmartArray (1,) float64 {made}",
+        f"SmartArray (2,) float64 {made} (no. 2)",
+        f"SmartArray (3,) float64 {made} (no. 3)",
+    ]
+    assert names[3].endswith(f"made at test_transfers.py:{at}")
+    records = SmartArray(np.zeros(3, [("x", "f8"), ("y", "f8")]))
+    assert str(records.coherence.name).startswith("SmartArray (3,) records (x, y) made at ")
+
+
+def test_a_view_that_is_held_is_told_with_its_line_where_uploads_repeat_for_it():
+    a, b = SmartArray(numbers()), SmartArray(numbers())
+    with b.host("w") as x:
+        x[...] = 1
+    taken = line() - 2
+    for _ in range(4):
+        add[1, 128](a, b)
+    (entry,) = haulage.explain(b).data["arrays"]
+    (view,) = entry["views"]
+    assert view["view"] == "host('w')"
+    assert (view["is_held"], view["count"], view["nbytes"]) == (True, 4, 3200)
+    assert view["line"].startswith(f"{__file__}:{taken} in ")
+    (advice,) = entry["advice"]
+    assert advice == (
+        f"4 uploads, 3,200 bytes, as the NumPy array of host('w') at {view['line']} can be written "
+        "and is held, so that its elements count as changed at each launch: let go of it and of "
+        "its views (del)"
+    )
+    assert f"            -> {advice}" in str(haulage.explain(b)).splitlines()
+    last = b.coherence.transfers[-1]
+    assert (last.view, last.is_held, last.wrote.line) == ("host('w')", True, taken)
+    assert str(last).endswith(
+        f"; may be written through the view of host('w') held since {last.wrote}"
+    )
+    # As it says.
+    del x
+    add[1, 128](a, b)
+    with haulage.assert_no_transfers():
+        add[1, 128](a, b)
+    assert haulage.explain(a).data["arrays"][0]["views"] == []
+
+
+@pytest.mark.parametrize(
+    ("look", "instead", "said"),
+    [
+        (
+            lambda a: a.get()[0],
+            lambda a: a.get("host", "r")[0],
+            "if it only reads, take get('host', 'r') or np.asarray(a)",
+        ),
+        (
+            lambda a: with_host(a, "rw"),
+            lambda a: with_host(a, "r"),
+            "if it only reads, take host('r')",
+        ),
+    ],
+)
+def test_a_look_that_counts_as_writing_is_told(look, instead, said):
+    a, b = SmartArray(numbers()), SmartArray(numbers())
+    for _ in range(3):
+        add[1, 128](b, a)
+        look(a)
+    (entry,) = haulage.explain(a).data["arrays"]
+    (view,) = entry["views"]
+    assert (view["is_held"], view["count"]) == (False, 2)
+    (advice,) = entry["advice"]
+    assert advice.endswith(f"counts as writing: {said}")
+    assert a.coherence.transfers[-1].view == view["view"]
+    add[1, 128](b, a)
+    with haulage.assert_no_transfers():
+        instead(a)
+        add[1, 128](b, a)
+
+
+def with_host(a, mode):
+    with a.host(mode) as x:
+        return x[0]
+
+
+def test_what_is_overwritten_need_not_come_to_the_host():
+    a, b = SmartArray(numbers()), SmartArray(numbers())
+    for _ in range(2):
+        add[1, 128](a, b)
+        with a.host("rw") as x:
+            x[...] = 1
+        looked = line() - 2
+        del x
+    (advice,) = [one for one in haulage.explain(a).data["arrays"][0]["advice"] if "down" in one]
+    assert advice.startswith(f"2 downloads, 1,600 bytes, for host('rw') at {__file__}:{looked} in ")
+    assert advice.endswith(": host('w') needs none, if all elements are overwritten there")
+
+
+def test_memory_that_is_not_pinned_is_told_where_the_device_has_its_own(device):
+    a, b = SmartArray(shape=1 << 17), SmartArray(shape=1 << 17, where="pinned")
+    for each in (a, b):
+        each[...] = 1
+        each.get("gpu")
+    told = {name: haulage.explain(each).data for name, each in (("pageable", a), ("pinned", b))}
+    far = not device.properties.host_memory_is_device_memory
+    assert told["pageable"]["pageable_bytes"] == (a.nbytes if far else 0)
+    assert told["pinned"]["pageable_bytes"] == 0
+    advice = told["pageable"]["arrays"][0]["advice"]
+    assert any("SmartArray(..., where='pinned')" in one for one in advice) == far
+    assert told["pinned"]["arrays"][0]["advice"] == []
 
 
 def test_explain_of_other_things_says_where_to_look():

@@ -165,7 +165,7 @@ class SmartArray(NumpyLike):
         else:
             strides = layout.order_strides(sizes, kind.itemsize, order or "C")
         nbytes = prod(sizes) * kind.itemsize
-        name = f"SmartArray {sizes} {kind}"
+        name = f"SmartArray {layout.in_words(sizes, kind)}"
         flat, shared = host_memory.make(nbytes, where, source is not None or where == HOST)
         if source is not None:
             np.ndarray(sizes, kind, flat, 0, strides)[...] = source
@@ -200,7 +200,7 @@ class SmartArray(NumpyLike):
             )
         flat = host_memory.bytes_of(obj)
         shared = obj.block if isinstance(obj, HostVisibleNDArray) else None
-        name = f"SmartArray {obj.shape} {kind}"
+        name = f"SmartArray {layout.in_words(obj.shape, kind)}"
         made = Coherence(flat.size, name, flat, shared)
         strides = layout.order_strides(obj.shape, kind.itemsize, "C" if flags.c_contiguous else "F")
         self._set(made, 0, obj.shape, strides, kind, address_of(obj) % host_memory.MOST_ALIGNED)
@@ -314,7 +314,7 @@ class SmartArray(NumpyLike):
             CoherenceError: a device and a NumPy array were written at the same time.
         """
         place = _place(where)
-        why = f"get({str(where)!r})"
+        why = f"get({str(where)!r})" if mode != "w" else f"get({str(where)!r}, 'w')"
         if place == HOST:
             if mode == "r":
                 return self._look(why)

@@ -19,6 +19,7 @@ from haulage.runtime.arrays.address import address_of
 from haulage.runtime.device import Device
 from haulage.runtime.memory import owners
 from haulage.runtime.ranges import Ranges
+from haulage.runtime.transfers.entry import View
 
 # Words of a row, each of which has a weight of its own: the sum tells words that changed places.
 _ROW = 4096
@@ -71,15 +72,19 @@ class Record:
     Attributes:
         part: the bytes that can be written by it.
         mark: the line that asked for it.
+        why: what that called, in words.
+        is_overwritten: whether it was asked for to write all of them.
         is_alive: whether somebody can still write.
         stale: what of it is out of date.
     """
 
-    __slots__ = ("is_alive", "mark", "part", "stale")
+    __slots__ = ("is_alive", "is_overwritten", "mark", "part", "stale", "why")
 
-    def __init__(self, part: Ranges, mark: owners.Mark) -> None:
+    def __init__(self, part: Ranges, mark: owners.Mark, why: str, is_overwritten: bool) -> None:
         self.part = part
         self.mark = mark
+        self.why = why
+        self.is_overwritten = is_overwritten
         self.is_alive = True
         self.stale: list[Stale] = []
 
@@ -90,6 +95,13 @@ class Record:
         for stale in self.stale:
             part -= stale.part
         return part
+
+    @property
+    def view(self) -> View | None:
+        """By what its bytes count as written; None: they were written for sure."""
+        if self.is_alive or not self.is_overwritten:
+            return View(self.why, self.is_alive)
+        return None
 
     def becomes_stale(
         self, part: Ranges, host: np.ndarray, device: Device, since: owners.Mark
@@ -110,9 +122,11 @@ def _fingerprint_of(part: Ranges, host: np.ndarray) -> np.ndarray:
     return np.concatenate([fingerprint(host[start:stop]) for start, stop in part])
 
 
-def view(host: np.ndarray, part: Ranges, mark: owners.Mark) -> tuple[np.ndarray, Record]:
+def view(
+    host: np.ndarray, part: Ranges, mark: owners.Mark, why: str, is_overwritten: bool
+) -> tuple[np.ndarray, Record]:
     """All bytes of `host` as an array that holds a new lease of `part`, and what is known of it."""
-    record = Record(part, mark)
+    record = Record(part, mark, why, is_overwritten)
     leased: np.ndarray = np.asarray(Lease(host, record))
     return leased, record
 
@@ -142,26 +156,26 @@ class Leases:
 
     __slots__ = ("_name", "records")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: object) -> None:
         self._name = name
         self.records: list[Record] = []
 
     def written(
         self, needed: Ranges | None, host: np.ndarray | None
-    ) -> Iterator[tuple[Ranges, owners.Mark]]:
-        """What counts as written on the host, with the line that asked for the lease: of those that
-        live what is `needed`; of those that are gone, which are forgotten, all.
+    ) -> Iterator[tuple[Ranges, Record]]:
+        """What counts as written on the host, and by which lease: of those that live what is
+        `needed`; of those that are gone, which are forgotten, all.
 
         Raises:
             CoherenceError: somebody wrote through one that is gone what was out of date.
         """
         for record in [record for record in self.records if not record.is_alive]:
             self.records.remove(record)
-            yield record.fresh, record.mark
+            yield record.fresh, record
             self.check(record, record.stale, host)
         if needed is not None:
             for record in self.records:
-                yield record.fresh & needed, record.mark
+                yield record.fresh & needed, record
 
     def not_counted(self) -> Ranges:
         """What can have been written by those that are gone, until it is counted."""

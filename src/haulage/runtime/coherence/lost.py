@@ -18,7 +18,7 @@ class Lost:
 
     __slots__ = ("_name", "pieces")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: object) -> None:
         self._name = name
         self.pieces: list[tuple[Ranges, str]] = []
 

@@ -29,6 +29,12 @@ def order(stream: Stream, others: Iterable[Stream]) -> None:
             mark.wait(stream)
 
 
+def _is_slow(host: np.ndarray, device: Device) -> bool:
+    """Whether pinned memory of the host would be copied faster."""
+    in_reach = device.properties.host_memory_is_device_memory
+    return not in_reach and transfer.block_of(host) is None
+
+
 def download(
     host: np.ndarray, part: Ranges, device: Device, copy: Copy, account: Account, why: str
 ) -> None:
@@ -37,9 +43,11 @@ def download(
     stream = copy.writers[-1] if copy.writers else device.default_stream
     order(stream, copy.writers)
     copy.block.use(stream)
+    is_slow = _is_slow(host, device)
     for start, stop in part:
         _to_host(host[start:stop], copy.block, start, stream)
-        account.moved(str(device), HOST, Ranges.of(start, stop), stream.handle, why)
+        own = Ranges.of(start, stop)
+        account.moved(str(device), HOST, own, stream.handle, why, is_slow)
     if stream.handle:
         stream.finish()
     copy.writers = ()
@@ -56,6 +64,7 @@ def upload(
 ) -> None:
     """Hand a copy of the host's bytes to `stream`. Those of pinned memory are not to be changed
     before the stream has made it, unless they are put `aside` first."""
+    is_slow = _is_slow(host, stream.device)
     for start, stop in part:
         source = host[start:stop]
         if aside:
@@ -65,7 +74,8 @@ def upload(
         target = copy.block.device_ptr + start
         size = (source.size,)
         transfer.move_untold(source, stream, target, (1,), address_of(source), (1,), size, 1)
-        account.moved(HOST, str(stream.device), Ranges.of(start, stop), stream.handle, why)
+        own = Ranges.of(start, stop)
+        account.moved(HOST, str(stream.device), own, stream.handle, why, is_slow)
     copy.writers = (stream,)
 
 

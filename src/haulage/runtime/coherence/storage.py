@@ -40,7 +40,8 @@ from haulage.runtime.ranges import Ranges
 from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike, resolve
 from haulage.runtime.transfers.account import Account
-from haulage.runtime.transfers.entry import HOST
+from haulage.runtime.transfers.entry import HOST, View
+from haulage.runtime.transfers.named import Named
 
 Place = Device | Literal["host"]
 Mode = Literal["r", "rw", "w"]
@@ -65,13 +66,14 @@ class Coherence:
 
     Args:
         nbytes: size of the storage.
-        name: what it is called in transfers and in messages.
+        what: what it is, in words; it is called that, and by the line that makes it now.
         host: host memory that holds the bytes, which are then current on the host: an array with
             one axis and dtype uint8, without gaps, writeable. None: allocated when needed.
         shared: the block that `host` lies in, where that is memory which devices reach too.
         is_defined: False: what is in `host` is not defined.
 
     Attributes:
+        name: what it is called in transfers and in messages.
         account: its transfers with their causes, and what needed none.
         transfers: the last of these.
     """
@@ -79,13 +81,14 @@ class Coherence:
     def __init__(
         self,
         nbytes: int,
-        name: str,
+        what: str,
         host: np.ndarray | None = None,
         shared: Block | None = None,
         is_defined: bool = True,
     ) -> None:
         self.nbytes = nbytes
-        self.name = name
+        mark = owners.mark()
+        self.name = name = Named(what, mark)
         self.account = Account(name, nbytes)
         self.transfers = self.account.recent
         self._whole = Ranges.of(0, nbytes)
@@ -106,8 +109,8 @@ class Coherence:
         self._guard = Guard()
         _alive.add(self)
         if self._defined:
-            self._on_host.mark = owners.mark()
-            self.account.wrote(self._on_host.mark, self._defined)
+            self._on_host.mark = mark
+            self.account.wrote(mark, self._defined)
 
     # ---- the protocol -----------------------------------------------------------------------
 
@@ -172,7 +175,7 @@ class Coherence:
             host, own, mark = self.acquire_host(mode, why, part), self._part(part), owners.mark()
             if mode == "w":
                 self._written(HOST, own, (), mark)
-            leased, record = leases.view(host, own, mark)
+            leased, record = leases.view(host, own, mark, why, mode == "w")
             self._leases.records.append(record)
             return leased
 
@@ -189,7 +192,7 @@ class Coherence:
         own = self._part(part)
         with self._guard:
             host = self.acquire_host(mode, why, own)
-            leased, record = leases.view(host, own, owners.mark())
+            leased, record = leases.view(host, own, owners.mark(), why, mode == "w")
             if mode != "w":
                 self._leases.records.append(record)
         del host
@@ -200,14 +203,14 @@ class Coherence:
                 if mode == "w":
                     self.cancel(HOST, own)
                 else:
-                    self._count_as_written(record.fresh, record.mark)
+                    self._count_as_written(record.fresh, record)
             raise
         with self._guard:
             if mode == "w":
                 self.release(HOST, mode, part=own)
                 self._leases.records.append(record)
             else:
-                self._count_as_written(record.fresh, record.mark)
+                self._count_as_written(record.fresh, record)
                 self._leases.check(record, record.stale, self._host)
 
     def acquire_device(
@@ -465,13 +468,15 @@ class Coherence:
             CoherenceError: a device was written at the same time.
         """
         if self._leases.records:
-            for part, mark in self._leases.written(needed, self._host):
-                self._count_as_written(part, mark)
+            for part, record in self._leases.written(needed, self._host):
+                self._count_as_written(part, record, record.view)
 
-    def _count_as_written(self, part: Ranges, mark: owners.Mark) -> None:
+    def _count_as_written(
+        self, part: Ranges, record: leases.Record, view: View | None = None
+    ) -> None:
         part &= self._on_host.valid
         if part:
-            self._written(HOST, part, (), mark)
+            self._written(HOST, part, (), record.mark, view)
 
     def _go_stale(self, device: Device, part: Ranges, since: owners.Mark) -> None:
         """Note on the views of `part` that they are out of date."""
@@ -661,12 +666,17 @@ class Coherence:
             self._leases.forget_stale(part)
 
     def _written(
-        self, place: Place, part: Ranges, writers: tuple[Stream, ...], mark: owners.Mark
+        self,
+        place: Place,
+        part: Ranges,
+        writers: tuple[Stream, ...],
+        mark: owners.Mark,
+        view: View | None = None,
     ) -> None:
         own = self._site(place)
         self._written_at = place
         own.mark = mark
-        self.account.wrote(mark, part)
+        self.account.wrote(mark, part, view)
         if isinstance(own, Copy) and own.valid.covers(part) and self._is_only_there():
             own.seen = False
             own.writers = writers

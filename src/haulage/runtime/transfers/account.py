@@ -14,7 +14,8 @@ from haulage.runtime import observing
 from haulage.runtime.memory import owners
 from haulage.runtime.memory.owners import Mark
 from haulage.runtime.ranges import Ranges
-from haulage.runtime.transfers.entry import Transfer
+from haulage.runtime.transfers.entry import Transfer, View
+from haulage.runtime.transfers.named import Named
 
 # So many of the last transfers of a storage are remembered.
 _REMEMBERED = 256
@@ -39,15 +40,17 @@ class Sums:
     """Transfers by cause, and uses on devices.
 
     Attributes:
-        name, nbytes: what the storage is called, and its size; '' and 0: of several.
+        name, nbytes: what the storage is called, and its size; None and 0: of several.
         kept: whether `every` knows it.
         causes: by what makes them alike; beyond the first ones by (None, source, target).
         uses, used_bytes: how often work on a device was to have the bytes.
         found, found_bytes: how often they were there already, so that nothing was copied.
         launches, launched_bytes: how often they were an argument of a kernel.
+        pageable_bytes: how many were copied between a device with memory of its own and memory of
+            the host that is not pinned.
     """
 
-    name: str = ""
+    name: Named | None = None
     nbytes: int = 0
     kept: bool = False
     causes: dict[Any, Cause] = field(default_factory=dict)
@@ -57,12 +60,14 @@ class Sums:
     found_bytes: int = 0
     launches: int = 0
     launched_bytes: int = 0
+    pageable_bytes: int = 0
 
     def add(self, one: Transfer, count: int, nbytes: int) -> None:
         """Count transfers like this one."""
         # Code objects by identity: their hash is one of all their contents.
         lines = [(id(code), at) for code, at in one._looked + one._wrote]
-        self._count((one.array, one.source, one.target, one.why, *lines), one, count, nbytes)
+        key = (one.array, one.source, one.target, one.why, one._view, *lines)
+        self._count(key, one, count, nbytes)
 
     def _count(self, key: Any, one: Transfer, count: int, nbytes: int) -> None:
         if key not in self.causes and len(self.causes) >= _MOST_CAUSES:
@@ -83,36 +88,41 @@ class Sums:
         self.found_bytes += other.found_bytes
         self.launches += other.launches
         self.launched_bytes += other.launched_bytes
+        self.pageable_bytes += other.pageable_bytes
 
 
 class Account:
     """What a storage tells of its bytes. It sees to it that only one thread at a time does so.
 
-    Attributes:
+    Args:
         name: what the storage is called.
         nbytes: its size.
+
+    Attributes:
+        name, nbytes: these.
         recent: its last transfers.
         sums: all of them.
     """
 
     __slots__ = ("_writes", "name", "nbytes", "recent", "sums")
 
-    def __init__(self, name: str, nbytes: int) -> None:
+    def __init__(self, name: Named, nbytes: int) -> None:
         self.name = name
         self.nbytes = nbytes
         self.recent: deque[Transfer] = deque(maxlen=_REMEMBERED)
         self.sums = Sums(name, nbytes)
         # Who wrote which bytes, the last one at the end; none is all hidden by one behind it.
-        self._writes: list[tuple[Ranges, Mark]] = []
+        self._writes: list[tuple[Ranges, Mark, View | None]] = []
 
-    def wrote(self, mark: Mark, part: Ranges) -> None:
-        """These bytes were written, by this line of the program."""
+    def wrote(self, mark: Mark, part: Ranges, view: View | None = None) -> None:
+        """These bytes were written, by this line of the program; or it took a view of them through
+        which they may have been."""
         writes = self._writes
         if len(writes) > 1 or (writes and writes[0][0].runs != part.runs):
             writes = [entry for entry in writes if not part.covers(entry[0])][1 - _MOST_WRITES :]
-            self._writes = [*writes, (part, mark)]
+            self._writes = [*writes, (part, mark, view)]
         else:
-            self._writes = [(part, mark)]
+            self._writes = [(part, mark, view)]
 
     def used(self, nbytes: int, found: bool) -> None:
         """Work on a device is to have so many bytes; `found`: they were current there before."""
@@ -129,18 +139,29 @@ class Account:
         sums.launches += 1
         sums.launched_bytes += nbytes
 
-    def moved(self, source: str, target: str, part: Ranges, stream: int, why: str) -> None:
+    def moved(
+        self,
+        source: str,
+        target: str,
+        part: Ranges,
+        stream: int,
+        why: str,
+        is_pageable: bool = False,
+    ) -> None:
         """These bytes were copied, for the line of the program that runs now; none: the copy at the
-        source was dropped."""
+        source was dropped. `is_pageable`: pinned memory of the host would have been faster."""
         nbytes = part.nbytes
-        wrote: Mark = next((mark for own, mark in reversed(self._writes) if own & part), ())
+        written = (write for write in reversed(self._writes) if write[0] & part)
+        _, wrote, view = next(written, (part, (), None))
         marks = wrote, owners.mark(2)
-        one = Transfer(self.name, source, target, nbytes, stream, why, *marks, self)
+        one = Transfer(str(self.name), source, target, nbytes, stream, why, *marks, self, view)
         self.recent.append(one)
         if not nbytes:
             return
         sums = self.sums if self.sums.kept else self._entered()
         sums.add(one, 1, nbytes)
+        if is_pageable:
+            sums.pageable_bytes += nbytes
         for watcher in observing.watchers:
             watcher.moved(one)
 

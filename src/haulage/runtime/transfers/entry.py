@@ -1,7 +1,7 @@
 """One copy between two places, and the lines of the program that it is between."""
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from haulage.runtime.memory import owners
 from haulage.runtime.memory.owners import Mark, Site
@@ -11,12 +11,25 @@ HOST: Final = "host"
 Direction = Literal["host to device", "device to host", "device to device"]
 
 
+class View(NamedTuple):
+    """How a NumPy array was got through which bytes could be written, so that they counted as such.
+
+    Attributes:
+        taken_by: in words: "get('host')", "a function compiled by Numba".
+        is_held: whether it could be written still when they were counted.
+    """
+
+    taken_by: str
+    is_held: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """One copy between two places.
 
     Attributes:
-        array: whose bytes, in words: "SmartArray (1000,) float64", "array (1000,) float64".
+        array: whose bytes, in words: "SmartArray (1000,) float64 made at program.py:13", with "(no.
+            2)" for the second one of a line; "array (1000,) float64".
         source, target: 'host', or a device such as 'cpu:0'.
         nbytes: bytes copied; 0 where the copy at the source was dropped, as they were elsewhere.
         stream: handle of the stream that it was handed to.
@@ -34,6 +47,7 @@ class Transfer:
     _looked: Mark = field(default=(), repr=False)
     # The account of a SmartArray's bytes, or addresses (first, end) on the host and on the device.
     _of: Any = field(default=None, repr=False, compare=False)
+    _view: View | None = field(default=None, repr=False)
 
     @property
     def direction(self) -> Direction:
@@ -44,8 +58,20 @@ class Transfer:
 
     @property
     def wrote(self) -> Site | None:
-        """The line of the program that wrote the bytes last; None: not known."""
+        """The line of the program that wrote the bytes last, or took the `view` by which they
+        counted as written; None: not known."""
         return owners.site(self._wrote) if self._wrote else None
+
+    @property
+    def view(self) -> str | None:
+        """How the NumPy view was got, in words, by which the bytes counted as written; None: they
+        were written."""
+        return None if self._view is None else self._view.taken_by
+
+    @property
+    def is_held(self) -> bool:
+        """Whether that view was held still, so that they count as written at each launch."""
+        return self._view is not None and self._view.is_held
 
     @property
     def looked(self) -> Site | None:
@@ -61,5 +87,14 @@ class Transfer:
         if self._looked:
             text += f" at {self.looked}"
         if self._wrote:
-            text += f"; written last at {self.wrote}"
+            text += f"; {written(self._view)} {self.wrote}"
         return text
+
+
+def written(view: View | None) -> str:
+    """How bytes were written or counted as such, in words that the line follows."""
+    if view is None:
+        return "written last at"
+    if view.is_held:
+        return f"may be written through the view of {view.taken_by} held since"
+    return f"may have been written by {view.taken_by} at"

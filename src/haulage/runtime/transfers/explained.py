@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from haulage.runtime.transfers import savings
 from haulage.runtime.transfers.account import Sums, every
+from haulage.runtime.transfers.entry import View, written
 from haulage.runtime.transfers.listed import DIRECTIONS, account_of, counted, table, total
 
 # So many storages are told of one by one in the text, those that moved most.
@@ -18,9 +20,14 @@ class Explanation(str):
             `uses` and `used_bytes` of work on devices, and `found` and `found_bytes` of those
             that found what they needed on the device; `launches` and `launched_bytes` of kernels,
             and `as_host_arrays`, the bytes that these would have copied there and back; `avoided`,
-            how many of those were not. An entry of `arrays` has these, its `array` (in words), its
-            size `storage_bytes`, and `causes`: `count` transfers of `nbytes` bytes from `source` to
-            `target`, `why`, and the lines `looked` and `wrote`.
+            how many of those were not; `pageable_bytes`, that were copied between a device with
+            memory of its own and memory of the host that is not pinned. An entry of `arrays` has
+            these, its `array` (in words), the line `made`, its size `storage_bytes`, and:
+            `causes`, `count` transfers of `nbytes` bytes from `source` to `target`, `why`, and the
+            lines `looked` and `wrote`, where `view` says by which NumPy view of that line they
+            counted as written, None: they were written, and `is_held` whether that was held still;
+            `views`, `count` uploads of `nbytes` bytes that were made because of such views, with
+            their `line`; and `advice`, sentences on what would save transfers.
     """
 
     __slots__ = ("data",)
@@ -70,7 +77,7 @@ def explain(array: Any = None) -> Explanation:
             f"explain({type(array).__name__}): expected a SmartArray; transfers of other arrays "
             "are recorded inside of `with haulage.transfers()` and by `haulage advise`"
         )
-    return _explanation([account.sums], account.name)
+    return _explanation([account.sums], str(account.name))
 
 
 def _explanation(sums: list[Sums], what: str) -> Explanation:
@@ -80,10 +87,13 @@ def _explanation(sums: list[Sums], what: str) -> Explanation:
         whole.merge(each)
         arrays.append(
             {
-                "array": each.name or "SmartArrays of before",
+                "array": "SmartArrays of before" if each.name is None else str(each.name),
+                "made": str(each.name.made) if each.name and each.name.made else None,
                 "storage_bytes": each.nbytes,
                 **_figures(each),
-                "causes": _causes(each),
+                "causes": (causes := _causes(each)),
+                "views": (views := savings.views(causes)),
+                "advice": savings.advice(causes, views, each.pageable_bytes),
             }
         )
     arrays.sort(key=_moved, reverse=True)
@@ -110,12 +120,13 @@ def _figures(sums: Sums) -> dict[str, Any]:
         "launched_bytes": sums.launched_bytes,
         "as_host_arrays": as_host_arrays,
         "avoided": max(0, as_host_arrays - sum(nbytes.values())),
+        "pageable_bytes": sums.pageable_bytes,
     }
 
 
 def _causes(sums: Sums) -> list[dict[str, Any]]:
     """The causes with their lines, those of most bytes first; what one line does is one of them."""
-    found: dict[tuple[str | None, ...], dict[str, Any]] = {}
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for key, cause in list(sums.causes.items()):
         one = cause.example
         known = key[0] is not None
@@ -125,6 +136,8 @@ def _causes(sums: Sums) -> list[dict[str, Any]]:
             "why": one.why if known else "other lines",
             "looked": str(one.looked) if known and one.looked else None,
             "wrote": str(one.wrote) if known and one.wrote else None,
+            "view": one.view if known else None,
+            "is_held": known and one.is_held,
         }
         entry = found.setdefault(tuple(words.values()), {"count": 0, "nbytes": 0, **words})
         entry["count"] += cause.count
@@ -170,6 +183,7 @@ def _text(data: dict[str, Any], what: str) -> list[str]:
                 f"{counted(each['uses'], 'use')} found the bytes there"
             )
         found += [_line(cause) for cause in each["causes"]]
+        found += [f"{'':>12}-> {sentence}" for sentence in each["advice"]]
     if len(data["arrays"]) > _TOLD:
         rest = data["arrays"][_TOLD:]
         found.append(f"{counted(len(rest), 'other array')}: {sum(map(_moved, rest)):,} bytes moved")
@@ -183,4 +197,7 @@ def _line(cause: dict[str, Any]) -> str:
     )
     if cause["looked"]:
         text += f" at {cause['looked']}"
-    return f"{text}; written last at {cause['wrote']}" if cause["wrote"] else text
+    if cause["wrote"]:
+        view = View(cause["view"], cause["is_held"]) if cause["view"] else None
+        text += f"; {written(view)} {cause['wrote']}"
+    return text
