@@ -68,6 +68,22 @@ def test_report_names_the_line_that_asked(device):
     assert not [h for h in memory.report(device).holdings if h.sites[0].line == line]
 
 
+def test_report_names_the_smart_arrays_that_memory_is_a_copy_for(device):
+    arrays = [haulage.SmartArray(shape=n, dtype=np.uint8) for n in (100_001, 100_002)]
+    made = line_of_next_call() - 2
+    for each in arrays:
+        each.get("gpu")
+    (holding,) = [one for one in memory.report(device).holdings if one.copies_of]
+    assert holding.copies_of == tuple(str(each.coherence.name) for each in arrays)
+    assert f"made at test_memory.py:{made}" in holding.copies_of[0]
+    assert str(holding).endswith(f" (for {holding.copies_of[0]}, {holding.copies_of[1]})")
+    several = [haulage.SmartArray(shape=10) for _ in range(5)]
+    for each in several:
+        each.get("gpu")
+    (holding,) = [one for one in memory.report(device).holdings if one.blocks == 5]
+    assert (len(holding.copies_of), holding.copies_of[-1]) == (4, "2 others")
+
+
 @pytest.mark.parametrize("layers", ["pool", "driver"])
 @pytest.mark.parametrize("nbytes", [1000, 5_000_000])
 @pytest.mark.parametrize("ask", [runtime_memory.allocate, runtime_memory.allocate_of_driver])

@@ -11,11 +11,21 @@ from functools import partial
 from typing import Any, Protocol
 
 from haulage.runtime.device import Device
-from haulage.runtime.memory import out_of_memory, owners
+from haulage.runtime.memory import Block, holders, out_of_memory, owners
 
 
 class Storage(Protocol):
-    """What has copies on devices."""
+    """What has copies on devices.
+
+    Attributes:
+        name: what it is called.
+    """
+
+    name: Any
+
+    def blocks(self) -> list[Block]:
+        """The memory of its copies."""
+        ...
 
     def used(self, device: Device) -> int | None:
         """When the copy on a device was used last, by `now`; 0: it is out of date; None: there is
@@ -78,5 +88,11 @@ def _make_room(device: Device, nbytes: int, enough: int, copying: bool) -> int:
     return freed
 
 
+def _names() -> dict[int, str]:
+    found = [storage for ref in _storages.valuerefs() if (storage := ref()) is not None]
+    return {block.generation: str(each.name) for each in found for block in each.blocks()}
+
+
+holders.namers.append(_names)
 out_of_memory.replicas.append(partial(_make_room, copying=False))
 out_of_memory.spills.append(partial(_make_room, copying=True))

@@ -388,6 +388,10 @@ class Coherence:
 
     # ---- giving way -------------------------------------------------------------------------
 
+    def blocks(self) -> list[Block]:
+        """The memory of the copies on devices."""
+        return [copy.block for copy in tuple(self._copies.values())]
+
     def used(self, device: Device) -> int | None:
         """When the copy on a device was used last; see `eviction.Storage`."""
         copy = self._copies.get(device)

@@ -1,7 +1,7 @@
 """Who holds memory: live blocks by the line that asked for them, in tables and messages."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from haulage.backends.base import DEVICE, KINDS, MANAGED
@@ -14,6 +14,12 @@ from haulage.runtime.memory.owners import Site
 
 # So many holders stand in the message of an OutOfMemory.
 _TOP = 5
+# So many arrays are named of a holder.
+_MOST_NAMES = 3
+
+# Each gives what blocks are of, in words, by the blocks' numbers: those of copies of SmartArrays,
+# which are asked for wherever such a one is needed first.
+namers: list[Callable[[], dict[int, str]]] = []
 
 
 class Holding(NamedTuple):
@@ -26,6 +32,7 @@ class Holding(NamedTuple):
         nbytes: bytes of all of them.
         blocks: how many they are.
         oldest, newest: seconds since the first and since the last of them was asked for.
+        copies_of: the SmartArrays that some of them are copies of, by name; the first few.
     """
 
     sites: tuple[Site, ...]
@@ -35,6 +42,7 @@ class Holding(NamedTuple):
     blocks: int
     oldest: float
     newest: float
+    copies_of: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         blocks = "1 block" if self.blocks == 1 else f"{self.blocks:,} blocks"
@@ -42,6 +50,8 @@ class Holding(NamedTuple):
             f"{self.nbytes:>17,} bytes in {blocks}, {self.kind} memory on {self.device}, "
             f"{_ages(self.oldest, self.newest)} old: {self.sites[0]}"
         )
+        if self.copies_of:
+            line += f" (for {', '.join(self.copies_of)})"
         return "".join([line, *(f"\n{'':>23} called at {site}" for site in self.sites[1:])])
 
 
@@ -74,6 +84,7 @@ def holdings(blocks: Iterable[Block]) -> tuple[Holding, ...]:
     by_site: dict[Any, list[Block]] = {}
     for (mark, device, kind), members in groups.items():
         by_site.setdefault((owners.sites(mark), device, kind), []).extend(members)
+    names = {number: name for namer in namers for number, name in namer().items()}
     found = [
         Holding(
             sites,
@@ -83,10 +94,17 @@ def holdings(blocks: Iterable[Block]) -> tuple[Holding, ...]:
             len(members),
             now - min(block.born for block in members),
             now - max(block.born for block in members),
+            _named(members, names),
         )
         for (sites, device, kind), members in by_site.items()
     ]
     return tuple(sorted(found, key=lambda holding: -holding.nbytes))
+
+
+def _named(blocks: list[Block], names: dict[int, str]) -> tuple[str, ...]:
+    found = [names[block.generation] for block in blocks if block.generation in names]
+    rest = len(found) - _MOST_NAMES
+    return (*found[:_MOST_NAMES], *([f"{rest:,} others"] if rest > 0 else []))
 
 
 def report_of(blocks: list[Block], what: str) -> Report:
