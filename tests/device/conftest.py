@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 import haulage
+from doubles.far import far_device, registered
 
 
 def pytest_generate_tests(metafunc):
@@ -28,3 +29,15 @@ def by_copies(device):
     """A function that gives a `with` in which kernels cannot work on host arrays in place: the
     adversarial mode on the CPU device; on a device with memory of its own that is always so."""
     return (lambda: haulage.adversary(1)) if device.kind == "cpu" else contextlib.nullcontext
+
+
+@pytest.fixture
+def devices(device):
+    """The device, which is the current one, and another one beside it, with memory of its own where
+    the first one works on the host's."""
+    others = [each for each in haulage.devices() if each is not device]
+    with contextlib.ExitStack() as stack:
+        if not others:
+            others = [stack.enter_context(registered(far_device()))]
+            stack.enter_context(haulage.use(device))
+        yield [device, others[0]]

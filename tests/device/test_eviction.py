@@ -327,3 +327,15 @@ def test_threads_with_more_than_fits_keep_their_values(device):
             thread.join()
     assert wrong == []
     assert [set(np.asarray(array)) for array in arrays] == [{n + 15} for n in range(6)]
+
+
+def test_a_copy_gives_way_where_a_view_may_have_written_the_host(device):
+    array = smart(1)
+    array.get("gpu")
+    view = array.get()
+    view[...] = 5
+    with room_for(device, 1000):
+        cuda.device_array(SIZE, np.uint8)
+    assert places(array) == ["host"]
+    assert (last(array).target, last(array).nbytes) == ("host", 0)
+    assert set(np.asarray(array)) == {5}

@@ -6,14 +6,16 @@ import os
 import re
 import sys
 import threading
+import time
 import warnings
 
 import numba
 import numpy as np
 import pytest
 
+import haulage
 from haulage import SmartArray, cuda
-from haulage.errors import CoherenceError
+from haulage.errors import CoherenceError, Unsupported
 from haulage.runtime.arrays.array import DeviceNDArray
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -162,6 +164,17 @@ def test_a_view_shows_what_a_kernel_wrote_once_it_was_waited_for(wait):
     assert len(moves(a)) == before
 
 
+def test_a_wait_brings_what_views_that_live_show_and_no_more():
+    a = SmartArray(numbers())
+    kept, gone = a[:10].get(), a[5:].get()
+    double[1, 32](a)
+    del gone
+    cuda.synchronize()
+    double[1, 32](a)
+    assert moves(a) == [("up", 80), ("down", 40), ("up", 40)]
+    assert kept[9] == 18
+
+
 def test_waiting_for_another_stream_than_that_which_writes_brings_nothing(hold_up):
     a, first, second = SmartArray(numbers(), where="pinned"), cuda.stream(), cuda.stream()
     view = a.get()
@@ -221,6 +234,21 @@ def test_writing_on_both_sides_is_an_error_that_names_both_lines(look):
     # What the device has is there still, and it is told once.
     expected = numbers() * 2
     assert a[3] in (expected[3], 2 * expected[3])
+
+
+def test_a_view_is_noticed_after_an_error_about_it_too():
+    a = SmartArray(numbers())
+    view = a.get()
+    double[1, 32](a[:10])
+    view[...] = 5
+    for _ in range(2):
+        double[1, 32](a[:10])
+    with pytest.raises(CoherenceError):
+        np.asarray(a)
+    np.testing.assert_array_equal(a, [*(numbers()[:10] * 8), *[5] * 10])
+    view[0] = view[12] = 1
+    double[1, 32](a)
+    assert (a[0], a[12]) == (2, 2)
 
 
 def test_each_argument_has_what_was_written_through_a_view():
@@ -357,6 +385,27 @@ def test_a_kernel_that_writes_in_the_with_is_an_error_at_its_end(mode):
     np.testing.assert_array_equal(a, numbers() * 4)
 
 
+def overwrite_and_fail(array):
+    array[...] = 5
+    raise ZeroDivisionError
+
+
+def test_what_raises_while_it_overwrites_what_the_host_has_counts_as_written():
+    """The device went on with what was there before."""
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    np.asarray(a[:5])
+    with pytest.raises(ZeroDivisionError), a.host("w") as array:
+        overwrite_and_fail(array)
+    expected = numbers() * 2
+    expected[:5] = 5
+    np.testing.assert_array_equal(a.get("gpu").copy_to_host(), expected)
+    array[1] = 7  # which is a view as any other
+    expected[1] = 7
+    double[1, 32](a)
+    np.testing.assert_array_equal(a, expected * 2)
+
+
 @numba.njit
 def total(x):
     return x.sum()
@@ -434,6 +483,43 @@ def test_memory_that_both_reach_is_never_moved(device, kind, hold_up):
     assert repr(a) == f"<SmartArray shape=(20,) dtype=float32 current on host, {device}>"
 
 
+@cuda.jit
+def fill(a, value):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] = value
+
+
+def test_a_view_shows_what_one_device_overwrites_in_mapped_memory_after_another_one(devices):
+    _, other = devices
+    a = SmartArray(numbers(), where="mapped")
+    view = a.get()
+    with haulage.use(other):
+        double[1, 32](a)
+    fill[1, 32](a, 3)
+    cuda.synchronize()
+    view[0] = 7
+    with haulage.use(other):
+        double[1, 32](a)
+    np.testing.assert_array_equal(a, [14, *[6] * 19])
+
+
+def test_mapped_memory_is_written_when_a_device_has_read_it(devices):
+    _, other = devices
+    a, stream = SmartArray(numbers(), where="mapped"), cuda.stream()
+    out = cuda.to_device(np.zeros(20, np.float32))
+    try:
+        stream.add_callback(lambda *_: time.sleep(0.1))
+    except Unsupported:
+        pytest.skip("there are no callbacks to hold a stream up with")
+    add[1, 32, stream](out, a)
+    with haulage.use(other):
+        double[1, 32](a)
+    double[1, 32](a)
+    np.testing.assert_array_equal(a, numbers() * 4)
+    np.testing.assert_array_equal(out.copy_to_host(stream=stream), numbers())
+
+
 def test_what_stands_on_a_mapped_array_is_not_moved_either():
     mapped = cuda.mapped_array(20, np.float32)
     mapped[...] = numbers()
@@ -467,6 +553,28 @@ def test_memory_of_the_host_is_asked_for_of_new_arrays_only():
 
 
 # ---- what happens to the memory ------------------------------------------------------------------
+
+
+def test_a_copy_whose_memory_was_given_back_is_current_nowhere(device):
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    np.asarray(a)
+    a.get("gpu").close()
+    assert repr(a).endswith("current on host>")
+    with pytest.raises(CoherenceError, match="not current"):
+        a.mark_changed("gpu")
+    np.testing.assert_array_equal(a, numbers() * 2)
+
+
+def test_a_wait_tells_that_what_a_view_is_to_show_is_lost():
+    a = SmartArray(numbers())
+    view = a.get()
+    double[1, 32](a)
+    a.get("gpu").close()
+    with pytest.raises(CoherenceError, match="are lost"):
+        cuda.synchronize()
+    a[...] = 3
+    assert set(view) == {3}
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])

@@ -335,7 +335,8 @@ class SmartArray(NumpyLike):
             mode: 'r': it cannot be written, and functions that Numba compiles for the host, if
                 they are given the SmartArray inside of the `with`, only read it. 'rw': it is
                 written in the `with`. 'w': all elements are written, so that they need not be
-                brought to the host before; an exception leaves them as they were before.
+                brought to the host before; an exception leaves those that the host did not have as
+                they were before, and the others as the body has written them.
 
         Raises:
             ValueError: `mode` is unknown.

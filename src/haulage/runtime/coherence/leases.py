@@ -9,7 +9,7 @@ bytes then tells later whether the program wrote there meanwhile, which would be
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,14 @@ class Stale:
     since: owners.Mark
     fingerprint: np.ndarray
 
+    def was_written(self, host: np.ndarray) -> bool:
+        """Whether somebody wrote there since it became stale."""
+        return not np.array_equal(self.fingerprint, _fingerprint_of(self.part, host))
+
+    def as_it_is_now(self, host: np.ndarray) -> "Stale":
+        """The same, for what somebody may write from now on."""
+        return replace(self, fingerprint=_fingerprint_of(self.part, host))
+
 
 class Record:
     """What is known of a lease.
@@ -111,11 +119,6 @@ class Record:
         if own:
             self.stale.append(Stale(own, device, since, _fingerprint_of(own, host)))
         return bool(own)
-
-    @staticmethod
-    def was_written(stale: Stale, host: np.ndarray) -> bool:
-        """Whether somebody wrote there since it became stale."""
-        return not np.array_equal(stale.fingerprint, _fingerprint_of(stale.part, host))
 
 
 def _fingerprint_of(part: Ranges, host: np.ndarray) -> np.ndarray:
@@ -179,11 +182,11 @@ class Leases:
 
     def not_counted(self) -> Ranges:
         """What can have been written by those that are gone, until it is counted."""
-        found = Ranges()
-        for record in self.records:
-            if not record.is_alive:
-                found |= record.fresh
-        return found
+        return _fresh(record for record in self.records if not record.is_alive)
+
+    def fresh(self) -> Ranges:
+        """What can have been written by any."""
+        return _fresh(self.records)
 
     def reach(self, part: Ranges) -> bool:
         """Whether some of these bytes can be written by one."""
@@ -243,15 +246,14 @@ class Leases:
             self.check(record, [stale], host)
 
     def check(self, record: Record, pieces: Iterable[Stale], host: np.ndarray | None) -> None:
-        """See that nobody wrote through a view what is out of date; the lease is forgotten if so.
+        """See that nobody wrote through a view what is out of date; that is told once.
 
         Raises:
             CoherenceError: somebody did.
         """
         for stale in pieces:
-            if host is not None and record.was_written(stale, host):
-                if record in self.records:
-                    self.records.remove(record)
+            if host is not None and stale.was_written(host):
+                record.stale = [each.as_it_is_now(host) for each in record.stale]
                 given, taken = owners.site(stale.since), owners.site(record.mark)
                 raise CoherenceError(
                     f"{self._name}: a kernel was given it to write at {given}, and meanwhile the "
@@ -266,3 +268,10 @@ class Leases:
             for stale in record.stale
             if stale.part & part
         ]
+
+
+def _fresh(records: Iterable[Record]) -> Ranges:
+    found = Ranges()
+    for record in records:
+        found |= record.fresh
+    return found

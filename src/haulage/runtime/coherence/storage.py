@@ -183,7 +183,7 @@ class Coherence:
     def host_view(self, mode: Mode, why: str, part: Ranges | None = None) -> Iterator[np.ndarray]:
         """`lease_host` for the body of a `with`, at whose end `part` was written.
 
-        Where the body of one with mode 'w' raises, nothing was written.
+        Where the body of one with mode 'w' raises, it is as for `cancel`.
 
         Raises:
             KernelError: as `acquire_host`.
@@ -201,6 +201,7 @@ class Coherence:
         except BaseException:
             with self._guard:
                 if mode == "w":
+                    self._leases.records.append(record)
                     self.cancel(HOST, own)
                 else:
                     self._count_as_written(record.fresh, record)
@@ -298,16 +299,20 @@ class Coherence:
 
     def cancel(self, place: Place, part: Ranges | None = None) -> None:
         """Say that work for which bytes were acquired with 'w' was not done: nothing was written,
-        or something that nobody wants."""
+        or something that nobody wants; but on the host, what was current there counts as written,
+        as it may have been."""
         own = self._part(part)
         with self._guard:
             site = self._site(place)
             if isinstance(site, Copy):
                 site.writing -= own
-            elif place == HOST:
-                # What views show of it is as out of date as it was before.
-                for device, copy in self._copies.items():
-                    self._go_stale(device, own & copy.valid - site.valid, copy.mark)
+                return
+            # What views show of it is as out of date as it was before.
+            for device, copy in self._copies.items():
+                self._go_stale(device, own & copy.valid - site.valid, copy.mark)
+            maybe_written = own & site.valid
+            if place == HOST and maybe_written:
+                self._written(HOST, maybe_written, (), owners.mark())
 
     def mark_changed(self, place: Place, part: Ranges | None = None) -> None:
         """Say that the bytes at a place were written outside of `acquire` and `release`.
@@ -321,6 +326,7 @@ class Coherence:
         """
         with self._guard:
             own = self._part(part)
+            self._forget_closed()
             if place in self._gone:
                 self._written(HOST, own, (), owners.mark())
                 return
@@ -343,6 +349,7 @@ class Coherence:
     def valid(self, place: Place) -> Ranges:
         """The bytes that are current at a place."""
         with self._guard:
+            self._forget_closed()
             shared = isinstance(place, str) or self._is_shared_with(place)
             site = self._sites().get(HOST if shared else place)
             if site is None:
@@ -411,6 +418,7 @@ class Coherence:
         if not self._guard.entered_at_once():
             return 0
         try:
+            self._forget_closed()
             copy = self._copies.get(device)
             if not self.nbytes or copy is None or copy.is_in_use():
                 return 0
@@ -426,6 +434,9 @@ class Coherence:
     def _is_safe_without(self, device: Device, copy: Copy, copying: bool, why: str) -> bool:
         """Whether no byte is lost with a copy, or, `copying`, none is any more."""
         own = copy.valid & self._defined
+        if self._leases.records:
+            # What views may have written is the host's, as for who needs it.
+            own -= self._leases.fresh() & self._on_host.valid
         if not own:
             self._note_dropped(device, why)
             return True
@@ -500,7 +511,11 @@ class Coherence:
         if not self._guard.entered_at_once():
             return False
         try:
+            if any(self._leases.out_of_date(device)):
+                # What is gone is no longer to be brought up to date.
+                self._settle()
             for part in self._leases.out_of_date(device):
+                self._look_for_lost("r", part)
                 self._bring_to_host("r", why, part)
             return True
         finally:
@@ -591,6 +606,8 @@ class Coherence:
         self.account.used(part.nbytes, self._on_host.valid.covers(part & self._defined))
         if mode != "w":
             self._take_in(why, part - self._on_host.valid)
+        else:
+            self._overwrite_stale(why, part)
         moving.order(bound, self._host_writers if mode == "r" else self._shared.users())
         self._shared.use(bound)
         self._on_host.acquired |= part
@@ -598,6 +615,12 @@ class Coherence:
 
     def _look_for_lost(self, mode: Mode, part: Ranges) -> None:
         """See that the elements are anywhere, after memory was given back under them."""
+        self._forget_closed()
+        if mode != "w" and self._lost.pieces:
+            self._lost.check(part)
+
+    def _forget_closed(self) -> None:
+        """Note which bytes are lost with copies whose memory was given back."""
         for device, copy in tuple(self._copies.items()):
             if copy.block.closed:
                 own = copy.valid & self._defined
@@ -606,8 +629,6 @@ class Coherence:
                     own -= site.valid
                 if own:
                     self._lost.note(own, device, copy.block.closed_at)
-        if mode != "w" and self._lost.pieces:
-            self._lost.check(part)
 
     def _new_copy(self, device: Device) -> Copy:
         # A callback for want of room may make one itself.
@@ -656,11 +677,18 @@ class Coherence:
                 # Who has a view may write between them.
                 same = self._leases.out_of_reach(copy.valid)
                 joined = found.joined(_MOST_RUNS, same)
+                self._wait_for_readers()
                 moving.download(host, joined, device, copy, self.account, why)
                 self._on_host.valid |= found
         self._on_host.valid |= missing
         self._defined |= missing
         self._leases.forget_stale(missing)
+
+    def _wait_for_readers(self) -> None:
+        """Wait for work of devices that reach the host's memory, before that is written to."""
+        if self._shared is not None:
+            for stream in self._shared.users():
+                stream.finish()
 
     def _overwrite_stale(self, why: str, part: Ranges) -> None:
         """What views show of `part` is up to date when the host has written all of it."""
