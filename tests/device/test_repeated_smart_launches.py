@@ -237,15 +237,16 @@ def test_a_launch_that_fails_leaves_nothing_acquired():
     assert np.all(np.asarray(a) == 4)
 
 
-def test_threads_that_launch_with_one_array_at_one_time():
+def test_threads_that_launch_with_one_array_at_one_time(device):
     a, launch = ones(), add_number[1, 32]
     launch(a, 1.0)
     errors = []
 
     def work():
         try:
-            for _ in range(50):
-                launch(a, 1.0)
+            with haulage.use(device):
+                for _ in range(50):
+                    launch(a, 1.0)
         except BaseException as error:
             errors.append(error)
 
@@ -257,3 +258,5 @@ def test_threads_that_launch_with_one_array_at_one_time():
     assert not errors
     cuda.synchronize()
     assert np.all(np.asarray(a) == 202)
+    data = haulage.explain(a).data
+    assert (data["uses"], data["found"], data["launches"]) == (201, 200, 201)

@@ -264,13 +264,21 @@ class SmartArray(NumpyLike):
         coherence.release(HOST, mode, part=part)
 
     def _device_array(
-        self, device: Device, mode: Mode, stream: Stream, why: str, touched: bool = True
+        self,
+        device: Device,
+        mode: Mode,
+        stream: Stream,
+        why: str,
+        touched: bool = True,
+        launched: bool = False,
     ) -> DeviceNDArray:
         if self._key is None:
             self._key = self._offset, self._shape, self._strides, self._dtype
         part = self._part if touched else Ranges()
-        make = self._array_over
-        return self.coherence.acquire_array(device, mode, stream, why, make, self._key, part)
+        given = self._part if launched else None
+        return self.coherence.acquire_array(
+            device, mode, stream, why, self._array_over, self._key, part, given
+        )
 
     def _array_over(self, block: Block) -> DeviceNDArray:
         pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
@@ -398,9 +406,7 @@ class SmartArray(NumpyLike):
         used: Mode = "r" if mode in ("none", "r") else "rw"
         if whole and part.nbytes == self.nbytes:
             used = "w"
-        array = self._device_array(device, used, stream, why, mode != "none")
-        if launched:
-            coherence.account.launched(part.nbytes)
+        array = self._device_array(device, used, stream, why, mode != "none", launched)
         if used == "r":
             return array, _nothing_to_say
 

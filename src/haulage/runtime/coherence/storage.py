@@ -248,14 +248,19 @@ class Coherence:
         make: Callable[[Block], T],
         key: Any = None,
         part: Ranges | None = None,
+        given: Ranges | None = None,
     ) -> T:
         """`acquire_device`, for what `make(block)` gives: the same for one block and key, mostly.
+
+        `given` are the bytes of an argument of a kernel of the program's, if this is for one.
 
         Raises:
             OutOfMemory, ValueError, CoherenceError: as `acquire_device`.
         """
         with self._guard:
             found = self._acquired_on(device, mode, stream, why, self._part(part))
+            if given is not None:
+                self.account.launched(given.nbytes)
             if isinstance(found, Block):
                 return make(found)
             array: T | None = found.arrays.get(key)
