@@ -1,10 +1,18 @@
 """A SmartArray is taken where the vocabularies take an array, and moves only where it has to."""
 
+import copy
+
 import numpy as np
 import pytest
 
 import haulage
 from haulage import SmartArray, cuda, roc
+from haulage.cuda.random import (
+    create_xoroshiro128p_states,
+    init_xoroshiro128p_states,
+    init_xoroshiro128p_states_cpu,
+    xoroshiro128p_dtype,
+)
 from haulage.errors import CaptureError, ShapeMismatch
 
 ALSO_FAR = True
@@ -255,9 +263,9 @@ def test_ufuncs_of_the_other_vocabulary():
     with haulage.assert_no_transfers():
         result = doubled(a)
         assert doubled(a, out=a) is a
-        copy = roc.to_device(a)
+        copied = roc.to_device(a)
     np.testing.assert_array_equal(result, 2 * numbers() + 2)
-    np.testing.assert_array_equal(copy.copy_to_host(), result)
+    np.testing.assert_array_equal(copied.copy_to_host(), result)
 
 
 # ---- copies -------------------------------------------------------------------------------------
@@ -372,6 +380,45 @@ def test_what_cannot_take_it_says_what_to_do():
         with pytest.raises(CaptureError, match="SmartArray"), cuda.graph(stream):
             use()
     np.testing.assert_array_equal(a, numbers())
+
+
+def test_it_is_made_of_what_is_on_a_device_there():
+    array, a = cuda.to_device(numbers(12).reshape(3, 4).T), there()
+    with haulage.assert_no_transfers():
+        made = SmartArray(array, where="gpu")
+        again = SmartArray(a[::2], where="gpu")
+        copies = copy.copy(a), copy.deepcopy(a)
+        add_one[8, 128](again)
+    assert [type(each) for each in copies] == [SmartArray] * 2
+    assert made.flags.f_contiguous
+    array.fill(0)
+    add_one[8, 128](a)
+    np.testing.assert_array_equal(made, numbers(12).reshape(3, 4).T)
+    np.testing.assert_array_equal(again, numbers()[::2] + 2)
+    for each in copies:
+        np.testing.assert_array_equal(each, numbers() + 1)
+    with haulage.transfers() as t:
+        converted = SmartArray(a, dtype=np.float32, where="gpu")
+        here = SmartArray(a)
+        copied = copy.copy(here)
+    assert [one.direction for one in t] == [DOWN, UP]
+    assert converted.dtype == np.float32
+    assert here.coherence.current() == copied.coherence.current() == ["host"]
+
+
+def test_generators_of_random_numbers_are_made_in_it():
+    states = SmartArray(shape=10, dtype=xoroshiro128p_dtype)
+    with haulage.transfers() as t:
+        init_xoroshiro128p_states(states, 3)
+    assert moved(t) == [(UP, 160)]
+    assert states.coherence.current() == [cuda.current_context().device]
+    expected = create_xoroshiro128p_states(10, 3).copy_to_host()
+    assert (np.asarray(states) == expected).all()
+    here = SmartArray(shape=10, dtype=xoroshiro128p_dtype)
+    init_xoroshiro128p_states_cpu(here, 3)
+    assert (np.asarray(here) == expected).all()
+    with pytest.raises(TypeError, match="xoroshiro128p_dtype"):
+        init_xoroshiro128p_states(there(), 3)
 
 
 # ---- kernels ------------------------------------------------------------------------------------

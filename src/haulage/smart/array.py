@@ -14,6 +14,7 @@ from haulage.runtime.arrays import fields, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
+from haulage.runtime.arrays.movers import overwritten_in
 from haulage.runtime.coherence import HOST, Coherence, Mode, Place
 from haulage.runtime.device import Device, current_device, find
 from haulage.runtime.launching.parts import MOVING
@@ -58,8 +59,8 @@ class SmartArray(NumpyLike):
           with declared signatures does not take it: give it `a.get()` or `np.asarray(a)`.
 
     Args:
-        obj: an array or what `np.asarray` takes; or None, and a new array is made, whose elements
-            are not initialised.
+        obj: an array of the host or a device, or what `np.asarray` takes; or None, and a new array
+            is made, whose elements are not initialised.
         copy: False stands on the memory of `obj` itself, a NumPy array or a SmartArray. Whoever
             else writes to that memory, through what is no view of this array, has to call
             `mark_changed`.
@@ -122,10 +123,14 @@ class SmartArray(NumpyLike):
                 )
             self._adopt(obj, dtype, order)
         else:
-            self._make(obj, shape, dtype, order, where)
+            there = not isinstance(place, str) and _is_on(place, obj, dtype)
+            self._make(obj, shape, dtype, order, where, there)
         why = f"SmartArray(where={where!r})"
-        if place == HOST:
+        if isinstance(place, str):
             self.coherence.acquire_host("r", why, self._part)
+        elif obj is not None and copy and there:
+            with overwritten_in(place.default_stream, self, why) as target:
+                target.copy_to_device(obj)
         else:
             self._device_array(place, "r", place.default_stream, why)
 
@@ -153,15 +158,20 @@ class SmartArray(NumpyLike):
         low, high = layout.extent(shape, strides, dtype.itemsize)
         self._part = Ranges.of(offset + low, offset + high)
 
-    def _make(self, obj: Any, shape: Any, dtype: Any, order: str | None, where: Any) -> None:
-        source = None if obj is None else np.asarray(obj)
-        if source is None:
+    def _make(
+        self, obj: Any, shape: Any, dtype: Any, order: str | None, where: Any, there: bool
+    ) -> None:
+        """New memory, with the elements of `obj`; if these are `there`, on a device, without them,
+        and without memory yet."""
+        source = None if obj is None or there else np.asarray(obj)
+        like = obj if there else source
+        if like is None:
             kind, sizes = transfer.check_dtype(dtype), layout.normalise_shape(shape)
         else:
-            kind = transfer.check_dtype(source.dtype if dtype is None else dtype)
-            sizes = source.shape
-        if source is not None and order is None:
-            strides = layout.dense_strides(sizes, source.strides, kind.itemsize)
+            kind = transfer.check_dtype(like.dtype if dtype is None else dtype)
+            sizes = like.shape
+        if like is not None and order is None:
+            strides = layout.dense_strides(sizes, like.strides, kind.itemsize)
         else:
             strides = layout.order_strides(sizes, kind.itemsize, order or "C")
         nbytes = prod(sizes) * kind.itemsize
@@ -512,6 +522,14 @@ class SmartArray(NumpyLike):
     def __reduce__(self) -> Any:
         return SmartArray, (self.__array__(copy=True),)
 
+    def __copy__(self) -> "SmartArray":
+        """A SmartArray of its own memory, where this one is current."""
+        places = self.coherence.current(self._part)
+        return SmartArray(self, where=places[0] if places else HOST)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SmartArray":
+        return self.__copy__()
+
     def __repr__(self) -> str:
         places = ", ".join(map(str, self.coherence.current(self._part))) or "nowhere"
         return f"<SmartArray shape={self.shape} dtype={self.dtype} current on {places}>"
@@ -522,6 +540,15 @@ def _nothing_to_say(handed: bool) -> None:
 
 
 MOVING.add(SmartArray)
+
+
+def _is_on(device: Device, obj: Any, dtype: Any) -> bool:
+    """Whether the elements of `obj`, of that dtype, are on a device already."""
+    if dtype is not None and np.dtype(dtype) != getattr(obj, "dtype", None):
+        return False
+    if isinstance(obj, SmartArray):
+        return obj.coherence.is_current(device, obj._part)
+    return isinstance(obj, DeviceNDArray) and obj.device is device
 
 
 def _place(where: Any, others: Sequence[str] = ()) -> Place:

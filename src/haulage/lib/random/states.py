@@ -10,6 +10,7 @@ from haulage import api
 from haulage.lib.random import jumps
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
+from haulage.runtime.arrays.movers import moves_itself
 from haulage.runtime.stream_arguments import StreamLike
 
 xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
@@ -47,7 +48,7 @@ def create_xoroshiro128p_states(
 
 
 def init_xoroshiro128p_states(
-    states: DeviceNDArray | HostVisibleNDArray,
+    states: Any,
     seed: float,
     subsequence_start: int = 0,
     stream: StreamLike = 0,
@@ -55,7 +56,7 @@ def init_xoroshiro128p_states(
     """Set the generators of an array anew, as `create_xoroshiro128p_states` makes them.
 
     Args:
-        states: a device array, or a mapped or managed one, with one axis and dtype
+        states: a device array, a mapped or managed one or a SmartArray, with one axis and dtype
             `xoroshiro128p_dtype`; gaps between the elements are no matter.
         seed, subsequence_start: as for `create_xoroshiro128p_states`.
         stream: in which they are written.
@@ -65,24 +66,24 @@ def init_xoroshiro128p_states(
         ValueError: `seed` or `subsequence_start` is out of its range; `states` is read-only.
         DeviceMismatch: `states` and `stream` are of different devices.
     """
-    if not isinstance(states, DeviceNDArray | HostVisibleNDArray):
+    if not (isinstance(states, DeviceNDArray | HostVisibleNDArray) or moves_itself(states)):
         raise TypeError(f"random states: expected a device array; got {type(states).__name__}")
     _check_states(states)
     values = _checked(seed, subsequence_start)
-    states.copy_to_device(_filled(states.shape[0], *values), stream)
+    api.to_device(_filled(states.shape[0], *values), stream, to=states)
 
 
 def init_xoroshiro128p_states_cpu(
     states: np.ndarray, seed: float, subsequence_start: int = 0
 ) -> None:
-    """`init_xoroshiro128p_states` for a NumPy array; no device takes part.
+    """`init_xoroshiro128p_states` for a NumPy array or a SmartArray; no device takes part.
 
     Raises:
-        TypeError: `states` is no NumPy array with one axis and dtype `xoroshiro128p_dtype`, or
+        TypeError: `states` is no such array with one axis and dtype `xoroshiro128p_dtype`, or
             `seed` is no finite number or `subsequence_start` no int.
         ValueError: `seed` or `subsequence_start` is out of its range; `states` is read-only.
     """
-    if not isinstance(states, np.ndarray):
+    if not (isinstance(states, np.ndarray) or moves_itself(states)):
         raise TypeError(f"random states: expected a NumPy array; got {type(states).__name__}")
     _check_states(states)
     states[...] = _filled(len(states), *_checked(seed, subsequence_start))
