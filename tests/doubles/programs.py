@@ -311,6 +311,16 @@ def smart_arrays(keep: Bystanders) -> None:
 
 
 @program
+def smart_arrays_that_views_show(keep: Bystanders) -> None:
+    smart, ones = SmartArray(numbers(N)), keep.expect(cuda.to_device(np.ones(N)), np.ones(N))
+    view = smart.get()
+    _add[N // 100 + 1, 100](smart, ones)
+    keep.expect(smart, numbers(N) + 1)
+    cuda.synchronize()
+    assert np.array_equal(view, numbers(N) + 1)
+
+
+@program
 def smart_arrays_that_make_room(keep: Bystanders) -> None:
     device = cuda.current_context().device
     ones = cuda.to_device(np.ones(N))

@@ -57,17 +57,19 @@ class Stale:
         part: which.
         device: that wrote there.
         since: the line that let a device write there.
-        fingerprint: of what the host has there, where nobody is to write now.
+        fingerprint: of what the host has there, where nobody is to write now; None: what it has is
+            open, as a copy to it was cut short.
     """
 
     part: Ranges
     device: Device
     since: owners.Mark
-    fingerprint: np.ndarray
+    fingerprint: np.ndarray | None
 
     def was_written(self, host: np.ndarray) -> bool:
-        """Whether somebody wrote there since it became stale."""
-        return not np.array_equal(self.fingerprint, _fingerprint_of(self.part, host))
+        """Whether somebody wrote there since it became stale, as far as is known."""
+        found = self.fingerprint
+        return found is not None and not np.array_equal(found, _fingerprint_of(self.part, host))
 
     def as_it_is_now(self, host: np.ndarray) -> "Stale":
         """The same, for what somebody may write from now on."""
@@ -239,6 +241,14 @@ class Leases:
         for record in self.records:
             if record.stale:
                 record.stale = [stale for stale in record.stale if not stale.part & part]
+
+    def leave_open(self, part: Ranges) -> None:
+        """Note that a copy to the host was cut short: what it has of these pieces is open."""
+        for record in self.records:
+            record.stale = [
+                replace(stale, fingerprint=None) if stale.part & part else stale
+                for stale in record.stale
+            ]
 
     def check_in(self, part: Ranges, host: np.ndarray | None) -> None:
         """`check`, for each piece that has bytes of `part`."""

@@ -676,6 +676,17 @@ class Coherence:
         if self._leases.records:
             missing = self._leases.whole_pieces(missing)
             self._leases.check_in(missing, host)
+        try:
+            self._download(why, host, missing)
+        except BaseException:
+            self._leases.leave_open(missing)
+            raise
+        self._on_host.valid |= missing
+        self._defined |= missing
+        self._leases.forget_stale(missing)
+
+    def _download(self, why: str, host: np.ndarray, missing: Ranges) -> None:
+        """Bring bytes to the host from the copies that have them."""
         for device, copy in tuple(self._copies.items()):
             found = missing & self._defined & copy.valid - self._on_host.valid
             if found:
@@ -685,9 +696,6 @@ class Coherence:
                 self._wait_for_readers()
                 moving.download(host, joined, device, copy, self.account, why)
                 self._on_host.valid |= found
-        self._on_host.valid |= missing
-        self._defined |= missing
-        self._leases.forget_stale(missing)
 
     def _wait_for_readers(self) -> None:
         """Wait for work of devices that reach the host's memory, before that is written to."""
