@@ -518,6 +518,39 @@ def test_explain_of_an_array_that_is_too_old_goes_on_with_it(monkeypatch):
     assert haulage.explain().data["transfers"][UP] - before == 4
 
 
+@cuda.jit
+def copy_over(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a[i]
+
+
+_total = cuda.reduce(lambda x, y: x + y)
+
+
+@pytest.mark.parametrize(
+    ("use", "of_input", "of_output"),
+    [
+        (lambda a, out: copy_over[1, 128](a, out), (1, 1600), (1, 1600)),
+        (lambda a, out: copy_over[1, 128](cuda.In(a), cuda.Out(out)), (1, 800), (1, 800)),
+        (lambda a, out: copy_over[1, 128](a[::10], out[:10]), (1, 160), (1, 160)),
+        (lambda a, out: _total(a), (1, 800), (0, 0)),
+        (lambda a, out: cuda.to_device(a), (1, 800), (0, 0)),
+        (lambda a, out: a.get("gpu"), (0, 0), (0, 0)),
+        (lambda a, out: np.add(a, 1, out=out), (0, 0), (0, 0)),
+    ],
+)
+def test_what_host_arrays_would_have_moved_is_counted_as_they_would_be_used(
+    use, of_input, of_output
+):
+    a, out = SmartArray(numbers()), SmartArray(np.zeros(100))
+    use(a, out)
+    for array, counted in ((a, of_input), (out, of_output)):
+        data = haulage.explain(array).data
+        assert (data["launches"], data["as_host_arrays"]) == counted
+        assert data["avoided"] == max(0, counted[1] - sum(data["nbytes"].values()))
+
+
 def test_arrays_of_one_line_are_numbered():
     arrays = [SmartArray(numbers(n)) for n in (1, 2)] + [SmartArray(numbers(3))]
     made = f"made at test_transfers.py:{line() - 1}"

@@ -89,6 +89,7 @@ class SmartArray(NumpyLike):
         "_launch_kind",
         "_layout",
         "_offset",
+        "_own_bytes",
         "_part",
         "_shape",
         "_skew",
@@ -153,6 +154,7 @@ class SmartArray(NumpyLike):
         self._skew = skew
         # What launches and Numba ask for, once they have.
         self._key: Any = None
+        self._own_bytes = 0
         self._layout: tuple[np.dtype, int, str, bool, bool] | None = None
         self._typed: dict[bool, Any] = {}
         low, high = layout.extent(shape, strides, dtype.itemsize)
@@ -280,14 +282,14 @@ class SmartArray(NumpyLike):
         stream: Stream,
         why: str,
         touched: bool = True,
-        launched: bool = False,
+        ways: int = 0,
     ) -> DeviceNDArray:
         if self._key is None:
             self._key = self._offset, self._shape, self._strides, self._dtype
+            self._own_bytes = self.nbytes
         part = self._part if touched else Ranges()
-        given = self._part if launched else None
         return self.coherence.acquire_array(
-            device, mode, stream, why, self._array_over, self._key, part, given
+            device, mode, stream, why, self._array_over, self._key, part, self._own_bytes, ways
         )
 
     def _array_over(self, block: Block) -> DeviceNDArray:
@@ -400,12 +402,12 @@ class SmartArray(NumpyLike):
         return self._layout
 
     def __haulage_acquire__(
-        self, stream: Stream, why: str, mode: str, whole: bool, launched: bool = True
+        self, stream: Stream, why: str, mode: str, whole: bool, ways: int = 2
     ) -> tuple[DeviceNDArray, Callable[[bool], None]]:
         """For a launch: the array on the stream's device, and what is to be called with whether the
         kernel has been handed to the stream. The kernel does with it what `mode` says.
 
-        Not `launched`, it is for other work than that of a kernel of the program's."""
+        `ways` is how often a host array would be copied for it: there and back, or one of these."""
         device, coherence, part = stream.device, self.coherence, self._part
         if device.capturing and stream.handle in device.capturing:
             raise CaptureError(
@@ -416,7 +418,7 @@ class SmartArray(NumpyLike):
         used: Mode = "r" if mode in ("none", "r") else "rw"
         if whole and part.nbytes == self.nbytes:
             used = "w"
-        array = self._device_array(device, used, stream, why, mode != "none", launched)
+        array = self._device_array(device, used, stream, why, mode != "none", ways)
         if used == "r":
             return array, _nothing_to_say
 

@@ -31,7 +31,7 @@ def read_in(stream: Stream, array: Any, why: str) -> "DeviceNDArray":
         CoherenceError: a view was written to at the same time as a device.
     """
     there: DeviceNDArray
-    there, done = array.__haulage_acquire__(stream, why, "r", False, False)
+    there, done = array.__haulage_acquire__(stream, why, "r", False, 1)
     done(True)
     return there
 
@@ -44,7 +44,7 @@ def overwritten_in(stream: Stream, array: Any, why: str) -> Iterator["DeviceNDAr
     Raises:
         CaptureError, OutOfMemory, CoherenceError: as `read_in`.
     """
-    there, done = array.__haulage_acquire__(stream, why, "rw", True, False)
+    there, done = array.__haulage_acquire__(stream, why, "rw", True, 1)
     handed = False
     try:
         yield there

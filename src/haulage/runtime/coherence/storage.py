@@ -248,19 +248,21 @@ class Coherence:
         make: Callable[[Block], T],
         key: Any = None,
         part: Ranges | None = None,
-        given: Ranges | None = None,
+        given: int = 0,
+        ways: int = 0,
     ) -> T:
         """`acquire_device`, for what `make(block)` gives: the same for one block and key, mostly.
 
-        `given` are the bytes of an argument of a kernel of the program's, if this is for one.
+        It is for an argument of a kernel or the like of `given` bytes, unless `ways` is 0: see
+        `Account.launched`.
 
         Raises:
             OutOfMemory, ValueError, CoherenceError: as `acquire_device`.
         """
         with self._guard:
             found = self._acquired_on(device, mode, stream, why, self._part(part))
-            if given is not None:
-                self.account.launched(given.nbytes)
+            if ways:
+                self.account.launched(given, ways)
             if isinstance(found, Block):
                 return make(found)
             array: T | None = found.arrays.get(key)

@@ -181,9 +181,10 @@ class Placement:
 
         These have the attribute `__haulage_layout__`: (dtype, axes, layout, whether it is
         read-only, whether it is aligned), of which code is chosen; and a method
-        `__haulage_acquire__(stream, why, mode, whole)`, where `mode` is what the kernel does with
-        it: 'none', 'r' or 'rw', and `whole` says that it overwrites all elements. That gives the
-        array, and a function which is called with whether the kernel has been handed to the stream.
+        `__haulage_acquire__(stream, why, mode, whole, ways=2)`, where `mode` is what the kernel
+        does with it: 'none', 'r' or 'rw', `whole` says that it overwrites all elements, and `ways`
+        how often a host array would be copied for it. That gives the array, and a function which is
+        called with whether the kernel has been handed to the stream.
 
         Args:
             values: the arguments.
@@ -220,7 +221,9 @@ class Placement:
             and (hint is not None or (use is not None and use.overwrites(*launched, given)))
             and _is_alone(value, given)
         )
-        array, done = value.__haulage_acquire__(self.stream, self.why, mode, whole)
+        array, done = value.__haulage_acquire__(
+            self.stream, self.why, mode, whole, 2 if hint is None else 1
+        )
         self._dones.append(done)
         return array
 
@@ -228,7 +231,7 @@ class Placement:
         """What moves itself, as the kernel's input only: a copy, if the kernel writes to it or may
         do so through another argument."""
         used = "r" if mode == "rw" else mode
-        array, done = value.__haulage_acquire__(self.stream, self.why, used, False)
+        array, done = value.__haulage_acquire__(self.stream, self.why, used, False, 1)
         self._dones.append(done)
         if mode == "none" or (mode == "r" and _is_alone(value, given)):
             own: DeviceNDArrayBase = array

@@ -45,7 +45,8 @@ class Sums:
         causes: by what makes them alike; beyond the first ones by (None, source, target).
         uses, used_bytes: how often work on a device was to have the bytes.
         found, found_bytes: how often they were there already, so that nothing was copied.
-        launches, launched_bytes: how often they were an argument of a kernel.
+        launches, launched_bytes: how often they were an argument of a kernel or the like.
+        as_host_arrays: how many bytes these would have copied as host arrays.
         pageable_bytes: how many were copied between a device with memory of its own and memory of
             the host that is not pinned.
     """
@@ -60,6 +61,7 @@ class Sums:
     found_bytes: int = 0
     launches: int = 0
     launched_bytes: int = 0
+    as_host_arrays: int = 0
     pageable_bytes: int = 0
 
     def add(self, one: Transfer, count: int, nbytes: int) -> None:
@@ -88,6 +90,7 @@ class Sums:
         self.found_bytes += other.found_bytes
         self.launches += other.launches
         self.launched_bytes += other.launched_bytes
+        self.as_host_arrays += other.as_host_arrays
         self.pageable_bytes += other.pageable_bytes
 
 
@@ -133,11 +136,13 @@ class Account:
             sums.found += 1
             sums.found_bytes += nbytes
 
-    def launched(self, nbytes: int) -> None:
-        """So many bytes are those of an argument of a kernel, as which they are `used` too."""
+    def launched(self, nbytes: int, ways: int) -> None:
+        """So many bytes are those of an argument of a kernel or the like, as which they are `used`
+        too; a host array would be copied `ways` times for it: there and back, or one of these."""
         sums = self.sums
         sums.launches += 1
         sums.launched_bytes += nbytes
+        sums.as_host_arrays += ways * nbytes
 
     def moved(
         self,

@@ -18,11 +18,12 @@ class Explanation(str):
         data: the same as numbers and texts, for `json.dump`. `arrays` has an entry for each
             storage, and the sums of all are beside it: `transfers` and `nbytes`, by direction;
             `uses` and `used_bytes` of work on devices, and `found` and `found_bytes` of those
-            that found what they needed on the device; `launches` and `launched_bytes` of kernels,
-            and `as_host_arrays`, the bytes that these would have copied there and back; `avoided`,
-            how many of those were not; `pageable_bytes`, that were copied between a device with
-            memory of its own and memory of the host that is not pinned. An entry of `arrays` has
-            these, its `array` (in words), the line `made`, its size `storage_bytes`, and:
+            that found what they needed on the device; `launches` and `launched_bytes` of arguments
+            of kernels, ufuncs and the like, and `as_host_arrays`, the bytes that these would have
+            copied; `avoided`, how many of those were not; `pageable_bytes`, that were copied
+            between a device with memory of its own and memory of the host that is not pinned. An
+            entry of `arrays` has these, its `array` (in words), the line `made`, its size
+            `storage_bytes`, and:
             `causes`, `count` transfers of `nbytes` bytes from `source` to `target`, `why`, and the
             lines `looked` and `wrote`, where `view` says by which NumPy view of that line they
             counted as written, None: they were written, and `is_held` whether that was held still;
@@ -108,7 +109,7 @@ def _figures(sums: Sums) -> dict[str, Any]:
     for cause in list(sums.causes.values()):
         transfers[cause.example.direction] += cause.count
         nbytes[cause.example.direction] += cause.nbytes
-    as_host_arrays = 2 * sums.launched_bytes
+    as_host_arrays = sums.as_host_arrays
     return {
         "transfers": transfers,
         "nbytes": nbytes,
@@ -166,7 +167,7 @@ def _heading(data: dict[str, Any], what: str) -> list[str]:
     if data["launches"]:
         sentences.append(
             f"given to kernels as host arrays they would have moved {data['as_host_arrays']:,} "
-            f"bytes ({counted(data['launches'], 'argument')} of launches, there and back): "
+            f"bytes ({counted(data['launches'], 'argument')} of launches): "
             f"{data['avoided']:,} bytes were avoided"
         )
     return sentences
