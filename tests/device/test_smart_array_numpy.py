@@ -2,6 +2,7 @@
 
 import copy
 import operator
+import pickle
 
 import numba
 import numpy as np
@@ -77,6 +78,10 @@ READS = {
     "a << 1 >> 2": lambda a: a << 1 >> 2,
     "a == a": lambda a: a == a,
     "a != 3": lambda a: a != 3,
+    "a == 'x'": lambda a: a == "x",
+    "a != strings": lambda a: a != np.full(20, "x"),
+    "(a > 4) ** 2": lambda a: SmartArray(a > 4) ** 2,
+    "bytes": lambda a: np.frombuffer(bytes(a), np.int32),
     "a == None": lambda a: a == None,  # noqa: E711
     "3 < a": lambda a: 3 < a,  # noqa: SIM300
     "a >= a": lambda a: a >= a[::-1],
@@ -105,6 +110,17 @@ READS = {
     "np.broadcast_to": lambda a: np.broadcast_to(a, (2, 20)),
     "np.array_equal": lambda a: np.array_equal(a, numbers()),
     "np.shares_memory": lambda a: np.shares_memory(a, np.asarray(a)),
+    "np.cumsum to an ndarray": lambda a: np.cumsum(a, 0, np.int64, np.zeros(20, np.int64)),
+    "np.nan_to_num": np.nan_to_num,
+    "index of arrays": lambda a: a.reshape(4, 5)[SmartArray([1, 2]), SmartArray(np.array([3, 3]))],
+    "index of none": lambda a: a.reshape(4, 5)[SmartArray(np.zeros(0, np.int64)), 1],
+    "row of a number": lambda a: a.reshape(4, 5)[SmartArray(1)],
+    "ravel of a transpose": lambda a: a.reshape(4, 5).T.ravel(),
+    "dumps": lambda a: pickle.loads(a.dumps()),
+    "flat by steps": lambda a: a.reshape(4, 5).T.flat[1:7:2],
+    "flat as a whole": lambda a: np.asarray(a.flat) * list(a.flat),
+    "flat compared": lambda a: a.flat == a.flat,
+    "flat, one by one": lambda a: (len(a.flat), next(a.flat), a.flat.index, a.flat.coords),
     "np.full_like with a": lambda a: np.full_like(numbers(), a),
     "all": lambda a: a.all(),
     "any": lambda a: a.any(),
@@ -113,6 +129,10 @@ READS = {
     "argpartition": lambda a: a.argpartition(3)[3],
     "argsort": lambda a: a.argsort(),
     "astype": lambda a: a.astype(np.float64),
+    "astype to its own": lambda a: a.astype(np.int32, copy=False),
+    "np.atleast_2d": np.atleast_2d,
+    "np.squeeze by name": lambda a: np.squeeze(a=a),
+    "np.real": np.real,
     "byteswap": lambda a: a.byteswap(),
     "choose": lambda a: (a % 2).choose([a, -a]),
     "clip": lambda a: a.clip(3, 9),
@@ -155,7 +175,21 @@ READS = {
 }
 
 # Of these, what NumPy gives as a view is a SmartArray.
-VIEWS = ["slice", "ravel", "real", "reshape", "squeeze", "swapaxes", "T", "transpose", "view"]
+VIEWS = [
+    "slice",
+    "ravel",
+    "astype to its own",
+    "np.atleast_2d",
+    "np.squeeze by name",
+    "np.real",
+    "real",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "T",
+    "transpose",
+    "view",
+]
 
 WRITES = {
     "a[mask] = 7": lambda a: operator.setitem(a, a > 4, 7),
@@ -167,6 +201,13 @@ WRITES = {
     "a ^= 5": lambda a: operator.ixor(a, 5),
     "a <<= 1": lambda a: operator.ilshift(a, 1),
     "a.flat": lambda a: setattr(a, "flat", [1, 2]),
+    "a.flat[...]": lambda a: operator.setitem(a.flat, slice(1, None, 3), range(7)),
+    "a.flat[array]": lambda a: operator.setitem(a.flat, SmartArray([3, 1]), 8),
+    "np.dot, out by position": lambda a: np.dot(np.eye(20, dtype=np.int32), numbers() + 1, a),
+    "np.cumsum, out by position": lambda a: np.cumsum(a, 0, np.int32, a),
+    "cumsum, out by position": lambda a: a.cumsum(0, np.int32, a),
+    "np.nan_to_num in place": lambda a: np.nan_to_num(a, copy=False),
+    "views of one that is seen": lambda a: np.atleast_1d(a).put([1], 9),
     "a.real": lambda a: setattr(a, "real", 4),
     "byteswap in place": lambda a: a.byteswap(inplace=True),
     "partition": lambda a: a.partition(5),
@@ -324,6 +365,21 @@ def test_two_results_go_to_two_smart_arrays():
     equal(result[0], numbers() // 4)
 
 
+def test_functions_that_leave_out_alone_give_what_they_made():
+    values, out = np.arange(6.0).reshape(2, 3), np.zeros((2, 3), complex)
+    taken = SmartArray(out)
+    equal(np.fft.ifft2(values, out=taken), np.fft.ifft2(values, out=out))
+    equal(taken, out)
+
+
+def test_an_element_of_an_array_without_axes_and_a_strided_one_are_copied_as_numpy_does():
+    a = SmartArray(numbers())
+    assert np.flip(a[3, ...]) == 3
+    assert type(np.flip(a[3, ...])) is np.int32
+    a[::2].ravel()[:] = 7
+    equal(a, numbers())
+
+
 def test_arrays_of_either_kind_meet_device_arrays():
     a, there = SmartArray(numbers()), cuda.to_device(numbers())
     equal(a + there, numbers() * 2)
@@ -410,6 +466,91 @@ def test_a_matrix_keeps_its_order():
     np.fill_diagonal(square, 4)
     assert np.dot(values, values.T, out=square) is square
     equal(square, values @ values.T)
+
+
+def refused(call):
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call()
+    return caught.type
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a: operator.imatmul(a, np.ones(20, np.int32)),
+        lambda a: operator.setitem(a, 3, np.ones(2)),
+        lambda a: operator.setitem(a, 3, [1, 2]),
+        lambda a: a.ravel(3),
+        lambda a: a.reshape(4, 5, order="Q"),
+        lambda a: bytes(
+            a.astype("M8[s]") if type(a) is np.ndarray else SmartArray(a.astype("M8[s]"))
+        ),
+        lambda a: a[np.zeros(2)],
+        lambda a: a == np.zeros(20, "i4,f8"),
+        lambda a: pow(a, 2, 3),
+    ],
+)
+def test_what_numpy_refuses_is_refused_with_the_same_class_of_error(write):
+    a = SmartArray(numbers())
+    assert refused(lambda: write(a)) is refused(lambda: write(numbers()))
+    equal(a, numbers())
+
+
+def test_a_matrix_is_multiplied_in_place_by_matrices_only():
+    matrix, vector = np.arange(9.0).reshape(3, 3), np.arange(3.0)
+    a = SmartArray(matrix)
+    assert refused(lambda: operator.imatmul(a, vector)) is refused(
+        lambda: operator.imatmul(matrix.copy(), vector)
+    )
+    a @= matrix
+    equal(a, matrix @ matrix)
+
+
+PADDED = np.dtype({"names": ["y", "x"], "formats": ["f4", "i4"], "offsets": [12, 4]})
+
+
+def test_records_are_compared_and_keep_the_places_of_their_fields():
+    values = np.zeros(3, PADDED)
+    values["x"] = [1, 2, 3]
+    a = SmartArray(values)
+    a[1] = (4.5, 9)
+    equal(a == values, np.array([True, False, True]))
+    equal(a != a, np.zeros(3, bool))
+    assert values[2] in a
+    assert np.asarray(a).dtype == PADDED
+    assert np.array(a[["x"]]).dtype == np.array(values[["x"]]).dtype
+    with pytest.raises(AttributeError, match="cannot tell the dtype"):
+        a.__array_interface__  # noqa: B018
+    assert SmartArray(np.zeros(3, "i4,f8")).__array_interface__["descr"] == [
+        ("f0", "<i4"),
+        ("f1", "<f8"),
+    ]
+
+
+class Named(SmartArray):
+    """What a program makes of it."""
+
+    def __init__(self, values, name):
+        super().__init__(values)
+        self.name = name
+
+
+@pytest.mark.parametrize(
+    "again", [lambda a: pickle.loads(pickle.dumps(a)), copy.copy, copy.deepcopy]
+)
+def test_copies_are_of_the_class_and_have_what_it_added(again):
+    a = Named(np.asfortranarray(np.arange(6.0).reshape(2, 3)), "six")
+    made = again(a)
+    assert (type(made), made.name, made.strides) == (Named, "six", a.strides)
+    a[0, 0] = 7
+    equal(made, np.arange(6.0).reshape(2, 3))
+
+
+def test_large_arrays_are_pickled_out_of_band():
+    a, buffers = SmartArray(np.arange(10_000.0)), []
+    told = pickle.dumps(a, 5, buffer_callback=buffers.append)
+    assert len(told) < 1000
+    equal(pickle.loads(told, buffers=buffers), np.arange(10_000.0))
 
 
 def test_complex_parts_can_be_assigned():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from math import prod
 from typing import Any, Literal, Self, SupportsIndex, overload
 
@@ -49,10 +50,12 @@ class SmartArray(NumpyLike):
     then counts as having been changed, but inside of `with a.host('r')`.
 
     Unlike a NumPy array:
+        - `isinstance(a, np.ndarray)` is False; who has to have one is given `np.asarray(a)`, or
+          `a.get()` to write to;
         - `repr(a)` says where the array is and moves nothing; `str(a)` shows the elements;
         - `a.copy()` is a NumPy array, `copy.copy(a)` a SmartArray;
-        - `np.asarray(a)`, `a.flat`, `a.diagonal()` and what else NumPy makes of it without a copy
-          is read-only, and shows the elements as they were then, or later ones;
+        - `np.asarray(a)`, `a.diagonal()` and what else NumPy makes of it without a copy is
+          read-only, and shows the elements as they were then, or later ones;
         - it gives no address: `ctypes`, `data`, `base` and the buffer protocol are those of what
           `get` returns. Nor can its memory be changed: `resize`, `setflags`, `a.shape = ...`;
         - what a function of Numba's returns or keeps of it is the host's array, as from `get`. One
@@ -505,7 +508,16 @@ class SmartArray(NumpyLike):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's array interface, of the current elements on the host, for reading only."""
+        """NumPy's array interface, of the current elements on the host, for reading only.
+
+        Raises:
+            AttributeError: it has no words for where the dtype's fields lie; NumPy then asks
+                `__array__`.
+        """
+        if not fields.has_description(self._dtype):
+            raise AttributeError(
+                f"NumPy's array interface cannot tell the dtype {self._dtype}; use np.asarray(a)"
+            )
         return self._look("NumPy (__array_interface__)").__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -522,15 +534,23 @@ class SmartArray(NumpyLike):
         return (1, 0)
 
     def __reduce__(self) -> Any:
-        return SmartArray, (self.__array__(copy=True),)
+        made = _restored, (type(self), self._look("pickling it"))
+        return (*made, self.__dict__) if hasattr(self, "__dict__") else made
 
     def __copy__(self) -> "SmartArray":
         """A SmartArray of its own memory, where this one is current."""
-        places = self.coherence.current(self._part)
-        return SmartArray(self, where=places[0] if places else HOST)
+        return self._copied(getattr(self, "__dict__", {}))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SmartArray":
-        return self.__copy__()
+        return self._copied(deepcopy(getattr(self, "__dict__", {}), memo))
+
+    def _copied(self, added: dict[str, Any]) -> "SmartArray":
+        """A copy of the same class; `added` is what that has besides."""
+        places = self.coherence.current(self._part)
+        made = _restored(type(self), self, places[0] if places else HOST)
+        for name, value in added.items():
+            setattr(made, name, value)
+        return made
 
     def __repr__(self) -> str:
         places = ", ".join(map(str, self.coherence.current(self._part))) or "nowhere"
@@ -551,6 +571,12 @@ def _is_on(device: Device, obj: Any, dtype: Any) -> bool:
     if isinstance(obj, SmartArray):
         return obj.coherence.is_current(device, obj._part)
     return isinstance(obj, DeviceNDArray) and obj.device is device
+
+
+def _restored(kind: type[SmartArray], elements: Any, where: str | Device = HOST) -> SmartArray:
+    made = object.__new__(kind)
+    SmartArray.__init__(made, elements, where=where)
+    return made
 
 
 def _place(where: Any, others: Sequence[str] = ()) -> Place:

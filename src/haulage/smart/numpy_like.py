@@ -5,15 +5,19 @@ what reads gets a read-only view of them, what writes has the host acquired for 
 are NumPy arrays and scalars.
 """
 
+import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from haulage.smart.views import SHAPERS, VIEWS, Views
+from haulage.smart.flat import Flat
+from haulage.smart.operators import Operators
+from haulage.smart.views import SEVERAL, SHAPERS, VIEWS, Views, first_name
 
 # Functions that write to an argument -> its name; it comes first.
 _WRITES: dict[Any, str] = {
@@ -35,6 +39,32 @@ _LIKE: dict[Any, str] = {
 }
 
 
+# Where functions take `out` that tell no signature in each version of NumPy.
+_OUTS: dict[Any, int] = {
+    np.busday_count: 5,
+    np.busday_offset: 6,
+    np.concatenate: 2,
+    np.dot: 2,
+    np.is_busday: 4,
+}
+
+
+@cache
+def _out_at(func: Callable[..., Any]) -> int:
+    """Which argument of a function of NumPy's `out` is if it has no name; more than there are, if
+    it cannot be given so."""
+    if func in _OUTS:
+        return _OUTS[func]
+    try:
+        parameters = list(inspect.signature(func).parameters.values())
+    except (TypeError, ValueError):
+        return sys.maxsize
+    for number, each in enumerate(parameters):
+        if each.name == "out" and each.kind is not each.KEYWORD_ONLY:
+            return number
+    return sys.maxsize
+
+
 class Flags:
     """The flags of an array, as attributes and by name; they cannot be set."""
 
@@ -53,19 +83,22 @@ class Flags:
         return repr(self._flags)
 
 
-def _reader(name: str) -> Callable[..., Any]:
-    """The method `name` of NumPy's arrays, which reads the elements."""
+def _reader(name: str, out_at: int | None = None) -> Callable[..., Any]:
+    """The method `name` of NumPy's arrays, which reads the elements; `out` can be given by name, or
+    as the argument with the number `out_at`."""
 
     def method(self: "NumpyLike", /, *args: Any, **kwargs: Any) -> Any:
         call = getattr(self._look(f"a.{name}()"), name)
-        out = kwargs.pop("out", None)
-        if out is None:
-            return call(*args, **kwargs)
+        values = list(args)
+        at: Any = out_at if out_at is not None and out_at < len(args) else "out"
+        given = kwargs if at == "out" else values
+        out = kwargs.get("out") if at == "out" else args[at]
         if not isinstance(out, NumpyLike):
-            return call(*args, out=out, **kwargs)
+            return call(*args, **kwargs)
         with out._writing(f"a.{name}(out=...)") as target:
-            call(*args, out=target, **kwargs)
-        return out
+            given[at] = target
+            result = call(*values, **kwargs)
+        return out if result is target else result
 
     return _named(method, name)
 
@@ -87,21 +120,6 @@ def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     return method
 
 
-def _viewer(name: str, settable: bool = False) -> Any:
-    """The attribute `name` of NumPy's arrays, of the elements as they are now."""
-
-    def read(self: "NumpyLike") -> Any:
-        return getattr(self._look(f"a.{name}"), name)
-
-    def write(self: "NumpyLike", value: Any) -> None:
-        value = _seen(value, f"a.{name} = ...")
-        with self._writing(f"a.{name} = ...") as array:
-            setattr(array, name, value)
-
-    about = f"As `numpy.ndarray.{name}`, on the host; a view is read-only."
-    return property(read, write if settable else None, doc=about)
-
-
 def _part(name: str) -> Any:
     """The attribute `real` or `imag` of NumPy's arrays: a view, where there are such elements."""
 
@@ -119,7 +137,7 @@ def _part(name: str) -> Any:
     return property(read, write, doc=f"As `numpy.ndarray.{name}`: a view.")
 
 
-class NumpyLike(Views, NDArrayOperatorsMixin):
+class NumpyLike(Views, Operators):
     """The surface of NumPy's arrays on top of a look at the elements and a way to write them."""
 
     __slots__ = ()
@@ -208,15 +226,11 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
             return NotImplemented
         why = f"numpy.{func.__name__}"
         args, kwargs = list(args), dict(kwargs)
-        if args and isinstance(args[0], NumpyLike):
-            first, *rest = args
-            if func in SHAPERS:
-                return SHAPERS[func](first, *rest, **kwargs)
-            if func in VIEWS:
-                return first._seen_as(
-                    lambda outline: plain(_NOTHING, func, (), (outline, *rest), kwargs)
-                )
-        given = None
+        if func in _OWN or func in VIEWS:
+            made = self._made(func, args, dict(kwargs))
+            if made is not None:
+                return made
+        given = target = None
         with ExitStack() as acquired:
             if func in _LIKE:
                 self._replace(args, kwargs, _LIKE[func], lambda array: array._outline())
@@ -228,13 +242,33 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
                 )
             elif isinstance(kwargs.get("out"), NumpyLike):
                 given = kwargs["out"]
-                kwargs["out"] = _target(given, acquired, why)
+                kwargs["out"] = target = _target(given, acquired, why)
+            elif (at := _out_at(func)) < len(args) and isinstance(args[at], NumpyLike):
+                given = args[at]
+                args[at] = target = _target(given, acquired, why)
             if func not in _ABOUT:
                 args = [_seen(value, why) for value in args]
                 kwargs = {name: _seen(value, why) for name, value in kwargs.items()}
             # Not `func` itself, which would ask here again because of arrays within lists.
             result = plain(_NOTHING, func, (), tuple(args), kwargs)
-        return result if given is None else given
+        # Some leave `out` alone.
+        return given if target is not None and result is target else result
+
+    @staticmethod
+    def _made(func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What a function of `_OWN` or `VIEWS` makes of its argument; None if NumPy has to."""
+        array, *rest = args or [kwargs.pop(first_name(func), None)]
+        if not isinstance(array, NumpyLike):
+            return None
+        if func in _OWN:
+            return _OWN[func](array, *rest, **kwargs)
+        if rest and func in SEVERAL:
+            return tuple([func(each) for each in args])
+        # There NumPy gives the element.
+        if func is np.flip and not array.shape:
+            return None
+        plain = np.ndarray.__array_function__
+        return array._seen_as(lambda outline: plain(_NOTHING, func, (), (outline, *rest), kwargs))
 
     @staticmethod
     def _replace(
@@ -257,7 +291,7 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
         """An element; a view, for slices and fields; or what NumPy copies for other indices."""
         basic = self._basic(key)
         if basic is None:
-            return self._look("reading a[...]")[_seen(key, "an index")]
+            return self._look("reading a[...]")[_index(key)]
         offset, shape, strides, dtype, is_element = basic
         if is_element:
             return self._element(offset, "reading a[...]")
@@ -268,15 +302,19 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
         why = "writing a[...]"
         basic = self._basic(key)
         if basic is not None:
-            part = self._over(*basic[:4])
+            offset, shape, strides, dtype, is_element = basic
+            # NumPy gives elements other values than it gives arrays without axes.
+            if is_element:
+                shape, strides = (1,), (dtype.itemsize,)
+            part = self._over(offset, shape, strides, dtype)
             # As Python ends `a[2:4] += 1`.
             if part._is_same(value):
                 return
             value = _seen(value, "the value of a[...] = value")
             with part._writing(why, True) as array:
-                array[...] = value
+                array[0 if is_element else ...] = value
             return
-        key = _seen(key, "an index")
+        key = _index(key)
         value = _seen(value, "the value of a[...] = value")
         with self._writing(why) as array:
             array[key] = value
@@ -288,7 +326,8 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
         return map(self.__getitem__, range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return value in self._look("value in a")
+        why = "value in a"
+        return _seen(value, why) in self._look(why)
 
     def __bool__(self) -> bool:
         return bool(self._look("bool(a)"))
@@ -305,6 +344,9 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
     def __index__(self) -> int:
         return self._look("operator.index(a)").__index__()
 
+    def __bytes__(self) -> bytes:
+        return bytes(self._look("bytes(a)"))
+
     def __str__(self) -> str:
         return str(self._look("str(a)"))
 
@@ -313,52 +355,79 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
 
     # ---- NumPy's attributes and methods -----------------------------------------------------
 
-    flat = _viewer("flat", settable=True)
+    @property
+    def flat(self) -> Flat:
+        """As `numpy.ndarray.flat`: the elements in the order of rows, to be read and written."""
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        Flat(self)[:] = value
+
     real = _part("real")
     imag = _part("imag")
 
-    all = _reader("all")
-    any = _reader("any")
-    argmax = _reader("argmax")
-    argmin = _reader("argmin")
+    all = _reader("all", 1)
+    any = _reader("any", 1)
+    argmax = _reader("argmax", 1)
+    argmin = _reader("argmin", 1)
     argpartition = _reader("argpartition")
     argsort = _reader("argsort")
-    astype = _reader("astype")
-    choose = _reader("choose")
-    clip = _reader("clip")
-    compress = _reader("compress")
+    choose = _reader("choose", 1)
+    clip = _reader("clip", 2)
+    compress = _reader("compress", 2)
     conj = _reader("conj")
     conjugate = _reader("conjugate")
     copy = _reader("copy")
-    cumprod = _reader("cumprod")
-    cumsum = _reader("cumsum")
+    cumprod = _reader("cumprod", 2)
+    cumsum = _reader("cumsum", 2)
     diagonal = _reader("diagonal")
-    dot = _reader("dot")
+    dot = _reader("dot", 1)
+    dump = _reader("dump")
+    dumps = _reader("dumps")
     flatten = _reader("flatten")
     getfield = _reader("getfield")
     item = _reader("item")
-    max = _reader("max")
-    mean = _reader("mean")
-    min = _reader("min")
+    max = _reader("max", 1)
+    mean = _reader("mean", 2)
+    min = _reader("min", 1)
     nonzero = _reader("nonzero")
-    prod = _reader("prod")
+    prod = _reader("prod", 2)
     repeat = _reader("repeat")
-    round = _reader("round")
+    round = _reader("round", 1)
     searchsorted = _reader("searchsorted")
-    std = _reader("std")
-    sum = _reader("sum")
-    take = _reader("take")
+    std = _reader("std", 2)
+    sum = _reader("sum", 2)
+    take = _reader("take", 2)
     tobytes = _reader("tobytes")
     tofile = _reader("tofile")
     tolist = _reader("tolist")
-    trace = _reader("trace")
-    var = _reader("var")
+    trace = _reader("trace", 4)
+    var = _reader("var", 2)
 
     fill = _writer("fill", whole=True)
     partition = _writer("partition")
     put = _writer("put")
     setfield = _writer("setfield")
     sort = _writer("sort")
+
+    def astype(
+        self,
+        dtype: Any,
+        order: Any = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,
+        copy: Any = True,
+    ) -> Any:
+        """As `numpy.ndarray.astype`, on the host; the array itself if `copy` is False and its dtype
+        and order are asked for."""
+        if not copy and np.dtype(dtype) == self.dtype and isinstance(order, str):
+            flags = self._outline().flags
+            if {"K": True, "A": flags.forc, "C": flags.c_contiguous, "F": flags.f_contiguous}.get(
+                order.upper(), False
+            ):
+                return self
+        return self._look("a.astype()").astype(dtype, order, casting, subok, copy)
 
     def byteswap(self, inplace: bool = False) -> Any:
         """As `numpy.ndarray.byteswap`, on the host."""
@@ -369,12 +438,31 @@ class NumpyLike(Views, NDArrayOperatorsMixin):
         return self
 
 
+def _without_nan(x: NumpyLike, /, copy: bool = True, *args: Any, **kwargs: Any) -> Any:
+    why = "numpy.nan_to_num"
+    args = tuple([_seen(value, why) for value in args])
+    kwargs = {name: _seen(value, why) for name, value in kwargs.items()}
+    if copy:
+        return np.nan_to_num(x._look(why), True, *args, **kwargs)
+    with x._writing(why) as array:
+        np.nan_to_num(array, False, *args, **kwargs)
+    return x
+
+
+# Functions that are not carried out by NumPy's own way to do so.
+_OWN: dict[Any, Callable[..., Any]] = {**SHAPERS, np.nan_to_num: _without_nan}
+
 # NumPy's own way to carry out a function is a method of its arrays.
 _NOTHING = np.empty(0)
 
 
 def _seen(value: Any, why: str) -> Any:
     return value._look(why) if isinstance(value, NumpyLike) else value
+
+
+def _index(key: Any) -> Any:
+    why = "an index"
+    return tuple([_seen(each, why) for each in key]) if isinstance(key, tuple) else _seen(key, why)
 
 
 def _target(value: Any, acquired: ExitStack, why: str, whole: bool = False) -> Any:

@@ -1,6 +1,8 @@
 """Views of a SmartArray: what NumPy would make of its shape and strides, looking at no memory."""
 
+import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,12 @@ VIEWS: frozenset[Any] = frozenset(
         *(np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes, np.moveaxis),
         *(np.rollaxis, np.squeeze, np.expand_dims, np.flip, np.fliplr, np.flipud, np.rot90),
         *(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
+        *(np.atleast_1d, np.atleast_2d, np.atleast_3d, np.unstack, np.linalg.matrix_transpose),
     )
 )
+
+# Of these, those that take any number of arrays.
+SEVERAL: frozenset[Any] = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
 
 
 def _reshaped(
@@ -25,11 +31,20 @@ def _reshaped(
     return a.reshape(newshape if shape is None else shape, order=order, copy=copy)
 
 
-# Those that copy where the elements do not lie so.
+# Those that SmartArray has as a method or an attribute, which copies where it has to.
 SHAPERS: dict[Any, Callable[..., Any]] = {
     np.reshape: _reshaped,
     np.ravel: lambda a, order="C": a.ravel(order),
+    np.astype: lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy),
+    np.real: lambda val: val.real,
+    np.imag: lambda val: val.imag,
 }
+
+
+@cache
+def first_name(func: Callable[..., Any]) -> str:
+    """What the first parameter of one of these functions is called."""
+    return next(iter(inspect.signature(func).parameters))
 
 
 def _attribute(name: str) -> Any:
@@ -126,8 +141,7 @@ class Views:
     def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
         """As `numpy.ndarray.reshape`: a view, or NumPy's copy where the elements do not lie so."""
         sizes = layout.whole_numbers(shape[0] if len(shape) == 1 else shape)
-        if order not in ("C", "F", "A"):
-            raise ValueError(f"reshape(order={order!r}): expected 'C', 'F' or 'A'")
+        order = _order("reshape", order, "CFA")
         outline = self._outline()
         if order == "A":
             order = "F" if outline.flags.fnc else "C"
@@ -141,12 +155,23 @@ class Views:
 
     def ravel(self, order: Any = "C") -> Any:
         """As `numpy.ndarray.ravel`: a view, or NumPy's copy where the elements do not lie so."""
-        if order == "K":
-            flags = self._outline().flags
-            if not flags.forc:
-                return self._look("a.ravel()").ravel(order)
+        order, flags = _order("ravel", order, "CFAK"), self._outline().flags
+        if order in "AK" and flags.forc:
             order = "F" if flags.fnc else "C"
+        # Elements with gaps between them are copied, other than by reshape.
+        if not {"C": flags.c_contiguous, "F": flags.f_contiguous}.get(order, False):
+            return self._look("a.ravel()").ravel(order)
         return self.reshape(-1, order=order)
+
+
+def _order(what: str, order: Any, known: str) -> str:
+    if order is None:
+        return "C"
+    if not isinstance(order, str):
+        raise TypeError(f"{what}(order={order!r}): expected a str")
+    if len(order) != 1 or order.upper() not in known:
+        raise ValueError(f"{what}(order={order!r}): expected one of {', '.join(map(repr, known))}")
+    return order.upper()
 
 
 def _is_basic(key: Any) -> bool:

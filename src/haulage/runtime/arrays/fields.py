@@ -116,3 +116,15 @@ def _listed(dtype: np.dtype) -> str:
     if dtype.names is None:
         return f"dtype {dtype} has no fields"
     return f"the fields are {', '.join(names(dtype)) or 'none'}"
+
+
+@lru_cache(maxsize=256)
+def has_description(dtype: np.dtype) -> bool:
+    """Whether NumPy's array interface can tell a dtype: it lists fields in the order in which they
+    lie, and takes gaps for fields."""
+    if dtype.names is None:
+        return True
+    try:
+        return np.dtype(dtype.descr) == dtype
+    except ValueError:
+        return False
