@@ -29,7 +29,10 @@ class Moving:
     def matters(self, args: Sequence[Any], place: Device) -> bool:
         """Whether elements would be moved that the kernel may be known to overwrite: `acquire` does
         not ask what it overwrites."""
-        return not all(args[n].__haulage_is_there__(place) for n in self._overwritten)
+        overwritten = self._overwritten
+        return bool(overwritten) and not all(
+            args[number].__haulage_is_there__(place) for number in overwritten
+        )
 
     def acquire(
         self,
