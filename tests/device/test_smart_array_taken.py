@@ -258,6 +258,36 @@ def test_a_function_that_writes_to_its_inputs_does_not_change_it():
     np.testing.assert_array_equal(a.get("gpu").copy_to_host(), x)
 
 
+def test_outputs_without_axes_and_several_of_them():
+    @cuda.guvectorize(["void(float64[:], float64[:], float64[:])"], "(n)->(),()")
+    def ends(x, low, high):
+        low[0] = x[0]
+        high[0] = x[-1]
+
+    number, low, a = SmartArray(np.float64(0)), SmartArray(np.zeros(10)), there(120)
+    assert added(1.0, 2.0, out=number) is number
+    assert number == 3
+    with haulage.assert_no_transfers():
+        given_back, high = ends(a.reshape(10, 12), out=(low, None))
+    assert given_back is low
+    assert type(high) is SmartArray
+    assert low.tolist() == [12 * row + 1 for row in range(10)]
+    assert high.tolist() == [12 * row + 12 for row in range(10)]
+
+
+def test_a_ufunc_of_fields_and_views_of_the_host():
+    records = SmartArray(np.zeros(10, [("x", "f8"), ("y", "i4")]))
+    x = records["x"].get()
+    x[:] = np.arange(10)
+    assert increased(records["x"]).tolist() == [*range(1, 11)]
+    increased(records["x"], out=records["x"])
+    cuda.synchronize()
+    assert x.tolist() == [*range(1, 11)]
+    x[0] = 100
+    assert increased(records["x"])[0] == 101
+    assert not records["y"].any()
+
+
 def test_ufuncs_of_the_other_vocabulary():
     doubled, a = roc.vectorize(["float64(float64)"])(lambda x: 2 * x), there()
     with haulage.assert_no_transfers():
@@ -419,6 +449,20 @@ def test_generators_of_random_numbers_are_made_in_it():
     assert (np.asarray(here) == expected).all()
     with pytest.raises(TypeError, match="xoroshiro128p_dtype"):
         init_xoroshiro128p_states(there(), 3)
+
+
+def test_a_graph_works_with_the_array_on_the_device():
+    a = there()
+    with cuda.graph() as graph:
+        add_one[8, 128](a.get("gpu"))
+    for expected in (11, 12, 101):
+        if expected != 12:
+            a[3] = expected - 1
+        array = a.get("gpu")
+        graph.launch()
+        a.mark_changed("gpu")
+        assert a[3] == expected
+    assert a.coherence.current() == ["host", array.device]
 
 
 # ---- kernels ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def to_device(
     obj: Any,
     stream: StreamLike = 0,
     copy: bool = True,
-    to: DeviceNDArray | DeviceRecord | None = None,
+    to: Any = None,
 ) -> Any:
     """Allocate memory on the device and copy `obj` to it.
 
@@ -59,7 +59,7 @@ def to_device_of(
     obj: Any,
     stream: StreamLike = 0,
     copy: bool = True,
-    to: DeviceNDArray | DeviceRecord | None = None,
+    to: Any = None,
 ) -> Any:
     """`to_device` on a device that is named; None means the current one.
 

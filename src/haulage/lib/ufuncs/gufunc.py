@@ -140,7 +140,7 @@ class GUFunc(ArrayFunction):
             )
         wanted = outputs(out, args[nin:], self.nout, name)
         kinds = plan_key((*args[:nin], *wanted), stream)
-        if kinds is None and any(map(moving.is_mover, (*args[:nin], *wanted))):
+        if kinds is None and moving.are_there(args[:nin], wanted):
             made: Sequence[Any] = moving.call(
                 args[:nin], wanted, stream, name, partial(self._filled, stream)
             )

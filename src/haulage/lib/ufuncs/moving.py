@@ -1,17 +1,23 @@
 """Ufuncs of arrays that move themselves: a call with the arrays that they are on the device."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from haulage.lib.ufuncs.operands import operand, place_of, target
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.arrays.movers import moves_itself, overwritten_in, read_in
+from haulage.runtime.arrays.movers import moves_itself, read_in
+from haulage.runtime.launching.placing import call_all
+from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike, for_work
 
 
+def are_there(inputs: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether inputs of a call, or arrays for its outputs, move themselves."""
+    return any(map(is_mover, inputs)) or any(map(moves_itself, wanted))
+
+
 def is_mover(value: Any) -> bool:
-    """Whether an operand moves itself. One without axes is a number, as NumPy's are."""
+    """Whether an input moves itself. One without axes is a number, as NumPy's are."""
     return moves_itself(value) and bool(value.shape)
 
 
@@ -37,33 +43,42 @@ def call(
         value if number in moving else operand(value, stream, name)
         for number, value in enumerate(inputs)
     ]
-    targets = [
+    targets: list[Any] = [
         each if each is None or moves_itself(each) else target(each, stream, name)
         for each in wanted
     ]
     is_there = any(isinstance(value, DeviceNDArray) for value in values)
     place = place_of([*values, *targets], stream, name)
     bound, why = for_work(stream, place), f"ufunc {name}"
-    with ExitStack() as acquired:
+    dones: list[Callable[[bool], object]] = []
+    handed = False
+    try:
         # First what is read, as an output may be the same array.
         read = [
             read_in(bound, value, why) if number in moving else value
             for number, value in enumerate(values)
         ]
-        written = [
-            acquired.enter_context(overwritten_in(bound, each, why)) if moves_itself(each) else each
-            for each in targets
-        ]
+        written = []
+        for each in targets:
+            if moves_itself(each):
+                each, done = each.__haulage_acquire__(bound, why, "rw", True, False)
+                dones.append(done)
+            written.append(each)
         made = follow(read, written, moving)
-    if is_there or not moving:
-        return _given_back(wanted, made)
+        handed = True
+    finally:
+        call_all(dones, handed)
+    keeps_moving = moving and not is_there
+    return [
+        _result(own, bound if keeps_moving else None) if each is None else each
+        for each, own in zip(wanted, made, strict=True)
+    ]
+
+
+def _result(made: Any, stream: Stream | None) -> Any:
+    """What a call has made; with a stream, as a SmartArray if it is on the device."""
+    if stream is None or not isinstance(made, DeviceNDArray):
+        return made
     from haulage.smart.made_there import made_there
 
-    return _given_back(
-        wanted,
-        [made_there(each, bound) if isinstance(each, DeviceNDArray) else each for each in made],
-    )
-
-
-def _given_back(wanted: Sequence[Any], made: Sequence[Any]) -> list[Any]:
-    return [own if given is None else given for given, own in zip(wanted, made, strict=True)]
+    return made_there(made, stream)

@@ -143,7 +143,7 @@ class UFunc(ArrayFunction):
             )
         wanted = outputs(out, args[nin:], 1, name)[0]
         kinds = plan_key((*args[:nin], wanted), stream)
-        if kinds is None and any(map(moving.is_mover, (*args[:nin], wanted))):
+        if kinds is None and moving.are_there(args[:nin], (wanted,)):
             return moving.call(
                 args[:nin], [wanted], stream, name, partial(self._on_device, stream)
             )[0]
