@@ -1,5 +1,6 @@
 """`haulage.transfers`, `max_transfers`, `assert_no_transfers` and `explain` on each device."""
 
+import asyncio
 import inspect
 import json
 import threading
@@ -410,11 +411,64 @@ def test_wrong_limits_and_functions_whose_body_does_not_run_are_refused():
         yield
 
     async def much_later():
-        pass
+        yield
 
     for function in (later, much_later):
         with pytest.raises(TypeError, match="does not run its body; put a `with` into the body"):
             haulage.assert_no_transfers()(function)
+
+    class Several:
+        pass
+
+    with pytest.raises(TypeError, match="Several: is a class; decorate its functions"):
+        haulage.max_transfers(1)(Several)
+    with pytest.raises(TypeError, match=r"write .* or as a decorator @haulage.assert_no_transfers"):
+
+        @haulage.assert_no_transfers
+        def without_brackets():
+            pass
+
+
+def test_a_coroutine_is_checked_until_it_ends():
+    host = numbers(10)
+
+    @haulage.max_transfers(1)
+    async def copy(times):
+        for _ in range(times):
+            await asyncio.sleep(0)
+            cuda.to_device(host)
+        return "done"
+
+    assert inspect.iscoroutinefunction(copy)
+    assert asyncio.run(copy(1)) == "done"
+    with pytest.raises(AssertionError, match="2 transfers, 160 bytes; at most 1 allowed"):
+        asyncio.run(copy(2))
+    assert observing.watchers == ()
+
+
+def test_what_is_decorated_keeps_its_parameters_by_which_pytest_finds_fixtures():
+    @haulage.max_transfers(1)
+    def copies(array, times=1):
+        return array, times
+
+    @haulage.assert_no_transfers()
+    async def waits(array):
+        return array
+
+    assert list(inspect.signature(copies).parameters) == ["array", "times"]
+    assert list(inspect.signature(waits).parameters) == ["array"]
+    assert copies(3, times=2) == (3, 2)
+
+
+def test_one_object_checks_one_block_at_a_time():
+    limit = haulage.max_transfers(1)
+    with limit, pytest.raises(RuntimeError, match="records already; make one for each block"):
+        limit.__enter__()
+    host = np.zeros((2, 3))
+    with pytest.raises(TransferError), limit:
+        cuda.to_device(host), cuda.to_device(host)
+    with limit:
+        cuda.to_device(numbers(10))
 
 
 # ---- explain -------------------------------------------------------------------------------------

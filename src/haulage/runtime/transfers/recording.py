@@ -1,5 +1,6 @@
 """`haulage.transfers`, `assert_no_transfers` and `max_transfers`: what a block copies."""
 
+import functools
 import inspect
 import operator
 import threading
@@ -40,9 +41,7 @@ class transfers(Transfers):
     def __enter__(self) -> Self:
         with _changing:
             if self._inside:
-                raise RuntimeError(
-                    "transfers(): this object records already; make one for each block"
-                )
+                raise RuntimeError("this object records already; make one for each block")
             self._inside = True
             observing.watchers = (*observing.watchers, self)
         return self
@@ -71,7 +70,8 @@ class transfers(Transfers):
 class max_transfers(ContextDecorator):
     """`with haulage.max_transfers(2):` fails if more is copied inside, by whatever thread; the
     message lists each transfer and its cause. `@haulage.max_transfers(2)` does so for each call of
-    a function. What counts is told at `haulage.transfers`.
+    a function, or of a coroutine function until it ends. What counts is told at
+    `haulage.transfers`.
 
     Args:
         n: so many transfers are allowed; None: any number.
@@ -80,9 +80,10 @@ class max_transfers(ContextDecorator):
     Raises:
         TransferError: at the end, an AssertionError: there were more. Not where the body has failed
             itself.
-        TypeError: neither is given, or one is no whole number; what is decorated is a generator or
-            coroutine function, whose body a call does not run.
+        TypeError: neither is given, or one is no whole number; what is decorated is a class, or a
+            generator function, whose body a call does not run.
         ValueError: one is negative.
+        RuntimeError: the same object is entered again inside its block.
     """
 
     def __init__(self, n: int | None = None, bytes: int | None = None) -> None:
@@ -90,29 +91,37 @@ class max_transfers(ContextDecorator):
             raise TypeError("max_transfers(): give n, bytes or both")
         self._n = _limit("n", n)
         self._bytes = _limit("bytes", bytes)
-        self._seen: list[transfers] = []
+        self._seen = transfers()
 
     def __call__(self, func: Any) -> Any:
-        kinds = inspect.iscoroutinefunction, inspect.isgeneratorfunction
-        if any(is_one(func) for is_one in (*kinds, inspect.isasyncgenfunction)):
+        what = f"{type(self).__name__} around {getattr(func, '__qualname__', func)}"
+        if inspect.isclass(func):
+            raise TypeError(f"{what}: is a class; decorate its functions")
+        if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
             raise TypeError(
-                f"max_transfers around {func.__qualname__}: a call of it does not run its body; "
-                "put a `with` into the body"
+                f"{what}: a call of it does not run its body; put a `with` into the body"
             )
-        return super().__call__(func)
+        if not inspect.iscoroutinefunction(func):
+            return super().__call__(func)
+
+        @functools.wraps(func)
+        async def watched(*args: Any, **kwargs: Any) -> Any:
+            with self._recreate_cm():
+                return await func(*args, **kwargs)
+
+        return watched
 
     def _recreate_cm(self) -> Self:
         # One for each call, which may be made inside of another.
         made = object.__new__(type(self))
-        made._n, made._bytes, made._seen = self._n, self._bytes, []
+        made._n, made._bytes, made._seen = self._n, self._bytes, transfers()
         return made
 
     def __enter__(self) -> transfers:
-        self._seen.append(transfers())
-        return self._seen[-1].__enter__()
+        return self._seen.__enter__()
 
     def __exit__(self, failed: type[BaseException] | None, *exception: object) -> None:
-        seen = self._seen.pop()
+        seen, self._seen = self._seen, transfers()
         seen.__exit__()
         if failed is not None:
             return
@@ -141,7 +150,12 @@ class assert_no_transfers(max_transfers):
         TransferError, TypeError: as `max_transfers`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *given: Any) -> None:
+        if given:
+            raise TypeError(
+                f"assert_no_transfers({given[0]!r}): takes nothing; write `with "
+                "haulage.assert_no_transfers():`, or as a decorator @haulage.assert_no_transfers()"
+            )
         super().__init__(0)
 
 
@@ -151,7 +165,10 @@ def _limit(name: str, value: Any) -> int | None:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"max_transfers({name}={value!r}): expected a whole number") from None
+        raise TypeError(
+            f"max_transfers({name}={value!r}): expected a whole number, as in "
+            "@haulage.max_transfers(2)"
+        ) from None
     if number < 0:
         raise ValueError(f"max_transfers({name}={value!r}): expected 0 or more")
     return number
