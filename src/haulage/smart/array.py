@@ -1,5 +1,6 @@
 """The class of SmartArrays: what they stand on, and where they are."""
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -11,7 +12,7 @@ import numpy as np
 
 from haulage.errors import CaptureError
 from haulage.platforms import PLATFORMS
-from haulage.runtime.arrays import fields, layout, transfer
+from haulage.runtime.arrays import dlpack, fields, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
@@ -88,6 +89,7 @@ class SmartArray(NumpyLike):
     __slots__ = (
         "__weakref__",
         "_dtype",
+        "_given",
         "_key",
         "_launch_kind",
         "_layout",
@@ -160,6 +162,8 @@ class SmartArray(NumpyLike):
         self._own_bytes = 0
         self._layout: tuple[np.dtype, int, str, bool, bool] | None = None
         self._typed: dict[bool, Any] = {}
+        # What `get` gave for devices, as long as somebody has it.
+        self._given: dict[tuple[Device, Mode], weakref.ref[DeviceNDArray]] = {}
         low, high = layout.extent(shape, strides, dtype.itemsize)
         self._part = Ranges.of(offset + low, offset + high)
 
@@ -184,7 +188,7 @@ class SmartArray(NumpyLike):
         flat, shared = host_memory.make(nbytes, where, source is not None or where == HOST)
         if source is not None:
             np.ndarray(sizes, kind, flat, 0, strides)[...] = source
-        made = Coherence(nbytes, name, flat, shared, source is not None)
+        made = Coherence(nbytes, name, flat, shared, source is not None, kind.itemsize or 1)
         self._set(made, 0, sizes, strides, kind, 0)
 
     def _adopt(self, obj: Any, dtype: Any, order: str | None) -> None:
@@ -216,7 +220,7 @@ class SmartArray(NumpyLike):
         flat = host_memory.bytes_of(obj)
         shared = obj.block if isinstance(obj, HostVisibleNDArray) else None
         name = f"SmartArray {layout.in_words(obj.shape, kind)}"
-        made = Coherence(flat.size, name, flat, shared)
+        made = Coherence(flat.size, name, flat, shared, grain=kind.itemsize or 1)
         strides = layout.order_strides(obj.shape, kind.itemsize, "C" if flags.c_contiguous else "F")
         self._set(made, 0, obj.shape, strides, kind, address_of(obj) % host_memory.MOST_ALIGNED)
 
@@ -295,6 +299,18 @@ class SmartArray(NumpyLike):
             device, mode, stream, why, self._array_over, self._key, part, self._own_bytes, ways
         )
 
+    def _given_on(self, device: Device, mode: Mode, why: str) -> DeviceNDArray:
+        """The array on a device for the program, which can hand it on to other libraries."""
+        array = self._device_array(device, "r", device.default_stream, why)
+        known = self._given.get((device, mode))
+        given = None if known is None else known()
+        if given is None or given.block.generation != array.block.generation:
+            given = self._array_over(self.coherence.loan(array.block))
+            if mode == "r":
+                given._protect()
+            self._given[device, mode] = weakref.ref(given)
+        return given
+
     def _array_over(self, block: Block) -> DeviceNDArray:
         pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
         array = object.__new__(DeviceNDArray)
@@ -344,11 +360,7 @@ class SmartArray(NumpyLike):
             return self._array(self.coherence.lease_host(mode, why, self._part))
         if mode not in ("r", "rw"):
             raise ValueError(f"get({str(where)!r}, {mode!r}): on a device expected 'r' or 'rw'")
-        array = self._device_array(place, "r", place.default_stream, why)
-        if mode == "r":
-            array = array._view(array.shape, array.strides)
-            array._protect()
-        return array
+        return self._given_on(place, mode, why)
 
     @contextmanager
     def host(self, mode: Mode = "rw") -> Iterator[np.ndarray]:
@@ -520,18 +532,41 @@ class SmartArray(NumpyLike):
             )
         return self._look("NumPy (__array_interface__)").__array_interface__
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """The elements on the host, as NumPy gives them; as long as somebody has them they count as
-        written, as those of `get`.
+    def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, **options: Any) -> Any:
+        """The elements on the host, as NumPy gives them; or on the device that `dl_device` names,
+        as the array of `get` for that device gives them. As long as somebody has them they count as
+        written there.
 
         Raises:
-            BufferError: they cannot be given so, such as on a device.
+            BufferError: DLPack cannot describe them, or there is no such device.
+            CoherenceError: another library has them on another device, to write to them.
         """
-        return self.get().__dlpack__(**options)
+        if dl_device is None or tuple(dl_device) == dlpack.HOST:
+            if dl_device is not None:
+                options["dl_device"] = dl_device
+            return self.get().__dlpack__(**options)
+        device = dlpack.device_at(dl_device)
+        return self._given_on(device, "rw", "DLPack").__dlpack__(dl_device=dl_device, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's number of the host."""
-        return (1, 0)
+        return dlpack.HOST
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """There is none: nobody could tell when its memory is not used any more."""
+        raise AttributeError(
+            "a SmartArray has no __cuda_array_interface__, as it stands on the host's memory too; "
+            "that of a.get('gpu') has one on NVIDIA's GPUs, and DLPack works on all"
+        )
+
+    def __haulage_lent__(self, stream: Stream) -> DeviceNDArray:
+        """For `as_cuda_array` and `from_dlpack`: an array on the stream's device, for work in it,
+        that counts as written there as long as it or a view of it lives."""
+        array = self._device_array(stream.device, "r", stream, "another array")
+        lent = self._array_over(self.coherence.loan(array.block))
+        lent._lent(kept=True)
+        return lent
 
     def __reduce__(self) -> Any:
         made = _restored, (type(self), self._look("pickling it"))

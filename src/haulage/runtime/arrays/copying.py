@@ -299,7 +299,7 @@ class DeviceNDArrayBase(Strided):
             stream.finish()
 
     def _overlaps(self, other: "DeviceNDArrayBase") -> bool:
-        if self.block is not other.block:
+        if self.block.generation != other.block.generation:
             return False
         low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
         other_low, other_high = layout.extent(other.shape, other.strides, other.dtype.itemsize)

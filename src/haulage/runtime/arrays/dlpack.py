@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from haulage.backends.base import MANAGED, MAPPED, PINNED
+from haulage.errors import DeviceNotFound
 from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.dlpack_structs import (
     BFLOAT,
@@ -34,7 +35,7 @@ from haulage.runtime.arrays.dlpack_structs import (
     inside,
 )
 from haulage.runtime.arrays.strided import Strided
-from haulage.runtime.device import Device
+from haulage.runtime.device import Device, find
 
 Place = tuple[int, int]
 
@@ -76,6 +77,23 @@ def place_of(device: Device) -> Place:
     return _OF_DEVICE[device.kind], device.id
 
 
+def device_at(place: Place) -> Device:
+    """The device of Haulage's that DLPack calls so.
+
+    Raises:
+        BufferError: there is none.
+    """
+    answers = []
+    for kind, code in _OF_DEVICE.items():
+        if code == place[0]:
+            try:
+                return find(f"{kind}:{int(place[1])}", "dl_device")
+            except DeviceNotFound as error:
+                answers.append(str(error))
+    told = "; ".join(answers) or "expected the host or a device"
+    raise BufferError(f"nothing can be given on {describe(place)}: {told}")
+
+
 def is_called(array: Strided, place: Place) -> bool:
     """Whether the memory of an array, where it is, can be said to be at `place`."""
     own = place_of(array.device)
@@ -106,14 +124,15 @@ def describe(place: Place) -> str:
 
 
 class _Exported:
-    """What NumPy's array of an export stands on; it holds the block."""
+    """What NumPy's array of an export stands on; it holds the block and what that was lent with."""
 
-    __slots__ = ("__array_interface__", "block")
+    __slots__ = ("__array_interface__", "block", "lent")
 
-    def __init__(self, array: Strided, place: Place) -> None:
+    def __init__(self, array: Strided, place: Place, lent: object) -> None:
         block = array.block
         block.exposed = True
         self.block = block
+        self.lent = lent
         pointer = array.device_pointer
         if on_host(place):
             pointer += block.host_ptr - block.device_ptr
@@ -127,7 +146,7 @@ class _Exported:
         }
 
 
-def export(array: Strided, place: Place, versioned: bool, copied: bool) -> Any:
+def export(array: Strided, place: Place, versioned: bool, copied: bool, lent: object = None) -> Any:
     """A capsule over the elements of `array`, which holds its block.
 
     Args:
@@ -135,8 +154,9 @@ def export(array: Strided, place: Place, versioned: bool, copied: bool) -> Any:
         place: where the capsule says that it is, of which `is_called` holds.
         versioned: whether the consumer takes DLPack 1.0's structure.
         copied: whether the capsule is the only user of the memory.
+        lent: what it holds besides.
     """
-    return _capsule(np.asarray(_Exported(array, place)), place, versioned, copied)
+    return _capsule(np.asarray(_Exported(array, place, lent)), place, versioned, copied)
 
 
 def export_host(host: np.ndarray, versioned: bool) -> Any:

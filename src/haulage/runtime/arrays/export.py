@@ -60,8 +60,9 @@ class Exchange(DeviceNDArrayBase):
             if copy:
                 return dlpack.export(self._copied(), place, versioned, True)
             dlpack.check_export(self, versioned)
+            lent = self._lent()
             self._settle(consumer)
-            return dlpack.export(self, place, versioned, False)
+            return dlpack.export(self, place, versioned, False, lent)
         if place != dlpack.HOST:
             raise BufferError(
                 f"{self!r} was asked for on {dlpack.describe(place)}: expected "
@@ -83,6 +84,8 @@ class Exchange(DeviceNDArrayBase):
                 "DLPack works on all"
             )
         self.block.use()
+        # Who is given the description holds this array.
+        self._lent(kept=True)
         stream = self._stream(0)
         described = {
             "version": 3,
@@ -103,6 +106,12 @@ class Exchange(DeviceNDArrayBase):
         from haulage.runtime.launching import arguments  # which stands on this file
 
         return numba_bridge.numba_type(arguments.key_of(self))
+
+    def _lent(self, kept: bool = False) -> object:
+        """What another library is to hold besides the block, see `Block.lent`."""
+        low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
+        start = self.device_pointer - self.block.device_ptr
+        return self.block.lent(start + low, start + high, self.readonly, kept)
 
     def _users(self) -> tuple[Stream, ...]:
         return self.block.users()

@@ -1,8 +1,9 @@
 """Arrays that move themselves to where they are used: SmartArrays, which this room does not know.
 
-Their class has the methods `__haulage_acquire__`, which is described in `launching.placing`, and
+Their class has the methods `__haulage_acquire__`, which is described in `launching.placing`;
 `__haulage_host_writing__(why)`: a context manager that gives the elements on the host as a NumPy
-array, all of which are overwritten.
+array, all of which are overwritten; and `__haulage_lent__(stream)`: an array on the stream's device
+for work in it, which may be written as long as it lives.
 """
 
 from collections.abc import Iterator

@@ -190,6 +190,17 @@ class Leases:
         """What can have been written by any."""
         return _fresh(self.records)
 
+    def fresh_of(self, part: Ranges) -> Ranges:
+        """Those of some bytes that can be written by one, and are up to date in it."""
+        found = Ranges()
+        for record in self.records:
+            found |= record.fresh & part
+        return found
+
+    def mark_of(self, part: Ranges) -> owners.Mark:
+        """The line that asked for one by which some of these bytes can be written; () for none."""
+        return next((each.mark for each in self.records if each.part & part), ())
+
     def reach(self, part: Ranges) -> bool:
         """Whether some of these bytes can be written by one."""
         return any(record.part & part for record in self.records)

@@ -31,8 +31,10 @@ from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.coherence import leases, moving, refreshing
 from haulage.runtime.coherence.copies import Copy, Site, host_room
+from haulage.runtime.coherence.exports import Exports, Hold
 from haulage.runtime.coherence.guard import Guard
 from haulage.runtime.coherence.leases import Leases
+from haulage.runtime.coherence.loans import Loan
 from haulage.runtime.coherence.lost import Lost
 from haulage.runtime.device import Device
 from haulage.runtime.memory import Block, owners
@@ -71,6 +73,7 @@ class Coherence:
             one axis and dtype uint8, without gaps, writeable. None: allocated when needed.
         shared: the block that `host` lies in, where that is memory which devices reach too.
         is_defined: False: what is in `host` is not defined.
+        grain: bytes of an element, which is written as a whole.
 
     Attributes:
         name: what it is called in transfers and in messages.
@@ -85,6 +88,7 @@ class Coherence:
         host: np.ndarray | None = None,
         shared: Block | None = None,
         is_defined: bool = True,
+        grain: int = 1,
     ) -> None:
         self.nbytes = nbytes
         mark = owners.mark()
@@ -101,7 +105,10 @@ class Coherence:
         # Streams that may still read pinned host memory for an upload.
         self._uploading: list[Stream] = []
         self._copies: dict[Device, Copy] = {}
+        # What is being written on the host between `acquire` and `release`.
+        self._host_writing: list[Ranges] = []
         self._leases = Leases(name)
+        self._exports = Exports(name, grain)
         self._lost = Lost(name)
         self._written_at: Place | None = None
         # Where a copy gave way that was current and `seen`: what was written there came along.
@@ -125,15 +132,23 @@ class Coherence:
         """
         _check_mode(mode)
         own = self._part(part)
+        if self._exports.records:
+            self._wait_for_others(None, mode != "r")
         with self._guard:
-            host = self._host
-            if mode == "r" and host is not None and self._is_at_rest(own):
-                return host
-            self._settle()
-            self._look_for_lost(mode, own)
-            host = self._bring_to_host(mode, why, own)
-            self._on_host.acquired |= own
+            host = self._acquired_on_host(mode, why, own)
+            if mode != "r":
+                self._host_writing.append(own)
             return host
+
+    def _acquired_on_host(self, mode: Mode, why: str, part: Ranges) -> np.ndarray:
+        host = self._host
+        if mode == "r" and host is not None and self._is_at_rest(part):
+            return host
+        self._settle(None, part)
+        self._look_for_lost(mode, part)
+        host = self._bring_to_host(mode, why, part)
+        self._on_host.acquired |= part
+        return host
 
     def host_alone(self, part: Ranges) -> np.ndarray | None:
         """All bytes on the host, to write `part` of them at once, if it is current there and
@@ -150,9 +165,9 @@ class Coherence:
 
     def _is_at_rest(self, part: Ranges) -> bool:
         """Whether the host can read some bytes as they are, and nothing is to be noted before."""
-        return not (self._leases.records or self._uploading or self._shared) and (
-            self._on_host.valid.covers(part)
-        )
+        return not (
+            self._leases.records or self._uploading or self._shared or self._exports.records
+        ) and self._on_host.valid.covers(part)
 
     def is_at_rest_on(self, device: Device, part: Ranges) -> bool:
         """Whether a device can read and write some bytes as they are, and nothing is to be moved
@@ -161,6 +176,7 @@ class Coherence:
         return (
             copy is not None
             and not (self._leases.records or self._lost.pieces or copy.block.closed)
+            and not self._exports.records
             and copy.valid.covers(part)
         )
 
@@ -171,12 +187,17 @@ class Coherence:
         Raises:
             KernelError, CoherenceError: as `acquire_host`.
         """
+        _check_mode(mode)
+        if self._exports.records:
+            self._wait_for_others(None, mode != "r")
         with self._guard:
-            host, own, mark = self.acquire_host(mode, why, part), self._part(part), owners.mark()
+            own, mark = self._part(part), owners.mark()
+            host = self._acquired_on_host(mode, why, own)
             if mode == "w":
                 self._written(HOST, own, (), mark)
             leased, record = leases.view(host, own, mark, why, mode == "w")
             self._leases.records.append(record)
+            self._agree()
             return leased
 
     @contextmanager
@@ -189,29 +210,36 @@ class Coherence:
             KernelError: as `acquire_host`.
             CoherenceError: as `acquire_host`; and at the end, if a device was written meanwhile.
         """
+        _check_mode(mode)
         own = self._part(part)
+        self._wait_for_others(None, mode != "r")
         with self._guard:
-            host = self.acquire_host(mode, why, own)
+            host = self._acquired_on_host(mode, why, own)
             leased, record = leases.view(host, own, owners.mark(), why, mode == "w")
-            if mode != "w":
+            if mode == "w":
+                self._host_writing.append(own)
+            else:
                 self._leases.records.append(record)
+                self._agree()
         del host
         try:
             yield leased
         except BaseException:
-            with self._guard:
-                if mode == "w":
+            if mode == "w":
+                with self._guard:
                     self._leases.records.append(record)
                     self.cancel(HOST, own)
-                else:
-                    self._count_as_written(record.fresh, record)
+            else:
+                self._count_view(record)
             raise
-        with self._guard:
-            if mode == "w":
+        if mode == "w":
+            with self._guard:
                 self.release(HOST, mode, part=own)
                 self._leases.records.append(record)
-            else:
-                self._count_as_written(record.fresh, record)
+                self._agree()
+        else:
+            self._count_view(record)
+            with self._guard:
                 self._leases.check(record, record.stale, self._host)
 
     def acquire_device(
@@ -234,6 +262,7 @@ class Coherence:
             CoherenceError: a view was written to at the same time as a device.
         """
         bound = resolve(stream, device)
+        self._wait_for_others(device, mode != "r")
         with self._guard:
             # The block before the lock is given up: who holds it uses it.
             found = self._acquired_on(device, mode, bound, why, self._part(part))
@@ -259,6 +288,8 @@ class Coherence:
         Raises:
             OutOfMemory, ValueError, CoherenceError: as `acquire_device`.
         """
+        if self._exports.records:
+            self._wait_for_others(device, mode != "r")
         with self._guard:
             found = self._acquired_on(device, mode, stream, why, self._part(part))
             if ways:
@@ -299,6 +330,8 @@ class Coherence:
             site = self._site(place)
             if isinstance(site, Copy):
                 site.writing -= own
+            elif isinstance(place, str):
+                self._is_written_on_host(own)
             if not site.acquired.covers(own):
                 raise self._written_twice(place)
             writers = () if isinstance(place, str) else (resolve(stream, place),)
@@ -314,6 +347,8 @@ class Coherence:
             if isinstance(site, Copy):
                 site.writing -= own
                 return
+            if isinstance(place, str):
+                self._is_written_on_host(own)
             # What views show of it is as out of date as it was before.
             for device, copy in self._copies.items():
                 self._go_stale(device, own & copy.valid - site.valid, copy.mark)
@@ -331,9 +366,11 @@ class Coherence:
             CoherenceError: the bytes were not current there before, so that the rest of them is
                 not either.
         """
+        self._wait_for_others(None if isinstance(place, str) else place, True)
         with self._guard:
             own = self._part(part)
             self._forget_closed()
+            self._merge()
             if place in self._gone:
                 self._written(HOST, own, (), owners.mark())
                 return
@@ -364,6 +401,8 @@ class Coherence:
             found = site.valid & self._defined
             if self._leases.records and not shared:
                 found -= self._leases.not_counted() & self._on_host.valid
+            if self._exports.records:
+                found -= self._exports.not_counted(None if isinstance(place, str) else place)
             return found
 
     def is_current(self, place: Place, part: Ranges | None = None) -> bool:
@@ -429,6 +468,13 @@ class Coherence:
             copy = self._copies.get(device)
             if not self.nbytes or copy is None or copy.is_in_use():
                 return 0
+            if self._exports.common(device):
+                return 0
+            if self._exports.of(device):
+                # Nobody has it any more, but it may have been written to before.
+                device.finish()
+                for export in self._exports.end(device):
+                    self._written(device, export.part & copy.valid, (), export.mark)
             if not self._is_safe_without(device, copy, copying, why):
                 return 0
             if copy.seen and copy.valid:
@@ -480,18 +526,34 @@ class Coherence:
     def _note_dropped(self, device: Device, why: str) -> None:
         self.account.moved(str(device), HOST, Ranges(), device.default_stream.handle, why)
 
-    # ---- leases -----------------------------------------------------------------------------
+    # ---- what nobody tells ------------------------------------------------------------------
 
-    def _settle(self, needed: Ranges | None = None) -> None:
-        """Count what was written through views: by those that live, of the bytes that are `needed`
-        on a device; by those that are gone, all.
+    def _settle(self, place: Device | None, part: Ranges, needed: Ranges | None = None) -> None:
+        """Count what was written through views, by those that live of the bytes that are `needed`
+        on a device, by those that are gone all; and by others that have a device's memory, when
+        `part` is needed at another `place` (None: the host).
 
         Raises:
-            CoherenceError: a device was written at the same time.
+            CoherenceError: the same was written in two places.
         """
+        if self._exports.records:
+            self._merge()
+            self._count_others(place, part)
         if self._leases.records:
-            for part, record in self._leases.written(needed, self._host):
-                self._count_as_written(part, record, record.view)
+            self._count_views(needed)
+
+    def _count_views(self, needed: Ranges | None = None) -> None:
+        known = self._exports.all_common()
+        for own, record in self._leases.written(needed, self._host):
+            self._count_as_written(own - known, record, record.view)
+
+    def _count_view(self, record: leases.Record) -> None:
+        """Count what was written through one view."""
+        if self._exports.records:
+            self._wait_for_others(None, True)
+        with self._guard:
+            self._merge()
+            self._count_as_written(record.fresh - self._exports.all_common(), record)
 
     def _count_as_written(
         self, part: Ranges, record: leases.Record, view: View | None = None
@@ -518,12 +580,14 @@ class Coherence:
         if not self._guard.entered_at_once():
             return False
         try:
+            self._merge()
             if any(self._leases.out_of_date(device)):
                 # What is gone is no longer to be brought up to date.
-                self._settle()
+                self._count_views()
             for part in self._leases.out_of_date(device):
                 self._look_for_lost("r", part)
                 self._bring_to_host("r", why, part)
+            self._agree()
             return True
         finally:
             self._guard.__exit__()
@@ -533,6 +597,135 @@ class Coherence:
         copy = self._copies.get(device)
         return copy.writers if copy is not None else ()
 
+    # ---- memory that other libraries have -----------------------------------------------------
+
+    def loan(self, block: Block) -> Loan:
+        """A block that was acquired, for an array that the program is given."""
+        return Loan(block, self)
+
+    def lend(self, block: Block, start: int, stop: int, readonly: bool) -> Hold | None:
+        """What another library is to hold as long as it has bytes of a block that was acquired; it
+        has the current ones. None: the block is no copy of this storage any more.
+
+        Raises:
+            CoherenceError: another device's are in the hands of one that writes to them.
+            ValueError, OutOfMemory, KernelError: as `acquire_device`.
+        """
+        device, before = block.device, self.start_in(block)
+        part, mark = (
+            Ranges.of(start - before, stop - before) & self._whole,
+            owners.mark_of_program(),
+        )
+        if not part:
+            return None
+        stream = device.default_stream
+        there = self.acquire_device(device, "r", stream, "another library", part)
+        if there is not block:
+            return None
+        with self._guard:
+            hold = self._exports.add(device, part, not readonly, mark)
+            self._agree()
+            return hold
+
+    def _wait_for_others(self, place: Device | None, writing: bool) -> None:
+        """Wait for what other libraries do with devices' memory that a place (None: the host) is to
+        have. Before the lock is entered: their work may be what another thread waits for in it."""
+        viewed = bool(self._leases.records)
+        for device in self._exports.to_be_waited_for(place, writing, viewed):
+            device.finish()
+
+    def _is_written_on_host(self, part: Ranges) -> None:
+        if part in self._host_writing:
+            self._host_writing.remove(part)
+
+    def _not_being_written(self, part: Ranges) -> Ranges:
+        for own in self._host_writing:
+            part -= own
+        return part
+
+    def _count_others(self, place: Device | None, needed: Ranges) -> None:
+        """Count what others have written to devices' memory when some bytes are needed at a place;
+        once the devices are waited for."""
+        known = self._exports.all_common()
+        for export, part in self._exports.written(place, needed):
+            device = export.device
+            if device in self._copies or self._is_shared_with(device):
+                own = self._not_being_written(part - known) & self._site(device).valid
+                if own:
+                    self._written(device, own, (), export.mark)
+
+    def _merge(self) -> None:
+        """See who has written what a view of the host and another library can both write, and let
+        both have it; once the devices are waited for.
+
+        Raises:
+            CoherenceError: both have written the same elements.
+        """
+        for device, copy in tuple(self._copies.items()):
+            part = self._not_being_written(self._exports.common(device))
+            if part and not copy.block.closed:
+                self._merge_with(device, copy, part)
+
+    def _merge_with(self, device: Device, copy: Copy, part: Ranges) -> None:
+        host, exports, why = self._host, self._exports, "another library and a view"
+        assert host is not None
+        mine, theirs = exports.changed(part, host), Ranges()
+        if exports.is_written(device):
+            there = np.empty_like(host)
+            moving.download(there, part, device, copy, self.account, why)
+            theirs = exports.changed(part, there)
+            for start, stop in theirs:
+                host[start:stop] = there[start:stop]
+        both, viewed = mine & theirs, self._leases.mark_of(mine)
+        error = exports.collision(device, both, viewed) if both else None
+        mine -= theirs
+        if theirs:
+            self.account.wrote(exports.mark_of(device, theirs), theirs)
+        if mine:
+            self.account.wrote(viewed, mine)
+            joined = mine.joined(_MOST_RUNS, part)
+            self._upload_now(device, copy, joined, why)
+        changed = mine | theirs
+        for other in self._copies.values():
+            if other is not copy:
+                other.is_overtaken(changed)
+        exports.forget(changed)
+        self._write_through(changed)
+        if error is not None:
+            raise error
+
+    def _write_through(self, part: Ranges) -> None:
+        """Let others have what was written elsewhere to bytes of which they have the memory."""
+        self._exports.forget(part)
+        for device, copy in tuple(self._copies.items()):
+            missing = self._exports.of(device) & part - copy.valid
+            if missing and not copy.block.closed:
+                why = "another library"
+                self._bring_to_host("r", why, missing)
+                self._upload_now(device, copy, missing.joined(_MOST_RUNS, self._on_host.valid), why)
+                copy.valid |= missing
+        self._agree()
+
+    def _upload_now(self, device: Device, copy: Copy, part: Ranges, why: str) -> None:
+        assert self._host is not None
+        stream = device.default_stream
+        moving.order(stream, copy.users())
+        moving.upload(self._host, part, copy, stream, self.account, why, aside=False)
+        stream.finish()
+        copy.writers = ()
+
+    def _agree(self) -> None:
+        """Keep what views of the host and others' memory have in common, from now on."""
+        exports, host = self._exports, self._host
+        if not exports.records or host is None:
+            return
+        for device, copy in tuple(self._copies.items()):
+            part = self._on_host.valid & copy.valid & exports.of(device) & self._defined
+            part = self._leases.fresh_of(part) if part else part
+            exports.agree(device, part, host)
+            if part:
+                refreshing.expect(self, device)
+
     # ---- copies -----------------------------------------------------------------------------
 
     @property
@@ -540,8 +733,12 @@ class Coherence:
         return self._host is not None and transfer.block_of(self._host) is not None
 
     def _start_anew(self) -> None:
-        """In a child that was forked: the lock may be held by a thread that it does not have."""
+        """In a child that was forked: the lock may be held by a thread that it does not have; and a
+        driver does not live on in it, so that nobody works with a device's memory."""
         self._guard = Guard()
+        for device in {each.device for each in self._exports.records}:
+            if not device.properties.host_memory_is_device_memory:
+                self._exports.end(device)
 
     def _part(self, part: Ranges | None) -> Ranges:
         return self._whole if part is None else part
@@ -579,9 +776,9 @@ class Coherence:
         if self._is_shared_with(device):
             return self._acquired_shared(mode, bound, why, part)
         known = self._copies.get(device)
-        if self._leases.records:
+        if self._leases.records or self._exports.records:
             # Who writes there has counted what views wrote before.
-            self._settle(part if known is None else part - known.writing)
+            self._settle(device, part, part if known is None else part - known.writing)
         self._look_for_lost(mode, part)
         copy = self._copies.get(device) or self._new_copy(device)
         is_there = mode == "w" or copy.valid.covers(part)
@@ -609,7 +806,7 @@ class Coherence:
     def _acquired_shared(self, mode: Mode, bound: Stream, why: str, part: Ranges) -> Block:
         """The host's memory, for work of a device that reaches it."""
         assert self._shared is not None
-        self._settle()
+        self._settle(self._shared.device, part)
         self.account.used(part.nbytes, self._on_host.valid.covers(part & self._defined))
         if mode != "w":
             self._take_in(why, part - self._on_host.valid)
@@ -634,6 +831,12 @@ class Coherence:
                 del self._copies[device]
                 for site in self._sites().values():
                     own -= site.valid
+                for export in self._exports.end(device):
+                    # Others may have written to it, whoever else has what was there before.
+                    changed = export.part & copy.valid & self._defined
+                    for site in self._sites().values():
+                        site.is_overtaken(changed)
+                    own |= changed
                 if own:
                     self._lost.note(own, device, copy.block.closed_at)
 
@@ -686,6 +889,7 @@ class Coherence:
         self._on_host.valid |= missing
         self._defined |= missing
         self._leases.forget_stale(missing)
+        self._agree()
 
     def _download(self, why: str, host: np.ndarray, missing: Ranges) -> None:
         """Bring bytes to the host from the copies that have them."""
@@ -745,6 +949,8 @@ class Coherence:
         elif writers:
             self._host_writers = writers
         self._gone.clear()
+        if self._exports.records:
+            self._write_through(part)
 
     def _is_only_there(self) -> bool:
         """Whether there is one copy, and nothing but the account of what it has can change when it
@@ -754,6 +960,7 @@ class Coherence:
             host.valid.runs
             or host.acquired.runs
             or self._leases.records
+            or self._exports.records
             or self._lost.pieces
             or self._gone
         )

@@ -84,16 +84,13 @@ def from_dlpack(
     """
     target = None if device is None else devices.find(device, "from_dlpack: device")
     own = _own(obj)
-    if own is not None:
-        return _own_from(own, target or own.device, copy, stream)
     if moves_itself(obj):
         target = target or current_device()
-        if copy or (copy is None and not dlpack.reaches(target, dlpack.HOST)):
-            return _copied(
-                read_in(for_work(stream, target), obj, "from_dlpack"),
-                target,
-                binding(stream, target),
-            )
+        work = for_work(stream, target)
+        # What is copied from is needed for the copy only.
+        own = read_in(work, obj, "from_dlpack") if copy else obj.__haulage_lent__(work)
+    if own is not None:
+        return _own_from(own, target or own.device, copy, stream)
     if not hasattr(obj, "__dlpack__"):
         raise TypeError(
             f"from_dlpack({type(obj).__name__}): expected an object with __dlpack__; "
@@ -260,8 +257,8 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
     """A device array over the memory of `obj`, without a copy.
 
     Args:
-        obj: an array on a device: Haulage's own (given back as it is), one with the CUDA array
-            interface, or one with `__dlpack__`.
+        obj: an array on a device: Haulage's own (given back as it is; a SmartArray on the current
+            device), one with the CUDA array interface, or one with `__dlpack__`.
         sync: as for `from_cuda_array_interface`.
 
     Raises:
@@ -271,11 +268,8 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
     if own is not None:
         return own
     if moves_itself(obj):
-        raise TypeError(
-            f"as_cuda_array({type(obj).__name__}): it is where it was used last, and moves; its "
-            "get('gpu') gives the device array (call mark_changed('gpu') after writing there), and "
-            "to_device a copy"
-        )
+        lent: DeviceNDArray = obj.__haulage_lent__(current_device().default_stream)
+        return lent
     is_host_array = isinstance(obj, (np.ndarray, np.generic))
     exchange = None if is_host_array else exchange_of(type(obj))
     desc = getattr(obj, INTERFACE, None) if exchange is None else None

@@ -180,6 +180,11 @@ class Block:
             return device.backend is self.device.backend
         return self.kind == MAPPED and self.is_pinned_for(device)
 
+    def lent(self, start: int, stop: int, readonly: bool, kept: bool = False) -> object:
+        """What another library that is given some of its bytes is to hold besides itself: None,
+        but for those whose giver wants to know. With `kept` whoever holds the block does."""
+        return None
+
     @property
     def unit(self) -> Place:
         """(address, bytes) of the memory in whose pages it lies, which no other memory does."""
@@ -328,7 +333,7 @@ def adopt(
 
 def are_own(one: Block, other: Block) -> bool:
     """Whether two blocks are two allocations of Haulage's, so that no byte is in both."""
-    return one is not other and not (one.of_others or other.of_others)
+    return one.generation != other.generation and not (one.of_others or other.of_others)
 
 
 def holding(device: Device, address: int, nbytes: int) -> Block | None:

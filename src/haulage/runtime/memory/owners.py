@@ -23,6 +23,10 @@ _PROGRAMS = f"{_ROOT / 'cli'}{os.sep}"
 # So does what is between it and the program: `with` over generators, NumPy's functions.
 _BETWEEN = (contextlib.__file__, f"{Path(np.__file__).parent}{os.sep}")
 
+# Folders of installed libraries, and how many frames are looked at to get past these.
+_INSTALLED = {"site-packages", "dist-packages"}
+_MOST_LOOKED_AT = 32
+
 # (code, how far it was) of each frame that is kept, the innermost one first.
 Mark = tuple[tuple[CodeType, int], ...]
 
@@ -76,6 +80,16 @@ def mark(depth: int = 1) -> Mark:
     if frames_kept == 1:
         return ((frame.f_code, frame.f_lasti),)
     return tuple(_outwards(frame, frames_kept))
+
+
+def mark_of_program() -> Mark:
+    """`mark`, past the frames of installed libraries too if there are others: for what these call
+    when a program hands something to them."""
+    frames = [each for each in _outwards(sys._getframe(1), _MOST_LOOKED_AT) if not is_own(each[0])]
+    for number, (code, _) in enumerate(frames):
+        if not _INSTALLED & {*Path(code.co_filename).parts}:
+            return tuple(frames[number : number + frames_kept])
+    return tuple(frames[:frames_kept]) or mark()
 
 
 def _outwards(frame: FrameType | None, count: int) -> Iterator[tuple[CodeType, int]]:
