@@ -239,11 +239,23 @@ def test_it_is_shown_in_lines_and_as_a_table():
     assert lines[1:] == [f"  {one}" for one in t]
     html = t._repr_html_()
     assert html.count("<tr>") == 4
-    assert "<td>to_device</td>" in html
+    assert ">to_device</td>" in html
+    assert 'text-align: right">80</td>' in html
     with haulage.transfers() as t:
         pass
     assert repr(t) == "0 transfers, 0 bytes"
     assert t._repr_html_() == "<p>0 transfers, 0 bytes</p>"
+    b = SmartArray(numbers())
+    x = b.get()
+    for _ in range(2):
+        x[0] = 2
+        add[1, 128](b, b)
+        cuda.synchronize()
+    html = haulage.explain(b)._repr_html_()
+    assert html.startswith(f"<p>transfers of {b.coherence.name} since the process began: ")
+    assert "bytes were avoided</p>" in html
+    assert ": 2 uploads, 1,600 bytes, as the NumPy array of get(&#x27;host&#x27;) at " in html
+    assert ">may be written through the view of get(&#x27;host&#x27;) held since " in html
 
 
 def test_of_many_the_first_and_the_last_are_shown():

@@ -5,7 +5,14 @@ from typing import Any
 from haulage.runtime.transfers import savings
 from haulage.runtime.transfers.account import Sums, every
 from haulage.runtime.transfers.entry import View, written
-from haulage.runtime.transfers.listed import DIRECTIONS, account_of, counted, table, total
+from haulage.runtime.transfers.listed import (
+    DIRECTIONS,
+    account_of,
+    counted,
+    table,
+    total,
+    written_cell,
+)
 
 # So many storages are told of one by one in the text, those that moved most.
 _TOLD = 20
@@ -15,6 +22,7 @@ class Explanation(str):
     """The text of an explanation, to be printed; notebooks show a table.
 
     Attributes:
+        what: what it is of, in words.
         data: the same as numbers and texts, for `json.dump`. `arrays` has an entry for each
             storage, and the sums of all are beside it: `transfers` and `nbytes`, by direction;
             `uses` and `used_bytes` of work on devices, and `found` and `found_bytes` of those
@@ -31,9 +39,10 @@ class Explanation(str):
             their `line`; and `advice`, sentences on what would save transfers.
     """
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "what")
 
     data: dict[str, Any]
+    what: str
 
     def __repr__(self) -> str:
         return str(self)
@@ -45,12 +54,15 @@ class Explanation(str):
                 [
                     *(each["array"], f"{cause['count']:,}", f"{cause['nbytes']:,}"),
                     *(cause["source"], cause["target"], cause["why"]),
-                    *(cause["looked"] or "", cause["wrote"] or ""),
+                    *(cause["looked"] or "", written_cell(_view(cause), cause["wrote"] or "")),
                 ]
                 for cause in each["causes"]
             ]
         heads = ("array", "transfers", "bytes", "from", "to", "for", "needed at", "written last at")
-        return table(str(self).partition("\n")[0], heads, rows)
+        advice = [
+            f"{each['array']}: {one}" for each in self.data["arrays"] for one in each["advice"]
+        ]
+        return table([*_heading(self.data, self.what), *advice], heads, rows)
 
 
 def explain(array: Any = None) -> Explanation:
@@ -100,7 +112,7 @@ def _explanation(sums: list[Sums], what: str) -> Explanation:
     arrays.sort(key=_moved, reverse=True)
     data = {**_figures(whole), "arrays": arrays}
     made = Explanation("\n".join(_text(data, what)))
-    made.data = data
+    made.data, made.what = data, what
     return made
 
 
@@ -199,6 +211,9 @@ def _line(cause: dict[str, Any]) -> str:
     if cause["looked"]:
         text += f" at {cause['looked']}"
     if cause["wrote"]:
-        view = View(cause["view"], cause["is_held"]) if cause["view"] else None
-        text += f"; {written(view)} {cause['wrote']}"
+        text += f"; {written(_view(cause))} {cause['wrote']}"
     return text
+
+
+def _view(cause: dict[str, Any]) -> View | None:
+    return View(cause["view"], cause["is_held"]) if cause["view"] else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.address import address_of
-from haulage.runtime.transfers.entry import Transfer
+from haulage.runtime.transfers.entry import Transfer, View, written
 
 DIRECTIONS = ("host to device", "device to host", "device to device")
 # So many are shown; of more, as many as half of these from each end.
@@ -95,8 +95,8 @@ class Transfers(Sequence[Transfer]):
         rows = [_cells(one) for one in _ends_of(entries)[0]]
         left_out = len(entries) - len(rows)
         if left_out:
-            rows.insert(_SHOWN // 2, ["...", f"{left_out:,} more"])
-        return table(self._title(), HEADS, rows)
+            rows.insert(_SHOWN // 2, [f"... {left_out:,} more ..."])
+        return table([self._title()], HEADS, rows)
 
     def _title(self) -> str:
         return total(len(self), self.nbytes)
@@ -158,18 +158,31 @@ def lines(entries: Sequence[Transfer]) -> list[str]:
 def _cells(one: Transfer) -> list[str]:
     return [
         *(f"{one.nbytes:,}", one.source, one.target, one.array, one.why),
-        *(str(one.looked or ""), str(one.wrote or "")),
+        *(str(one.looked or ""), written_cell(one._view, str(one.wrote or ""))),
     ]
 
 
-def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table for notebooks."""
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return (
-        f"<p>{escape(title)}</p><table><tr>{head}</tr>{body}</table>"
-        if rows
-        else (f"<p>{escape(title)}</p>")
-    )
+def written_cell(view: View | None, line: str) -> str:
+    """What stands under "written last at"."""
+    return line if view is None else f"{written(view)} {line}"
+
+
+# Of these columns of tables the figures stand below each other.
+_FIGURES = ("bytes", "transfers")
+_CELL = "padding: 0.15em 0.6em; vertical-align: top; text-align"
+
+
+def table(sentences: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Sentences and a table for notebooks, with the looks that those give to neither."""
+    text = "".join(f"<p>{escape(each)}</p>" for each in sentences)
+    if not rows:
+        return text
+    styles = [f"{_CELL}: {'right' if head in _FIGURES else 'left'}" for head in heads]
+    lines = [
+        "".join(
+            f'<{tag} style="{style}">{escape(cell)}</{tag}>'
+            for style, cell in zip(styles, cells, strict=False)
+        )
+        for tag, cells in (("th", heads), *(("td", row) for row in rows))
+    ]
+    return f"{text}<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
