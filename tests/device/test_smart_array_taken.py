@@ -114,6 +114,8 @@ def test_out_of_a_ufunc_is_current_on_the_device_only():
     with haulage.assert_no_transfers():
         assert added(a, 1.0, out=out) is out
         assert added(a, out, out) is out
+    # As host arrays would be: three times to the device as inputs or back as the result.
+    assert haulage.explain(out).data["as_host_arrays"] == 3 * 8 * N
     assert out.coherence.current() == [cuda.current_context().device]
     np.testing.assert_array_equal(out, 2 * numbers() + 3)
     add_one[8, 128](out)

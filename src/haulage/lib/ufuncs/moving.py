@@ -61,7 +61,7 @@ def call(
         written = []
         for each in targets:
             if moves_itself(each):
-                each, done = each.__haulage_acquire__(bound, why, "rw", True, False)
+                each, done = each.__haulage_acquire__(bound, why, "rw", True, 1)
                 dones.append(done)
             written.append(each)
         made = follow(read, written, moving)
