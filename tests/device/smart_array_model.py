@@ -42,13 +42,13 @@ class Model:
         self.held, self.gone = [], []
         self.moved = Counter()
 
-    def current(self):
-        """Where all bytes are current."""
-        places = {HOST, *self.shared} if self.here == self.whole else set()
+    def current(self, part):
+        """The places where bytes are current, the host first."""
+        places = [HOST, *self.shared] if part <= self.here else []
         maybe_written = set().union(*(lease.fresh & self.here for lease in self.gone))
-        return places | {
-            device for device, part in self.there.items() if part - maybe_written == self.whole
-        }
+        return places + [
+            device for device, there in self.there.items() if part <= there - maybe_written
+        ]
 
     # ---- the host ---------------------------------------------------------------------------
 
@@ -89,6 +89,14 @@ class Model:
     def lets_go(self, lease):
         self.held.remove(lease)
         self.gone.append(lease)
+
+    def is_copied(self, part):
+        """Where it is current: on the host, if it is so there."""
+        places = self.current(part)
+        if not places or places[0] == HOST:
+            self.looks(part)
+        else:
+            self.launches(places[0], part, "r")
 
     # ---- devices ----------------------------------------------------------------------------
 

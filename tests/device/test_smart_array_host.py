@@ -17,6 +17,7 @@ import haulage
 from haulage import SmartArray, cuda
 from haulage.errors import CoherenceError, Unsupported
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.ranges import Ranges
 
 pytestmark = pytest.mark.usefixtures("device")
 ALSO_FAR = True
@@ -629,6 +630,38 @@ def test_a_forked_child_has_the_elements(device):
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
     np.testing.assert_array_equal(a[3:6], [50, 8, 10])
+
+
+def test_work_that_another_thread_hands_over_between_is_waited_for(device):
+    a = SmartArray(numbers())
+    first, second = cuda.stream(), cuda.stream()
+    part = Ranges.of(0, 40)
+    a.coherence.acquire_device(device, "rw", first, "a test", part)
+    try:
+        second.add_callback(lambda *_: time.sleep(0.1))
+    except Unsupported:
+        pytest.skip("there are no callbacks to hold a stream up with")
+    double[1, 32, second](a[10:])
+    a.coherence.release(device, "rw", first, part)
+    np.testing.assert_array_equal(a, [*range(10), *range(20, 40, 2)])
+
+
+@pytest.mark.parametrize("mode", ["rw", "w"])
+def test_what_a_thread_writes_is_left_alone_by_looks_of_others_beside_it(mode):
+    a, expected = SmartArray(numbers(400)), numbers(400)
+    double[2, 256](a)
+    expected *= 2
+    if mode == "rw":
+        np.asarray(a)
+        for start in range(0, 400, 20):  # so many pieces are moved with what lies between them
+            double[1, 32](a[start : start + 10])
+            expected[start : start + 10] *= 2
+    part = Ranges.of(60, 72)
+    host = a.coherence.acquire_host(mode, "a test", part)
+    host[60:72].view(np.float32)[:] = expected[15:18] = 7
+    assert a[1] == expected[1]
+    a.coherence.release("host", mode, part=part)
+    np.testing.assert_array_equal(a, expected)
 
 
 def test_threads_share_an_array():

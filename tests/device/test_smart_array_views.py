@@ -205,6 +205,13 @@ def test_an_element_brings_its_neighbours_and_not_all_of_a_large_array():
     assert a[7] == 6
 
 
+def test_an_element_that_is_there_brings_nothing():
+    a = SmartArray(numbers())
+    double[1, 32](a[10:])
+    assert (a[3], a[9]) == (3, 9)
+    assert moves(a) == [("up", 40)]
+
+
 def test_many_places_are_moved_together():
     n = 2000
     a, expected = SmartArray(numbers(n)), numbers(n)

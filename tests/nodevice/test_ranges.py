@@ -48,3 +48,11 @@ def test_they_are_joined_by_as_few_bytes_as_can_be(a, allowed, most):
     gaps = [run for run in gaps if min(a) < run[0] and run[1] <= max(a)]
     fit = sorted(stop - start for start, stop in gaps if set(range(start, stop)) <= allowed)
     assert len(added) == sum(fit[: len(ranges(a).runs) - most])
+
+
+@given(sets, st.integers(1, SIZE), st.integers(1, SIZE))
+def test_the_blocks_that_bytes_are_in(numbers, size, stop):
+    own = {number for number in numbers if number < stop}
+    blocks = {number // size for number in own}
+    expected = {number for number in range(stop) if number // size in blocks}
+    assert ranges(own).blocks(size, stop) == ranges(expected)

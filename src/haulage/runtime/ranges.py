@@ -47,6 +47,13 @@ class Ranges:
     def __repr__(self) -> str:
         return f"Ranges({self.runs})"
 
+    def blocks(self, size: int, stop: int) -> "Ranges":
+        """The blocks of `size` bytes that these bytes are in, before `stop`."""
+        found = Ranges()
+        for first, last in self.runs:
+            found |= Ranges.of(first // size * size, min(-(-last // size) * size, stop))
+        return found
+
     def joined(self, most: int, within: "Ranges") -> "Ranges":
         """These bytes and as few more as give at most `most` runs; where `within` has too few of
         those between them, more runs."""

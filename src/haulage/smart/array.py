@@ -252,10 +252,9 @@ class SmartArray(NumpyLike):
 
     def _element(self, offset: int, why: str) -> Any:
         at = self._offset + offset
-        # Of an element: a loop over elements is not to bring them one by one.
-        first, last = at // _WINDOW * _WINDOW, -(-(at + self._dtype.itemsize) // _WINDOW) * _WINDOW
-        around = Ranges.of(first, min(last, self.coherence.nbytes))
-        flat = self.coherence.acquire_host("r", why, around)
+        # A loop over elements is not to bring them one by one.
+        part = Ranges.of(at, at + self._dtype.itemsize)
+        flat = self.coherence.acquire_host("r", why, part, _WINDOW)
         if self._dtype.names is None and self._dtype.subdtype is None:
             return np.ndarray((), self._dtype, flat, at)[()]
         return np.ndarray((), self._dtype, np.frombuffer(flat.data.toreadonly(), np.uint8), at)[()]

@@ -35,6 +35,14 @@ def _is_slow(host: np.ndarray, device: Device) -> bool:
     return not in_reach and transfer.block_of(host) is None
 
 
+def with_earlier(writers: tuple[Stream, ...], earlier: tuple[Stream, ...]) -> tuple[Stream, ...]:
+    """`writers` after those of `earlier` that are not done. They need not be ordered: between the
+    time when work was ordered and when it is handed over, other threads hand over theirs."""
+    if not earlier or earlier == writers:
+        return writers
+    return (*(one for one in earlier if one not in writers and not one.idle()), *writers)
+
+
 def download(
     host: np.ndarray, part: Ranges, device: Device, copy: Copy, account: Account, why: str
 ) -> None:

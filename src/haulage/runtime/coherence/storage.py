@@ -121,10 +121,13 @@ class Coherence:
 
     # ---- the protocol -----------------------------------------------------------------------
 
-    def acquire_host(self, mode: Mode, why: str, part: Ranges | None = None) -> np.ndarray:
+    def acquire_host(
+        self, mode: Mode, why: str, part: Ranges | None = None, around: int = 0
+    ) -> np.ndarray:
         """All bytes on the host, as an array of uint8, once nothing else uses `part` of them.
 
         With 'r' and 'rw' that part is current; with 'w' it must all be written before `release`.
+        If it has to be brought there, the blocks of `around` bytes that it is in come with it.
 
         Raises:
             KernelError: a kernel that was waited for had failed.
@@ -135,17 +138,19 @@ class Coherence:
         if self._exports.records:
             self._wait_for_others(None, mode != "r")
         with self._guard:
-            host = self._acquired_on_host(mode, why, own)
+            host = self._acquired_on_host(mode, why, own, around)
             if mode != "r":
                 self._host_writing.append(own)
             return host
 
-    def _acquired_on_host(self, mode: Mode, why: str, part: Ranges) -> np.ndarray:
+    def _acquired_on_host(self, mode: Mode, why: str, part: Ranges, around: int = 0) -> np.ndarray:
         host = self._host
         if mode == "r" and host is not None and self._is_at_rest(part):
             return host
         self._settle(None, part)
         self._look_for_lost(mode, part)
+        if around and not self._on_host.valid.covers(part):
+            part |= self._not_being_written(part.blocks(around, self.nbytes))
         host = self._bring_to_host(mode, why, part)
         self._on_host.acquired |= part
         return host
@@ -791,7 +796,7 @@ class Coherence:
             moving.order(bound, copy.users())
             # Who has a view may write to it as soon as this returns, and the copy may run on.
             aside = self._is_pinned and self._leases.reach(sent)
-            joined = sent.joined(_MOST_RUNS, self._on_host.valid)
+            joined = sent.joined(_MOST_RUNS, self._on_host.valid - copy.writing)
             moving.upload(source, joined, copy, bound, self.account, why, aside)
             if bound.handle and not bound.idle():
                 self._uploading.append(bound)
@@ -896,8 +901,8 @@ class Coherence:
         for device, copy in tuple(self._copies.items()):
             found = missing & self._defined & copy.valid - self._on_host.valid
             if found:
-                # Who has a view may write between them.
-                same = self._leases.out_of_reach(copy.valid)
+                # Who has a view, and another thread, may write between them.
+                same = self._not_being_written(self._leases.out_of_reach(copy.valid))
                 joined = found.joined(_MOST_RUNS, same)
                 self._wait_for_readers()
                 moving.download(host, joined, device, copy, self.account, why)
@@ -930,7 +935,7 @@ class Coherence:
         self.account.wrote(mark, part, view)
         if isinstance(own, Copy) and own.valid.covers(part) and self._is_only_there():
             own.seen = False
-            own.writers = writers
+            own.writers = moving.with_earlier(writers, own.writers)
             return
         self._defined |= part
         if self._lost.pieces:
@@ -945,9 +950,9 @@ class Coherence:
                 copy.is_overtaken(part)
             copy.seen = copy.seen and copy is not own and bool(copy.valid)
         if isinstance(own, Copy):
-            own.writers = writers
+            own.writers = moving.with_earlier(writers, own.writers)
         elif writers:
-            self._host_writers = writers
+            self._host_writers = moving.with_earlier(writers, self._host_writers)
         self._gone.clear()
         if self._exports.records:
             self._write_through(part)
