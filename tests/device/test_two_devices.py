@@ -450,3 +450,43 @@ def test_waiting_for_a_device_brings_what_it_wrote_to_views_of_a_smart_array(pai
     second.synchronize()
     assert view.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert [t.nbytes for t in a.coherence.transfers] == [32] * 4
+
+
+def test_a_smart_array_comes_to_the_device_that_its_use_names(pair):
+    @cuda.vectorize(["float64(float64, float64)"])
+    def add_both(x, y):
+        return x + y
+
+    first, second = pair
+    expected = np.arange(1.0, 5)
+    with haulage.use(first):
+        a = haulage.SmartArray(np.arange(4.0))
+        add_one[1, 4](a)
+        stream, there = cuda.stream(), cuda.to_device(np.ones(4))
+    with haulage.transfers() as t:
+        in_stream = add_both(a, 1.0, stream=stream)
+        mixed = add_both(a, there)
+        there.copy_to_device(a)
+        there[1:] = a[1:]
+        add_both.reduce(a, stream=stream)
+        copied = cuda.to_device(a, stream)
+        out = haulage.SmartArray(np.zeros(4))
+        add_both(a, there, out=out)
+        cuda.to_device(expected, stream, to=out)
+    assert not [*t.of(a), *t.of(out), *t.of(in_stream)]
+    assert in_stream.coherence.current() == out.coherence.current() == [first]
+    assert mixed.device is copied.device is first
+    with haulage.transfers() as t:
+        here = add_both(a, out)
+        moved = cuda.to_device(a)
+    assert here.coherence.current() == [second]
+    assert moved.device is second
+    assert [(one.source, one.target) for one in t] == [
+        (str(first), "host"),
+        ("host", str(second)),
+    ] * 2
+    for found in (in_stream, mixed.copy_to_host()):
+        assert np.asarray(found).tolist() == (expected + 1).tolist()
+    assert here.tolist() == (2 * expected).tolist()
+    for found in (there, copied, moved):
+        assert found.copy_to_host().tolist() == expected.tolist()
