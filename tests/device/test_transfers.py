@@ -697,6 +697,41 @@ def test_a_look_that_counts_as_writing_is_told(look, instead, said):
         add[1, 128](b, a)
 
 
+class OnlyDLPack:
+    """An array of a library of which Haulage knows nothing."""
+
+    def __init__(self, exporter):
+        self.exporter = exporter
+
+    def __dlpack__(self, **options):
+        return self.exporter.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.exporter.__dlpack_device__()
+
+
+def test_memory_that_another_library_has_is_told_where_copies_repeat_for_it(device):
+    a = SmartArray(numbers())
+    theirs = cuda.from_dlpack(OnlyDLPack(a.get("gpu")))
+    for _ in range(3):
+        a.sum()
+    (entry,) = haulage.explain(a).data["arrays"]
+    (view,) = entry["views"]
+    assert (view["view"], view["is_held"]) == ("another library", True)
+    assert (view["count"], view["nbytes"]) == (3, 2400)
+    (advice,) = entry["advice"]
+    assert advice.startswith(
+        "3 copies, 2,400 bytes from the device, as another library has the memory there since "
+        f"{view['line']} and may write to it at any time: let go of what it has (del); or, "
+    )
+    del theirs
+    a.sum()
+    last = a.coherence.transfers[-1]
+    assert "may have been written by another library that had the memory since " in str(last)
+    with haulage.assert_no_transfers():
+        a.sum()
+
+
 def with_host(a, mode):
     with a.host(mode) as x:
         return x[0]

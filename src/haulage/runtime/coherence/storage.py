@@ -42,7 +42,7 @@ from haulage.runtime.ranges import Ranges
 from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike, resolve
 from haulage.runtime.transfers.account import Account
-from haulage.runtime.transfers.entry import HOST, View
+from haulage.runtime.transfers.entry import HOST, OTHERS, View
 from haulage.runtime.transfers.named import Named
 
 Place = Device | Literal["host"]
@@ -657,7 +657,8 @@ class Coherence:
             if device in self._copies or self._is_shared_with(device):
                 own = self._not_being_written(part - known) & self._site(device).valid
                 if own:
-                    self._written(device, own, (), export.mark)
+                    view = View(OTHERS, export.is_alive)
+                    self._written(device, own, (), export.mark, view)
 
     def _merge(self) -> None:
         """See who has written what a view of the host and another library can both write, and let

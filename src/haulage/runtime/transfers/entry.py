@@ -7,15 +7,18 @@ from haulage.runtime.memory import owners
 from haulage.runtime.memory.owners import Mark, Site
 
 HOST: Final = "host"
+# Who holds memory of a device that is no NumPy array.
+OTHERS: Final = "another library"
 
 Direction = Literal["host to device", "device to host", "device to device"]
 
 
 class View(NamedTuple):
-    """How a NumPy array was got through which bytes could be written, so that they counted as such.
+    """How a NumPy array was got through which bytes could be written, so that they counted as such;
+    or that another library has the memory.
 
     Attributes:
-        taken_by: in words: "get('host')", "a function compiled by Numba".
+        taken_by: in words: "get('host')", "a function compiled by Numba", "another library".
         is_held: whether it could be written still when they were counted.
     """
 
@@ -64,8 +67,8 @@ class Transfer:
 
     @property
     def view(self) -> str | None:
-        """How the NumPy view was got, in words, by which the bytes counted as written; None: they
-        were written."""
+        """How the NumPy view was got, in words, by which the bytes counted as written, or "another
+        library" that had the memory; None: they were written."""
         return None if self._view is None else self._view.taken_by
 
     @property
@@ -95,6 +98,9 @@ def written(view: View | None) -> str:
     """How bytes were written or counted as such, in words that the line follows."""
     if view is None:
         return "written last at"
+    if view.taken_by == OTHERS:
+        when = ("be", "has") if view.is_held else ("have been", "had")
+        return "may {} written by another library that {} the memory since".format(*when)
     if view.is_held:
         return f"may be written through the view of {view.taken_by} held since"
     return f"may have been written by {view.taken_by} at"

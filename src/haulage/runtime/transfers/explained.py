@@ -35,8 +35,9 @@ class Explanation(str):
             `causes`, `count` transfers of `nbytes` bytes from `source` to `target`, `why`, and the
             lines `looked` and `wrote`, where `view` says by which NumPy view of that line they
             counted as written, None: they were written, and `is_held` whether that was held still;
-            `views`, `count` uploads of `nbytes` bytes that were made because of such views, with
-            their `line`; and `advice`, sentences on what would save transfers.
+            `views`, `count` copies of `nbytes` bytes that were made because of such views, or as
+            another library has memory of the device, with the `line`; and `advice`, sentences on
+            what would save transfers.
     """
 
     __slots__ = ("data", "what")

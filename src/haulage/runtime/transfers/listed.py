@@ -128,9 +128,9 @@ def extent(array: Any) -> tuple[int, int]:
     return pointer + low, pointer + high
 
 
-def counted(count: int, what: str = "transfer") -> str:
-    """A number of things, in words."""
-    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
+def counted(count: int, what: str = "transfer", several: str = "") -> str:
+    """A number of things, in words; `several` of them are called `what` with an s."""
+    return f"1 {what}" if count == 1 else f"{count:,} {several or f'{what}s'}"
 
 
 def total(count: int, nbytes: int) -> str:

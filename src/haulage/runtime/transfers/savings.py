@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from haulage.runtime.transfers.entry import HOST
+from haulage.runtime.transfers.entry import HOST, OTHERS
 from haulage.runtime.transfers.listed import counted
 
 # Of less than this it is not worth while to speak.
@@ -18,11 +18,12 @@ _INSTEAD = (
 
 
 def views(causes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Uploads that were made because NumPy views may have been written to, those of most bytes
-    first."""
+    """Copies that were made because NumPy views, or memory of a device that another library has,
+    may have been written to, those of most bytes first."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for cause in causes:
-        if cause["view"] and cause["source"] == HOST:
+        # Others write where the bytes come from.
+        if cause["view"] and (cause["source"] == HOST) == (cause["view"] != OTHERS):
             key = {"view": cause["view"], "is_held": cause["is_held"], "line": cause["wrote"]}
             entry = found.setdefault(tuple(key.values()), {**key, "count": 0, "nbytes": 0})
             entry["count"] += cause["count"]
@@ -51,8 +52,10 @@ def advice(
 
 
 def _of_view(view: dict[str, Any]) -> str:
-    uploads = f"{counted(view['count'], 'upload')}, {view['nbytes']:,} bytes"
     taken, line = view["view"], view["line"]
+    if taken == OTHERS:
+        return _of_others(view)
+    uploads = f"{counted(view['count'], 'upload')}, {view['nbytes']:,} bytes"
     instead = next((words for begin, words in _INSTEAD if taken.startswith(begin)), "")
     if view["is_held"]:
         return (
@@ -61,3 +64,18 @@ def _of_view(view: dict[str, Any]) -> str:
             "(del)" + f"; or, if it is only read, {instead}" * bool(instead)
         )
     return f"{uploads}, as {taken} at {line} counts as writing: if it only reads, {instead}"
+
+
+def _of_others(view: dict[str, Any]) -> str:
+    copies = f"{counted(view['count'], 'copy', 'copies')}, {view['nbytes']:,} bytes"
+    read = "if it only reads, give it the array of get('gpu', 'r')"
+    if view["is_held"]:
+        return (
+            f"{copies} from the device, as another library has the memory there since "
+            f"{view['line']} and may write to it at any time: let go of what it has (del); or, "
+            f"{read}"
+        )
+    return (
+        f"{copies} from the device, as another library had the memory there since {view['line']} "
+        f"and may have written to it: {read}"
+    )
