@@ -22,6 +22,8 @@ from hypothesis.stateful import (
 )
 
 import haulage
+from doubles.far import registered
+from doubles.far_pair import far_pair
 from haulage import SmartArray, cuda, memory
 from haulage.errors import CoherenceError
 from haulage.runtime.arrays import dlpack
@@ -506,22 +508,76 @@ def test_threads_look_and_write_while_somebody_has_it():
     np.testing.assert_array_equal(a[300:312], [0, *range(10), 0])
 
 
+# ---- two devices ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_devices():
+    """Two devices of one driver with memory of their own, the first one current."""
+    first, second = far_pair()
+    with registered(first, second), haulage.use(first):
+        yield first, second
+        gc.collect()
+
+
+def test_what_a_kernel_on_another_device_writes_is_there_when_its_launch_is_done(two_devices):
+    first, second = two_devices
+    a = SmartArray(numbers())
+    held = theirs(a.get(first))
+    held[3] = 50
+    with haulage.use(second):
+        add[4, 32, cuda.stream()](a, 1)
+    assert (held[3], held[4]) == (51, 5)
+    held[4] = 60
+    with haulage.use(second):
+        add[4, 32](a, 1)
+    assert (a[3], a[4], held[4]) == (52, 61, 61)
+
+
+def test_only_one_device_is_given_away_to_be_written(two_devices):
+    first, second = two_devices
+    a = SmartArray(numbers())
+    held, given = cuda.from_dlpack(installed["OnlyDLPack"](a[:60].get(first))), line()
+    with haulage.use(second):
+        with pytest.raises(CoherenceError, match=rf"{re.escape(__file__)}:{given} in test_only"):
+            theirs(a[50:].get(second))
+        reader, other = theirs(a.get(second, "r")), theirs(a[60:].get(second))
+    held[3] = 50
+    assert a[3] == 50
+    assert reader[3] == 50
+    del held
+    with haulage.use(second):
+        other[0], theirs(a.get(second))[4] = 80, 70
+    assert (a[60], a[4]) == (80, 70)
+
+
 # ---- any program ---------------------------------------------------------------------------------
 
 SIZE = 24
+# More take longer, and find more.
+EXAMPLES = 4
 
 
 class Shared(RuleBasedStateMachine):
-    """One array that the host, its views, kernels and other libraries write in turn."""
+    """One array that the host, its views, kernels and other libraries write in turn, on one device
+    or two."""
 
     holders, views = Bundle("holders"), Bundle("views")
     keys = st.slices(SIZE)
     values = st.integers(0, 100)
 
-    def __init__(self):
+    numbers = st.integers(0, 1)
+
+    def __init__(self, *devices):
         super().__init__()
+        self.devices = devices
         self.oracle = np.arange(SIZE, dtype=np.int32)
         self.array = SmartArray(self.oracle)
+        self.held = []
+
+    def wait(self):
+        for device in self.devices:
+            device.synchronize()
 
     @rule(key=keys)
     def look(self, key):
@@ -537,31 +593,52 @@ class Shared(RuleBasedStateMachine):
             with self.array[key].host(mode) as array:
                 array[...] = self.oracle[key] = value
 
-    @rule(key=keys, value=values, reads=st.booleans())
-    def change_by_a_kernel(self, key, value, reads):
+    @rule(key=keys, value=values, reads=st.booleans(), number=numbers)
+    def change_by_a_kernel(self, key, value, reads, number):
         view = self.array[key]
         if view.size:
-            (add if reads else fill)[1, 32](view, value)
+            with haulage.use(self.devices[number % len(self.devices)]):
+                (add if reads else fill)[1, 32](view, value)
             self.oracle[key] = value + (self.oracle[key] if reads else 0)
 
-    @rule(target=holders, key=keys, only_read=st.booleans())
-    def give_away(self, key, only_read):
-        array = self.array[key].get("gpu", "r" if only_read else "rw")
-        return [key, theirs(array), only_read]
+    def part(self, key):
+        numbers = range(SIZE)[key]
+        return set(range(min(numbers), max(numbers) + 1)) if numbers else set()
+
+    @rule(target=holders, key=keys, only_read=st.booleans(), number=numbers)
+    def give_away(self, key, only_read, number):
+        device = self.devices[number % len(self.devices)]
+        array = self.array[key].get(device, "r" if only_read else "rw")
+        refused = not only_read and any(
+            not other[2] and other[3] is not device and self.part(other[0]) & self.part(key)
+            for other in self.held
+        )
+        with haulage.use(device):
+            if refused:
+                with pytest.raises(CoherenceError, match="nobody could tell what both write"):
+                    theirs(array)
+                array, only_read = self.array[key].get(device, "r"), True
+            holder = [key, theirs(array), only_read, device]
+        self.held.append(holder)
+        return holder
 
     @rule(holder=holders)
     def read_by_a_holder(self, holder):
-        cuda.synchronize()
+        self.wait()
+        if len(self.devices) > 1:
+            # What a holder on the other device wrote comes with a look.
+            self.array.sum()
         np.testing.assert_array_equal(holder[1].copy_to_host(), self.oracle[holder[0]])
 
     @rule(holder=holders, value=values)
     def write_by_a_holder(self, holder, value):
         if not holder[2]:
-            cuda.synchronize()
+            self.wait()
             holder[1][...] = self.oracle[holder[0]] = np.int32(value)
 
     @rule(holder=consumes(holders))
     def let_a_holder_go(self, holder):
+        self.held.remove(holder)
         holder.clear()
 
     @rule(target=views, key=keys)
@@ -570,10 +647,10 @@ class Shared(RuleBasedStateMachine):
 
     @rule(view=views, value=values)
     def write_through_a_view(self, view, value):
-        cuda.synchronize()
+        self.wait()
         np.testing.assert_array_equal(view[1], self.oracle[view[0]])
         view[1][...] = self.oracle[view[0]] = value
-        cuda.synchronize()
+        self.wait()
 
     @rule(view=consumes(views))
     def let_a_view_go(self, view):
@@ -583,18 +660,26 @@ class Shared(RuleBasedStateMachine):
         np.testing.assert_array_equal(np.asarray(self.array), self.oracle)
 
 
-def test_any_program_in_which_all_write_in_turn_is_right():
+def run(*devices):
     settings = hypothesis.settings(
-        max_examples=6,
+        max_examples=EXAMPLES,
         stateful_step_count=30,
         deadline=None,
         phases=[hypothesis.Phase.generate],
     )
-    run_state_machine_as_test(Shared, settings=settings)
+    run_state_machine_as_test(lambda: Shared(*devices), settings=settings)
+
+
+def test_any_program_in_which_all_write_in_turn_is_right(device):
+    run(device)
 
 
 def test_it_is_right_where_work_is_done_late(device):
     if device.kind != "cpu":
         pytest.skip("the adversarial mode is the CPU device's")
     with haulage.adversary(3):
-        test_any_program_in_which_all_write_in_turn_is_right()
+        run(device)
+
+
+def test_it_is_right_with_two_devices(two_devices):
+    run(*two_devices)

@@ -124,6 +124,10 @@ class Exports:
                     self.records.remove(each)
                 if each.writable:
                     found.append((each, each.part & needed if each.is_alive else each.part))
+        if not self.records:
+            # Nobody says any more what is written.
+            self._common.clear()
+            self._were = None
         return found
 
     def end(self, device: Device) -> list[Export]:
