@@ -92,7 +92,7 @@ class Known:
             return None
         found = _bytes_at(block.device, known.address, known.nbytes)
         if host is not None and host.flags.forc:
-            return bool((found == host.reshape(-1, order="A").view("u1")).all())
+            return _are_same(found, host.reshape(-1, order="A").view("u1"))
         return digest(found) == known.digest
 
     def closing(self, block: "Block") -> None:
@@ -144,6 +144,16 @@ class Known:
     def _drop(self, number: int) -> None:
         block, _ = self._held.pop(number)
         self._bytes[str(block.device)] -= block.nbytes
+
+
+def _are_same(one: "np.ndarray", other: "np.ndarray") -> bool:
+    """Whether two arrays of as many bytes have the same ones."""
+    # As words, which is several times faster.
+    words = one.size & -8
+    return bool(
+        (one[:words].view("u8") == other[:words].view("u8")).all()
+        and (one[words:] == other[words:]).all()
+    )
 
 
 def _bytes_at(device: "Device", address: int, nbytes: int) -> "np.ndarray":
