@@ -15,6 +15,9 @@ from haulage.runtime.stream import Stream
 from haulage.runtime.transfers.account import Account
 from haulage.runtime.transfers.entry import HOST
 
+# Into more runs than this, bytes are moved together with others that are the same at both ends.
+MOST_RUNS = 8
+
 # Bytes of a copy that are compared with the host's at a time.
 _COMPARED = 4 << 20
 
