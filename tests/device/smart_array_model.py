@@ -122,6 +122,8 @@ class Model:
             self._bring_here(missing)
             self.moved[HOST, str(device)] += len(missing)
             there |= missing
+        if mode == "w":
+            there -= self.here.union(*(it for of, it in self.there.items() if of != device)) & part
         if mode not in ("rw", "w"):
             self.seen.add(device)
         self.came_along.discard(device)

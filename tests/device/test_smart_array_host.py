@@ -17,6 +17,7 @@ import haulage
 from haulage import SmartArray, cuda
 from haulage.errors import CoherenceError, Unsupported
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.coherence import Coherence
 from haulage.runtime.ranges import Ranges
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -551,6 +552,23 @@ def test_memory_of_the_host_is_asked_for_of_new_arrays_only():
         SmartArray(numbers(), where="moon")
     with pytest.raises(ValueError, match="where='pinned'"):
         SmartArray(numbers()).get("pinned")
+
+
+@pytest.mark.parametrize("kernel", [lambda a: double[1, 32](a), lambda a: fill[1, 32](a, 7)])
+def test_an_interrupt_of_a_launch_leaves_one_value_of_each_element(kernel, monkeypatch):
+    """It may come when the kernel was handed over and nobody has said so."""
+    a = SmartArray(numbers(), where="gpu")
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Coherence, "release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kernel(a)
+    monkeypatch.undo()
+    seen = np.array(a)
+    np.testing.assert_array_equal(a.get("gpu").copy_to_host(), seen)
+    assert seen[2] in (2, 4, 7)
 
 
 # ---- what happens to the memory ------------------------------------------------------------------

@@ -69,7 +69,7 @@ class Stale:
     def was_written(self, host: np.ndarray) -> bool:
         """Whether somebody wrote there since it became stale, as far as is known."""
         found = self.fingerprint
-        return found is not None and not np.array_equal(found, _fingerprint_of(self.part, host))
+        return found is not None and bool((found != _fingerprint_of(self.part, host)).any())
 
     def as_it_is_now(self, host: np.ndarray) -> "Stale":
         """The same, for what somebody may write from now on."""

@@ -645,6 +645,8 @@ class Coherence(Lending):
             self.account.used(part.nbytes, True)
             moving.order(bound, copy.writers if mode == "r" else copy.users())
             copy.is_used(mode, bound, part)
+            if mode != "r":
+                self._is_to_be_written(copy, mode, bound, part)
             return copy
         if self._is_shared_with(device):
             return self._acquired_shared(mode, bound, why, part)
@@ -674,7 +676,23 @@ class Coherence(Lending):
             copy.valid |= missing
             self._defined |= missing
         copy.is_used(mode, bound, part)
+        if mode != "r":
+            self._is_to_be_written(copy, mode, bound, part)
         return copy
+
+    def _is_to_be_written(self, copy: Copy, mode: Mode, bound: Stream, part: Ranges) -> None:
+        """See that each byte has one value also where a launch is interrupted, so that nobody says
+        whether the kernel was handed over: that on the device, but where it was to be overwritten,
+        that of the other places."""
+        copy.writers = moving.with_earlier((bound,), copy.writers)
+        if not self._on_host.valid.runs and len(self._copies) == 1:
+            return
+        others = [site for site in self._sites().values() if site is not copy]
+        for site in others:
+            if mode == "w":
+                copy.valid -= site.valid & part
+            else:
+                site.valid -= part
 
     def _acquired_shared(self, mode: Mode, bound: Stream, why: str, part: Ranges) -> Block:
         """The host's memory, for work of a device that reaches it."""
