@@ -38,6 +38,8 @@ class SmartArrayType(types.Array):
 register_default(SmartArrayType)(models.ArrayModel)
 
 
+# Lists and dictionaries whose first array was a SmartArray have elements of that type.
+@lower_cast(types.Array, SmartArrayType)
 @lower_cast(SmartArrayType, types.Array)
 def _as_plain(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
     return value
@@ -63,11 +65,21 @@ def type_of(
 
 @unbox(SmartArrayType)
 def _unboxed(kind: SmartArrayType, value: Any, c: Any) -> NativeValue:
-    """The host's array, which the function then holds as it holds NumPy's."""
+    """The host's array, which the function then holds as it holds NumPy's. Where a signature
+    declares this type, a NumPy array is one too."""
     plain = kind.copy()
     room = cgutils.alloca_once(c.builder, c.context.get_value_type(plain))
     failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)
-    array = c.pyapi.call_method(value, "__haulage_host__")
+    found = cgutils.alloca_once_value(c.builder, value)
+    acquire = c.pyapi.object_getattr_string(value, "__haulage_host__")
+    with c.builder.if_else(cgutils.is_not_null(c.builder, acquire), likely=True) as (smart, other):
+        with smart:
+            c.builder.store(c.pyapi.call_function_objargs(acquire, ()), found)
+            c.pyapi.decref(acquire)
+        with other:
+            c.pyapi.err_clear()
+            c.pyapi.incref(value)
+    array = c.builder.load(found)
     with c.builder.if_then(cgutils.is_not_null(c.builder, array), likely=True):
         native = c.unbox(plain, array)
         c.builder.store(native.value, room)

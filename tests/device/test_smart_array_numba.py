@@ -391,6 +391,37 @@ def test_containers_hold_the_array_of_the_host():
     assert Holder(a).total() == 28
 
 
+def test_arrays_of_numpy_go_where_one_of_these_was_first():
+    a, b = SmartArray(numbers()), numbers()
+    some = numba.typed.List()
+    some.append(a)
+    some.append(b)
+    named = numba.typed.Dict()
+    named["a"] = a
+    named["b"] = b
+    assert np.shares_memory(some[1], b)
+    assert np.shares_memory(named["b"], b)
+    total_of_its_type = numba.njit(types.float64(numba.typeof(a)))(lambda x: x.sum())
+    assert [total_of_its_type(x) for x in (a, b)] == [28, 28]
+    assert numba.njit(lambda x: total_of_its_type(x))(b) == 28
+    with pytest.raises(TypeError):
+        total_of_its_type(3)
+
+
+def test_either_kind_is_taken_on_each_path_of_a_function():
+    @numba.njit
+    def choose(a, b, first):
+        if first:
+            return a
+        return b
+
+    a, b = SmartArray(numbers()), numbers() + 1
+    assert np.shares_memory(choose(a, b, True), a.get())
+    assert np.shares_memory(choose(a, b, False), b)
+    with a.host("r"), pytest.raises(TypingError):
+        numba.njit(lambda a: a.fill(1))(a)
+
+
 def test_many_threads_call_at_once():
     arrays = [SmartArray(np.zeros(50)) for _ in range(4)]
     add_one(arrays[0])

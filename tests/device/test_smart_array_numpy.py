@@ -103,6 +103,7 @@ READS = {
     "np.concatenate": lambda a: np.concatenate([a, a]),
     "np.where": lambda a: np.where(a > 3, a, 0),
     "np.stack": lambda a: np.stack((a, a), axis=1),
+    "np.unstack": np.unstack,
     "np.dot": lambda a: np.dot(a, a),
     "np.einsum": lambda a: np.einsum("i,i", a, a),
     "np.linalg.norm": np.linalg.norm,
@@ -370,6 +371,14 @@ def test_functions_that_leave_out_alone_give_what_they_made():
     taken = SmartArray(out)
     equal(np.fft.ifft2(values, out=taken), np.fft.ifft2(values, out=out))
     equal(taken, out)
+
+
+def test_what_is_unstacked_can_be_written():
+    a = SmartArray(numbers().reshape(4, 5))
+    np.unstack(a, axis=1)[2][:] = 9
+    double[1, 32](a.reshape(-1))
+    assert a[:, 2].tolist() == [18] * 4
+    assert a[3, 4] == 38
 
 
 def test_an_element_of_an_array_without_axes_and_a_strided_one_are_copied_as_numpy_does():

@@ -264,8 +264,8 @@ class NumpyLike(Views, Operators):
             return _OWN[func](array, *rest, **kwargs)
         if rest and func in SEVERAL:
             return tuple([func(each) for each in args])
-        # There NumPy gives the element.
-        if func is np.flip and not array.shape:
+        # There NumPy gives elements.
+        if (func is np.flip and array.ndim == 0) or (func is np.unstack and array.ndim == 1):
             return None
         plain = np.ndarray.__array_function__
         return array._seen_as(lambda outline: plain(_NOTHING, func, (), (outline, *rest), kwargs))

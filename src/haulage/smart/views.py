@@ -104,6 +104,7 @@ class Views:
     def _traced(self, seen: Any, outline: np.ndarray) -> Any:
         if isinstance(seen, (list, tuple)):
             return type(seen)([self._traced(each, outline) for each in seen])
+        assert isinstance(seen, np.ndarray), "elements of an outline are none"
         offset = address_of(seen) - address_of(outline) if seen.size else 0
         return self._over(offset, seen.shape, seen.strides, seen.dtype)
 
