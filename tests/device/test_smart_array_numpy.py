@@ -373,6 +373,14 @@ def test_functions_that_leave_out_alone_give_what_they_made():
     equal(taken, out)
 
 
+def test_pillow_takes_it():
+    image = pytest.importorskip("PIL.Image")
+    values = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    a = SmartArray(values)
+    equal(np.asarray(image.fromarray(a)), values)
+    equal(np.asarray(image.fromarray(a[:, ::2, 1])), values[:, ::2, 1])
+
+
 def test_what_is_unstacked_can_be_written():
     a = SmartArray(numbers().reshape(4, 5))
     np.unstack(a, axis=1)[2][:] = 9

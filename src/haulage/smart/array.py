@@ -529,7 +529,9 @@ class SmartArray(NumpyLike):
             raise AttributeError(
                 f"NumPy's array interface cannot tell the dtype {self._dtype}; use np.asarray(a)"
             )
-        return self._look("NumPy (__array_interface__)").__array_interface__
+        told = self._look("NumPy (__array_interface__)").__array_interface__
+        # Who finds none takes the array itself for a buffer of its bytes, as Pillow does.
+        return {**told, "strides": self._strides}
 
     def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, **options: Any) -> Any:
         """The elements on the host, as NumPy gives them; or on the device that `dl_device` names,
