@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from haulage import forks
-from haulage.advising.settings import Settings, given
+from haulage.advising.settings import Settings
 from haulage.advising.watcher import Watcher
 from haulage.runtime import observing
 from haulage.tracing.starting import at_end, keep_ctrl_c
@@ -21,7 +21,7 @@ def begin() -> None:
     process that a signal kills, or that becomes another program, gives none. Forked processes
     are watched by themselves.
     """
-    settings = given()
+    settings = Settings.given()
     if settings is None:
         return
     session = _Session(settings)

@@ -42,15 +42,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "-o", "--output", metavar="FILE", help="write it to a file; an older one is replaced"
     )
     parser.add_argument("--device", metavar="D", help="where to run, as for haulage run")
-    parser.add_argument("-m", metavar="MODULE", help="run a module or package by its name")
-    parser.add_argument("-c", metavar="CODE", help="run this text")
-    parser.add_argument(
-        "program",
-        metavar="PROGRAM",
-        nargs="?",
-        help="a file, a folder or zip with a __main__.py, or - for standard input",
-    )
-    parser.add_argument("args", metavar="ARGS", nargs="*", help="what the program is given")
+    run.add_program_to(parser)
 
 
 def asks_for_help(words: Sequence[str]) -> bool:

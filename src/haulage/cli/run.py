@@ -38,6 +38,11 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="where to run: cpu, nvidia, amd, with a number if there are several, as in nvidia:1 "
         "(default: HAULAGE_DEVICE, else the best one present)",
     )
+    add_program_to(parser)
+
+
+def add_program_to(parser: argparse.ArgumentParser) -> None:
+    """Add the program and what it is given, for the help of a command that runs one."""
     parser.add_argument("-m", metavar="MODULE", help="run a module or package by its name")
     parser.add_argument("-c", metavar="CODE", help="run this text")
     parser.add_argument(

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from haulage import forks
 from haulage.runtime import observing
 from haulage.tracing.recorder import Recorder
-from haulage.tracing.settings import Settings, given
+from haulage.tracing.settings import Settings
 
 
 def begin() -> None:
@@ -21,7 +21,7 @@ def begin() -> None:
     process that a signal kills, or that becomes another program, writes nothing. Forked processes
     record for themselves.
     """
-    settings = given()
+    settings = Settings.given()
     if settings is None:
         return
     session = _Session(settings)
