@@ -684,7 +684,8 @@ class Coherence(Lending):
         """See that each byte has one value also where a launch is interrupted, so that nobody says
         whether the kernel was handed over: that on the device, but where it was to be overwritten,
         that of the other places."""
-        copy.writers = moving.with_earlier((bound,), copy.writers)
+        if copy.writers != (bound,):
+            copy.writers = moving.with_earlier((bound,), copy.writers)
         if not self._on_host.valid.runs and len(self._copies) == 1:
             return
         others = [site for site in self._sites().values() if site is not copy]
@@ -821,7 +822,8 @@ class Coherence(Lending):
         self.account.wrote(mark, part, view)
         if isinstance(own, Copy) and own.valid.covers(part) and self._is_only_there():
             own.seen = False
-            own.writers = moving.with_earlier(writers, own.writers)
+            if own.writers != writers:
+                own.writers = moving.with_earlier(writers, own.writers)
             return
         self._defined |= part
         if self._lost.pieces:
