@@ -278,7 +278,7 @@ def test_a_value_set_in_a_stream_that_is_named_is_not_waited_for(make, monkeypat
     plain, bound = cuda.to_device(np.arange(5)), cuda.to_device(np.arange(5), stream)
     made = cuda.device_array(5, np.int64, stream=stream)
     waits = []
-    monkeypatch.setattr(type(stream), "finish", lambda each: waits.append(each))
+    monkeypatch.setattr(type(stream), "synchronize", lambda each: waits.append(each))
     plain.setitem(0, 10, stream=stream)
     bound[1] = 11
     made[:] = 12

@@ -296,7 +296,7 @@ class DeviceNDArrayBase(Strided):
         if self.size:
             transfer.fill(stream, self.device_pointer, value.tobytes(), self.size)
         if wait and not stream.handle:
-            stream.finish()
+            stream.synchronize()
 
     def _overlaps(self, other: "DeviceNDArrayBase") -> bool:
         if self.block.generation != other.block.generation:
