@@ -12,7 +12,7 @@ import numba  # noqa: F401
 import numpy as np
 from numba.core import cgutils, types
 from numba.core.datamodel import models, register_default
-from numba.core.errors import NumbaNotImplementedError
+from numba.core.errors import NumbaNotImplementedError, NumbaTypeError
 from numba.core.imputils import lower_cast
 from numba.core.pythonapi import NativeValue, unbox
 from numba.np import numpy_support
@@ -38,10 +38,18 @@ class SmartArrayType(types.Array):
 register_default(SmartArrayType)(models.ArrayModel)
 
 
-# Lists and dictionaries whose first array was a SmartArray have elements of that type.
+# Lists and dictionaries whose first array was a SmartArray have elements of that type. They ask for
+# a cast of whatever is put there, also where that is not safe.
 @lower_cast(types.Array, SmartArrayType)
 @lower_cast(SmartArrayType, types.Array)
 def _as_plain(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
+    if not (
+        (fromty.dtype, fromty.ndim) == (toty.dtype, toty.ndim)
+        and toty.layout in ("A", fromty.layout)
+        and (fromty.mutable or not toty.mutable)
+        and (fromty.aligned or not toty.aligned)
+    ):
+        raise NumbaTypeError(f"{fromty} cannot be used as {toty}; copy it to an array of that type")
     return value
 
 

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 import pytest
 from numba.core import types
-from numba.core.errors import TypingError
+from numba.core.errors import NumbaTypeSafetyWarning, TypingError
 from numba.experimental import jitclass
 
 from haulage import SmartArray, cuda, roc
@@ -406,6 +406,24 @@ def test_arrays_of_numpy_go_where_one_of_these_was_first():
     assert numba.njit(lambda x: total_of_its_type(x))(b) == 28
     with pytest.raises(TypeError):
         total_of_its_type(3)
+
+
+def test_arrays_that_lie_otherwise_go_nowhere():
+    a, rows = SmartArray(np.ones((2, 3))), np.arange(12.0).reshape(2, 6)
+    of_numpy, of_its_type = numba.typed.List(), numba.typed.List()
+    of_numpy.append(np.ones((2, 3)))
+    of_its_type.append(a)
+    for held, other in (
+        (of_numpy, SmartArray(np.ones((3, 2))).T),
+        (of_its_type, rows[:, ::2]),
+        (of_its_type, np.asarray(a)),
+    ):
+        with (
+            pytest.warns(NumbaTypeSafetyWarning),
+            pytest.raises(TypingError, match="cannot be used as"),
+        ):
+            held.append(other)
+        assert len(held) == 1
 
 
 def test_either_kind_is_taken_on_each_path_of_a_function():
