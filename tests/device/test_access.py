@@ -8,7 +8,7 @@ import access_checks
 import numpy as np
 import pytest
 
-from haulage import cuda, roc
+from haulage import SmartArray, cuda, roc
 from haulage.errors import LaunchError
 
 # In this way of running threads, code for the CPU is made soonest.
@@ -395,6 +395,16 @@ def test_one_signature_needs_no_name():
     kernel.compile(SIGNATURE.replace("float64", "float32"))
     with pytest.raises(LaunchError, match="compiled for one"):
         kernel.access()
+
+
+def test_a_signature_has_types_not_values():
+    kernel = made("x[0] = y[0]")
+    for array in (np.zeros(3), cuda.to_device(np.zeros(3)), SmartArray(np.zeros(3))):
+        for signature in (array, (array, array, array, array, 3)):
+            with pytest.raises(TypeError, match=type(array).__name__ + r".*numba\.typeof"):
+                kernel.access(signature)
+            with pytest.raises(TypeError, match=r"numba\.typeof"):
+                kernel.compile(signature)
 
 
 def test_a_signature_has_as_many_arguments_as_the_kernel():

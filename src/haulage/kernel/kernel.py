@@ -384,6 +384,7 @@ class Kernel(AsFunction, Inspection):
             LaunchError: the signature has another number of arguments; or there is none, and the
                 kernel is compiled for several signatures or for none.
             LaunchTypeError: the kernel takes other signatures only.
+            TypeError: something in the signature names no type, as an array does not.
             CompileError: it cannot be compiled for this one.
         """
         if signature is not None:

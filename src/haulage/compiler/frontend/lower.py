@@ -339,8 +339,18 @@ def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
             return item
         if isinstance(item, str):
             return sigutils._parse_signature_string(item)
+        refuse_value(item)
         return numpy_support.from_dtype(np.dtype(item))
 
+    def refuse_value(item: Any) -> None:
+        # NumPy takes the `dtype` of anything for the dtype meant.
+        if hasattr(item, "dtype") and not isinstance(item, (type, types.Type)):
+            raise TypeError(
+                f"the signature has a value in it, of class {type(item).__name__}; expected types "
+                "of arguments: that of a value is numba.typeof(value)"
+            )
+
+    refuse_value(signature)
     try:
         if isinstance(signature, (tuple, list)):
             return tuple(one(item) for item in signature), None
