@@ -505,6 +505,7 @@ def refused(call):
         lambda a: a[np.zeros(2)],
         lambda a: a == np.zeros(20, "i4,f8"),
         lambda a: pow(a, 2, 3),
+        lambda a: np.astype(a, np.float32, device="gpu"),
     ],
 )
 def test_what_numpy_refuses_is_refused_with_the_same_class_of_error(write):

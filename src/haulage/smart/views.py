@@ -31,11 +31,17 @@ def _reshaped(
     return a.reshape(newshape if shape is None else shape, order=order, copy=copy)
 
 
+def _cast(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    if device not in (None, "cpu"):
+        raise ValueError(f"astype(device={device!r}): NumPy knows 'cpu' only")
+    return x.astype(dtype, copy=copy)
+
+
 # Those that SmartArray has as a method or an attribute, which copies where it has to.
 SHAPERS: dict[Any, Callable[..., Any]] = {
     np.reshape: _reshaped,
     np.ravel: lambda a, order="C": a.ravel(order),
-    np.astype: lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy),
+    np.astype: _cast,
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
 }
