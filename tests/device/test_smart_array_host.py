@@ -324,6 +324,54 @@ def test_views_go_in_any_thread():
     assert a[0] == 44
 
 
+@pytest.mark.parametrize("order", ["view first", "view last", "only part", "loaned before", "gone"])
+def test_what_a_view_wrote_while_the_program_has_the_device_array_is_not_lost(order):
+    a = SmartArray(numbers())
+    there = a.get("gpu") if order == "view last" else None
+    view, taken = a.get(), line()
+    if there is None:
+        there = a.get("gpu")[2:]
+    if order == "loaned before":
+        add[1, 32](numbers(), a)  # moves what counts as written
+    view[5] = 50
+    there[1] = 7
+    if order == "gone":
+        del view
+    same = rf"host was written last at .*:{taken} in .*; call get\('[^']+'\) before"
+    with pytest.raises(CoherenceError, match=same):
+        (a[3:9] if order == "only part" else a).mark_changed("gpu")
+    expected = numbers()
+    expected[5] = 50
+    np.testing.assert_array_equal(a, expected)
+    there = a.get("gpu")
+    there[1] = 7
+    a.mark_changed("gpu")
+    expected[1] = 7
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_a_view_and_the_device_array_can_be_written_at_different_places_or_times():
+    a = SmartArray(numbers())
+    view, there = a.get(), a.get("gpu")
+    view[:10] = 50
+    there[10:] = 7
+    a[10:].mark_changed("gpu")
+    expected = numbers()
+    expected[:10], expected[10:] = 50, 7
+    np.testing.assert_array_equal(a, expected)
+    for n in range(3):
+        a[2] = expected[2] = n
+        double[1, 32](a)
+        a.get("gpu")
+        there[3] = n
+        a.mark_changed("gpu")
+        expected *= 2
+        expected[3] = n
+        cuda.synchronize()
+        view[4] = expected[4] = -n
+        np.testing.assert_array_equal(a, expected)
+
+
 # ---- host(mode) ----------------------------------------------------------------------------------
 
 

@@ -307,6 +307,8 @@ class SmartArray(NumpyLike):
             given = self._array_over(self.coherence.loan(array.block))
             if mode == "r":
                 given._protect()
+            else:
+                self.coherence.give(self._part, given.block)
             self._given[device, mode] = weakref.ref(given)
         return given
 
@@ -396,8 +398,8 @@ class SmartArray(NumpyLike):
         arrays that `get` gave it is known.
 
         Raises:
-            CoherenceError: another place was changed since that `get`; the elements there would be
-                lost.
+            CoherenceError: another place was changed since that `get`, also through a NumPy array;
+                the elements there would be lost.
             ValueError: `where` is unknown.
             DeviceNotFound: that device is not there.
         """

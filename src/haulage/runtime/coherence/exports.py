@@ -8,14 +8,11 @@ Where the host has views of the same bytes that can be written to, both sides ma
 both had last is kept then, and tells who has.
 """
 
-from collections.abc import Iterable
-
-import numpy as np
-
 from haulage.errors import CoherenceError
+from haulage.runtime.coherence.common import Common
 from haulage.runtime.device import Device
 from haulage.runtime.memory import owners
-from haulage.runtime.ranges import Ranges, Run
+from haulage.runtime.ranges import Ranges
 
 
 class Export:
@@ -51,7 +48,7 @@ class Hold:
         self._export.is_alive = False
 
 
-class Exports:
+class Exports(Common):
     """The memory of one storage that other libraries have.
 
     Args:
@@ -62,15 +59,12 @@ class Exports:
         records: what is known of each, until one that nobody has any more has been counted.
     """
 
-    __slots__ = ("_common", "_grain", "_name", "_were", "records")
+    __slots__ = ("_name", "records")
 
     def __init__(self, name: object, grain: int) -> None:
+        super().__init__(grain)
         self._name = name
-        self._grain = grain
         self.records: list[Export] = []
-        # The bytes of a device that a view of the host shows too, and what both had last.
-        self._common: dict[Device, Ranges] = {}
-        self._were: np.ndarray | None = None
 
     def add(self, device: Device, part: Ranges, writable: bool, mark: owners.Mark) -> Hold:
         """Note that another library has memory, as long as it holds what is returned.
@@ -126,15 +120,14 @@ class Exports:
                     found.append((each, each.part & needed if each.is_alive else each.part))
         if not self.records:
             # Nobody says any more what is written.
-            self._common.clear()
-            self._were = None
+            self.clear()
         return found
 
     def end(self, device: Device) -> list[Export]:
         """Forget all of a device, whose memory is gone; what could be written."""
         gone = [each for each in self.records if each.device is device]
         self.records = [each for each in self.records if each.device is not device]
-        self._common.pop(device, None)
+        self.leave(device)
         return [each for each in gone if each.writable]
 
     def not_counted(self, place: Device | None) -> Ranges:
@@ -148,36 +141,6 @@ class Exports:
 
     # ---- what a view of the host shows too --------------------------------------------------
 
-    def common(self, device: Device) -> Ranges:
-        """The bytes of which is known what the device and the host had last."""
-        return self._common.get(device, Ranges())
-
-    def all_common(self) -> Ranges:
-        """`common` of all devices."""
-        found = Ranges()
-        for part in self._common.values():
-            found |= part
-        return found
-
-    def agree(self, device: Device, part: Ranges, host: np.ndarray) -> None:
-        """Note that the host and the device have the same bytes now, and only `part` is common."""
-        known = self.common(device)
-        if part:
-            if self._were is None:
-                self._were = np.empty_like(host)
-            for start, stop in part - known:
-                self._were[start:stop] = host[start:stop]
-            self._common[device] = part
-        else:
-            self._common.pop(device, None)
-        if not self._common:
-            self._were = None
-
-    def forget(self, part: Ranges) -> None:
-        """Some bytes were written by somebody who said so."""
-        for device, known in tuple(self._common.items()):
-            self._common[device] = known - part
-
     def is_written(self, device: Device) -> bool:
         """Whether another library may write what it has of a device."""
         return any(each.writable and each.device is device for each in self.records)
@@ -189,19 +152,6 @@ class Exports:
             for each in self.records
             if each.device is device and each.writable and each.part & part
         )
-
-    def changed(self, part: Ranges, now: np.ndarray) -> Ranges:
-        """The elements with bytes in `part`, which is common, that are others now."""
-        assert self._were is not None
-        found: list[Run] = []
-        for start, stop in part:
-            first, last = start // self._grain * self._grain, -(-stop // self._grain) * self._grain
-            differ = np.zeros(last - first, bool)
-            differ[start - first : stop - first] = self._were[start:stop] != now[start:stop]
-            edges = np.diff(differ.reshape(-1, self._grain).any(1), prepend=False, append=False)
-            for begin, end in np.flatnonzero(edges).reshape(-1, 2).tolist():
-                found.append((first + begin * self._grain, first + end * self._grain))
-        return _union(found) & part
 
     def collision(self, device: Device, both: Ranges, viewed: owners.Mark) -> CoherenceError:
         """What tells that a view of the host, taken by a line, and another library have written the
@@ -221,14 +171,3 @@ def _is_in(one: Export, other: Export) -> bool:
     if not one.writable:
         return True
     return one.device is other.device and other.writable and other.part.covers(one.part)
-
-
-def _union(runs: Iterable[Run]) -> Ranges:
-    """Runs in order, that may touch."""
-    merged: list[Run] = []
-    for start, stop in runs:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
-        else:
-            merged.append((start, stop))
-    return Ranges(tuple(merged))

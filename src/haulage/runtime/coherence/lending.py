@@ -7,6 +7,7 @@ import numpy as np
 from haulage.runtime.coherence import moving, refreshing
 from haulage.runtime.coherence.copies import Copy, Site
 from haulage.runtime.coherence.exports import Exports, Hold
+from haulage.runtime.coherence.given import Given
 from haulage.runtime.coherence.guard import Guard
 from haulage.runtime.coherence.leases import Leases
 from haulage.runtime.coherence.loans import Loan
@@ -30,6 +31,7 @@ class Lending:
     _copies: dict[Device, Copy]
     _leases: Leases
     _exports: Exports
+    _given: Given
     _guard: Guard
 
     def start_in(self, block: Block) -> int:
@@ -182,13 +184,16 @@ class Lending:
         copy.writers = ()
 
     def _agree(self) -> None:
-        """Keep what views of the host and others' memory have in common, from now on."""
-        exports, host = self._exports, self._host
-        if not exports.records or host is None:
+        """Keep what views of the host have in common, from now on, with others' memory and with
+        what the program was given on devices."""
+        exports, given, host = self._exports, self._given, self._host
+        if host is None or not (exports.records or given.records or given.parts):
             return
         for device, copy in tuple(self._copies.items()):
-            part = self._on_host.valid & copy.valid & exports.of(device) & self._defined
-            part = self._leases.fresh_of(part) if part else part
-            exports.agree(device, part, host)
-            if part:
-                refreshing.expect(self, device)
+            same = self._on_host.valid & copy.valid & self._defined
+            given.agree(device, self._leases.fresh_of(same & given.of(device)), host)
+            if exports.records:
+                part = self._leases.fresh_of(same & exports.of(device))
+                exports.agree(device, part, host)
+                if part:
+                    refreshing.expect(self, device)

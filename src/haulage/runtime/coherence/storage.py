@@ -32,6 +32,7 @@ from haulage.runtime.arrays.address import address_of
 from haulage.runtime.coherence import leases, moving, refreshing
 from haulage.runtime.coherence.copies import Copy, Site, host_room
 from haulage.runtime.coherence.exports import Exports
+from haulage.runtime.coherence.given import Given
 from haulage.runtime.coherence.guard import Guard
 from haulage.runtime.coherence.leases import Leases
 from haulage.runtime.coherence.lending import Lending
@@ -106,6 +107,7 @@ class Coherence(Lending):
         self._host_writing: list[Ranges] = []
         self._leases = Leases(name)
         self._exports = Exports(name, grain)
+        self._given = Given(grain)
         self._lost = Lost(name)
         self._written_at: Place | None = None
         # Where a copy gave way that was current and `seen`: what was written there came along.
@@ -304,6 +306,13 @@ class Coherence(Lending):
                 found.keep(key, array)
             return array
 
+    def give(self, part: Ranges, loan: Block) -> None:
+        """Note that the program has an array over `loan`, and may write to it before it calls
+        `mark_changed`."""
+        with self._guard:
+            self._given.add(part, loan)
+            self._agree()
+
     def take_over(self, block: Block, stream: Stream) -> None:
         """Have a block of as many bytes as the copy on its device, whose bytes work of `stream` has
         made. Nothing is current anywhere yet, and nobody else uses the block."""
@@ -373,15 +382,16 @@ class Coherence(Lending):
             own = self._part(part)
             self._forget_closed()
             self._merge()
+            if not isinstance(place, str):
+                self._count_views_beside(place, own)
             if place in self._gone:
                 self._written(HOST, own, (), owners.mark())
                 return
             site = self._sites().get(HOST if self._is_shared_with(place) else place)
             if site is None or not (site.valid & self._defined).covers(own):
-                last = f"; {self._written_at} was written last" if self._written_at else ""
                 raise CoherenceError(
                     f"{self.name}: mark_changed({str(place)!r}), but the bytes there are not "
-                    f"current{last}; call get({str(place)!r}) before writing there"
+                    f"current{self._last_written()}; call get({str(place)!r}) before writing there"
                 )
             users: tuple[Stream, ...] = ()
             if isinstance(site, Copy):
@@ -557,6 +567,15 @@ class Coherence(Lending):
             self._merge()
             self._count_as_written(record.fresh - self._exports.all_common(), record)
 
+    def _count_views_beside(self, device: Device, part: Ranges) -> None:
+        """Count what was written through views since the program was given the array of a device
+        that it has written to."""
+        part &= self._given.common(device)
+        if part and self._host is not None:
+            changed = self._given.changed(part, self._host)
+            for record in self._leases.records:
+                self._count_as_written(record.fresh & changed, record, record.view)
+
     def _count_as_written(
         self, part: Ranges, record: leases.Record, view: View | None = None
     ) -> None:
@@ -675,6 +694,8 @@ class Coherence(Lending):
         if missing:
             copy.valid |= missing
             self._defined |= missing
+        if self._given.records and sent:
+            self._agree()
         copy.is_used(mode, bound, part)
         if mode != "r":
             self._is_to_be_written(copy, mode, bound, part)
@@ -842,6 +863,8 @@ class Coherence(Lending):
         elif writers:
             self._host_writers = moving.with_earlier(writers, self._host_writers)
         self._gone.clear()
+        if self._given.parts:
+            self._given.forget(part)
         if self._exports.records:
             self._write_through(part)
 
@@ -859,14 +882,20 @@ class Coherence(Lending):
         )
 
     def _written_twice(self, place: Place) -> CoherenceError:
-        other = self._written_at
-        before = self._site(other).mark if other is not None else ()
-        where = f" at {owners.site(before)}" if before else ""
         return CoherenceError(
-            f"{self.name}: {place} and {other} were written at the same time: {other}{where}, "
-            f"{place} at {owners.site(owners.mark())}; order these writes, or give each of them an "
-            "array of its own"
+            f"{self.name}: {place} and {self._written_at} were written at the same time"
+            f"{self._last_written()}, {place} at {owners.site(owners.mark())}; order these writes, "
+            "or give each of them an array of its own"
         )
+
+    def _last_written(self) -> str:
+        """In words, behind a sentence."""
+        last = self._written_at
+        if last is None:
+            return ""
+        site = self._sites().get(HOST if self._is_shared_with(last) else last)
+        mark = site.mark if site is not None else ()
+        return f"; {last} was written last{f' at {owners.site(mark)}' if mark else ''}"
 
     def __repr__(self) -> str:
         places = ", ".join(map(str, self.current())) or "nowhere"
