@@ -224,12 +224,14 @@ def test_a_storage_without_bytes_is_current_everywhere_and_never_moved():
     assert moves(a) == []
 
 
-def test_what_was_acquired_but_not_released_changes_nothing():
+def test_what_was_acquired_but_not_released_has_one_value():
     a = storage()
     a.acquire_device(ONE, "w", 0, "a kernel that did not compile")
     assert a.current() == [HOST]
-    a.acquire_device(TWO, "rw", 0, "another")
-    assert a.current() == [HOST, TWO]
+    a.acquire_device(ONE, "r", 0, "one that reads")
+    assert a.current() == [HOST, ONE]
+    a.acquire_device(TWO, "rw", 0, "another, which may have been handed over")
+    assert a.current() == [TWO]
 
 
 def test_writing_in_two_places_at_once_is_an_error():
@@ -298,8 +300,9 @@ def test_a_stream_that_was_ordered_before_another_stays_so_when_it_is_forgotten(
 def test_memory_that_was_given_back_is_taken_anew_or_what_was_there_is_told_to_be_lost():
     a = storage()
     a.acquire_device(ONE, "r", 0, "").close()
-    a.acquire_device(ONE, "rw", 0, "")
+    a.acquire_device(ONE, "r", 0, "")
     assert moves(a) == [("host", "one:0", NBYTES)] * 2
+    a.acquire_device(ONE, "rw", 0, "", Ranges.of(8, 16))
     a.release(ONE, "rw", part=Ranges.of(8, 16))
     a.acquire_device(ONE, "r", 0, "").close()
     for _ in range(2):
