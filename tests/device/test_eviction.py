@@ -189,6 +189,22 @@ def test_what_was_written_through_get_and_is_told_later_is_not_lost(device):
     del made
 
 
+def test_what_was_written_through_get_beside_a_view_and_is_told_later_is_not_lost(device):
+    array = smart(1)
+    view = array.get()
+    add[64, 256](array.get("gpu"), 4)
+    with room_for(device, 1000):
+        with pytest.raises(OutOfMemory):
+            cuda.device_array(SIZE, np.uint8)
+        array.mark_changed("gpu")
+        assert set(np.asarray(array)) == {5}
+        array.get("gpu")
+        view[3] = 7  # on the host alone, so that the copy is not needed
+        made = cuda.device_array(SIZE, np.uint8)
+    assert (array[2], array[3]) == (5, 7)
+    del made
+
+
 def test_an_array_that_needs_room_takes_that_of_others_and_not_its_own(device):
     first, second = smart(1), smart(2)
     add[64, 256](first, 1)

@@ -16,15 +16,15 @@ class Common:
 
     Attributes:
         parts: these bytes, by device.
+        were: what both had last, at the places that they have on the host.
     """
 
-    __slots__ = ("_grain", "_were", "parts")
+    __slots__ = ("_grain", "parts", "were")
 
     def __init__(self, grain: int) -> None:
         self._grain = grain
         self.parts: dict[Device, Ranges] = {}
-        # What both had last.
-        self._were: np.ndarray | None = None
+        self.were: np.ndarray | None = None
 
     def common(self, device: Device) -> Ranges:
         """The bytes of which is known what the device and the host had last."""
@@ -41,15 +41,15 @@ class Common:
         """Note that the host and the device have the same bytes now, and only `part` is common."""
         known = self.common(device)
         if part:
-            if self._were is None:
-                self._were = np.empty_like(host)
+            if self.were is None:
+                self.were = np.empty_like(host)
             for start, stop in part - known:
-                self._were[start:stop] = host[start:stop]
+                self.were[start:stop] = host[start:stop]
             self.parts[device] = part
         else:
             self.parts.pop(device, None)
         if not self.parts:
-            self._were = None
+            self.were = None
 
     def forget(self, part: Ranges) -> None:
         """Some bytes were written by somebody who said so."""
@@ -63,16 +63,16 @@ class Common:
     def clear(self) -> None:
         """Forget all."""
         self.parts.clear()
-        self._were = None
+        self.were = None
 
     def changed(self, part: Ranges, now: np.ndarray) -> Ranges:
         """The elements with bytes in `part`, which is common, that are others now."""
-        assert self._were is not None
+        assert self.were is not None
         found: list[Run] = []
         for start, stop in part:
             first, last = start // self._grain * self._grain, -(-stop // self._grain) * self._grain
             differ = np.zeros(last - first, bool)
-            differ[start - first : stop - first] = self._were[start:stop] != now[start:stop]
+            differ[start - first : stop - first] = self.were[start:stop] != now[start:stop]
             edges = np.diff(differ.reshape(-1, self._grain).any(1), prepend=False, append=False)
             for begin, end in np.flatnonzero(edges).reshape(-1, 2).tolist():
                 found.append((first + begin * self._grain, first + end * self._grain))

@@ -499,6 +499,9 @@ class Coherence(Lending):
     def _is_safe_without(self, device: Device, copy: Copy, copying: bool, why: str) -> bool:
         """Whether no byte is lost with a copy, or, `copying`, none is any more."""
         own = copy.valid & self._defined
+        shown = own & self._given.common(device)
+        if shown and not (copying and self._is_as_given(device, copy, shown)):
+            return False
         if self._leases.records:
             # What views may have written is the host's, as for who needs it.
             own -= self._leases.fresh() & self._on_host.valid
@@ -525,6 +528,11 @@ class Coherence(Lending):
             return False
         self._bring_to_host("r", why, own)
         return True
+
+    def _is_as_given(self, device: Device, copy: Copy, part: Ranges) -> bool:
+        """Whether the program has not written to a copy since it was given an array of it."""
+        assert self._given.were is not None
+        return moving.is_as_on_host(self._given.were, part, device, copy)
 
     def _is_as_on_host(self, device: Device, copy: Copy, own: Ranges, why: str) -> bool:
         """Whether a copy has the host's bytes, or somebody has written and not said so yet."""
