@@ -427,12 +427,56 @@ def test_a_kernel_that_writes_in_the_with_is_an_error_at_its_end(mode):
     double[1, 32](a)
     context = a.host(mode)
     array = context.__enter__()
+    array[...] = 3
     double[1, 32](a)
     launched = line() - 1
     array[...] = 5
     with pytest.raises(CoherenceError, match=re.escape(f"{__file__}:{launched} in")):
         context.__exit__(None, None, None)
-    np.testing.assert_array_equal(a, numbers() * 4)
+    np.testing.assert_array_equal(a, np.full(20, 6))
+
+
+def test_a_device_array_that_is_written_in_the_with_is_an_error_that_is_told_once():
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    there = a.get("gpu")
+    with pytest.raises(CoherenceError, match="host was written last"), a.host("w") as array:
+        array[...] = 5
+        there[...] = 7
+        a.mark_changed("gpu")
+    np.testing.assert_array_equal(a, np.full(20, 5))
+
+
+@pytest.mark.parametrize("mode", ["rw", "w"])
+def test_what_was_written_in_the_with_is_there_for_who_needs_it_before_its_end(mode):
+    a, b = SmartArray(numbers()), SmartArray(numbers() * 0)
+    double[1, 32](a)
+    with a.host(mode) as array:
+        array[...] = 3
+        assert a[1] == a.sum() / 20 == 3
+        assert array[1] == 3
+        add[1, 32](b, a)
+        array[...] = 4
+        add[1, 32](b, a)
+    np.testing.assert_array_equal(b, np.full(20, 7))
+    np.testing.assert_array_equal(a, np.full(20, 4))
+    double[1, 32](a)
+    with pytest.raises(ZeroDivisionError), a.host(mode) as array:
+        array[...] = 3
+        add[1, 32](b, a[:5])
+        raise ZeroDivisionError
+    np.testing.assert_array_equal(a, np.full(20, 3))
+
+
+def test_a_copy_does_not_give_way_over_what_is_overwritten_on_the_host(device):
+    a = SmartArray(numbers())
+    double[1, 32](a)
+    (there,) = (place for place in a.coherence.current() if place != "host")
+    with a.host("w") as array:
+        array[...] = 3
+        a.coherence.give_way(there, True, "a test")
+        assert array[1] == 3
+    np.testing.assert_array_equal(a, np.full(20, 3))
 
 
 def overwrite_and_fail(array):

@@ -372,7 +372,9 @@ class SmartArray(NumpyLike):
                 they are given the SmartArray inside of the `with`, only read it. 'rw': it is
                 written in the `with`. 'w': all elements are written, so that they need not be
                 brought to the host before; an exception leaves those that the host did not have as
-                they were before, and the others as the body has written them.
+                they were before, and the others as the body has written them. Who needs them in
+                the `with`, as a kernel, has what was written until then, which an exception then
+                takes back no more.
 
         Raises:
             ValueError: `mode` is unknown.

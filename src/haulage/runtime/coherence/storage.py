@@ -105,6 +105,8 @@ class Coherence(Lending):
         self._copies: dict[Device, Copy] = {}
         # What is being written on the host between `acquire` and `release`.
         self._host_writing: list[Ranges] = []
+        # Views of `host_view` with mode 'w' in which nothing counts as written yet.
+        self._open: list[leases.Record] = []
         self._leases = Leases(name)
         self._exports = Exports(name, grain)
         self._given = Given(grain)
@@ -208,7 +210,8 @@ class Coherence(Lending):
     def host_view(self, mode: Mode, why: str, part: Ranges | None = None) -> Iterator[np.ndarray]:
         """`lease_host` for the body of a `with`, at whose end `part` was written.
 
-        Where the body of one with mode 'w' raises, it is as for `cancel`.
+        With mode 'w' it counts as written before if somebody needs it before. Else, where the body
+        raises, it is as for `cancel`.
 
         Raises:
             KernelError: as `acquire_host`.
@@ -220,31 +223,46 @@ class Coherence(Lending):
         with self._guard:
             host = self._acquired_on_host(mode, why, own)
             leased, record = leases.view(host, own, owners.mark(), why, mode == "w")
+            self._leases.records.append(record)
             if mode == "w":
                 self._host_writing.append(own)
+                self._open.append(record)
             else:
-                self._leases.records.append(record)
                 self._agree()
         del host
         try:
             yield leased
         except BaseException:
-            if mode == "w":
-                with self._guard:
-                    self._leases.records.append(record)
+            with self._guard:
+                is_open = self._is_closed(record)
+                if is_open:
                     self.cancel(HOST, own)
-            else:
+            if not is_open:
                 self._count_view(record)
             raise
-        if mode == "w":
-            with self._guard:
+        with self._guard:
+            is_open = self._is_closed(record)
+            if is_open:
                 self.release(HOST, mode, part=own)
-                self._leases.records.append(record)
                 self._agree()
-        else:
+        if not is_open:
             self._count_view(record)
             with self._guard:
                 self._leases.check(record, record.stale, self._host)
+
+    def _is_closed(self, record: leases.Record) -> bool:
+        """No longer count a view as open; whether it was."""
+        is_open = record in self._open
+        if is_open:
+            self._open.remove(record)
+        return is_open
+
+    def _count_open(self, part: Ranges) -> None:
+        """Count views as written whose `with` goes on, if somebody needs some of their bytes."""
+        for record in [record for record in self._open if record.part & part]:
+            self._open.remove(record)
+            self._is_written_on_host(record.part)
+            self._written(HOST, record.part, (), record.mark, record.view)
 
     def acquire_device(
         self,
@@ -381,6 +399,7 @@ class Coherence(Lending):
         with self._guard:
             own = self._part(part)
             self._forget_closed()
+            self._count_open(own)
             self._merge()
             if not isinstance(place, str):
                 self._count_views_beside(place, own)
@@ -520,7 +539,7 @@ class Coherence(Lending):
                 self._note_dropped(device, why)
                 return True
             return copying and self._is_as_on_host(device, copy, own, why)
-        if not copying:
+        if not copying or self._not_being_written(own) != own:
             return False
         if self._host is None:
             self._host = host_room(device, self.nbytes)
@@ -556,6 +575,7 @@ class Coherence(Lending):
         Raises:
             CoherenceError: the same was written in two places.
         """
+        self._count_open(part)
         if self._exports.records:
             self._merge()
             self._count_others(place, part)
