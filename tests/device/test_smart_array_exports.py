@@ -252,7 +252,7 @@ def test_both_sides_writing_an_element_is_an_error_that_names_both_lines():
     held, given = cuda.from_dlpack(installed["OnlyDLPack"](a.get("gpu"))), line()
     x, taken = a.get(), line()
     x[3], x[4] = 50, 60
-    held[3], held[5] = 70, 80
+    held[3:6] = np.float32([70, 4, 80])
     said = rf"{re.escape(__file__)}:{given} in .* {re.escape(__file__)}:{taken} in .* is lost"
     with pytest.raises(CoherenceError, match=said):
         a.sum()
@@ -278,7 +278,7 @@ def test_elements_are_written_as_a_whole():
     a = SmartArray(np.zeros(4, np.uint32))
     x, held = a.get(), theirs(a.get("gpu"))
     x[0], x[1] = 0x01, 0x01
-    held[0], held[2] = np.uint32(0x0100), np.uint32(0x0100)
+    held[:3] = np.uint32([0x0100, 0, 0x0100])
     with pytest.raises(CoherenceError, match="same elements"):
         a.sum()
     np.testing.assert_array_equal(a, [0x0100, 0x01, 0x0100, 0])
