@@ -440,10 +440,11 @@ def test_a_device_array_that_is_written_in_the_with_is_an_error_that_is_told_onc
     a = SmartArray(numbers())
     double[1, 32](a)
     there = a.get("gpu")
-    with pytest.raises(CoherenceError, match="host was written last"), a.host("w") as array:
+    with a.host("w") as array:
         array[...] = 5
         there[...] = 7
-        a.mark_changed("gpu")
+        with pytest.raises(CoherenceError, match="host was written last"):
+            a.mark_changed("gpu")
     np.testing.assert_array_equal(a, np.full(20, 5))
 
 
@@ -461,7 +462,7 @@ def test_what_was_written_in_the_with_is_there_for_who_needs_it_before_its_end(m
     np.testing.assert_array_equal(b, np.full(20, 7))
     np.testing.assert_array_equal(a, np.full(20, 4))
     double[1, 32](a)
-    with pytest.raises(ZeroDivisionError), a.host(mode) as array:
+    with contextlib.suppress(ZeroDivisionError), a.host(mode) as array:
         array[...] = 3
         add[1, 32](b, a[:5])
         raise ZeroDivisionError
