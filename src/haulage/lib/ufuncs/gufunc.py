@@ -141,8 +141,9 @@ class GUFunc(ArrayFunction):
         wanted = outputs(out, args[nin:], self.nout, name)
         kinds = plan_key((*args[:nin], *wanted), stream)
         if kinds is None and moving.are_there(args[:nin], wanted):
+            # The function may leave elements of its outputs out, or read them.
             made: Sequence[Any] = moving.call(
-                args[:nin], wanted, stream, name, partial(self._filled, stream)
+                args[:nin], wanted, stream, name, False, partial(self._filled, stream)
             )
         else:
             made = self._filled(stream, args[:nin], wanted, kinds=kinds)

@@ -26,6 +26,7 @@ def call(
     wanted: Sequence[Any],
     stream: StreamLike,
     name: str,
+    whole: bool,
     follow: Callable[[Sequence[Any], Sequence[Any], frozenset[int]], Sequence[Any]],
 ) -> list[Any]:
     """The outputs of a call some of whose inputs, or arrays for outputs, move themselves.
@@ -35,6 +36,7 @@ def call(
         wanted: the array for each output; None: one is to be made.
         stream: in which it happens.
         name: of the function.
+        whole: whether it overwrites all elements of its outputs, which then need not be there.
         follow: makes the call with other inputs and outputs, the former being on the device, and
             gives its outputs. Those inputs whose numbers it is given are not to be written to.
     """
@@ -61,7 +63,7 @@ def call(
         written = []
         for each in targets:
             if moves_itself(each):
-                each, done = each.__haulage_acquire__(bound, why, "rw", True, 1)
+                each, done = each.__haulage_acquire__(bound, why, "rw", whole, 1)
                 dones.append(done)
             written.append(each)
         made = follow(read, written, moving)

@@ -145,7 +145,7 @@ class UFunc(ArrayFunction):
         kinds = plan_key((*args[:nin], wanted), stream)
         if kinds is None and moving.are_there(args[:nin], (wanted,)):
             return moving.call(
-                args[:nin], [wanted], stream, name, partial(self._on_device, stream)
+                args[:nin], [wanted], stream, name, True, partial(self._on_device, stream)
             )[0]
         plan = self._plans.get(kinds, args[:nin], (wanted,))
         if plan is not None:
