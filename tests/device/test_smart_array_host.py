@@ -253,6 +253,52 @@ def test_a_view_is_noticed_after_an_error_about_it_too():
     assert (a[0], a[12]) == (2, 2)
 
 
+def test_an_error_about_a_view_is_told_once_and_the_next_wait_brings_it_up_to_date():
+    arrays = [SmartArray(numbers()) for _ in range(3)]
+    views = [array.get() for array in arrays]
+    for array in arrays:
+        double[1, 32](array)
+    views[1][3] = 50
+    with pytest.raises(CoherenceError, match="which is lost"):
+        cuda.synchronize()
+    for other in (0, 2):
+        np.testing.assert_array_equal(views[other], numbers() * 2)
+    cuda.synchronize()
+    np.testing.assert_array_equal(views[1], numbers() * 2)
+    views[1][4] = 50
+    assert (arrays[1][3], arrays[1][4]) == (6, 50)
+
+
+def test_threads_that_wait_at_once_each_find_their_views_up_to_date():
+    together = threading.Barrier(4)
+    errors = []
+
+    def wait():
+        array = SmartArray(np.ones(20, np.float32))
+        view = array.get()
+        try:
+            for n in range(1, 31):
+                double[1, 32](array)
+                together.wait(60)
+                cuda.synchronize()
+                assert set(view) == {2.0**n}
+        except BaseException as error:
+            errors.append(error)
+            together.abort()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=wait) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors, errors
+
+
 def test_each_argument_has_what_was_written_through_a_view():
     a = SmartArray(numbers())
     view = a.get()

@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from haulage import forks
-from haulage.errors import CoherenceError, OutOfMemory
+from haulage.errors import CoherenceError, HaulageError, OutOfMemory
 from haulage.runtime import eviction, memory
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.address import address_of
@@ -638,6 +638,11 @@ class Coherence(Lending):
                 self._bring_to_host("r", why, part)
             self._agree()
             return True
+        except HaulageError:
+            if not self._lost.pieces:
+                # That is told once, and the next wait brings them up to date.
+                refreshing.expect(self, device)
+            raise
         finally:
             self._guard.__exit__()
 
