@@ -14,7 +14,7 @@ def lines(smart: dict[str, Any]) -> Iterator[str]:
     yield "## SmartArrays\n"
     yield (
         f"From one run, on {smart['date']}: `make bench ARGS='--what smart'`. What is compared "
-        "takes turns\nin one process; ratios are of medians, with 95 % intervals.\n"
+        "takes turns.\n"
     )
     yield from _launches(smart["uses"])
     yield from _host(smart["uses"])
@@ -35,9 +35,9 @@ def _launches(uses: dict[str, Any]) -> Iterator[str]:
     yield "### Arguments of launches, microseconds\n"
     yield (
         "A launch of a kernel with one thread, from Python, with arrays that are where they are "
-        "needed.\nWith host arrays it waits for the kernel; these are used in place. In each round "
-        "the shortest of\n15 loops of a millisecond counts; times are those of the shortest "
-        "round.\n"
+        "needed.\nWith host arrays it waits for the kernel; these are used in place. Here and on "
+        "the host, times are\nthose of the shortest of all loops of a millisecond, 15 in each of "
+        f"{_rounds(uses)} rounds; ratios are of these.\n"
     )
     rows = [
         (
@@ -45,7 +45,7 @@ def _launches(uses: dict[str, Any]) -> Iterator[str]:
             f"**{_us(times[SMART])}**",
             _us(times[DEVICE]),
             _us(times[HOST]),
-            _ratio(times[SMART], times[DEVICE]),
+            _times(times[SMART], times[DEVICE]),
         )
         for use, times in uses.items()
         if DEVICE in times
@@ -55,14 +55,14 @@ def _launches(uses: dict[str, Any]) -> Iterator[str]:
 
 
 def _host(uses: dict[str, Any]) -> Iterator[str]:
-    yield "### On the host, microseconds\n"
+    yield "### On the host, nanoseconds\n"
     yield "With 1000 float64 that are current on the host.\n"
     rows = [
         (
             USES[use].title,
-            f"**{_us(times[SMART])}**",
-            _us(times[HOST]),
-            _ratio(times[SMART], times[HOST]),
+            f"**{_ns(times[SMART])}**",
+            _ns(times[HOST]),
+            _times(times[SMART], times[HOST]),
         )
         for use, times in uses.items()
         if DEVICE not in times
@@ -77,10 +77,10 @@ def _jacobi(jacobi: dict[str, Any]) -> Iterator[str]:
     yield "### An iterative program\n"
     yield (
         f"`examples/jacobi.py --size {size} --steps {steps} --every {every}`, {rounds} runs of "
-        "each by turns, with all of its copies\nbetween host and device. Times are ratios of these "
-        "runs, which other work of the machine disturbs less\nthan seconds. The last row is what a "
-        "device with memory of its own copies, here within the memory of\none processor: over a "
-        "bus it takes longer. No GPU was there.\n"
+        "each by turns, with all of its copies\nbetween host and device. Times are ratios of the "
+        "medians of these runs, with 95 % intervals: other work\nof the machine disturbs these "
+        "less than seconds. The last row is what a device with memory of its own\ncopies, here "
+        "within the memory of one processor: over a bus it takes longer. No GPU was there.\n"
     )
     by_hand = programs["by hand"]["seconds"]
     rows = [
@@ -98,6 +98,20 @@ def _jacobi(jacobi: dict[str, Any]) -> Iterator[str]:
 
 def _us(nanoseconds: list[float]) -> str:
     return f"{min(nanoseconds) / 1e3:.2f}"
+
+
+def _ns(nanoseconds: list[float]) -> str:
+    shortest = min(nanoseconds)
+    return f"{shortest:,.0f}" if shortest >= 100 else f"{shortest:.1f}"
+
+
+def _rounds(uses: dict[str, Any]) -> int:
+    return len(next(iter(uses.values()))[SMART])
+
+
+def _times(ours: list[float], others: list[float]) -> str:
+    ratio = min(ours) / min(others)
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
 
 
 def _ratio(ours: list[float], others: list[float]) -> str:

@@ -22,8 +22,12 @@ def _smart() -> dict[str, Any]:
     return {
         "date": "2026-01-02",
         "uses": {
-            "launch-1": {SMART: [9000.0] * 3, DEVICE: [3000.0] * 3, HOST: [5000.0] * 3},
-            "read": {SMART: [4000.0] * 3, HOST: [100.0] * 3},
+            "launch-1": {
+                SMART: [9000.0, 20000.0, 30000.0],
+                DEVICE: [3000.0] * 3,
+                HOST: [5000.0] * 3,
+            },
+            "read": {SMART: [4000.0] * 3, HOST: [50.0, 100.0, 100.0]},
         },
         "jacobi": {
             **{"size": 64, "steps": 40, "every": 10},
@@ -41,8 +45,9 @@ def test_the_page_compares_smart_arrays_with_what_stands_beside_them() -> None:
     text = "\n".join(section.lines(_smart()))
     assert "on 2026-01-02" in text
     launch = USES["launch-1"].title
-    assert f"| {launch} | **9.00** | 3.00 | 5.00 | 3.00 (3.00 to 3.00) |" in text
-    assert "| `a[3]` | **4.00** | 0.10 | 40.00 (40.00 to 40.00) |" in text
+    assert f"| {launch} | **9.00** | 3.00 | 5.00 | 3.0 |" in text
+    assert "| `a[3]` | **4,000** | 50.0 | 80 |" in text
+    assert "15 in each of 3 rounds" in text
     assert "`examples/jacobi.py --size 64 --steps 40 --every 10`, 3 runs" in text
     assert "| SmartArrays | 12 | 12,000 | 2.00 (2.00 to 2.00) |" in text
     assert "| device arrays, copied by hand | 12 | 12,000 | 1 |" in text
