@@ -290,6 +290,39 @@ class SmartArrays(RuleBasedStateMachine):
         elif mode != "r":
             model.host_wrote(part)
 
+    @rule(
+        chosen=rows,
+        value=values,
+        mode=st.sampled_from(["rw", "w"]),
+        side=sides,
+        by_a_kernel=st.booleans(),
+    )
+    def use_what_the_host_writes(self, chosen, value, mode, side, by_a_kernel):
+        """Before the end of the `with` in which it does."""
+        view = self.view(chosen)
+        model, part = view.model, view.part
+        if not view.is_dense:
+            mode = "rw"
+        with view.array.host(mode) as array:
+            if mode == "w":
+                model.overwrites(part)
+                model.host_wrote(part)
+            else:
+                model.looks(part)
+            lease = model.takes(part)
+            array[...] = view.oracle[...] = value
+            if by_a_kernel:
+                self.read_by_a_kernel(chosen, side)
+            else:
+                model.looks(part)
+                view.check(np.asarray(view.array))
+            if model.shared:
+                self.wait()
+            array[...] = view.oracle[...] = value + 1
+        model.host_wrote(part)
+        del array
+        model.lets_go(lease)
+
     @rule(chosen=rows, value=values)
     def use_in_njit(self, chosen, value):
         view = self.view(chosen)
