@@ -298,7 +298,8 @@ class SmartArrays(RuleBasedStateMachine):
         by_a_kernel=st.booleans(),
     )
     def use_what_the_host_writes(self, chosen, value, mode, side, by_a_kernel):
-        """Before the end of the `with` in which it does."""
+        """Before the end of the `with` in which it does, after a kernel has written there."""
+        self.overwrite_by_a_kernel(chosen, value, side, every=True)
         view = self.view(chosen)
         model, part = view.model, view.part
         if not view.is_dense:
@@ -310,7 +311,7 @@ class SmartArrays(RuleBasedStateMachine):
             else:
                 model.looks(part)
             lease = model.takes(part)
-            array[...] = view.oracle[...] = value
+            array[...] = view.oracle[...] = value + 1
             if by_a_kernel:
                 self.read_by_a_kernel(chosen, side)
             else:
@@ -318,7 +319,7 @@ class SmartArrays(RuleBasedStateMachine):
                 view.check(np.asarray(view.array))
             if model.shared:
                 self.wait()
-            array[...] = view.oracle[...] = value + 1
+            array[...] = view.oracle[...] = value + 2
         model.host_wrote(part)
         del array
         model.lets_go(lease)

@@ -480,7 +480,8 @@ class Coherence(GivingWay):
         Raises:
             CoherenceError: the same was written in two places.
         """
-        self._count_open(part)
+        if self._open:
+            self._count_open(part)
         if self._exports.records:
             self._merge()
             self._count_others(place, part)
