@@ -271,15 +271,17 @@ def test_an_error_about_a_view_is_told_once_and_the_next_wait_brings_it_up_to_da
 
 def test_threads_that_wait_at_once_each_find_their_views_up_to_date():
     together = threading.Barrier(4)
+    both = SmartArray(np.ones(40, np.float32))
+    arrays = [*(SmartArray(np.ones(20, np.float32)) for _ in range(2)), both[:20], both[20:]]
     errors = []
 
-    def wait():
-        array = SmartArray(np.ones(20, np.float32))
+    def wait(array):
         view = array.get()
         try:
             for n in range(1, 31):
                 double[1, 32](array)
-                together.wait(60)
+                if n % 2:
+                    together.wait(60)
                 cuda.synchronize()
                 assert set(view) == {2.0**n}
         except BaseException as error:
@@ -289,7 +291,7 @@ def test_threads_that_wait_at_once_each_find_their_views_up_to_date():
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        threads = [threading.Thread(target=wait) for _ in range(4)]
+        threads = [threading.Thread(target=wait, args=(array,)) for array in arrays]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -45,7 +45,7 @@ class GivingWay(Lending):
             KernelError: a kernel that was waited for had failed.
         """
         # Who is inside may itself wait for the thread that looks for room.
-        if not self._guard.entered_at_once():
+        if not self._guard.entered_within(0):
             return 0
         try:
             self._forget_closed()

@@ -24,9 +24,10 @@ class Guard:
         self.depth -= 1
         self._lock.release()
 
-    def entered_at_once(self) -> bool:
-        """Enter it, if no thread is inside, this one neither; whether it is entered now."""
-        if not self._lock.acquire(blocking=False):
+    def entered_within(self, seconds: float) -> bool:
+        """Enter it, if no thread is inside, this one neither, or others leave it in that time;
+        whether it is entered now."""
+        if not self._lock.acquire(timeout=seconds):
             return False
         if self.depth:
             self._lock.release()

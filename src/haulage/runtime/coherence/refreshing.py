@@ -43,8 +43,7 @@ def _refresh(device: Device, stream: Stream | None) -> None:
                         del _storages[storage]
                 try:
                     if not storage.refresh(device, "synchronize()"):
-                        # Somebody is at work with it, who may wait for this thread: at the next
-                        # wait.
+                        # At the next wait.
                         expect(storage, device)
                 except HaulageError as error:
                     errors.append(error)

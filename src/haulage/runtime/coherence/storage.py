@@ -56,6 +56,9 @@ _alive: "weakref.WeakSet[Coherence]" = weakref.WeakSet()
 # Where the host has written to so many places, all of it is brought there.
 _MANY_RUNS = 64
 
+# Seconds in which others at work with a storage are done, unless they wait for one who waits.
+_PATIENCE = 10
+
 
 class Coherence(GivingWay):
     """The copies of one storage of `nbytes` bytes, and which bytes of them are current.
@@ -526,13 +529,13 @@ class Coherence(GivingWay):
 
     def refresh(self, device: Device, why: str) -> bool:
         """Bring views that live up to date with what a device wrote; False if somebody is at work
-        with the storage.
+        with the storage and does not come to an end, as he may wait for this thread.
 
         Raises:
             KernelError: a kernel that was waited for had failed.
             CoherenceError: such a view was written to at the same time as a device.
         """
-        if not self._guard.entered_at_once():
+        if not self._guard.entered_within(_PATIENCE):
             return False
         try:
             self._merge()
