@@ -11,6 +11,9 @@ from haulage.runtime.device import Device
 from haulage.runtime.memory import Block
 from haulage.runtime.ranges import Ranges
 
+# So many arrays are kept in mind before those are looked for that nobody has any more.
+_MANY = 8
+
 
 class Given(Common):
     """The arrays of one storage that the program was given on devices.
@@ -30,8 +33,13 @@ class Given(Common):
 
     def add(self, part: Ranges, block: Block) -> None:
         """Note that the program has an array, as long as it holds the block."""
-        self.records = [each for each in self.records if each[1]() is not None]
+        if len(self.records) > _MANY:
+            self.let_go()
         self.records.append((part, weakref.ref(block)))
+
+    def let_go(self) -> None:
+        """Forget the arrays that nobody has any more."""
+        self.records = [each for each in self.records if each[1]() is not None]
 
     def of(self, device: Device) -> Ranges:
         """The bytes of a device that the program has or, where they are common still, had."""

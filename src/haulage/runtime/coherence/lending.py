@@ -187,8 +187,10 @@ class Lending:
         """Keep what views of the host have in common, from now on, with others' memory and with
         what the program was given on devices."""
         exports, given, host = self._exports, self._given, self._host
-        if host is None or not (exports.records or given.records or given.parts):
+        viewed = self._leases.records and given.records
+        if host is None or not (exports.records or viewed or given.parts):
             return
+        given.let_go()
         for device, copy in tuple(self._copies.items()):
             same = self._on_host.valid & copy.valid & self._defined
             given.agree(device, self._leases.fresh_of(same & given.of(device)), host)

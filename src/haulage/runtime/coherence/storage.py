@@ -332,7 +332,8 @@ class Coherence(GivingWay):
         `mark_changed`."""
         with self._guard:
             self._given.add(part, loan)
-            self._agree()
+            if self._leases.records:
+                self._agree()
 
     def take_over(self, block: Block, stream: Stream) -> None:
         """Have a block of as many bytes as the copy on its device, whose bytes work of `stream` has
@@ -636,7 +637,7 @@ class Coherence(GivingWay):
         if missing:
             copy.valid |= missing
             self._defined |= missing
-        if self._given.records and sent:
+        if sent and self._leases.records and self._given.records:
             self._agree()
         copy.is_used(mode, bound, part)
         if mode != "r":
