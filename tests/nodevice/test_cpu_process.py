@@ -189,6 +189,34 @@ print((slow.counts == 3).all())
     assert output(FORK + script).split() == ["True"] * 11
 
 
+@fork
+def test_a_fork_while_a_thread_is_within_llvm():
+    script = """
+import signal
+import llvmlite.binding as llvm
+count, counters = load("count"), Counters(300)
+within = threading.Event()
+
+def work_with_llvm():
+    with llvm.ffi.lib._lock:
+        within.set()
+        time.sleep(0.2)
+
+def work():
+    signal.alarm(20)
+    llvm.parse_assembly("")
+    launch(count, 300, counters)
+    print((counters.counts == 1).all())
+
+thread = threading.Thread(target=work_with_llvm)
+thread.start()
+within.wait()
+in_child(work)
+thread.join()
+"""
+    assert output(FORK + script) == "True"
+
+
 def test_the_end_with_queued_work_neither_hangs_nor_crashes():
     script = """
 spin = load("spin")

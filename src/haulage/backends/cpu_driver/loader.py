@@ -90,14 +90,26 @@ _jit_lock = threading.RLock()
 _library_numbers = itertools.count(1)
 
 
+# What `hold` holds.
+_held = contextlib.ExitStack()
+
+
 def hold() -> None:
-    """Before a fork: let no other thread link, as the child would find LLVM locked for ever."""
-    _jit_lock.acquire()
+    """Before a fork: let no other thread link or be within LLVM, which the child would find locked
+    for ever.
+
+    llvmlite has a lock around each of its calls, and takes it too when what a thread has made with
+    it goes.
+    """
+    _held.enter_context(_jit_lock)
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    if ffi is not None:
+        _held.enter_context(ffi.lib._lock)
 
 
 def release() -> None:
     """After a fork, in parent and child: linking may go on."""
-    _jit_lock.release()
+    _held.close()
 
 
 def link(
@@ -123,10 +135,10 @@ def link(
     if code and linker.is_possible() and not _llvm_is_loaded():
         with _jit_lock, contextlib.suppress(linker.CannotLink):
             return linker.link(code, _find)
-    import llvmlite.binding as llvm
-
     global _jit
     with _jit_lock:
+        import llvmlite.binding as llvm  # as in `_compiled`
+
         if _jit is None:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
@@ -191,9 +203,10 @@ def links_at_once() -> bool:
 
 
 def _compiled(ir: str, level: int) -> bytes:
-    import llvmlite.binding as llvm
-
     with _jit_lock:
+        # In here, as a child that is forked in the midst of this could not import it.
+        import llvmlite.binding as llvm
+
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         machine = llvm.Target.from_default_triple().create_target_machine(
