@@ -190,9 +190,11 @@ class SmartArrays(RuleBasedStateMachine):
         device = self.devices[0]
         oracle = np.arange(SIZE, dtype=np.int32)
         self.own = oracle.copy()
+        of_driver = [each for each in self.devices if each.backend is device.backend]
+        # GPUs' drivers map memory for all of their devices.
         shared = {
-            "mapped": [device],
-            "managed": [each for each in self.devices if each.backend is device.backend],
+            "mapped": of_driver if device.kind in ("nvidia", "amd") else [device],
+            "managed": of_driver,
         }
         if kind == "copy=False":
             made = SmartArray(self.own, copy=False)

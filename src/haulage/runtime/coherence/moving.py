@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from haulage.runtime import ordering
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.coherence.copies import Copy
 from haulage.runtime.device import Device
-from haulage.runtime.event import Event
 from haulage.runtime.memory import Block
 from haulage.runtime.ranges import Ranges
 from haulage.runtime.stream import Stream
@@ -23,13 +23,13 @@ _COMPARED = 4 << 20
 
 
 def order(stream: Stream, others: Iterable[Stream]) -> None:
-    """Let later work of `stream` start only when what `others`, streams of the same device, hold
-    now is done."""
+    """Let later work of `stream` start only when what `others`, streams of devices of one driver,
+    hold now is done."""
     for other in others:
-        if other.handle != stream.handle and not other.idle():
-            mark = Event(stream.device, timing=False)
-            mark.record(other)
-            mark.wait(stream)
+        if (other.handle != stream.handle or other.device is not stream.device) and (
+            not other.idle()
+        ):
+            ordering.after(stream, other)
 
 
 def _is_slow(host: np.ndarray, device: Device) -> bool:
