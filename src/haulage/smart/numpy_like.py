@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from haulage.smart.flat import Flat
-from haulage.smart.operators import Operators
+from haulage.smart.operators import Operators, seen
 from haulage.smart.views import SEVERAL, SHAPERS, VIEWS, Views, first_name
 
 # Functions that write to an argument -> its name; it comes first.
@@ -130,7 +130,7 @@ def _part(name: str) -> Any:
 
     def write(self: "NumpyLike", value: Any) -> None:
         why = f"a.{name} = ..."
-        value = _seen(value, why)
+        value = seen(value, why)
         with self._writing(why) as array:
             setattr(array, name, value)
 
@@ -195,11 +195,11 @@ class NumpyLike(Views, Operators):
         with ExitStack() as acquired:
             if method == "at":
                 target, *others = inputs
-                rest = [_seen(value, why) for value in others]
+                rest = [seen(value, why) for value in others]
                 return ufunc.at(_target(target, acquired, why), *rest, **kwargs)
-            values = [_seen(value, why) for value in inputs]
+            values = [seen(value, why) for value in inputs]
             if "where" in kwargs:
-                kwargs["where"] = _seen(kwargs["where"], why)
+                kwargs["where"] = seen(kwargs["where"], why)
             # A ufunc with a signature of its own may leave elements out or read what was there.
             elementwise = method == "__call__" and ufunc.signature is None
             whole = elementwise and kwargs.get("where", True) is True
@@ -247,8 +247,8 @@ class NumpyLike(Views, Operators):
                 given = args[at]
                 args[at] = target = _target(given, acquired, why)
             if func not in _ABOUT:
-                args = [_seen(value, why) for value in args]
-                kwargs = {name: _seen(value, why) for name, value in kwargs.items()}
+                args = [seen(value, why) for value in args]
+                kwargs = {name: seen(value, why) for name, value in kwargs.items()}
             # Not `func` itself, which would ask here again because of arrays within lists.
             result = plain(_NOTHING, func, (), tuple(args), kwargs)
         # Some leave `out` alone.
@@ -310,12 +310,12 @@ class NumpyLike(Views, Operators):
             # As Python ends `a[2:4] += 1`.
             if part._is_same(value):
                 return
-            value = _seen(value, "the value of a[...] = value")
+            value = seen(value, "the value of a[...] = value")
             with part._writing(why, True) as array:
                 array[0 if is_element else ...] = value
             return
         key = _index(key)
-        value = _seen(value, "the value of a[...] = value")
+        value = seen(value, "the value of a[...] = value")
         with self._writing(why) as array:
             array[key] = value
 
@@ -327,7 +327,7 @@ class NumpyLike(Views, Operators):
 
     def __contains__(self, value: Any) -> bool:
         why = "value in a"
-        return _seen(value, why) in self._look(why)
+        return seen(value, why) in self._look(why)
 
     def __bool__(self) -> bool:
         return bool(self._look("bool(a)"))
@@ -440,8 +440,8 @@ class NumpyLike(Views, Operators):
 
 def _without_nan(x: NumpyLike, /, copy: bool = True, *args: Any, **kwargs: Any) -> Any:
     why = "numpy.nan_to_num"
-    args = tuple([_seen(value, why) for value in args])
-    kwargs = {name: _seen(value, why) for name, value in kwargs.items()}
+    args = tuple([seen(value, why) for value in args])
+    kwargs = {name: seen(value, why) for name, value in kwargs.items()}
     if copy:
         return np.nan_to_num(x._look(why), True, *args, **kwargs)
     with x._writing(why) as array:
@@ -456,13 +456,9 @@ _OWN: dict[Any, Callable[..., Any]] = {**SHAPERS, np.nan_to_num: _without_nan}
 _NOTHING = np.empty(0)
 
 
-def _seen(value: Any, why: str) -> Any:
-    return value._look(why) if isinstance(value, NumpyLike) else value
-
-
 def _index(key: Any) -> Any:
     why = "an index"
-    return tuple([_seen(each, why) for each in key]) if isinstance(key, tuple) else _seen(key, why)
+    return tuple([seen(each, why) for each in key]) if isinstance(key, tuple) else seen(key, why)
 
 
 def _target(value: Any, acquired: ExitStack, why: str, whole: bool = False) -> Any:

@@ -22,7 +22,7 @@ def _unary(apply: Callable[[Any], Any], shown: str) -> Callable[..., Any]:
 
 def _binary(apply: Callable[[Any, Any], Any], shown: str) -> Callable[..., Any]:
     def method(self: "Operators", other: Any) -> Any:
-        return apply(self._look(shown), _seen(other, shown))
+        return apply(self._look(shown), seen(other, shown))
 
     return method
 
@@ -36,7 +36,7 @@ def _reflected(apply: Callable[[Any, Any], Any], shown: str) -> Callable[..., An
 
 def _in_place(apply: Callable[[Any, Any], Any], shown: str) -> Callable[..., Any]:
     def method(self: "Operators", other: Any) -> Any:
-        value = _seen(other, shown)
+        value = seen(other, shown)
         with self._writing(shown) as array:
             result = apply(array, value)
         # Where the other one took it over, it is what that one made.
@@ -45,7 +45,8 @@ def _in_place(apply: Callable[[Any, Any], Any], shown: str) -> Callable[..., Any
     return method
 
 
-def _seen(value: Any, why: str) -> Any:
+def seen(value: Any, why: str) -> Any:
+    """`value`, or the elements of one that has these operators, for reading only."""
     return value._look(why) if isinstance(value, Operators) else value
 
 
