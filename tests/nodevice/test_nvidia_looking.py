@@ -152,6 +152,17 @@ def test_another_version_of_the_package_is_told(monkeypatch, version, taken):
     assert looking._missing_bindings() == told
 
 
+@pytest.mark.parametrize(("version", "taken"), [("13.1.1", False), ("13.2.0", True)])
+def test_another_default_stream_of_the_package_is_refused(version, taken):
+    told = run(
+        "import os\nimport cuda.bindings\n"
+        "os.environ['CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM'] = '0'\n"
+        f"cuda.bindings.__version__ = {version!r}\n{PROBE}"
+    )
+    assert told.startswith(f"{taken} the driver is there")
+    assert ("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM is set" in told) is not taken
+
+
 def test_arrays_without_a_driver_do_not_import_the_package():
     told = run(
         """

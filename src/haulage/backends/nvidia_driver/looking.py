@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib
+import os
 import sys
 
 from haulage.backends.base import Probe
@@ -13,6 +14,9 @@ _OLDEST_RELEASE = "535"
 
 BINDINGS = "cuda.bindings.driver"
 _INSTALL = "pip install 'haulage[nvidia]'"
+# What makes cuda-bindings before 13.2 take each thread's own stream for the default one, in its
+# calls but not in launches, which do not go by it. Whatever it is set to, "0" too.
+_OTHER_DEFAULT = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
 
 # What statuses of cuInit mean to who has to mend it.
 _CAUSES = {
@@ -67,6 +71,14 @@ def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
         )
     its += f", with {count.value} device(s)"
     missing = _missing_bindings()
+    if not missing and os.environ.get(_OTHER_DEFAULT) and _bindings_version() < (13, 2):
+        return Probe(
+            False,
+            found.looked_for,
+            f"{its}, but {_OTHER_DEFAULT} is set, by which cuda-bindings of before 13.2 takes "
+            "another default stream than Haulage: unset it, and name "
+            "cuda.per_thread_default_stream() where that is meant",
+        )
     if missing:
         return Probe(
             False,
@@ -92,8 +104,12 @@ def _missing_bindings() -> str:
         return "the package cuda-bindings is not installed"
     except ImportError as error:
         return f"the package cuda-bindings cannot be imported ({error})"
-    told = importlib.import_module("cuda.bindings").__version__
-    major, minor = (int(part) for part in told.split(".")[:2])
-    if (12, 9) <= (major, minor) < (14, 0):
+    if (12, 9) <= _bindings_version() < (14, 0):
         return ""
+    told = importlib.import_module("cuda.bindings").__version__
     return f"the package cuda-bindings is version {told}, not 12.9 to 13"
+
+
+def _bindings_version() -> tuple[int, ...]:
+    told: str = importlib.import_module("cuda.bindings").__version__
+    return tuple(int(part) for part in told.split(".")[:2])

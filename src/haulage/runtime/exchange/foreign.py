@@ -292,7 +292,7 @@ def from_cuda_array_interface(desc: Any, owner: Any = None, sync: bool = True) -
         owner: an object to keep alive as long as the memory is used.
         sync: whether work that uses the array starts only when the work in that stream is done,
             and later work in that stream, once the array is gone, only when the array's is. The
-            host does not wait. `NUMBA_CUDA_ARRAYINTERFACE_SYNC=0` stands for False.
+            host does not wait. `NUMBA_CUDA_ARRAY_INTERFACE_SYNC=0` stands for False.
 
     Raises:
         ValueError, TypeError: the description is not right.
