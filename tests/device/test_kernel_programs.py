@@ -468,6 +468,21 @@ def test_recursion_of_functions_and_kernels_with_signatures(device):
     assert list(out.copy_to_host()) == [0.5, 2.5, 4.5, 6.5]
 
 
+def test_recursion_for_other_types_than_the_signatures(device):
+    @cuda.jit("int32(int32)", device=True)
+    def fibonacci(n):
+        # Of an int32 and a constant an int64 is made.
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    @cuda.jit
+    def kernel(out):
+        out[cuda.threadIdx.x] = fibonacci(cuda.threadIdx.x)
+
+    out = cuda.device_array(8, np.int32)
+    kernel[1, 8](out)
+    assert list(out.copy_to_host()) == [0, 1, 1, 2, 3, 5, 8, 13]
+
+
 @cuda.jit
 def sum_down(x, y):
     if x > 1 and y > 0:

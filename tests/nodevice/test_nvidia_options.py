@@ -146,6 +146,15 @@ def test_line_information_names_the_lines_of_inlined_functions_too(architecture,
     assert assemble(text, "-lineinfo")
 
 
+def test_line_information_of_numbas_own_functions_is_of_lines_only_too() -> None:
+    def kernel(out, x):
+        out[0] = abs(x[0])
+
+    text = ptx(kernel, "void(float64[::1], complex128[::1])", lineinfo=True)
+    assert re.search(r"(?m)^\.target sm_90$", text)
+    assert re.search(r"\.file\s+2 ", text)
+
+
 def test_line_information_changes_no_instruction() -> None:
     def kernel(x, out):
         room = cuda.shared.array(64, np.float32)

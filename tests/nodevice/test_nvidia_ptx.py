@@ -80,6 +80,25 @@ def test_a_function_in_cs_convention_gives_its_result() -> None:
     assert " _Z3addff(" in declared(ptx)
 
 
+def test_a_function_without_a_name_has_the_one_that_numba_gives_it() -> None:
+    ptx, _ = cuda.compile(lambda x: x, "float32(float32)")
+    assert re.match(
+        r"\.visible \.func +\(\.param \.b32 func_retval0\) _3clambda_3e\(", declared(ptx)
+    )
+
+
+def test_what_a_signature_says_is_returned_holds() -> None:
+    assert cuda.compile(nothing, "void(int32[::1])")[1] == types.void
+    for make in (
+        cuda.compile,
+        lambda function, signature: cuda.jit(signature, device=True)(function),
+    ):
+        with pytest.raises(CompileError, match="No conversion from float32 to none"):
+            make(add, "void(float32, float32)")
+    with pytest.raises(TypeError, match="None in it, which is no type"):
+        cuda.compile(add, (types.float32, None))
+
+
 CALL = """{ .param .b32 given; .param .b32 gotten; st.param.b32 [given], {i0};
   call.uni (gotten), negative, (given); ld.param.b32 {o0}, [gotten]; }"""
 

@@ -98,9 +98,9 @@ class DeviceFunction(AsFunction):
             self._compile(signature)
 
     def _compile(self, signature: Any) -> None:
-        from haulage.compiler.frontend import parse_function_signature
+        from haulage.compiler.frontend import parse_declaration
 
-        self.compile_device(*parse_function_signature(signature))
+        self.compile_device(*parse_declaration(signature))
 
     def inspect_llvm(self, args: Any) -> str:
         """The LLVM IR that the front end made for arguments of types `args`, with its callees."""

@@ -5,6 +5,7 @@ its name: `locals()`, at a function's begin, is just that.
 """
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,7 +52,7 @@ def compile(
         abi: how a function is called: "c", by its result; or "numba", which gives back a status
             and writes the result where the first parameter says. Kernels have Numba's.
         abi_info: `{"abi_name": ...}` is the name of a function with C's; without it, it has that of
-            the Python function.
+            the Python function, and `_3c` stands for a `<`, as in `_3clambda_3e`.
         output: "ptx".
         forceinline: not for PTX, as in numba.cuda, in which other programs inline nothing.
         launch_bounds: of a kernel, as for `cuda.jit`.
@@ -212,10 +213,10 @@ def _kernel(function: Any, sig: Any, target: Any, options: Options) -> _Compiled
 def _function(
     function: Any, sig: Any, target: Any, options: Options, c_name: str | None
 ) -> _Compiled:
-    from haulage.compiler.frontend import parse_function_signature
+    from haulage.compiler.frontend import parse_declaration
     from haulage.compiler.gpu.nvidia.function import function_code
 
-    arguments, returned = parse_function_signature(sig)
+    arguments, returned = parse_declaration(sig)
     built, lowered = function_code(function, arguments, returned, target, options, c_name)
     return built.asm, lowered.linked, lowered.result
 
@@ -262,10 +263,17 @@ def _c_name(called: str, function: Any, abi: str, abi_info: Any) -> str | None:
         raise ValueError(f"{called}: abi_info={info!r} with abi={abi!r}: expected {expected}")
     if abi != "c":
         return None
-    name: str = info.get("abi_name", function.__name__)
+    name: str = info.get("abi_name", _escaped(function.__name__))
     if not is_name(name):
         raise ValueError(
             f"{called}: {name!r} is no name for a function in C's convention; give one of letters, "
             "digits and underscores as abi_info={'abi_name': ...}"
         )
     return name
+
+
+def _escaped(name: str) -> str:
+    """The name of a Python function as Numba writes it: `<lambda>` is `_3clambda_3e`."""
+    return re.sub(
+        r"(?a)\W", lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), name
+    )

@@ -35,8 +35,9 @@ class DeviceFunction(Dispatcher):
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         pysig, args = self._compiler.fold_argument_types(args, kws)
-        # Numba chooses among declared signatures, and converts the arguments.
-        if self._declared:
+        # Numba chooses among declared signatures, and converts the arguments. A function that calls
+        # itself for other types has, as with Numba, none of its declared results yet.
+        if self._declared and not self.is_compiling:
             results = [self.compile(declared) for declared in self._declared]
         else:
             results = [self.compile_for(args)]

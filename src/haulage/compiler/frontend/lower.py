@@ -323,7 +323,17 @@ def parse_signature(signature: Any, maker: str = "CUDA") -> tuple[Any, ...]:
 
 
 def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
-    """Numba types of a signature's arguments, and of its result: None if that is void or not said.
+    """`parse_declaration`, with None for the result too if that is void.
+
+    Raises:
+        TypeError: something in it names no type.
+    """
+    arguments, returned = parse_declaration(signature)
+    return arguments, None if returned == types.none else returned
+
+
+def parse_declaration(signature: Any) -> tuple[tuple[Any, ...], Any]:
+    """Numba types of a signature's arguments, and of its result: None if that is not said.
 
     Takes Numba's signatures and strings (`"void(float32[:], int64)"`) and tuples of Numba types,
     type strings, NumPy dtypes or scalar classes.
@@ -343,14 +353,17 @@ def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
         return numpy_support.from_dtype(np.dtype(item))
 
     def refuse_value(item: Any) -> None:
-        # NumPy takes the `dtype` of anything for the dtype meant.
+        # NumPy takes the `dtype` of anything for the dtype meant, and None for float64.
+        if item is None:
+            raise TypeError("the signature has None in it, which is no type of an argument")
         if hasattr(item, "dtype") and not isinstance(item, (type, types.Type)):
             raise TypeError(
                 f"the signature has a value in it, of class {type(item).__name__}; expected types "
                 "of arguments: that of a value is numba.typeof(value)"
             )
 
-    refuse_value(signature)
+    if signature is not None:
+        refuse_value(signature)
     try:
         if isinstance(signature, (tuple, list)):
             return tuple(one(item) for item in signature), None
@@ -362,7 +375,7 @@ def parse_function_signature(signature: Any) -> tuple[tuple[Any, ...], Any]:
         raise TypeError(
             f"the signature {signature!r} cannot be read: something in it names no type"
         ) from error
-    return tuple(arguments), None if returned in (types.none, types.void) else returned
+    return tuple(arguments), returned
 
 
 def declared_signature(signature: Any) -> Any:
@@ -371,10 +384,7 @@ def declared_signature(signature: Any) -> Any:
     Raises:
         TypeError: it does not say that, or something in it names no type.
     """
-    arguments, returned = parse_function_signature(signature)
-    if returned is None:
-        # A signature of types may say that nothing is returned.
-        _, returned = sigutils.normalize_signature(signature)
+    arguments, returned = parse_declaration(signature)
     if returned is None:
         raise TypeError(
             f"Return type must be provided for device declarations; got {signature!r}, write for "
