@@ -7,14 +7,23 @@ from typing import Any
 
 
 def _reader(name: str) -> Callable[[], str]:
-    """What reads a variable, stripped; of one that is not set, "" in a tenth of the time that
-    `os.environ` takes to find that out."""
+    """What reads a variable, stripped, "" if it is not set, in a tenth of the time that
+    `os.environ` takes, if it is as it was the last time."""
     environ: Any = os.environ
     table = getattr(environ, "_data", environ)
     key = environ.encodekey(name) if table is not environ else name
+    last: tuple[object, str] = (None, "")
 
     def read() -> str:
-        return os.environ.get(name, "").strip() if key in table else ""
+        nonlocal last
+        if key not in table:
+            return ""
+        raw = table.get(key)
+        known = last
+        if raw == known[0]:
+            return known[1]
+        last = known = raw, os.environ.get(name, "").strip()
+        return known[1]
 
     return read
 

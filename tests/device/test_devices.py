@@ -242,3 +242,22 @@ else:
     environment["NUMBA_DISABLE_CUDA"] = "0"
     program = "from haulage import cuda; assert cuda.is_available()"
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+
+
+def test_the_environments_choice_is_followed_at_once_and_looked_up_once(
+    no_choice, two_nulls, monkeypatch
+):
+    for choice, number in (("null:1", 1), ("null", 0), (" NULL:1 ", 1)):
+        monkeypatch.setenv("HAULAGE_DEVICE", choice)
+        chosen = runtime_device.current_device()
+        assert (chosen.kind, chosen.id) == ("null", number)
+    with monkeypatch.context() as within:
+        within.setattr(runtime_device, "find", None)  # the next launch does without it
+        assert runtime_device.current_device() is chosen
+    # Devices that were looked for anew are others.
+    runtime_device.register(runtime_device._drivers["null"])
+    assert runtime_device.current_device() is runtime_device.devices_of("null")[1]
+    assert runtime_device.current_device() is not chosen
+    monkeypatch.setenv("HAULAGE_DEVICE", "null:7")
+    with pytest.raises(DeviceNotFound, match="null:7"):
+        runtime_device.current_device()

@@ -405,8 +405,22 @@ def current_device() -> Device:
         return _of_process
     named = config.device_choice()
     if named:
-        return find(named, "HAULAGE_DEVICE")
+        return _of_environment(named)
     return _best or _best_present()
+
+
+# What `HAULAGE_DEVICE` was the last time, the devices of that kind, and the one it named.
+_named: tuple[str, tuple[Device, ...], Device] | None = None
+
+
+def _of_environment(named: str) -> Device:
+    global _named
+    known = _named
+    if known is not None and known[0] == named and _found.get(known[2].kind) is known[1]:
+        return known[2]
+    device = find(named, "HAULAGE_DEVICE")
+    _named = named, devices_of(device.kind), device
+    return device
 
 
 def why_current() -> str:
