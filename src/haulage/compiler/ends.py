@@ -9,6 +9,7 @@ has number 0 for it and code 0.
 
 import re
 
+from haulage.compiler.definitions import definition_start
 from haulage.compiler.numbers import BITS
 
 # The number of all ends behind a `return` amid the function.
@@ -19,7 +20,7 @@ MOST = LEFT - 1
 # More than any fault's number, so that a code is one or the other.
 _FIRST_CODE = 1 << BITS
 
-_CODES = re.compile(rf"(?m)^(  ret i32) (?:{'|'.join(str(_FIRST_CODE + n) for n in range(32))})\b")
+_CODES = re.compile(rf"(  ret i32) (?:{'|'.join(str(_FIRST_CODE + n) for n in range(32))})\b")
 
 
 def code_of(number: int) -> int:
@@ -36,8 +37,7 @@ def number_of(code: int) -> int | None:
 
 def forget(text: str, entry: str) -> str:
     """A module's text in which every end of the function `entry` has the code 0."""
-    start = re.search(rf"(?m)^define [^\n]*@\"?{re.escape(entry)}\"?\(", text)
-    assert start is not None, entry
-    end = text.index("\n}", start.start())
-    body = _CODES.sub(r"\1 0", text[start.start() : end])
-    return text[: start.start()] + body + text[end:]
+    start = definition_start(text, entry)
+    assert start >= 0, entry
+    end = text.index("\n}", start)
+    return text[:start] + _CODES.sub(r"\1 0", text[start:end]) + text[end:]

@@ -10,6 +10,7 @@ reciprocal of an unsigned 0 is not NumPy's 0. No float or complex number is made
 
 import cmath
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,18 @@ def _divide(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     if isinstance(context.error_model, PythonErrorModel):
         return complex_div_impl(context, builder, sig, args)
     return _numpy_divide(context, builder, sig, args)
+
+
+def _product(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """As Numba has it, without the function that it compiles for this."""
+    kind = sig.return_type
+    x, y = (context.make_complex(builder, kind, value=value) for value in args)
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+    ac, bd = builder.fmul(a, c), builder.fmul(b, d)
+    ad, bc = builder.fmul(a, d), builder.fmul(b, c)
+    made = context.make_complex(builder, kind)
+    made.real, made.imag = builder.fsub(ac, bd), builder.fadd(ad, bc)
+    return made._getvalue()
 
 
 def _round(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -109,6 +122,9 @@ for _kind in (types.complex64, types.complex128):
         registry.lower(_key, _kind, _kind)(_power)
     for _key in (operator.truediv, operator.itruediv):
         registry.lower(_key, _kind, _kind)(_divide)
+    # From Python 3.14 on, infinities are recovered.
+    for _key in (operator.mul, operator.imul) if sys.version_info < (3, 14) else ():
+        registry.lower(_key, _kind, _kind)(_product)
     registry.lower(cmath.log, _kind)(_logarithm)
     registry.lower(cmath.sqrt, _kind)(_square_root)
 

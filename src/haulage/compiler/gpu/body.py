@@ -1,6 +1,7 @@
 """A kernel that is compiled for a GPU: what is the same for those of all makers."""
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from haulage.compiler import dynamic_rooms, ends, llvm
@@ -30,7 +31,7 @@ class GPUBody(Body):
         """The code, which is the same for all blocks."""
         return self.code((0, 0, 0), "threads")
 
-    @property
+    @cached_property
     def entry(self) -> str:
         """The kernel's name in the code."""
         return entry_name(self.name, self.lowered.llvm)

@@ -2,7 +2,7 @@
 
 import re
 
-_NUMBER = re.compile(r"\bptr inttoptr \((i64 -?\d+) to ptr\)")
+_NUMBER = re.compile(r"ptr inttoptr \((i64 -?\d+) to ptr\)")
 _ELEMENT = re.compile(
     r"(?m)^  (?P<result>%(?:\"[^\"]*\"|[-\w.$]+)) = (?P<how>getelementptr [^,\n]*?), "
     r"ptr inttoptr \((?P<number>i64 -?\d+) to ptr\), (?P<rest>[^\n]*)$"

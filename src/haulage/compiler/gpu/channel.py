@@ -124,6 +124,8 @@ def with_channel(text: str, *, visible: str = "", inlined: str = "noinline") -> 
     """
     made = []
     for name, definition in ((FAULT, _FAULT), (MESSAGE, _MESSAGE)):
+        if name not in text:
+            continue
         lines = text.split("\n")
         kept = [line for line in lines if not (line.startswith("declare ") and f"@{name}(" in line)]
         kept = [line for line in kept if f'@"{name}"(' not in line or "declare" not in line]

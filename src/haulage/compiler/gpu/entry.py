@@ -32,7 +32,9 @@ def entry_name(name: str, text: str) -> str:
     underscores. `text` is that of its module."""
     plain = _NOT_IN_NAMES.sub("_", name.rpartition(".")[2])
     taken = plain in NAMES or plain in _RESERVED or plain.startswith(_OTHERS)
-    called = re.search(rf"\b{DECLARED}{plain}\b", text) is not None
+    called = f"{DECLARED}{plain}" in text and (
+        re.search(rf"\b{DECLARED}{plain}\b", text) is not None
+    )
     return f"kernel_{plain}" if taken or called or plain[:1].isdigit() else plain
 
 

@@ -91,6 +91,8 @@ BEHIND
 
 def with_grid_barrier(text: str, words: GridWords) -> str:
     """A module's text in which the grid's barrier is defined if it is declared."""
+    if GRID_BARRIER not in text:
+        return text
     lines = text.split("\n")
     kept = [line for line in lines if not (line.startswith("declare ") and GRID_BARRIER in line)]
     if len(kept) == len(lines):

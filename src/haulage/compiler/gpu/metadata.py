@@ -15,7 +15,8 @@ def of_lines_only(text: str) -> str:
     """A module's text that tells debuggers of lines and not of variables; Numba's own functions,
     such as that of `abs` for complex numbers, would tell of both, and make all of the PTX such."""
     text = text.replace("emissionKind: FullDebug", "emissionKind: DebugDirectivesOnly")
-    return _VARIABLE.sub("", text)
+    has_variables = "#dbg_" in text or "llvm.dbg." in text
+    return _VARIABLE.sub("", text) if has_variables else text
 
 
 def with_unit(text: str) -> str:
@@ -27,6 +28,8 @@ def with_unit(text: str) -> str:
 def with_place(text: str, body: str, name: str) -> str:
     """A module's text whose entry `name` stands where the function `body`, which it calls, does, if
     that has line information: LLVM keeps lines of inlined functions only if the caller has some."""
+    if " !dbg !" not in text:
+        return text
     defined = re.search(rf'(?m)^define [^\n]*@"?{re.escape(body)}"?\([^\n]* !dbg !(\d+) ', text)
     if defined is None:
         return text

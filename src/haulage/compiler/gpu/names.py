@@ -9,6 +9,8 @@ _DECLARED = re.compile(r"(?m)^declare [^@\n]*@([\w.]+)\(.*\n")
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """A module's text in which what `names` has is called, and declared, by its other name."""
+    if names.keys().isdisjoint(_CALL.findall(text)):
+        return declared_once(text)
     return declared_once(_CALL.sub(lambda found: "@" + names.get(found[1], found[1]), text))
 
 

@@ -6,6 +6,7 @@ long for a whole kernel.
 
 import re
 
+from haulage.compiler.definitions import definition_start
 from haulage.compiler.simt.model import Block, Function, Instruction, Parameter
 from haulage.compiler.simt.result_types import result_type, split_list
 
@@ -66,9 +67,9 @@ def read(text: str, name: str) -> Function:
 
 def definition(text: str, name: str) -> list[str]:
     """The lines of the definition of the function `name` in a module's text."""
-    start = re.search(rf'(?m)^define [^\n]*@"?{re.escape(name)}"?\(', text)
-    assert start is not None, name
-    return text[start.start() : text.index("\n}", start.start()) + 2].split("\n")
+    start = definition_start(text, name)
+    assert start >= 0, name
+    return text[start : text.index("\n}", start) + 2].split("\n")
 
 
 def _parameters(line: str) -> tuple[Parameter, ...]:

@@ -54,11 +54,10 @@ def build(
         module = llvm.parse(linked)
         keep_together(module)
         internalise(module, name)
-        if libdevice.called(linked):
-            libdevice.link(module)
+        called = libdevice.called(linked)
+        if called:
+            libdevice.link(module, called, target)
             internalise(module, name)
-            # Most of the library, which all passes would look at.
-            llvm.run_passes(module, target, "global_dead_code_eliminate")
         if kernel is None:
             _share_channel(module)
         if options.optimised:

@@ -19,6 +19,8 @@ _CALL = re.compile(
 
 def with_fast_functions(text: str, architecture: str) -> str:
     """A module's text in which calls that may be approximated are of libdevice's fast functions."""
+    if " fast " not in text and " afn " not in text:
+        return text
     used: dict[str, int] = {}
 
     def faster(found: re.Match[str]) -> str:

@@ -15,6 +15,8 @@ _ROOM = r"(?m)^\s*\.{space} \.align \d+ \.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;"
 
 def rooms(space: str, asm: str) -> list[int]:
     """The bytes of each variable in one of PTX's state spaces."""
+    if f".{space} .align" not in asm:
+        return []
     found = re.findall(_ROOM.format(space=space), asm)
     return [int(bits) // 8 * int(count or 1) for bits, count in found]
 

@@ -13,9 +13,10 @@ _REMAINDER = re.compile(
 def with_libdevice(text: str, names: dict[str, str]) -> str:
     """A module's text in which what `names` has is called by its other name, and remainders are
     calls too."""
-    text, count = _REMAINDER.subn(_remainder, renamed(text, names))
-    if not count:
+    text = renamed(text, names)
+    if "frem " not in text:
         return text
+    text = _REMAINDER.sub(_remainder, text)
     declared = "".join(
         f"\ndeclare {kind} @{name}({kind}, {kind})\n"
         for kind, name in nvidia_math.REMAINDERS.items()

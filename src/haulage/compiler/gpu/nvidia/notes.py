@@ -16,6 +16,8 @@ def with_options(text: str, name: str, options: Options) -> str:
     ]
     if options.max_registers:
         notes.append(f'!"maxnreg", i32 {int(options.max_registers)}')
+    if not (notes or options.is_fast):
+        return text
     number = free_number(text)
     lines = []
     if notes:
@@ -30,4 +32,4 @@ def with_options(text: str, name: str, options: Options) -> str:
             f"!llvm.module.flags = !{{!{number}}}",
             f'!{number} = !{{i32 4, !"nvvm-reflect-ftz", i32 1}}',
         ]
-    return "\n".join([text, *lines, ""]) if lines else text
+    return "\n".join([text, *lines, ""])

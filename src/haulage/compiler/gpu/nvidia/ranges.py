@@ -15,7 +15,7 @@ _RANGES = {
     for axis in "xyz"
 }
 _READ = re.compile(
-    r"(?m)^(?P<before> .*= (?:tail )?call )(?P<called>i32 @\"?llvm\.nvvm\.read\.ptx\.sreg\."
+    r"call (?P<called>i32 @\"?llvm\.nvvm\.read\.ptx\.sreg\."
     r"(?P<name>n?(?:tid|ctaid)\.[xyz])\"?\()"
 )
 
@@ -27,4 +27,4 @@ def with_ranges(text: str) -> str:
 
 def _with_range(found: re.Match[str]) -> str:
     low, high = _RANGES[found["name"]]
-    return f"{found['before']}range(i32 {low}, {high}) {found['called']}"
+    return f"call range(i32 {low}, {high}) {found['called']}"

@@ -17,7 +17,8 @@ _FUNCTION = re.compile(r"(?ms)^\{$.*?^\}$")
 
 def with_reductions(asm: str) -> str:
     """A PTX text with `red` in place of `atom` where its register is not read."""
-    return _FUNCTION.sub(_reduced, asm) if _ATOM.search(asm) else asm
+    has_any = "atom." in asm and _ATOM.search(asm)
+    return _FUNCTION.sub(_reduced, asm) if has_any else asm
 
 
 def _reduced(function: re.Match[str]) -> str:
