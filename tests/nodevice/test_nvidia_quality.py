@@ -379,3 +379,14 @@ def test_what_others_hand_over_while_a_kernel_runs_is_read_when_the_program_says
     assert loads(ptx(fetched, f"void(int32[::1], {ONE}, {ONE})"))[0] == 0
     assert loads(ptx(met, f"void({ONE}, {ONE})"))[0] == 0
     assert loads(ptx(last, f"void(int32[::1], {ONE}, {ONE})"))[0] == 0
+
+
+def test_a_quotient_and_its_remainder_are_one_division() -> None:
+    def kernel(x, y):
+        i = cuda.grid(1)
+        row, column = i // x.shape[1], i % x.shape[1]
+        y[row, column] = x[row, column]
+
+    text = haulage.compile(kernel, "void(float32[:, ::1], float32[:, ::1])", "sm_90").asm
+    # In 64 bits, and in 32 where both numbers have no more.
+    assert re.findall(r"\b(?:div|rem)\.\w+", text) == ["div.s64", "div.u32"]

@@ -21,6 +21,7 @@ from haulage.compiler.frontend import (
     assignment,
     captured,
     declared,
+    divisions,
     enums,
     extending,
     half,
@@ -179,6 +180,8 @@ class SIMTContext(BaseContext):
         super().refresh()
         # Numba's builtins come last of all, and what comes last holds.
         self.install_registry(ranges.registry)
+        if self.haulage_target.kind == "nvidia":
+            self.install_registry(divisions.registry)
 
     def subtarget(self, **options: Any) -> Any:
         made = super().subtarget(**options)
