@@ -434,11 +434,20 @@ def test_mapped_and_managed_arrays_have_the_interface(gpu, library, make):
 
 
 def test_the_interface_names_the_stream_of_work_that_is_not_done(gpu, library, hold_up):
-    array = cuda.mapped_array(6, np.float32, stream=cuda.external_stream(library.current))
+    array = cuda.mapped_array(6, np.float32)
     assert array.__cuda_array_interface__["stream"] is None
     with hold_up(library.current):
-        array.fill(1)
-        assert array.__cuda_array_interface__["stream"] == library.current
+        array.fill(1, stream=cuda.external_stream(library.current))
+        assert array.__cuda_array_interface__["stream"] == 1
+
+
+@pytest.mark.parametrize("make", [cuda.device_array, cuda.mapped_array, cuda.managed_array])
+def test_the_interface_names_the_stream_that_an_array_is_bound_to(gpu, library, make):
+    stream = cuda.stream()
+    array = make(6, np.float32, stream=stream)
+    assert array.__cuda_array_interface__["stream"] == int(stream)
+    assert array[::2].__cuda_array_interface__["stream"] == int(stream)
+    assert make(6, np.float32).__cuda_array_interface__["stream"] is None
 
 
 # ---- streams of others --------------------------------------------------------------------------

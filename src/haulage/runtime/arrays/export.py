@@ -77,7 +77,11 @@ class Exchange(DeviceNDArrayBase):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA array interface, version 3; on NVIDIA's devices only."""
+        """The CUDA array interface, version 3; on NVIDIA's devices only.
+
+        Its stream is the one that the array is bound to. Of an array that is bound to none it is
+        the default stream as long as there is work that uses the array, and then None.
+        """
         if self.device.kind != "nvidia":
             raise AttributeError(
                 f"{self!r} has no __cuda_array_interface__, which is for NVIDIA's devices; "
@@ -94,7 +98,7 @@ class Exchange(DeviceNDArrayBase):
             "typestr": self.dtype.str,
             "descr": self.dtype.descr,
             "data": (self.device_pointer if self.size else 0, self.readonly),
-            "stream": None if self._is_settled() else number_of(stream),
+            "stream": number_of(stream) if self.stream or not self._is_settled() else None,
         }
         self._settle(stream)
         return described
