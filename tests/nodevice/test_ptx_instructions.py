@@ -1,6 +1,7 @@
 """The reader of PTX: single instructions, with values worked out from NVIDIA's PTX ISA document."""
 
 import math
+import struct
 
 import pytest
 
@@ -239,7 +240,7 @@ FLOATS = [
     Snippet(
         "div.approx.ftz.f32 {o0}, {i0}, {i1};",
         "f32 f32 -> f32",
-        [(6.0, 3.0, 2.0), (1.0, 2.0**-130, INF)],
+        [(6.0, 3.0, 2.0), (1.0, 2.0**-130, INF), (-(2.0**126), 1.5 * 2.0**126, -0.0)],
     ),
     Snippet("rcp.rn.f64 {o0}, {i0};", "f64 -> f64", [(4.0, 0.25)]),
     Snippet("rcp.rp.f32 {o0}, {i0};", "f32 -> f32", [(3.0, 0x3EAAAAAB)]),
@@ -536,6 +537,35 @@ def test_instructions_give_what_the_document_says(group):
                 wrong.append((snippet.text, row, [hex(each) for each in result]))
     found.close()
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "absolute", "relative"),
+    [
+        ("sin", math.sin, 2**-20.5, 0),
+        ("cos", math.cos, 2**-20.5, 0),
+        ("lg2", math.log2, 2**-22, 2**-22),
+        ("ex2", lambda x: 2.0**x, 0, 2**-22.5),
+        ("rcp", lambda x: 1 / x, 0, 2**-22.5),
+        ("sqrt", math.sqrt, 0, 2**-22.5),
+        ("rsqrt", lambda x: 1 / math.sqrt(x), 0, 2**-22.4),
+        ("tanh", math.tanh, 0, 2**-11),
+    ],
+)
+def test_approximations_are_as_wrong_as_the_document_allows(name, function, absolute, relative):
+    inputs = [struct.unpack("f", struct.pack("f", 0.05 + 0.037 * n))[0] for n in range(80)]
+    snippet = Snippet(f"{name}.approx.f32 {{o0}}, {{i0}};", "f32 -> f32", [(x, 0) for x in inputs])
+    found = Loaded(snippets.module([snippet]))
+    results = [
+        struct.unpack("f", struct.pack("I", row[0]))[0]
+        for row in snippets.outputs(found, "s0", snippet)
+    ]
+    found.close()
+    exact = [function(x) for x in inputs]
+    off = [abs(a - b) for a, b in zip(results, exact, strict=True)]
+    limits = [max(absolute, relative * abs(b)) for b in exact]
+    assert all(a <= b for a, b in zip(off, limits, strict=True))
+    assert sum(a > b / 5 for a, b in zip(off, limits, strict=True)) > 10
 
 
 @pytest.mark.skipif(ptxas.program() is None, reason="needs NVIDIA's assembler")

@@ -165,6 +165,10 @@ def test_narrow_loads_extend_and_narrow_stores_cut_off():
         ("st.shared.u32 [s+32], %t;", "shared memory, which has 32"),
         ("mov.u64 %a1, s; ld.shared.u32 %r1, [%a1+-4];", "shared memory"),
         ("trap;", "trap"),
+        ("mov.u64 %a1, s; cvta.shared.u64 %a2, %a1; ld.global.u32 %r1, [%a2];", "of shared memory"),
+        (".local .b32 l; mov.u64 %a1, l; cvta.local.u64 %a2, %a1; st.global.u32 [%a2], 1;", "own"),
+        (".local .b32 l; mov.u64 %a1, l; cvta.local.u64 %a2, %a1; red.add.u32 [%a2], 1;", "own"),
+        ("mov.u64 %a1, 64; ld.global.u32 %r1, [%a1];", "of no memory"),
     ],
 )
 def test_what_hardware_does_not_allow_is_an_error_with_the_line(access, what):
@@ -205,6 +209,41 @@ def test_atomic_operations_of_all_threads(instruction, begin, result):
     out = np.array([begin], np.int64).astype(np.uint32)
     run(text, "k", (1, 1, 1), (64, 1, 1), 0, struct.pack("<Q", out.ctypes.data))
     assert out[0] == result & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("before", "result"),
+    [
+        # The least normal number less the least one of all, as memory of each kind makes it.
+        ("add.u64 %a2, %out, 0;", 0x00800000),
+        ("mov.u64 %a1, s; cvta.shared.u64 %a2, %a1;", 0x007FFFFF),
+    ],
+)
+def test_sums_in_global_memory_know_no_subnormal_numbers(before, result):
+    body = f"""
+      {before} mov.u32 %r1, 0x00800000; st.u32 [%a2], %r1;
+      red.add.f32 [%a2], 0f80000001; ld.u32 %r2, [%a2]; st.global.u32 [%out], %r2;"""
+    assert ran(body, 1, before=".shared .align 4 .b8 s[4];").tolist() == [result]
+
+
+def test_what_is_loaded_as_staying_the_same_may_not_have_been_written():
+    body = """
+      ld.global.nc.u32 %r1, [%mine]; st.global.u32 [%mine], %r1;
+      bar.sync 0; ld.global.nc.u32 %r2, [%out+AT];"""
+    assert ran(body.replace("AT", "32"), 8, cells=9).tolist() == [0] * 9
+    with pytest.raises(DeviceError, match=r"stays as it is, .* which this launch has written"):
+        ran(body.replace("AT", "28"), 8)
+    with pytest.raises(DeviceError, match="has written"):
+        ran("red.global.add.u32 [%out], 1; ld.global.nc.u32 %r2, [%out];", 1)
+
+
+def test_what_nobody_has_written_is_no_zero():
+    body = """
+      .local .align 4 .b8 l[8]; mov.u64 %a1, l; ld.local.u32 %r2, [%a1+4];
+      st.global.u32 [%out], %r1; st.global.u32 [%out+4], %r2; ld.shared.u32 %r3, [s];
+      st.global.u32 [%out+8], %r3;"""
+    found = ran(body, 1, cells=3, before=".shared .align 4 .b8 s[4];").tolist()
+    assert found == [0xDEADBEE5, 0xA5A5A5A5, 0xA5A5A5A5]
 
 
 def test_an_atomic_operation_gives_what_was_there_before():
@@ -475,6 +514,17 @@ def test_the_lanes_that_are_here_now_and_one_of_them():
     assert found[32] == 0
 
 
+def test_lanes_exchange_values_at_one_place():
+    body = """
+      setp.lt.u32 %p1, %t, 16; @%p1 bra LOW;
+      WORD; bra.uni END;
+    LOW: WORD;
+    END: """
+    ran(body.replace("WORD", "bar.warp.sync -1"))
+    with pytest.raises(DeviceError, match=r"where lane .* of its mask is at that of line"):
+        ran(body.replace("WORD", "shfl.sync.idx.b32 %r1, %t, 0, 31, -1"))
+
+
 def test_a_lane_that_is_not_in_its_own_mask_is_an_error():
     with pytest.raises(DeviceError, match="not in the mask 0x1"):
         ran("vote.sync.ballot.b32 %r1, %p1, 1;".replace("%p1", "1"), 2)
@@ -512,6 +562,20 @@ def test_what_is_not_known_is_an_error_that_names_it(body, message):
 def test_more_local_memory_than_a_thread_can_have_is_an_error():
     with pytest.raises(PTXError, match="k has 600000 bytes of local memory"):
         Loaded(program(".local .b8 l[600000];"))
+
+
+def test_more_shared_memory_than_a_block_can_have_is_an_error():
+    with pytest.raises(PTXError, match="50000 bytes of shared memory; 49152 is all"):
+        Loaded(program("", ".shared .b8 s[50000];"))
+
+
+def test_parameters_lie_at_multiples_of_what_is_loaded():
+    text = f"{HEAD}.entry k(.param .b32 a, .param .align 8 .b8 b[16])\n{{ .reg .b64 %r<3>; BODY }}"
+    Loaded(text.replace("BODY", "ld.param.v2.b64 {%r1, %r2}, [b];").replace(".b32 a", ".b64 a[2]"))
+    with pytest.raises(PTXError, match="16 bytes at an address that need be no multiple"):
+        Loaded(text.replace("BODY", "ld.param.v2.b64 {%r1, %r2}, [b];"))
+    with pytest.raises(PTXError, match="8 bytes at an address"):
+        Loaded(text.replace("BODY", "ld.param.b64 %r1, [b+4];"))
 
 
 def test_a_function_that_nobody_defines_is_an_error():

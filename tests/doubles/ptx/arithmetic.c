@@ -160,12 +160,55 @@ uint16_t ptx_integer_as_16(uint32_t format, uint32_t mode, uint32_t is_signed, u
 
 /* ---- approximations ------------------------------------------------------------------------------ */
 
-float ptx_sin(float x) { return isinf(x) ? NAN : (float)sin(x); }
-float ptx_cos(float x) { return isinf(x) ? NAN : (float)cos(x); }
-float ptx_lg2(float x) { return (float)log2(x); }
-float ptx_ex2(float x) { return (float)exp2(x); }
-float ptx_tanh(float x) { return (float)tanh(x); }
-float ptx_rsqrt(float x) { return (float)(1 / sqrt(x)); }
+/* They are wrong by as much as the document allows, up or down or not at all, the same each time. */
+
+static int direction(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  return (int)(bits * 0x9E3779B9u >> 16) % 3 - 1;
+}
+
+/* By the last digit, unless the result is a float32, or too small to be normal. */
+static float by_a_digit(double result, int way) {
+  float nearest = (float)result;
+  if (!isnormal(nearest) || nearest == result || !way) return nearest;
+  return nextafterf(nearest, way > 0 ? INFINITY : -INFINITY);
+}
+
+static float by_a_part(double result, double part, int way) {
+  return (float)(isfinite(result) ? result + way * part : result);
+}
+
+/* Its error is said for numbers of some size. */
+static double of_a_circle(float x) { return fabsf(x) <= 6.2831853f ? 0x1p-21 : 0x1p-15; }
+
+float ptx_sin(float x) {
+  return isinf(x) ? NAN : x == 0 ? x : by_a_part(sin(x), of_a_circle(x), direction(x));
+}
+float ptx_cos(float x) {
+  return isinf(x) ? NAN : x == 0 ? 1 : by_a_part(cos(x), of_a_circle(x), direction(x));
+}
+float ptx_lg2(float x) {
+  double result = log2(x);
+  if (x > 0.5f && x < 2 && x != 1) return by_a_part(result, 0x1p-23, direction(x));
+  return by_a_digit(result, direction(x));
+}
+float ptx_ex2(float x) { return by_a_digit(exp2(x), direction(x)); }
+float ptx_tanh(float x) {
+  double result = tanh(x);
+  return by_a_part(result, fabsf(x) < 4 ? result * 0x1p-12 : 0, direction(x));
+}
+float ptx_rsqrt(float x) { return by_a_digit(1 / sqrt(x), direction(x)); }
+float ptx_sqrt(float x) { return by_a_digit(sqrt(x), direction(x)); }
+float ptx_rcp(float x) { return by_a_digit(1 / (double)x, direction(x)); }
+float ptx_div_full(float a, float b) {
+  return by_a_digit((double)a / b, direction(a) == direction(b) ? direction(a) : 0);
+}
+float ptx_div_approx(float a, float b) {
+  float size = fabsf(b);
+  if (size > 0x1p126f && isfinite(size)) return isfinite(a) ? copysignf(0, a) * copysignf(1, b) : NAN;
+  return ptx_div_full(a, b);
+}
 double ptx_rsqrt_f64(double x) { return (double)(1 / sqrtl(x)); }
 
 /* The document has the 32 lower bits of the operand ignored and those of the result be zero, and

@@ -20,8 +20,11 @@ def rounding(item: Instruction) -> int:
 
 def flushed(code: Code, item: Instruction, kind: Type, value: str) -> str:
     """The bits of a float32, zero with its sign if it is subnormal and the name has `ftz`."""
-    if kind.name != "f32" or not item.has("ftz"):
-        return value
+    return without_subnormals(code, value) if kind.name == "f32" and item.has("ftz") else value
+
+
+def without_subnormals(code: Code, value: str) -> str:
+    """The bits of a float32, zero with its sign if it is subnormal."""
     exponent = code.new(f"and i32 {value}, {0x7F800000}")
     small = code.new(f"icmp eq i32 {exponent}, 0")
     sign = code.new(f"and i32 {value}, {1 << 31}")
@@ -128,6 +131,8 @@ def add_or_mixed(code: Code, item: Instruction) -> None:
 
 def add(code: Code, item: Instruction, kind: Type, a: str, b: str) -> str:
     word = item.parts[0]
+    if word == "div" and kind.name == "f32" and item.has("approx", "full"):
+        return _approximated(code, item, kind, f"ptx_div_{item.parts[1]}", a, b)
     if kind.is_float:
         return float_operation(code, item, kind, word, (a, b))
     if word == "div":
@@ -249,6 +254,8 @@ def copy_sign(code: Code, item: Instruction, kind: Type, a: str, b: str) -> str:
 
 @elementwise("sqrt")
 def root(code: Code, item: Instruction, kind: Type, a: str) -> str:
+    if kind.name == "f32" and item.has("approx"):
+        return _approximated(code, item, kind, "ptx_sqrt", a)
     return float_operation(code, item, kind, "sqrt", (a,))
 
 
@@ -257,6 +264,8 @@ def reciprocal(code: Code, item: Instruction, kind: Type, a: str) -> str:
     if kind.name == "f64" and item.has("approx"):
         given = f"double {code.as_float(a, kind)}"
         return code.as_bits(code.call("ptx_gross_rcp", "double", given), kind)
+    if item.has("approx"):
+        return _approximated(code, item, kind, "ptx_rcp", a)
     one = {"f32": 0x3F800000, "f64": 0x3FF << 52}[kind.name]
     return float_operation(code, item, kind, "div", (str(one), a))
 
@@ -281,9 +290,14 @@ def approximation(code: Code, item: Instruction, kind: Type, a: str) -> str:
         wide = code.new(f"fpext float {result} to double")
         given = [f"i32 {number}", "i32 0", f"double {wide}"]
         return code.call("ptx_rounded", "zeroext i16", *given)
-    value = code.as_float(flushed(code, item, kind, a), kind)
-    result = code.as_bits(code.call(f"ptx_{word}", "float", f"float {value}"), kind)
-    return _finished(code, item, kind, result)
+    return _approximated(code, item, kind, f"ptx_{word}", a)
+
+
+def _approximated(code: Code, item: Instruction, kind: Type, name: str, *values: str) -> str:
+    """The bits of what a function in C makes of some float32."""
+    floats = [code.as_float(flushed(code, item, kind, value), kind) for value in values]
+    result = code.call(name, "float", *(f"float {value}" for value in floats))
+    return _finished(code, item, kind, code.as_bits(result, kind))
 
 
 @operation("testp")

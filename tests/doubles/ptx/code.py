@@ -34,6 +34,8 @@ class Names(Protocol):
     """The module around a function."""
 
     declarations: set[str]
+    # Whether something is loaded as memory that stays as it is during a launch.
+    has_loads_of_what_stays: bool
 
     def address(self, symbol: Symbol) -> str | None:
         """The 64-bit value of the address of the module's variable or function in its own space;
@@ -56,6 +58,8 @@ class Code:
         self.places: dict[str, str] = {}
         # Parameter, or variable in that space -> LLVM's pointer to it.
         self.pointers: dict[str, str] = {}
+        # The same -> what its address is a multiple of.
+        self.multiples: dict[str, int] = {}
         self.instruction: Instruction | None = None
         self._count = 0
 

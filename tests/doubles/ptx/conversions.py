@@ -4,6 +4,7 @@ from doubles.ptx.arithmetic import NANS, canonical, flushed, rounding, saturated
 from doubles.ptx.code import LLVM_FLOATS, LOCAL_BIAS, Code
 from doubles.ptx.elementwise import joined, operation, part
 from doubles.ptx.layout import FORMATS
+from doubles.ptx.memory import is_own, is_shared
 from doubles.ptx.syntax import Instruction, Type, Vector
 
 _TO_INTEGER = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
@@ -169,16 +170,7 @@ def is_in_space(code: Code, item: Instruction) -> None:
     target, source = item.operands
     value = code.get(source, 64)
     space = item.parts[1].partition("::")[0]
-    first = code.field("shared")
-    count = code.new(f"zext i32 {code.field('total_smem_size')} to i64")
-    offset = code.new(f"sub i64 {value}, {first}")
-    in_shared = code.new(f"icmp ult i64 {offset}, {count}")
-    low, high = code.field("stack_low"), code.field("stack_high")
-    above, below = (
-        code.new(f"icmp uge i64 {value}, {low}"),
-        code.new(f"icmp ult i64 {value}, {high}"),
-    )
-    in_local = code.new(f"and i1 {above}, {below}")
+    in_shared, in_local = is_shared(code, value), is_own(code, value)
     if space == "shared":
         result = in_shared
     elif space == "local":

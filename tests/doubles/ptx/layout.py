@@ -23,7 +23,10 @@ FIELDS: dict[str, tuple[int, str]] = {
 # Nothing but the result comes of these.
 _PURE = "nounwind willreturn memory(none)"
 
-_32_BITS = {"ptx_sin", "ptx_cos", "ptx_lg2", "ptx_ex2", "ptx_tanh", "ptx_rsqrt"}
+_32_BITS = (
+    *("ptx_sin", "ptx_cos", "ptx_lg2", "ptx_ex2", "ptx_tanh", "ptx_rsqrt"),
+    *("ptx_sqrt", "ptx_rcp"),
+)
 
 DECLARATIONS: dict[str, str] = {
     "ptx_f32": f"declare float @ptx_f32(i32, i32, float, float, float) {_PURE}",
@@ -37,6 +40,8 @@ DECLARATIONS: dict[str, str] = {
     "ptx_arithmetic": "declare zeroext i16 @ptx_arithmetic"
     f"(i32, i32, i32, i16 zeroext, i16 zeroext, i16 zeroext) {_PURE}",
     **{name: f"declare float @{name}(float) {_PURE}" for name in _32_BITS},
+    "ptx_div_full": f"declare float @ptx_div_full(float, float) {_PURE}",
+    "ptx_div_approx": f"declare float @ptx_div_approx(float, float) {_PURE}",
     "ptx_gross_rcp": f"declare double @ptx_gross_rcp(double) {_PURE}",
     "ptx_rsqrt_f64": f"declare double @ptx_rsqrt_f64(double) {_PURE}",
     "ptx_gross_rsqrt": f"declare double @ptx_gross_rsqrt(double) {_PURE}",
@@ -55,6 +60,8 @@ DECLARATIONS: dict[str, str] = {
     "ptx_trap": "declare void @ptx_trap(ptr, i32) nounwind noreturn cold",
     "ptx_bad_access": "declare void @ptx_bad_access(ptr, i32, i32, i64, i32) "
     "nounwind noreturn cold",
+    "ptx_wrote": "declare void @ptx_wrote(ptr, ptr, i32) nounwind",
+    "ptx_stays": "declare void @ptx_stays(ptr, ptr, i32, i32) nounwind",
     "ptx_nanoseconds": "declare i64 @ptx_nanoseconds() nounwind",
     "ptx_run": "declare i64 @ptx_run(ptr, i32, i64, ptr, i64, i64, i32)",
 }
@@ -85,3 +92,5 @@ PERMUTATIONS = {
     name: number for number, name in enumerate(("", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"))
 }
 FORMATS = {"h": 0, "g": 1}
+# Spaces whose accesses are refused.
+SPACES = {"generic": 0, "shared": 1, "global": 2}

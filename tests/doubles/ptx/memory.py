@@ -1,14 +1,16 @@
 """Loads, stores and atomic operations. Source: NVIDIA, PTX ISA, 8 and 9.7.9, 9.7.13.
 
-Each access is checked to be at a multiple of its size, as hardware does, and one of shared memory
-to be inside of it.
+Each access is checked to be at a multiple of its size, as hardware does, one of shared memory to be
+inside of it, and one of global memory not to be of a block's or a thread's own. What is loaded as
+memory that stays as it is may not have been written by the same launch.
 """
 
 from collections.abc import Callable
 
-from doubles.ptx.arithmetic import float_operation
+from doubles.ptx.arithmetic import canonical, float_operation, without_subnormals
 from doubles.ptx.code import LLVM_FLOATS, LOCAL_BIAS, Code
 from doubles.ptx.elementwise import by_elements, operation
+from doubles.ptx.layout import SPACES
 from doubles.ptx.syntax import Address, Instruction, Operand, Symbol, Type, Vector
 
 _SPACES = ("global", "shared", "local", "const", "param")
@@ -20,6 +22,8 @@ _ORDERS = {
     "acq_rel": ("acq_rel", "acquire"),
 }
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+# Where nothing is.
+_FIRST_PAGE = 4096
 
 
 def _space(item: Instruction) -> str:
@@ -39,6 +43,8 @@ def pointer(code: Code, item: Instruction, operand: Operand, nbytes: int) -> str
     if space == "param" and isinstance(base, Symbol):
         if base.name not in code.pointers:
             raise code.error(f"there is no parameter {base.name}")
+        if operand.offset % nbytes or code.multiples[base.name] % nbytes:
+            raise code.error(f"{nbytes} bytes at an address that need be no multiple")
         at = code.pointers[base.name]
         return code.new(f"getelementptr inbounds i8, ptr {at}, i64 {operand.offset}")
     width = code.width(base) or 64
@@ -47,26 +53,52 @@ def pointer(code: Code, item: Instruction, operand: Operand, nbytes: int) -> str
         address = code.new(f"zext i32 {address} to i64")
     if operand.offset:
         address = code.new(f"add i64 {address}, {operand.offset}")
+    conditions = []
     if nbytes > 1:
         rest = code.new(f"and i64 {address}, {nbytes - 1}")
-        _refuse_if(code, code.new(f"icmp ne i64 {rest}, 0"), 0, address, nbytes)
+        conditions.append(code.new(f"icmp ne i64 {rest}, 0"))
     if space == "shared":
         room = code.new(f"zext i32 {code.field('total_smem_size')} to i64")
         left = code.new(f"sub i64 {room}, {address}")
-        outside = code.new(f"icmp uge i64 {address}, {room}")
-        short = code.new(f"icmp ult i64 {left}, {nbytes}")
-        _refuse_if(code, code.new(f"or i1 {outside}, {short}"), 1, address, nbytes)
+        conditions.append(code.new(f"icmp uge i64 {address}, {room}"))
+        conditions.append(code.new(f"icmp ult i64 {left}, {nbytes}"))
+    elif space == "global":
+        conditions += [is_shared(code, address), is_own(code, address)]
+        conditions.append(code.new(f"icmp ult i64 {address}, {_FIRST_PAGE}"))
+    elif space == "generic" and item.parts[0] in ("atom", "red"):
+        conditions.append(is_own(code, address))
+    if conditions:
+        _refuse_if(code, conditions, space, address, nbytes)
+    if space == "shared":
         address = code.new(f"add i64 {code.field('shared')}, {address}")
     elif space == "local":
         address = code.new(f"sub i64 {address}, {LOCAL_BIAS}")
     return code.new(f"inttoptr i64 {address} to ptr")
 
 
-def _refuse_if(code: Code, condition: str, kind: int, address: str, nbytes: int) -> None:
+def is_shared(code: Code, address: str) -> str:
+    """Whether an address of all memory is one of the block's shared memory."""
+    count = code.new(f"zext i32 {code.field('total_smem_size')} to i64")
+    offset = code.new(f"sub i64 {address}, {code.field('shared')}")
+    return code.new(f"icmp ult i64 {offset}, {count}")
+
+
+def is_own(code: Code, address: str) -> str:
+    """Whether an address of all memory is one of the thread's own."""
+    low, high = code.field("stack_low"), code.field("stack_high")
+    offset, count = code.new(f"sub i64 {address}, {low}"), code.new(f"sub i64 {high}, {low}")
+    return code.new(f"icmp ult i64 {offset}, {count}")
+
+
+def _refuse_if(code: Code, conditions: list[str], space: str, address: str, nbytes: int) -> None:
+    condition = conditions[0]
+    for other in conditions[1:]:
+        condition = code.new(f"or i1 {condition}, {other}")
     bad, good = code.fresh("bad"), code.fresh("good")
     code.branch(condition, bad, good)
     code.label(bad)
-    given = [f"i32 {code.line}", f"i32 {kind}", f"i64 {address}", f"i32 {nbytes}"]
+    number = SPACES.get(space, 0)
+    given = [f"i32 {code.line}", f"i32 {number}", f"i64 {address}", f"i32 {nbytes}"]
     code.call("ptx_bad_access", "void", "ptr %thread", *given)
     code.do("unreachable")
     code.label(good)
@@ -95,6 +127,9 @@ def load(code: Code, item: Instruction) -> None:
     order = "acquire" if item.has("acquire") else "monotonic"
     if _is_watched(item):
         code.call("ptx_patience", "void", "ptr %thread")
+    if item.has("nc"):
+        given = [f"ptr {at}", f"i32 {nbytes * len(parts)}", f"i32 {code.line}"]
+        code.call("ptx_stays", "void", "ptr %thread", *given)
     for number, each in enumerate(parts):
         place = at
         if number:
@@ -113,6 +148,7 @@ def store(code: Code, item: Instruction) -> None:
     parts = _parts(code, item, source)
     nbytes = kind.bits // 8
     at = pointer(code, item, target, nbytes * len(parts))
+    _note_write(code, item, at, nbytes * len(parts))
     order = "release" if item.has("release") else "monotonic"
     for number, each in enumerate(parts):
         value = code.get(each, kind.bits)
@@ -123,6 +159,12 @@ def store(code: Code, item: Instruction) -> None:
             code.do(f"store atomic i{kind.bits} {value}, ptr {place} {order}, align {nbytes}")
         else:
             code.do(f"store i{kind.bits} {value}, ptr {place}, align {nbytes}")
+
+
+def _note_write(code: Code, item: Instruction, at: str, nbytes: int) -> None:
+    """Keep in mind what a launch writes, if it loads something that has to stay as it is."""
+    if code.names.has_loads_of_what_stays and _space(item) in ("global", "generic"):
+        code.call("ptx_wrote", "void", "ptr %thread", f"ptr {at}", f"i32 {nbytes}")
 
 
 @operation("prefetch", "prefetchu", "applypriority", "discard")
@@ -156,6 +198,7 @@ def atomic(code: Code, item: Instruction) -> None:
         raise code.error("vectors are not known here")
     word = next((part for part in item.parts[1:] if part in _ATOMICS), "")
     at = pointer(code, item, operands[0], kind.bits // 8)
+    _note_write(code, item, at, kind.bits // 8)
     values = [code.get(operand, kind.bits) for operand in operands[1:]]
     order, failing = next(
         (each for part, each in _ORDERS.items() if item.has(part)), ("monotonic", "monotonic")
@@ -177,9 +220,11 @@ def atomic(code: Code, item: Instruction) -> None:
             return by_elements(code, item, kind, [old, values[0]], one)
 
         old = _again_and_again(code, at, kind.bits, total)
+    elif kind.is_float and word != "add":
+        raise code.error("there is no such instruction")
+    elif kind.name == "f32" and _space(item) != "shared":
+        old = _again_and_again(code, at, kind.bits, lambda old: _sum(code, at, old, values[0]))
     elif kind.is_float:
-        if word != "add":
-            raise code.error("there is no such instruction")
         name = LLVM_FLOATS[kind.bits]
         value = code.as_float(values[0], kind)
         old = code.as_bits(code.new(f"atomicrmw fadd ptr {at}, {name} {value} {order}"), kind)
@@ -193,6 +238,21 @@ def atomic(code: Code, item: Instruction) -> None:
         raise code.error("there is no such instruction")
     if target is not None:
         code.put(target, kind.bits, old, signed=kind.kind == "s")
+
+
+def _sum(code: Code, at: str, a: str, b: str) -> str:
+    """The bits of a sum of two float32, as memory at a place makes it: subnormal numbers are zeros
+    unless it is shared memory."""
+    kind = Type("f32")
+    address = code.new(f"ptrtoint ptr {at} to i64")
+    keeps = is_shared(code, address)
+
+    def as_memory_has(value: str) -> str:
+        return code.new(f"select i1 {keeps}, i32 {value}, i32 {without_subnormals(code, value)}")
+
+    left, right = (code.as_float(as_memory_has(value), kind) for value in (a, b))
+    total = code.as_bits(code.new(f"fadd float {left}, {right}"), kind)
+    return as_memory_has(canonical(code, kind, total))
 
 
 def _again_and_again(code: Code, at: str, bits: int, changed: Callable[[str], str]) -> str:

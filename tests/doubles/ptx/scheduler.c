@@ -2,8 +2,9 @@
  *
  * So a barrier, or a word of a warp, may stand anywhere, also in a function that calls itself. What
  * waits for what is as the PTX ISA has it: threads that have exited are waited for by nobody; an
- * `.aligned` barrier must be the same instruction for all threads of a warp that come to it. A block
- * in which nobody can go on is an error here, where hardware hangs.
+ * `.aligned` barrier must be the same instruction for all threads of a warp that come to it, and a
+ * word by which lanes exchange something for all lanes of its mask. A block in which nobody can go on
+ * is an error here, where hardware hangs.
  */
 
 #include "ptx.h"
@@ -34,6 +35,8 @@ typedef struct {
   uint32_t places[MOST_WARPS];         /* line + 1 of the aligned barrier, by warp */
 } barrier;
 
+typedef struct { uint64_t number, bytes; } written;
+
 struct block {
   thread *threads;
   uint32_t count, done, warps;
@@ -49,6 +52,8 @@ struct run {
   int hard; /* whether somebody did more than ask again, since this was cleared */
   size_t stack_class;
   uint32_t workspace[2]; /* of the grid: its size, and the counter of its barrier */
+  written *table; /* what was written, by places of 64 bytes; room for a power of two of them */
+  size_t room, places;
 };
 
 /* ---- errors ------------------------------------------------------------------------------------ */
@@ -74,6 +79,10 @@ int ptx_take_error(char *into, size_t nbytes) {
 
 static void leave(thread *t);
 
+static int is_own(thread *t, uint64_t address) {
+  return address - (uintptr_t)t->stack_low < (uint64_t)(t->stack_high - t->stack_low);
+}
+
 _Noreturn void ptx_fail(thread *t, const char *format, ...) {
   char where[400];
   snprintf(where, sizeof where, "block (%u, %u, %u), thread (%u, %u, %u): %s", t->ctaid[0],
@@ -88,13 +97,22 @@ _Noreturn void ptx_fail(thread *t, const char *format, ...) {
   abort();
 }
 
-_Noreturn void ptx_bad_access(thread *t, uint32_t line, uint32_t kind, uint64_t address,
+enum { ANY_SPACE, SHARED_SPACE, GLOBAL_SPACE };
+
+_Noreturn void ptx_bad_access(thread *t, uint32_t line, uint32_t space, uint64_t address,
                               uint32_t nbytes) {
-  if (kind == 0)
-    ptx_fail(t, "line %u: %u bytes at address %#llx, which is no multiple", line, nbytes,
-             (unsigned long long)address);
-  ptx_fail(t, "line %u: %u bytes at %#llx of shared memory, which has %u", line, nbytes,
-           (unsigned long long)address, t->shared_bytes);
+  unsigned long long at = address;
+  if (address % nbytes)
+    ptx_fail(t, "line %u: %u bytes at address %#llx, which is no multiple", line, nbytes, at);
+  if (space == SHARED_SPACE)
+    ptx_fail(t, "line %u: %u bytes at %#llx of shared memory, which has %u", line, nbytes, at,
+             t->shared_bytes);
+  if (space == ANY_SPACE)
+    ptx_fail(t, "line %u: an atomic operation on a thread's own memory", line);
+  const char *whose = is_own(t, address) ? "of a thread's own memory"
+                      : address - (uintptr_t)t->shared < t->shared_bytes ? "of shared memory"
+                                                                         : "of no memory";
+  ptx_fail(t, "line %u: %u bytes at %#llx of global memory, an address %s", line, nbytes, at, whose);
 }
 
 _Noreturn void ptx_trap(thread *t, uint32_t line) { ptx_fail(t, "line %u: trap", line); }
@@ -348,6 +366,9 @@ static void meet(thread *t) {
     if (other->state != IN_WARP || other->word.kind != t->word.kind ||
         other->word.mask != t->word.mask || (t->word.kind == REDUX && other->word.b != t->word.b))
       return;
+    if (t->word.kind != SYNC && other->line != t->line)
+      ptx_fail(t, "line %u: a word of a warp, where lane %u of its mask is at that of line %u",
+               t->line, lane, other->line);
     members |= 1u << lane;
   }
   for (uint32_t lane = 0; lane < WARP; lane++)
@@ -399,6 +420,48 @@ static int tell_who(block *b) {
       lane_of(t, lane)->state = READY;
     }
   return 1;
+}
+
+/* ---- memory that is to stay as it is ----------------------------------------------------------- */
+
+static written *place_of(run *r, uint64_t number) {
+  size_t at = (number * 0x9E3779B97F4A7C15u) >> 20 & (r->room - 1);
+  while (r->table[at].bytes && r->table[at].number != number) at = (at + 1) & (r->room - 1);
+  return &r->table[at];
+}
+
+static void grow(run *r) {
+  written *before = r->table;
+  size_t room = r->room;
+  r->room = room ? 2 * room : 1024;
+  r->table = calloc(r->room, sizeof *r->table);
+  for (size_t n = 0; n < room; n++)
+    if (before[n].bytes) *place_of(r, before[n].number) = before[n];
+  free(before);
+}
+
+static uint64_t bits_of(uint64_t address, uint32_t nbytes) {
+  return (nbytes < 64 ? ((uint64_t)1 << nbytes) - 1 : ~(uint64_t)0) << (address % 64);
+}
+
+/* An access of a power of two of bytes, at a multiple of that. */
+void ptx_wrote(thread *t, void *at, uint32_t nbytes) {
+  run *r = t->block->run;
+  uint64_t address = (uintptr_t)at;
+  if (2 * r->places >= r->room) grow(r);
+  written *place = place_of(r, address / 64);
+  r->places += !place->bytes;
+  place->number = address / 64;
+  place->bytes |= bits_of(address, nbytes);
+}
+
+/* What is loaded as memory that stays as it is may come from a cache that hears of no stores. */
+void ptx_stays(thread *t, void *at, uint32_t nbytes, uint32_t line) {
+  run *r = t->block->run;
+  uint64_t address = (uintptr_t)at;
+  if (r->room && place_of(r, address / 64)->bytes & bits_of(address, nbytes))
+    ptx_fail(t, "line %u: a load of memory that stays as it is, %u bytes at %#llx, which this launch "
+             "has written", line, nbytes, (unsigned long long)address);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------- */
@@ -595,6 +658,7 @@ int64_t ptx_run(entry_function *entry, uint32_t fixed, uint64_t stack, const lau
   }
   free(blocks);
   free(threads);
+  free(r.table);
   return r.failed ? PTX_FAILED : 0;
 }
 

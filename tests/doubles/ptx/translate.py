@@ -15,6 +15,7 @@ from doubles.ptx.parser import parse
 from doubles.ptx.syntax import (
     Float,
     Function,
+    Instruction,
     Integer,
     Label,
     Module,
@@ -33,6 +34,13 @@ SYSTEM = ("malloc", "free", "vprintf", "__assertfail")
 _LEAST_STACK = 48 << 10
 # What a thread can have.
 _MOST_LOCAL = 512 << 10
+# What a block can have that a launch does not ask for.
+_MOST_SHARED = 48 << 10
+# So many bytes of a thread's own memory are made to look like what nobody has written to.
+_FILLED = 4096
+_FILL = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+# What registers have that nobody has written to: as an address, no multiple of anything.
+_UNWRITTEN = int("DEADBEE5" * 4, 16)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,11 @@ class _Translation:
         self.module = module
         self.declarations: set[str] = set()
         self.system: set[str] = set()
+        self.has_loads_of_what_stays = any(
+            isinstance(item, Instruction) and item.parts[0] == "ld" and item.has("nc")
+            for function in module.functions.values()
+            for item in function.body or ()
+        )
         self._shared: dict[str, int] = {}
         end = 0
         shared = [each for each in module.variables.values() if each.space == "shared"]
@@ -84,6 +97,8 @@ class _Translation:
                 self._shared[variable.name] = end
                 end += variable.nbytes
         self._shared_bytes = end
+        if end > _MOST_SHARED:
+            raise PTXError(f"{end} bytes of shared memory; {_MOST_SHARED} is all of a module's own")
         dynamic = [each for each in shared if each.extern]
         if dynamic:
             self._shared_bytes = _aligned(end, max(16, *(each.align for each in dynamic)))
@@ -188,20 +203,28 @@ class _Translation:
         if function.is_entry:
             base = code.new(f"inttoptr i64 {code.field('params')} to ptr")
             for variable, offset in _packed(function.parameters):
+                code.multiples[variable.name] = offset & -offset or 256
                 code.pointers[variable.name] = code.new(
                     f"getelementptr inbounds i8, ptr {base}, i64 {offset}"
                 )
         else:
             for number, variable in enumerate((*function.returns, *function.parameters)):
+                code.multiples[variable.name] = variable.align
                 code.pointers[variable.name] = f"%given{number}"
                 parameters.append(f"ptr %given{number}")
         for variable in function.locals.values():
             room = code.new(f"alloca [{variable.nbytes} x i8], align {max(variable.align, 8)}")
             if variable.space == "param":
+                code.multiples[variable.name] = variable.align
                 code.pointers[variable.name] = room
             else:
                 address = code.new(f"ptrtoint ptr {room} to i64")
                 code.places[variable.name] = code.new(f"add i64 {address}, {LOCAL_BIAS}")
+                count = min(variable.nbytes, _FILLED)
+                self.declarations.add(_FILL)
+                code.do(
+                    f"call void @llvm.memset.p0.i64(ptr {room}, i8 {0xA5}, i64 {count}, i1 false)"
+                )
         assert function.body is not None
         for item in function.body:
             if isinstance(item, Label):
@@ -209,9 +232,12 @@ class _Translation:
                 code.label(label_of(item.name))
             else:
                 write(code, item)
-        registers = [
-            f'  %"{name}" = alloca i{kind.bits}' for name, kind in function.registers.items()
-        ]
+        registers = []
+        for name, kind in function.registers.items():
+            registers.append(f'  %"{name}" = alloca i{kind.bits}')
+            # Nobody has written to it yet.
+            unwritten = _UNWRITTEN & (1 << kind.bits) - 1
+            code.rooms.append(f'  store i{kind.bits} {unwritten}, ptr %"{name}"')
         return "\n".join(
             [
                 f'define internal void @"ptx.fn.{function.name}"({", ".join(parameters)}) '
