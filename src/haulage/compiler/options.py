@@ -1,6 +1,6 @@
 """What a user can ask of a compilation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from haulage.compiler.linked import Linked
 
@@ -31,6 +31,14 @@ class Options:
     def on(self, kind: str) -> "Options":
         """Those that make a difference on a kind of device."""
         return Options(self.fastmath, self.debug) if kind == "cpu" else self
+
+    def for_threads(self, threads: int) -> "Options":
+        """These with bounds of a launch in which blocks of so many threads have enough registers;
+        0: as they are."""
+        if not threads:
+            return self
+        most, fewest, *others = (*self.launch_bounds, 0, 0)[: max(2, len(self.launch_bounds))]
+        return replace(self, launch_bounds=(most or threads, fewest or 1, *others))
 
     @property
     def is_fast(self) -> bool:

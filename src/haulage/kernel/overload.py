@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Where code is the same for all blocks.
 _ANY_BLOCK = (0, 0, 0)
 _THREADS = "threads"
+# So many threads of NVIDIA's GPUs have registers enough, whatever the code: 65536 for 255 each.
+_SURELY_FIT = 256
 
 
 class TypeAnnotation(NamedTuple):
@@ -77,10 +79,22 @@ class Overload:
         self._vocabulary = vocabulary
 
     def load(self, place: device.Device, block: Dims) -> Loaded:
-        """The code for blocks of one size, loaded on a device; made now if it is not there yet."""
-        way = config.thread_way()
-        if not place.properties.code_per_block:
-            block, way = _ANY_BLOCK, _THREADS
+        """The code for blocks of one size, loaded on a device; made now if it is not there yet.
+
+        Where code is the same for all sizes, there is another one for blocks of more threads than
+        it leaves registers for.
+        """
+        if place.properties.code_per_block:
+            return self._loaded(place, block, config.thread_way())
+        loaded = self._loaded(place, _ANY_BLOCK, _THREADS)
+        threads = block[0] * block[1] * block[2]
+        if threads > _SURELY_FIT and loaded.code.is_ptx and threads > loaded.most_threads:
+            # For sizes that are powers of two, that there be few codes.
+            bounded = 1 << (threads - 1).bit_length()
+            loaded = self._loaded(place, (bounded, 1, 1), _THREADS)
+        return loaded
+
+    def _loaded(self, place: device.Device, block: Dims, way: str) -> Loaded:
         loaded = self.loaded.get((place, block, way))
         if loaded is None:
             with self._lock:

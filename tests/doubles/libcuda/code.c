@@ -105,7 +105,13 @@ static CUresult launch(
     }
     for (int i = 0; i < 6; i++)
         if (!dims[i]) return INVALID_VALUE;
-    if (dims[3] * dims[4] * dims[5] > 1024 || dims[6] > 232448) return INVALID_VALUE;
+    unsigned threads = dims[3] * dims[4] * dims[5];
+    if (threads > 1024 || dims[6] > 232448) return INVALID_VALUE;
+    /* 0: the interpreter does not say how many its registers suffice for. */
+    int most = 0;
+    CUresult asked = interpreter.attribute(function, 0, &most);
+    if (asked) return asked;
+    if (most && threads > (unsigned)most) return LAUNCH_OUT_OF_RESOURCES;
     pthread_mutex_lock(&big);
     CUresult status = find_stream(handle, &stream);
     pthread_mutex_unlock(&big);

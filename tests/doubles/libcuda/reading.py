@@ -13,6 +13,7 @@ from haulage.errors import DeviceError
 Dims = tuple[int, int, int]
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+_MOST_THREADS = 0
 _INVALID_PTX, _INVALID_HANDLE, _NOT_FOUND = 218, 400, 500
 
 
@@ -76,8 +77,15 @@ class Reading(Interpreter):
             raise Refused(FAILED) from None
 
     def attribute(self, function: int, attribute: int) -> int:
-        """As the test has set it; -1, which is none of CUDA's, for the bytes of its parameters."""
+        """As the test has set it; -1, which is none of CUDA's, for the bytes of its parameters.
+
+        Of the most threads of a block, what a code says itself holds.
+        """
+        if function not in self._functions:
+            raise Refused(_INVALID_HANDLE)
+        loaded, name = self._functions[function]
         if attribute == -1:
-            loaded, name = self._functions[function]
             return loaded.entry(name).parameter_bytes
+        if attribute == _MOST_THREADS:
+            return loaded.entry(name).most_threads or self.attributes.get(attribute, 1024)
         return self.attributes.get(attribute, 0)

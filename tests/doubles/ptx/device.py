@@ -113,6 +113,11 @@ class PTXBackend(NeverOpposed):
         """Run all blocks by turns in one thread."""
         self._submit(self._run_together, function, grid, block, shared_bytes, stream, args)
 
+    def function_info(self, function: int) -> dict[str, int]:
+        """What a code says of itself: the most threads of a block."""
+        loaded, _, name = self._functions[function]
+        return {"max_threads": loaded.entry(name).most_threads or 1024}
+
     def max_cooperative_blocks(
         self, function: int, threads: int, shared_bytes: int, block_bytes: int
     ) -> int:

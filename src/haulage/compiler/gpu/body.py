@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 from haulage.compiler import dynamic_rooms, ends, llvm
@@ -25,7 +26,8 @@ class Made(NamedTuple):
 
 
 class GPUBody(Body):
-    """A kernel typed and lowered for one signature; its code is the same for all block sizes."""
+    """A kernel typed and lowered for one signature; its code is the same for all block sizes, where
+    it does not take so many registers that a large block of threads has not enough of them."""
 
     def for_any_block(self) -> Code:
         """The code, which is the same for all blocks."""
@@ -37,8 +39,9 @@ class GPUBody(Body):
         return entry_name(self.name, self.lowered.llvm)
 
     @abstractmethod
-    def _made(self) -> Made:
-        """The code, made now, by the one thread that uses LLVM."""
+    def _made(self, threads: int) -> Made:
+        """The code, made now, by the one thread that uses LLVM; for blocks of at most so many
+        threads, 0 for what takes as many registers as it likes."""
 
     def _inlined(self) -> tuple[str, str]:
         name = self.lowered.entry
@@ -54,7 +57,7 @@ class GPUBody(Body):
 
     def _make(self, block: Any, way: str) -> Code:
         with llvm.LOCK:
-            made = self._made()
+            made = self._made(prod(block))
         offsets, nbytes = argument_offsets(self.lowered.arguments)
         # Loaded code stays as long as the process: it must not keep the function.
         target, stages = self.target, {"lowered": self.lowered.llvm, **made.stages}

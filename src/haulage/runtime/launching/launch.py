@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -176,6 +177,12 @@ class Loaded:
 
         faults.describe[self.function] = describe
         printing.expect(device.backend, code.prints)
+
+    @cached_property
+    def most_threads(self) -> int:
+        """Threads of the largest block that the registers suffice for, as the driver says."""
+        self.device.activate()
+        return self.device.backend.function_info(self.function)["max_threads"]
 
     def start(self, configuration: Configuration, stream: Stream, arguments: bytes) -> None:
         """Hand the kernel to `stream` with packed arguments.

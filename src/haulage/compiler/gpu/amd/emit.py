@@ -32,7 +32,7 @@ class AMDBody(GPUBody):
 
     target: Any
 
-    def _made(self) -> Made:
+    def _made(self, threads: int) -> Made:
         built = build(self._linked(), self.entry, self.target, self._options, self.lowered)
         code = link(built.code, unread=_UNREAD)
         takes = kernels(code)[self.entry]

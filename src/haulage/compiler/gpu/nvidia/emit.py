@@ -16,14 +16,16 @@ from haulage.compiler.gpu.nvidia.grid import WORDS
 from haulage.compiler.gpu.nvidia.notes import with_options
 from haulage.compiler.gpu.nvidia.ptx_version import for_arguments
 from haulage.compiler.helpers import with_helpers
+from haulage.compiler.options import Options
 from haulage.targets.gpu_ir import DYNAMIC_SHARED
 
 
 class PTXBody(GPUBody):
     """A kernel typed and lowered for one signature, on its way to PTX."""
 
-    def _made(self) -> Made:
-        built = build(self._linked(), self.entry, self.target, self._options, self.lowered)
+    def _made(self, threads: int) -> Made:
+        linked = self._linked(self._options.for_threads(threads))
+        built = build(linked, self.entry, self.target, self._options, self.lowered)
         asm = for_arguments(built.asm, argument_offsets(self.lowered.arguments)[1])
         limits.check_local(self.name, self.target.architecture, asm)
         return Made(
@@ -37,10 +39,10 @@ class PTXBody(GPUBody):
             },
         )
 
-    def _linked(self) -> str:
+    def _linked(self, options: Options) -> str:
         lowered = self.lowered
         text = self.settled(lowered.llvm)
         text = with_entry(text, lowered.entry, self.entry, lowered.arguments, self.can_fail)
         text = with_place(text, lowered.entry, self.entry)
         text = with_channel(with_grid_barrier(with_helpers(text), WORDS))
-        return with_options(text, self.entry, self._options)
+        return with_options(text, self.entry, options)
