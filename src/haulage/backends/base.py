@@ -370,6 +370,10 @@ class Backend(ABC):
         would have for shared arrays, in percent; -1 leaves it to the driver. Default: nothing, as
         where there is no such choice."""
 
+    def deepen_stacks(self) -> None:
+        """May. Give threads of the active device stacks for functions that call themselves, whose
+        depth nobody knows beforehand. Default: nothing, as where they have them anyway."""
+
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
         """May. Blocks of that size which fit one multiprocessor at once."""
         self._unsupported("occupancy")

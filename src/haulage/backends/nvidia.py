@@ -11,7 +11,7 @@ from haulage.backends.gpu_driver.ending import Ending
 from haulage.backends.gpu_driver.giving import Giving
 from haulage.backends.gpu_driver.ranges import Ranges
 from haulage.backends.gpu_driver.sharing import Sharing
-from haulage.backends.nvidia_driver import figures, linking, looking
+from haulage.backends.nvidia_driver import figures, linking, looking, stacks
 from haulage.backends.nvidia_driver.calls import Calls, bindings
 from haulage.backends.nvidia_driver.chunks import Chunks
 from haulage.backends.nvidia_driver.code import Code
@@ -260,6 +260,10 @@ class NVIDIABackend(Backend):
     def prefer_shared(self, function: int, percent: int) -> None:
         """A hint that the driver takes."""
         self._code.prefer_shared(function, percent)
+
+    def deepen_stacks(self) -> None:
+        """A limit of the context, raised once."""
+        stacks.deepen(self._calls, self.properties(self._contexts.device()))
 
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
         """Blocks of that size which fit one multiprocessor, as the driver tells."""

@@ -36,6 +36,7 @@ struct context {
     int retained;
     struct stream *null;      /* the legacy default stream */
     struct stream *streams;   /* all others */
+    size_t stack;             /* the limit that was set; 0: the driver's usual one */
     uint32_t peers;           /* bits: whose memory its kernels reach */
 };
 

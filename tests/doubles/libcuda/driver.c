@@ -300,6 +300,22 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return SUCCESS;
 }
 
+EXPORT CUresult cuCtxGetLimit(size_t *value, int limit)
+{
+    ENTER(1);
+    if (limit) return INVALID_VALUE;
+    *value = current->stack ? current->stack : 1024;
+    return SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetLimit(int limit, size_t value)
+{
+    ENTER(1);
+    if (limit || value > 512 << 10) return INVALID_VALUE;
+    current->stack = value;
+    return SUCCESS;
+}
+
 EXPORT CUresult cuCtxEnablePeerAccess(struct context *peer, unsigned flags)
 {
     ENTER(1);

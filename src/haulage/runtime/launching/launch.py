@@ -154,6 +154,8 @@ class Loaded:
         self.module = _load(device.backend, code)
         self.function = device.backend.function(self.module, code.metadata["entry"])
         backend = device.backend
+        if code.metadata.get("recursive"):
+            backend.deepen_stacks()
         if carveout is not None:
             backend.prefer_shared(self.function, carveout)
         self.cooperative: bool = code.metadata["cooperative"]

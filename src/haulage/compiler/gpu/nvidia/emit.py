@@ -15,6 +15,7 @@ from haulage.compiler.gpu.nvidia.build import build
 from haulage.compiler.gpu.nvidia.grid import WORDS
 from haulage.compiler.gpu.nvidia.notes import with_options
 from haulage.compiler.gpu.nvidia.ptx_version import for_arguments
+from haulage.compiler.gpu.nvidia.recursion import is_recursive
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.options import Options
 from haulage.targets.gpu_ir import DYNAMIC_SHARED
@@ -32,6 +33,7 @@ class PTXBody(GPUBody):
             code=asm.encode(),
             stages={"linked": built.linked, "llvm": built.llvm, "asm": asm},
             metadata={
+                "recursive": is_recursive(asm),
                 "shared_bytes": sum(limits.rooms("shared", asm)),
                 "local_bytes": sum(limits.rooms("local", asm)),
                 "constant_bytes": built.constant_bytes,
