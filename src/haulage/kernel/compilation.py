@@ -13,7 +13,7 @@ from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import CUDA, Vocabulary
 from haulage.platforms import PLATFORMS, current_target
 from haulage.runtime.launching.arguments import Key
-from haulage.runtime.launching.launch import normalise_dims
+from haulage.runtime.launching.launch import ANY_BLOCK, normalise_dims
 
 if TYPE_CHECKING:
     from haulage.compiler.body import Body
@@ -144,7 +144,8 @@ def compile(
     vocabulary = getattr(function, "vocabulary", CUDA)
     made = _target(target, vocabulary.warp_size)
     body = body_for(py_func, keys, made, asked)
-    code = body.code(normalise_dims(block, "blockdim"), config.thread_way())
+    size = normalise_dims(block, "blockdim")
+    code = body.code(size if made.kind == "cpu" else ANY_BLOCK, config.thread_way())
     if made.kind == "nvidia":
         from haulage.compiler.gpu.nvidia import limits
 

@@ -10,7 +10,7 @@ from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.runtime import device
 from haulage.runtime.launching.arguments import Key, Packer
-from haulage.runtime.launching.launch import Dims, Loaded, check_limits
+from haulage.runtime.launching.launch import ANY_BLOCK, Dims, Loaded, check_limits
 
 if TYPE_CHECKING:
     from haulage.compiler.access.model import Accesses
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from haulage.compiler.code import Code
 
 
-# Where code is the same for all blocks.
-_ANY_BLOCK = (0, 0, 0)
 _THREADS = "threads"
 # So many threads of NVIDIA's GPUs have registers enough, whatever the code: 65536 for 255 each.
 _SURELY_FIT = 256
@@ -86,7 +84,7 @@ class Overload:
         """
         if place.properties.code_per_block:
             return self._loaded(place, block, config.thread_way())
-        loaded = self._loaded(place, _ANY_BLOCK, _THREADS)
+        loaded = self._loaded(place, ANY_BLOCK, _THREADS)
         threads = block[0] * block[1] * block[2]
         if threads > _SURELY_FIT and loaded.code.is_ptx and threads > loaded.most_threads:
             # For sizes that are powers of two, that there be few codes.
@@ -153,7 +151,7 @@ class Overload:
         if self.loaded:
             return list(self.loaded.values())[-1].code
         if not device.current_device().properties.code_per_block:
-            return self.body.code(_ANY_BLOCK, _THREADS)
+            return self.body.code(ANY_BLOCK, _THREADS)
         return self.body.code((self._vocabulary.usual_block, 1, 1), config.thread_way())
 
     @property
@@ -194,7 +192,7 @@ class Overload:
         place = device.current_device()
         if place.properties.code_per_block:
             return None
-        loaded = self.load(place, _ANY_BLOCK)
+        loaded = self.load(place, ANY_BLOCK)
         place.activate()
         return place.backend.function_info(loaded.function)
 
@@ -235,7 +233,7 @@ class Overload:
         from haulage.targets.nvidia_architectures import for_capability
 
         body = self._body_for(("nvidia", for_capability(cc)))
-        return body.code(_ANY_BLOCK, _THREADS).asm
+        return body.code(ANY_BLOCK, _THREADS).asm
 
     def inspect_sass(self) -> str:
         """SASS, the assembly of NVIDIA's GPUs, by their disassembler.

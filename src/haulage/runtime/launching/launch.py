@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Dims = tuple[int, int, int]
 
+# Of code that is the same for all blocks.
+ANY_BLOCK: Dims = (0, 0, 0)
+
 
 class Configuration(NamedTuple):
     """Where and how wide a kernel runs: blocks, threads a block, stream, dynamic shared bytes.
