@@ -9,6 +9,8 @@ _CALL = re.compile(r"\bcall(?:\.uni)?\s+(?:\([^)]*\)\s*,\s*)?([\w$]+)")
 
 def is_recursive(asm: str) -> bool:
     """Whether a function of a module's text calls itself, be it by way of others."""
+    if ".func" not in asm:
+        return False
     heads = list(_HEAD.finditer(asm))
     ends = [head.start() for head in heads[1:]] + [len(asm)]
     calls: dict[str, set[str]] = {}
