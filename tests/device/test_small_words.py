@@ -354,6 +354,19 @@ def test_hints_are_for_fields_of_packed_records_and_strided_arrays_too(way):
     assert not out.copy_to_host()[1::2].any()
 
 
+def test_hints_take_pointers():
+    pointer = numba.types.CPointer(numba.types.int16)
+
+    @cuda.jit(numba.types.void(pointer, pointer))
+    def turn(x, out):
+        i = cuda.grid(1)
+        cuda.stcs(out, 7 - i, cuda.ldca(x, np.uint8(i)))
+
+    x, out = cuda.to_device(np.arange(8, dtype=np.int16)), cuda.device_array(8, np.int16)
+    turn[1, 8](x.device_ctypes_pointer.value, out.device_ctypes_pointer.value)
+    np.testing.assert_array_equal(out.copy_to_host(), np.arange(8)[::-1])
+
+
 def test_hints_say_what_they_do_not_take():
     refused("ldca(5, 0)", "ldca: expected an array; got")
     refused("ldcg(x, 1j)", "ldcg: expected int indices; got complex128")

@@ -30,12 +30,13 @@ def hinted(x, y):
     [("int8", 8), ("float16", 16), ("int32", 32), ("float32", 32), ("uint64", 64), ("float64", 64)],
 )
 def test_hints_for_caches_are_in_the_instructions(kind: str, bits: int) -> None:
-    found = words(hinted, f"void({kind}[::1], {kind}[::1])", "sm_75")
-    hints = [each for each in found if each.endswith(f".b{bits}") and each.count(".") == 3]
-    assert hints == [
-        *(f"ld.global.{hint}.b{bits}" for hint in ("ca", "cg", "cs", "lu", "cv")),
-        *(f"st.global.{hint}.b{bits}" for hint in ("cg", "cs", "wb", "wt")),
-    ]
+    for place in (f"{kind}[::1]", f"CPointer({kind})"):
+        found = words(hinted, f"void({place}, {place})", "sm_75")
+        hints = [each for each in found if each.endswith(f".b{bits}") and each.count(".") == 3]
+        assert hints == [
+            *(f"ld.global.{hint}.b{bits}" for hint in ("ca", "cg", "cs", "lu", "cv")),
+            *(f"st.global.{hint}.b{bits}" for hint in ("cg", "cs", "wb", "wt")),
+        ]
 
 
 def test_hints_for_shared_memory_leave_the_address_generic() -> None:

@@ -21,7 +21,10 @@ _STORES = {
 
 
 def _check(tools: Any, name: str, array: Any, index: Any) -> Any:
-    tools.check_place(name, array, index)
+    if not isinstance(array, tools.types.CPointer):
+        tools.check_place(name, array, index)
+    elif not isinstance(index, tools.types.Integer):
+        raise tools.TypingError(f"{name}: expected an int as the index of a pointer; got {index}")
     if not isinstance(array.dtype, (tools.types.Integer, tools.types.Float)):
         raise tools.TypingError(
             f"{name}: array: expected elements that are ints or floats; got {array.dtype}"
@@ -32,6 +35,10 @@ def _check(tools: Any, name: str, array: Any, index: Any) -> Any:
 def _place(tools: Any, context: Any, builder: Any, sig: Any, args: Any) -> tuple[Any, int, int]:
     """The address of `array[index]`, the bytes of an element, what the address is a multiple of."""
     array_type, index_type = sig.args[:2]
+    if isinstance(array_type, tools.types.CPointer):
+        index = context.cast(builder, args[1], index_type, tools.types.intp)
+        nbytes = tools.item_size(context, array_type.dtype)
+        return builder.gep(args[0], [index]), nbytes, nbytes
     array = context.make_array(array_type)(context, builder, args[0])
     pointer = tools.element_pointer(context, builder, array_type, array, index_type, args[1])
     nbytes = tools.item_size(context, array_type.dtype)
@@ -57,7 +64,7 @@ def _load(name: str) -> Word:
 def _store(name: str) -> Word:
     def build(tools: Any, array: Any, index: Any, value: Any) -> Any:
         element = _check(tools, name, array, index)
-        if not array.mutable:
+        if isinstance(array, tools.types.Array) and not array.mutable:
             raise tools.TypingError(f"{name}: the array is read-only: {array}")
         if not isinstance(value, (tools.types.Integer, tools.types.Float, tools.types.Boolean)):
             raise tools.TypingError(f"{name}: value: expected a real number; got {value}")
