@@ -12,6 +12,7 @@ import pytest
 
 import haulage
 from doubles import libcuda
+from haulage.backends.gpu_driver.calls import LOST
 
 driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
 
@@ -141,3 +142,23 @@ def test_the_double_has_the_signatures_of_the_driver(name, parameters):
 )  # fmt: skip
 def test_functions_that_are_called_by_address_have_the_types_that_are_passed(name, types):
     assert [parameter.split()[0] for parameter in C[name]] == types.split()
+
+
+# ---- failures -----------------------------------------------------------------------------------
+
+# Of an error of a device outside of GPUs it is so only at times.
+EXTERNAL_DEVICE = 911
+
+
+def test_failures_after_which_nothing_works_any_more_are_known():
+    final = {
+        int(status)
+        for status in driver.CUresult
+        if "process must be terminated" in " ".join((status.__doc__ or "").split())
+    }
+    if not final:
+        pytest.skip("this version of cuda-bindings has no words on each status")
+    assert len(final) > 8
+    assert final - {EXTERNAL_DEVICE} <= set(LOST)
+    for number in LOST:
+        driver.CUresult(number)  # raises where there is no such status

@@ -117,6 +117,37 @@ def test_memory_of_the_other_is_used_where_an_nvidia_device_reaches_it():
     run(reading + _START + textwrap.dedent(program), "devices=2")
 
 
+@pytest.mark.parametrize("memory", ["pool", "driver"])
+def test_copies_go_between_devices_that_do_not_reach_each_other(memory):
+    program = """
+    with haulage.use(second):
+        there, stream = cuda.to_device(np.arange(12.0)), cuda.stream()
+    with haulage.use(first):
+        here = cuda.to_device(np.zeros(12))
+        here.copy_to_device(there)
+        assert here.copy_to_host().tolist() == list(range(12))
+        here[::2].copy_to_device(there[::-2])
+        assert here[::2].copy_to_host().tolist() == [11, 9, 7, 5, 3, 1]
+    with haulage.use(second):
+        there[:] = here
+        there[6:].copy_to_device(here[:6], stream=stream)
+        stream.synchronize()
+        assert there.copy_to_host()[4:8].tolist() == [7, 5, 11, 1]
+        try:
+            second.activate()
+            second.backend.copy_nd(
+                there.device_pointer, (16,), here.device_pointer, (16,), (6,), 8, 0
+            )
+        except haulage.errors.DeviceError as error:
+            assert error.code == 705 and "enable_peer_access(0)" in str(error), error
+        else:
+            raise AssertionError("a kernel was given memory out of reach")
+    assert not raised, raised
+    """
+    reading = "from doubles.libcuda.reading import Reading\ndouble.interpret(Reading())\n"
+    run(reading + _START + textwrap.dedent(program), "devices=2", HAULAGE_MEMORY=memory)
+
+
 def test_launches_take_arrays_of_devices_that_reach_each_other():
     program = """
     @cuda.jit

@@ -49,10 +49,16 @@ class NVIDIABackend(Backend):
         self._code = Code(self._calls, self._channels)
         self._launches = Launches(self._calls, self._contexts)
         self._graphs = Graphs(self._calls)
-        self._copies = Copies(
-            self._calls, self._contexts, self._memory, self._code, self._launches, self._graphs
-        )
         self._ranges = Ranges(Chunks(self._calls), self._contexts, self.count())
+        self._copies = Copies(
+            self._calls,
+            self._contexts,
+            self._memory,
+            self._code,
+            self._launches,
+            self._graphs,
+            self._ranges.reaches,
+        )
         self._sharing = Sharing(Handles(self._calls), self._contexts, self._ranges)
         self._hints = Hints(self._calls)
         self._ending = Ending(

@@ -48,6 +48,7 @@ struct device {
 extern pthread_mutex_t big;   /* guards all that follows */
 extern struct device devices[MOST_DEVICES];
 extern int device_count, driver_version, sticky;
+extern int of_devices[256];   /* attributes, those that a test has set */
 extern size_t total_memory;
 extern _Thread_local struct context *current;
 extern _Thread_local int inside_callback;

@@ -16,7 +16,7 @@ _Thread_local struct context *current;
 _Thread_local int inside_callback;
 
 static int initialised, init_status, owner;
-static int attributes[256];
+int of_devices[256];
 
 /* ---- knobs ---------------------------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ EXPORT void double_heal(void)
 
 EXPORT void double_lose(int status) { sticky = status; }
 
-EXPORT void double_attribute(int attribute, int value) { attributes[attribute] = value; }
+EXPORT void double_attribute(int attribute, int value) { of_devices[attribute] = value; }
 
 EXPORT long double_calls(const char *name)
 {
@@ -237,7 +237,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int device)
     ENTER(0);
     if (!known(device)) return INVALID_DEVICE;
     if (attribute < 1 || attribute > 140) return INVALID_VALUE;
-    *value = attributes[attribute];
+    *value = of_devices[attribute];
     for (size_t i = 0; i < sizeof figures / sizeof *figures && !*value; i++)
         if (figures[i][0] == attribute) *value = figures[i][1];
     return SUCCESS;

@@ -26,7 +26,8 @@ static struct piece *pieces;
 
 struct chunk { size_t size; int device, file, references, named; };   /* of cuMemCreate */
 
-struct mapping { uint64_t start, size; struct chunk *chunk; int readable; struct mapping *next; };
+/* `devices`: bits of those that were let use it. */
+struct mapping { uint64_t start, size; struct chunk *chunk; uint32_t devices; struct mapping *next; };
 static struct mapping *mappings;
 
 static uint64_t reserve_addresses(size_t bytes, size_t alignment)
@@ -88,13 +89,16 @@ static int is_mapped(uint64_t start, size_t bytes)
     uint64_t stop = start + bytes;
     while (start < stop) {
         struct mapping *at = mappings;
-        while (at && !(at->readable && at->start <= start && start < at->start + at->size))
+        while (at && !(at->devices && at->start <= start && start < at->start + at->size))
             at = at->next;
         if (!at) return 0;
         start = at->start + at->size;
     }
     return 1;
 }
+
+/* An attribute of devices. */
+#define PAGEABLE_ACCESS 88
 
 enum kind kind_of(uint64_t address, size_t bytes, uint64_t *on_device)
 {
@@ -105,6 +109,34 @@ enum kind kind_of(uint64_t address, size_t bytes, uint64_t *on_device)
     if (!found && is_mapped(address, bytes)) found = DEVICE;
     pthread_mutex_unlock(&big);
     if (on_device) *on_device = found ? address : 0;
+    return found;
+}
+
+/* Whether a context's device reaches memory, if that is a device's: the address tells nothing. */
+static int is_let(struct context *context, uint64_t address)
+{
+    int let = 1;
+    pthread_mutex_lock(&big);
+    for (struct piece *at = pieces; at; at = at->next)
+        if (at->kind == DEVICE && at->start <= address && address < at->start + at->size)
+            let = at->device == context->device || context->peers >> at->device & 1;
+    for (struct mapping *at = mappings; at; at = at->next)
+        if (at->start <= address && address < at->start + at->size)
+            let = at->devices >> context->device & 1;
+    pthread_mutex_unlock(&big);
+    return let;
+}
+
+/* Whether the driver alone knows how a context's device comes to memory: what it was not let use,
+ * and is no allocation of the driver's. */
+static int is_out_of_reach(struct context *context, uint64_t address)
+{
+    int found = 0;
+    pthread_mutex_lock(&big);
+    for (struct mapping *at = mappings; at; at = at->next)
+        if (at->start <= address && address < at->start + at->size)
+            found = !(at->devices >> context->device & 1);
+    pthread_mutex_unlock(&big);
     return found;
 }
 
@@ -246,9 +278,8 @@ EXPORT CUresult cuPointerGetAttributes(
     for (struct mapping *at = mappings; at; at = at->next)
         if (at->start <= address && address < at->start + at->size) device = at->chunk->device;
     pthread_mutex_unlock(&big);
-    /* Of another device, whose memory the current one reaches only when it was let. */
-    if (kind == DEVICE && current && device != current->device && !(current->peers >> device & 1))
-        on_device = 0;
+    /* A device that takes page faults reaches all of the host's memory. It is of no kind yet. */
+    if (!kind && of_devices[PAGEABLE_ACCESS]) on_device = address;
     for (unsigned i = 0; i < count; i++)
         switch (attributes[i]) {
         case 2:
@@ -266,12 +297,10 @@ EXPORT CUresult cuPointerGetAttributes(
 /* What the current device may do with memory: 3, read and write. */
 EXPORT CUresult cuPointerGetAttribute(unsigned *into, int attribute, CUdeviceptr address)
 {
-    CUresult cuPointerGetAttributes(unsigned, const int *, void **, CUdeviceptr);
-    uint64_t reached;
+    ENTER(1);
     if (attribute != 16) return INVALID_VALUE;
-    CUresult status = cuPointerGetAttributes(1, (int[]){3}, (void *[]){&reached}, address);
-    *into = reached ? 3 : 0;
-    return status;
+    *into = is_let(current, address) ? 3 : 0;
+    return kind_of(address, 1, NULL) ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
@@ -407,14 +436,17 @@ EXPORT CUresult cuMemSetAccess(
 {
     size_t covered = 0;
     ENTER(1);
-    for (size_t i = 0; i < count; i++)
+    uint32_t let = 0;
+    for (size_t i = 0; i < count; i++) {
         if (wanted[i].place.type != 1 || wanted[i].flags != 3) return INVALID_VALUE;
+        let |= 1u << wanted[i].place.id;
+    }
     pthread_mutex_lock(&big);
     for (struct mapping *at = mappings; at; at = at->next)
         if (address <= at->start && at->start + at->size <= address + bytes) {
             covered += at->size;
-            if (!at->readable) lay(at->start, at->size, at->chunk->file);
-            at->readable = 1;
+            if (!at->devices) lay(at->start, at->size, at->chunk->file);
+            at->devices |= let;
         }
     pthread_mutex_unlock(&big);
     return covered == bytes ? SUCCESS : INVALID_VALUE;
@@ -543,10 +575,13 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 static void copy_box(struct work *work)
 {
     uint64_t *n = work->numbers;   /* target, its pitches, source, its pitches, width, height, depth */
+    struct context *context = work->pointers[0];   /* whose device copies; NULL: both sides' do */
     for (uint64_t z = 0; z < n[8]; z++)
         for (uint64_t y = 0; y < n[7]; y++) {
             uint64_t target = n[0] + z * n[2] + y * n[1], source = n[3] + z * n[5] + y * n[4];
-            if (!is_reachable(target, n[6]) || !is_reachable(source, n[6])) {
+            if (!is_reachable(target, n[6]) || !is_reachable(source, n[6])
+                || (context && (is_out_of_reach(context, target)
+                                || is_out_of_reach(context, source)))) {
                 sticky = ILLEGAL_ADDRESS;
                 return;
             }
@@ -554,7 +589,7 @@ static void copy_box(struct work *work)
         }
 }
 
-static CUresult copy(uint64_t handle, const uint64_t *numbers)
+static CUresult copy_by(uint64_t handle, const uint64_t *numbers, int by_both)
 {
     struct stream *stream;
     pthread_mutex_lock(&big);
@@ -565,14 +600,28 @@ static CUresult copy(uint64_t handle, const uint64_t *numbers)
     int waits = !kind_of(numbers[0], 1, NULL) || !kind_of(numbers[3], 1, NULL);
     struct work *work = new_work(copy_box, A_COPY);
     memcpy(work->numbers, numbers, 9 * sizeof *numbers);
+    work->pointers[0] = by_both ? NULL : stream->context;
     return submit(stream, work, waits && !stream->capturing);
 }
+
+static CUresult copy(uint64_t handle, const uint64_t *numbers) { return copy_by(handle, numbers, 0); }
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, uint64_t stream)
 {
     ENTER(1);
     if (!bytes) return SUCCESS;
     return copy(stream, (uint64_t[]){to, 0, 0, from, 0, 0, bytes, 1, 1});
+}
+
+/* Between two devices, whether they reach each other or not. */
+EXPORT CUresult cuMemcpyPeerAsync(
+    CUdeviceptr to, struct context *target, CUdeviceptr from, struct context *source, size_t bytes,
+    uint64_t stream)
+{
+    ENTER(1);
+    if (!target || !source) return INVALID_CONTEXT;
+    if (!bytes) return SUCCESS;
+    return copy_by(stream, (uint64_t[]){to, 0, 0, from, 0, 0, bytes, 1, 1}, 1);
 }
 
 struct side2 { size_t x, y; int type; void *host; CUdeviceptr device; void *array; size_t pitch; };

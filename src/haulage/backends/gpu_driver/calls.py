@@ -19,6 +19,8 @@ _ENDED = 16
 # After these nothing of the context works any more: each later call gives the same.
 LOST = {
     214: "the device's memory has a fault (ECC)",
+    220: "a connection between devices failed (NVLink)",
+    226: "the device has contained a fault, of its own or in an access of another device's memory",
     700: "a kernel read or wrote memory that is not there, or that was given back",
     702: "a kernel ran longer than the system lets it on a device with a display",
     710: "an assert of a kernel failed",
@@ -28,8 +30,8 @@ LOST = {
     717: "a kernel used memory in a way that is for another kind of memory",
     718: "a kernel ran on at an address that holds no code",
     719: "a kernel failed, mostly by an access of shared or global memory out of bounds",
-    721: "a connection between devices failed",
-    725: "a tensor kernel leaked memory",
+    721: "a tensor kernel leaked memory",
+    810: "the service for several processes on one device (MPS) has ended this one",
 }
 
 

@@ -90,6 +90,10 @@ class Contexts(ABC):
         """The devices that have been used."""
         return list(self._by_device)
 
+    def are_several(self) -> bool:
+        """Whether more than one device has been used."""
+        return len(self._by_device) > 1
+
     def wanted(self) -> int:
         """The device that was activated last inside of callbacks of streams in this thread."""
         return self._wanted.device

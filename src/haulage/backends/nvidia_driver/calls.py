@@ -56,9 +56,11 @@ class Calls(calls.Calls):
             raise Unsupported(
                 f"{function.__name__}: the NVIDIA driver is too old for it, update it: {error}"
             ) from error
-        except ValueError as error:
-            # A status that the driver has and cuda-bindings does not know yet.
-            raise DeviceError(f"{function.__name__}: {error}") from error
+        except (KeyError, ValueError) as error:
+            raise DeviceError(
+                f"{function.__name__}: the driver's answer is none that this version of "
+                f"cuda-bindings knows: {error}"
+            ) from error
         if answer[0]:
             if asked:
                 raise self.refused(asked, int(answer[0]))

@@ -13,7 +13,7 @@ from haulage.backends.nvidia_driver.code import Code
 from haulage.backends.nvidia_driver.contexts import Contexts
 from haulage.backends.nvidia_driver.graphs import Graphs
 from haulage.backends.nvidia_driver.launches import Launches
-from haulage.backends.nvidia_driver.memory import Memory
+from haulage.backends.nvidia_driver.memory import Memory, Reaches
 from haulage.errors import DeviceError
 
 _HOST, _UNIFIED = 1, 4
@@ -31,13 +31,14 @@ class Copies(copies.Copies):
         code: Code,
         launches: Launches,
         graphs: Graphs,
+        reaches: Reaches,
     ) -> None:
         super().__init__()
         self._calls = calls
         self._driver = bindings()
         self._contexts = contexts
-        self._on = memory.on_device
-        self._take = memory.pinned
+        self._memory = memory
+        self._reaches = reaches
         self._recording = graphs.is_recording
         self._kernels = Kernels(
             contexts,
@@ -49,9 +50,19 @@ class Copies(copies.Copies):
         self._limits: dict[int, tuple[int, int]] = {}
 
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
-        """Copy bytes; the driver finds the direction by the addresses."""
-        if nbytes:
+        """Copy bytes; the driver finds the direction by the addresses.
+
+        Between two devices that do not reach each other it finds it in memory of its own
+        allocations only, and fails with memory that was put behind reserved addresses.
+        """
+        if not nbytes:
+            return
+        pair = self._memory.devices_of(dst, src) if self._contexts.are_several() else None
+        if pair is None:
             self._calls(self._driver.cuMemcpyAsync, dst, src, nbytes, stream)
+        else:
+            to, of = map(self._contexts.of, pair)
+            self._calls(self._driver.cuMemcpyPeerAsync, dst, to, src, of, nbytes, stream)
 
     def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
         """Write a value again and again."""
@@ -69,10 +80,10 @@ class Copies(copies.Copies):
         self._kernels.fill(dst, value, count, stream)
 
     def _on_device(self, start: int, stop: int) -> int:
-        return self._on(start, stop)
+        return self._memory.on_device(start, stop, self._contexts.device(), self._reaches)
 
     def _pinned(self, nbytes: int) -> tuple[int, int]:
-        return self._take(nbytes)
+        return self._memory.pinned(nbytes)
 
     def _wait(self, stream: int) -> None:
         self._calls(self._driver.cuStreamSynchronize, stream)

@@ -30,6 +30,9 @@ _ACCESS = 16
 _OF_A_DEVICE = 2
 _PEER_ACCESS_NOT_ENABLED = 705
 
+# Whether Haulage let one device reach the memory of another; what others have let the driver tells.
+Reaches = Callable[[int, int], bool]
+
 
 class Memory:
     """The driver's memory. Safe to use from any thread."""
@@ -96,8 +99,9 @@ class Memory:
         """Undo `register`."""
         self._calls(self._driver.cuMemHostUnregister, host_ptr)
 
-    def on_device(self, start: int, stop: int) -> int:
-        """The address by which kernels reach the bytes from `start` to `stop`; 0: they do not.
+    def on_device(self, start: int, stop: int, device: int, reaches: Reaches) -> int:
+        """The address by which kernels of `device`, which is current, reach the bytes from `start`
+        to `stop`; 0: they do not.
 
         That is the same one but for some pinned memory of the host; pageable memory has none.
 
@@ -105,25 +109,25 @@ class Memory:
             DeviceError: it is another device's, and out of reach.
         """
         first, last = self._attributes(start), self._attributes(stop - 1)
-        if first.is_of_a_device and not first.address:
+        if not self._is_reached(start, first, device, reaches):
             raise _out_of_reach(start, stop - start, first.device)
         together = last.address - first.address == stop - 1 - start
         return first.address if first.address and together else 0
 
-    def check(
-        self, address: int, nbytes: int, device: int, reaches: Callable[[int, int], bool]
-    ) -> None:
-        """Raise DeviceError where `device`, which is current, reaches no memory at `address`.
+    def devices_of(self, target: int, source: int) -> tuple[int, int] | None:
+        """Whose memory both are, if it is that of two devices."""
+        to, of = self._attributes(target), self._attributes(source)
+        if to.is_of_a_device and of.is_of_a_device and to.device != of.device:
+            return to.device, of.device
+        return None
 
-        `reaches` tells whether Haulage let one device reach the memory of another; what others have
-        let the driver tells.
-        """
+    def check(self, address: int, nbytes: int, device: int, reaches: Reaches) -> None:
+        """Raise DeviceError where `device`, which is current, reaches no memory at `address`."""
         for at in (address, address + nbytes - 1):
             found = self._attributes(at) if 0 <= at < 1 << 64 else _UNKNOWN
-            if found.is_of_a_device and found.device != device:
-                if not (reaches(device, found.device) or self._is_let(at, found)):
-                    raise _out_of_reach(address, nbytes, found.device)
-            elif not found.address:
+            if not self._is_reached(at, found, device, reaches):
+                raise _out_of_reach(address, nbytes, found.device)
+            if not (found.address or found.is_of_a_device):
                 raise DeviceError(
                     1,
                     f"{nbytes} bytes at {address:#x} are no memory that the NVIDIA driver knows: "
@@ -135,11 +139,17 @@ class Memory:
         kind, at, managed, device = self._calls(
             driver.cuPointerGetAttributes, len(wanted), wanted, address
         )
-        is_of_a_device = int(kind or 0) == _OF_A_DEVICE and not managed
-        return _Known(is_of_a_device, int(at or 0), device)
+        kind = int(kind or 0)
+        is_of_a_device = kind == _OF_A_DEVICE and not managed
+        # Of pageable memory, which has no kind, devices that take page faults have an address.
+        return _Known(is_of_a_device, int(at or 0) if kind else 0, device)
 
-    def _is_let(self, address: int, known: "_Known") -> bool:
-        """Whether the driver says that the current device reaches another one's memory."""
+    def _is_reached(self, address: int, known: "_Known", device: int, reaches: Reaches) -> bool:
+        """Whether `device`, which is current, reaches memory, if that is another device's."""
+        if not known.is_of_a_device or known.device == device:
+            return True
+        if reaches(device, known.device):
+            return True
         driver = self._driver
         status, access = driver.cuPointerGetAttribute(driver.CUpointer_attribute(_ACCESS), address)
         return bool(known.address if status else int(access))
