@@ -211,16 +211,20 @@ def test_the_text_is_the_same_in_every_process() -> None:
     assert done.stdout == here
 
 
-def test_without_libdevice_only_what_needs_it_fails(tmp_path) -> None:
-    program = f"""
+WITHOUT_WHEELS = """
 import importlib.metadata, math
 def files(name):
     raise importlib.metadata.PackageNotFoundError(name)
 importlib.metadata.files = files
 import haulage
 from haulage import cuda
-from haulage.compiler.gpu.nvidia import toolkit
-toolkit.TOOLKITS = ({str(tmp_path)!r},)
+from haulage.compiler.gpu.nvidia import libdevice, toolkit
+toolkit.TOOLKITS = ({folder!r},)
+"""
+
+
+def test_without_libdevice_only_what_needs_it_fails(tmp_path) -> None:
+    program = f"""{WITHOUT_WHEELS.format(folder=str(tmp_path))}
 def root(x):
     x[0] = math.sqrt(x[0])
 def sine(x):
@@ -231,7 +235,7 @@ try:
 except haulage.errors.CompileError as error:
     print(error)
 """
-    found = {name: value for name, value in os.environ.items() if not name.startswith("CUDA")}
+    found = without_toolkit()
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -244,6 +248,40 @@ except haulage.errors.CompileError as error:
     assert worked == "True"
     assert "pip install 'haulage[nvidia]'" in error
     assert str(tmp_path) in error
+
+
+def without_toolkit() -> dict[str, str]:
+    """The environment without the variables that name one."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(("CUDA", "CONDA"))
+    }
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="programs are found by their mode here")
+def test_libdevice_of_the_toolkit_whose_compiler_is_on_the_path_is_found(tmp_path) -> None:
+    home = tmp_path / "cuda-13.0"
+    for name in ("bin/nvcc", "bin/ptxas", "nvvm/libdevice/libdevice.10.bc"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch(0o755)
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "nvcc").symlink_to(home / "bin" / "nvcc")
+    program = f"""{WITHOUT_WHEELS.format(folder=str(tmp_path))}
+print(libdevice.find(), toolkit.program("nvidia-cuda-nvcc", "ptxas"))
+"""
+    path = os.pathsep.join([str(links), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env=without_toolkit() | {"PATH": path},
+    )
+    assert done.stdout.split() == [
+        str(home / "nvvm/libdevice/libdevice.10.bc"),
+        str(home / "bin/ptxas"),
+    ]
 
 
 def test_a_libdevice_that_cannot_be_read_is_named(tmp_path, monkeypatch) -> None:

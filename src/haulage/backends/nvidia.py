@@ -161,6 +161,10 @@ class NVIDIABackend(Backend):
         """Whether a stream's work is done."""
         return self._streams.query(stream)
 
+    def stream_poll(self, stream: int) -> bool:
+        """`stream_query`, with an error for a stream that is recorded."""
+        return self._streams.poll(stream)
+
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event."""
         self._streams.wait_event(stream, event)

@@ -22,7 +22,7 @@ enum {
     ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701, PEER_ENABLED = 704,
     HOST_REGISTERED = 712, HOST_NOT_REGISTERED = 713,
     COOPERATIVE_TOO_LARGE = 720, NOT_PERMITTED = 800, STREAM_CAPTURED = 900,
-    UNJOINED = 904, IMPLICIT = 906
+    SPOILT = 901, UNJOINED = 904, IMPLICIT = 906, CAPTURED_EVENT = 907, WRONG_THREAD = 908
 };
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -56,6 +56,8 @@ extern _Thread_local int inside_callback;
 /* What a call meets before it does anything: a failure that a test asked for, a device that is
  * lost, a driver that was not initialised, a host callback that may not call. */
 CUresult enter(const char *name, int needs_context);
+/* What a call gives that recordings of this thread, or others', do not allow; they are spoilt. */
+CUresult prohibited(void);
 #define ENTER(needs) do { CUresult met_ = enter(__func__, needs); if (met_) return met_; } while (0)
 
 /* ---- streams -------------------------------------------------------------------------------- */
@@ -95,7 +97,7 @@ struct work *new_work(void (*run)(struct work *), int kind);
 CUresult find_stream(uint64_t handle, struct stream **found);
 /* Hand over; with `wait`, return when it is done. Takes the reference of `work`. */
 CUresult submit(struct stream *stream, struct work *work, int wait);
-CUresult end_of_copy(void);
+void wait_for_all(struct context *context);   /* `big` is held */
 
 /* ---- memory --------------------------------------------------------------------------------- */
 

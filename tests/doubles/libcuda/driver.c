@@ -80,6 +80,31 @@ static void count(const char *name)
     at->calls++;
 }
 
+/* What is no work of a stream, so that a recording does not see it: "potentially unsafe" in CUDA's
+ * words, which gives memory as an example. Of events, modules, graphs and new streams other libraries
+ * tell; the rest of it is here to be strict. */
+static int is_unsafe(const char *name)
+{
+    static const char *const names[] = {
+        "cuMemAlloc", "cuMemAllocManaged", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
+        "cuMemHostRegister", "cuMemHostUnregister", "cuMemAddressReserve", "cuMemAddressFree",
+        "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemSetAccess",
+        "cuMemRetainAllocationHandle", "cuMemExportToShareableHandle",
+        "cuMemImportFromShareableHandle", "cuIpcGetMemHandle", "cuIpcOpenMemHandle",
+        "cuIpcCloseMemHandle", "cuMemAdvise", "cuModuleLoadDataEx", "cuModuleUnload",
+        "cuModuleGetFunction", "cuModuleGetGlobal", "cuFuncGetAttribute", "cuFuncSetAttribute",
+        "cuLinkCreate", "cuLinkAddData", "cuLinkComplete", "cuLinkDestroy",
+        "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamQuery", "cuStreamSynchronize",
+        "cuEventCreate", "cuEventDestroy", "cuEventQuery", "cuEventSynchronize",
+        "cuEventElapsedTime", "cuGraphInstantiateWithFlags", "cuGraphDestroy",
+        "cuGraphExecDestroy", "cuCtxEnablePeerAccess", "cuDevicePrimaryCtxRetain",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], name)) return 1;
+    return 0;
+}
+
 CUresult enter(const char *name, int needs_context)
 {
     CUresult status = SUCCESS;
@@ -92,7 +117,8 @@ CUresult enter(const char *name, int needs_context)
     if (inside_callback) return NOT_PERMITTED;
     if (!initialised || owner != getpid()) return NOT_INITIALIZED;
     if (needs_context && !current) return INVALID_CONTEXT;
-    return needs_context ? sticky : SUCCESS;
+    if (needs_context && sticky) return sticky;
+    return is_unsafe(name) ? prohibited() : SUCCESS;
 }
 
 /* ---- initialisation ------------------------------------------------------------------------- */
@@ -166,6 +192,12 @@ static const struct { int status; const char *name, *text; } texts[] = {
                                                    "capturing"},
     {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error "
                                                    "during capture"},
+    {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on "
+                                                "a capturing blocking stream"},
+    {907, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a "
+                                       "capturing stream"},
+    {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture "
+                                                    "sequence from another thread"},
     {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 

@@ -193,10 +193,9 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *made, size_t bytes, unsigned flag
 
 EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
-    CUresult cuCtxSynchronize(void);
     ENTER(1);
-    cuCtxSynchronize();
     pthread_mutex_lock(&big);
+    wait_for_all(current);
     struct piece *piece = take_piece(address, DEVICE, MANAGED);
     if (piece && piece->kind == DEVICE) {
         clear_away(piece->start, piece->pages);

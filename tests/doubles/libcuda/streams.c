@@ -10,7 +10,17 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 struct event { unsigned flags; struct work *record; struct graph *capturing; struct past past; };
 
-struct graph { struct work **nodes; int count, streams; struct work *last; };
+/* While it is recorded: in which of CUDA's modes, by which thread, whether it is spoilt. */
+struct graph {
+    struct work **nodes;
+    int count, streams;
+    struct work *last;
+    int mode, spoilt;
+    pthread_t thread;
+};
+
+enum { GLOBAL, THREAD_LOCAL, RELAXED };
+static _Thread_local int mode_here = GLOBAL;
 
 /* ---- work: what a stream does, once all that it comes after is done -------------------------- */
 
@@ -128,12 +138,58 @@ CUresult find_stream(uint64_t handle, struct stream **found)
     return *found ? SUCCESS : INVALID_HANDLE;
 }
 
-/* Whether a stream that the default stream waits for is recorded; with `any`, one at all. */
-static int is_capturing(struct context *context, int any)
+/* Whether a stream that the default stream waits for is recorded. */
+static int is_capturing(struct context *context)
 {
     for (struct stream *at = context->streams; at; at = at->next)
-        if (at->capturing && (any || !(at->flags & 1))) return 1;
+        if (at->capturing && !(at->flags & 1)) return 1;
     return 0;
+}
+
+/* Spoil the recordings of a context's blocking streams, or of all; whether there were any. */
+static int spoil(struct context *context, int all)
+{
+    int found = 0;
+    for (struct stream *at = context->streams; at; at = at->next)
+        if (at->capturing && (all || !(at->flags & 1))) found = at->capturing->spoilt = 1;
+    return found;
+}
+
+CUresult prohibited(void)
+{
+    CUresult status = SUCCESS;
+    pthread_mutex_lock(&big);
+    for (int device = 0; device < device_count; device++)
+        for (struct stream *at = devices[device].primary.streams; at; at = at->next) {
+            struct graph *graph = at->capturing;
+            if (!graph || mode_here == RELAXED) continue;
+            int is_own = pthread_equal(graph->thread, pthread_self());
+            if (is_own ? graph->mode != RELAXED : graph->mode == GLOBAL && mode_here == GLOBAL)
+                graph->spoilt = 1, status = STREAM_CAPTURED;
+        }
+    pthread_mutex_unlock(&big);
+    return status;
+}
+
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    ENTER(0);
+    int before = mode_here;
+    if (*mode < GLOBAL || *mode > RELAXED) return INVALID_VALUE;
+    mode_here = *mode, *mode = before;
+    return SUCCESS;
+}
+
+/* The end of a stream, or its state, is asked for: of one that is recorded that spoils it, as does
+ * that of the default one where it encompasses one that is. */
+static CUresult look_at(struct stream *stream)
+{
+    if (stream->capturing) {
+        int was_spoilt = stream->capturing->spoilt;
+        stream->capturing->spoilt = 1;
+        return was_spoilt ? SPOILT : STREAM_CAPTURED;
+    }
+    return stream == stream->context->null && spoil(stream->context, 0) ? IMPLICIT : SUCCESS;
 }
 
 static void keep_in_graph(struct graph *graph, struct work *work)
@@ -148,9 +204,10 @@ CUresult submit(struct stream *stream, struct work *work, int wait)
     pthread_mutex_lock(&big);
     struct context *context = stream->context;
     if (stream->capturing) {
-        if (wait) {
+        if (wait || stream->capturing->spoilt) {
             let_go(work);
-            status = STREAM_CAPTURED;
+            status = stream->capturing->spoilt ? SPOILT : STREAM_CAPTURED;
+            stream->capturing->spoilt = 1;
         } else {
             keep_in_graph(stream->capturing, work);
             stream->past.work[stream->place]++;
@@ -159,7 +216,7 @@ CUresult submit(struct stream *stream, struct work *work, int wait)
         return status;
     }
     if (stream == context->null) {
-        if (is_capturing(context, 0)) {
+        if (spoil(context, 0)) {
             let_go(work);
             pthread_mutex_unlock(&big);
             return IMPLICIT;
@@ -234,7 +291,7 @@ EXPORT CUresult cuStreamSynchronize(uint64_t handle)
     ENTER(1);
     pthread_mutex_lock(&big);
     CUresult status = find_stream(handle, &stream);
-    if (!status && stream->capturing) status = STREAM_CAPTURED;
+    if (!status) status = look_at(stream);
     if (!status) {
         wait_for(stream->last);
         if (stream == current->null)
@@ -251,21 +308,24 @@ EXPORT CUresult cuStreamQuery(uint64_t handle)
     ENTER(1);
     pthread_mutex_lock(&big);
     CUresult status = find_stream(handle, &stream);
-    if (!status && stream->capturing) status = STREAM_CAPTURED;
-    else if (!status && stream->last && !stream->last->done) status = NOT_READY;
+    if (!status) status = look_at(stream);
+    if (!status && stream->last && !stream->last->done) status = NOT_READY;
     pthread_mutex_unlock(&big);
     return status;
+}
+
+void wait_for_all(struct context *context)
+{
+    if (context->null) wait_for(context->null->last);
+    for (struct stream *at = context->streams; at; at = at->next) wait_for(at->last);
 }
 
 EXPORT CUresult cuCtxSynchronize(void)
 {
     ENTER(1);
     pthread_mutex_lock(&big);
-    CUresult status = is_capturing(current, 1) ? STREAM_CAPTURED : SUCCESS;
-    if (!status) {
-        if (current->null) wait_for(current->null->last);
-        for (struct stream *at = current->streams; at; at = at->next) wait_for(at->last);
-    }
+    CUresult status = spoil(current, 1) ? STREAM_CAPTURED : SUCCESS;
+    if (!status) wait_for_all(current);
     pthread_mutex_unlock(&big);
     return status ? status : sticky;
 }
@@ -360,20 +420,33 @@ EXPORT CUresult cuStreamWaitEvent(uint64_t handle, struct event *event, unsigned
     return status || !work ? status : submit(stream, work, 0);
 }
 
+/* Of an event whose last record is recorded nothing can be told, as long as that goes on. */
+static CUresult look_at_event(struct event *event)
+{
+    CUresult status = SUCCESS;
+    for (int device = 0; event->capturing && device < device_count; device++)
+        for (struct stream *at = devices[device].primary.streams; at; at = at->next)
+            if (at->capturing == event->capturing)
+                at->capturing->spoilt = 1, status = CAPTURED_EVENT;
+    return status;
+}
+
 EXPORT CUresult cuEventSynchronize(struct event *event)
 {
     ENTER(1);
     pthread_mutex_lock(&big);
-    wait_for(event->record);
+    CUresult status = look_at_event(event);
+    if (!status) wait_for(event->record);
     pthread_mutex_unlock(&big);
-    return sticky;
+    return status ? status : sticky;
 }
 
 EXPORT CUresult cuEventQuery(struct event *event)
 {
     ENTER(1);
     pthread_mutex_lock(&big);
-    CUresult status = event->record && !event->record->done ? NOT_READY : SUCCESS;
+    CUresult status = look_at_event(event);
+    if (!status && event->record && !event->record->done) status = NOT_READY;
     pthread_mutex_unlock(&big);
     return status;
 }
@@ -396,13 +469,14 @@ EXPORT CUresult cuStreamBeginCapture(uint64_t handle, int mode)
 {
     struct stream *stream;
     ENTER(1);
-    (void)mode;
+    if (mode < GLOBAL || mode > RELAXED) return INVALID_VALUE;
     pthread_mutex_lock(&big);
     CUresult status = handle < 2 ? STREAM_CAPTURED : find_stream(handle, &stream);
     if (!status && stream->capturing) status = INVALID_VALUE;
     if (!status) {
         stream->capturing = calloc(1, sizeof *stream->capturing);
         stream->place = 0, stream->capturing->streams = 1;
+        stream->capturing->mode = mode, stream->capturing->thread = pthread_self();
         memset(&stream->past, 0, sizeof stream->past);
     }
     pthread_mutex_unlock(&big);
@@ -415,8 +489,8 @@ EXPORT CUresult cuStreamIsCapturing(uint64_t handle, int *answer)
     ENTER(1);
     pthread_mutex_lock(&big);
     CUresult status = find_stream(handle, &stream);
-    if (!status && stream == current->null && is_capturing(current, 0)) status = IMPLICIT;
-    if (!status) *answer = stream->capturing != NULL;
+    if (!status && stream == current->null && is_capturing(current)) status = IMPLICIT;
+    if (!status) *answer = !stream->capturing ? 0 : stream->capturing->spoilt ? 2 : 1;
     pthread_mutex_unlock(&big);
     return status;
 }
@@ -427,9 +501,14 @@ EXPORT CUresult cuStreamEndCapture(uint64_t handle, struct graph **captured)
     ENTER(1);
     pthread_mutex_lock(&big);
     CUresult status = find_stream(handle, &stream);
+    *captured = NULL;
     if (!status && !stream->capturing) status = INVALID_VALUE;
+    if (!status && stream->capturing->mode != RELAXED
+        && !pthread_equal(stream->capturing->thread, pthread_self()))
+        status = WRONG_THREAD;
     if (!status) {
         struct graph *graph = *captured = stream->capturing;
+        if (graph->spoilt) status = SPOILT;
         for (struct stream *at = stream->context->streams; at; at = at->next)
             if (at->capturing == graph) {
                 at->capturing = NULL;
@@ -473,8 +552,8 @@ EXPORT CUresult cuGraphDestroy(struct graph *graph)
     pthread_mutex_lock(&big);
     for (int i = 0; i < graph->count; i++) let_go(graph->nodes[i]);
     pthread_mutex_unlock(&big);
+    /* Its address stays its own, as events may have it yet. */
     free(graph->nodes);
-    free(graph);
     return SUCCESS;
 }
 

@@ -3,11 +3,12 @@
 import functools
 import importlib
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from haulage.backends.gpu_driver import calls
 from haulage.backends.gpu_driver.calls import NOT_FOUND, NOT_PERMITTED
-from haulage.backends.nvidia_driver import looking
+from haulage.backends.nvidia_driver import looking, recordings
 from haulage.errors import DeviceError, Unsupported
 
 _DESTROYED = "another library has destroyed the context of the device, or reset the device"
@@ -27,8 +28,9 @@ _ADVICE = calls.ADVICE | {
 
 @functools.cache
 def bindings() -> Any:
-    """`cuda.bindings.driver`."""
-    return importlib.import_module(looking.BINDINGS)
+    """What `cuda.bindings.driver` has, with functions that no recording of others' is spoilt by."""
+    module = importlib.import_module(looking.BINDINGS)
+    return SimpleNamespace(**{**vars(module), **recordings.apart_in(module)})
 
 
 class Calls(calls.Calls):

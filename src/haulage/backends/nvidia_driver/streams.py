@@ -11,6 +11,8 @@ from haulage.errors import DeviceError
 
 _DISABLE_TIMING = 2
 _INVALID_HANDLE = 400
+# What streams are that cannot be asked: recorded; the default one, waiting for one that is.
+RECORDED, WAITS_FOR_RECORDED = 900, 906
 
 
 class Streams:
@@ -29,6 +31,10 @@ class Streams:
         self._elapsed = ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_void_p
         )(entry("cuEventElapsedTime", 2000))
+        # By its address, as it comes before other calls, which is quicker than cuda-bindings.
+        self._is_capturing = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(
+            entry("cuStreamIsCapturing", 10000)
+        )
 
     def create(self, flags: int, priority: int) -> int:
         """A new stream."""
@@ -44,16 +50,45 @@ class Streams:
 
     def synchronize(self, stream: int) -> None:
         """Wait for a stream."""
+        self._check(stream, "cuStreamSynchronize")
         self._calls(self._driver.cuStreamSynchronize, stream)
 
     def status(self, stream: int) -> int:
         """The driver's status for a stream, whatever it is."""
+        recorded = self._recorded_now(stream)
+        if recorded:
+            return recorded
         (status,) = self._driver.cuStreamQuery(stream)
         return int(status)
 
     def query(self, stream: int) -> bool:
-        """Whether a stream's work is done."""
+        """Whether a stream's work is done; no of one that is recorded, as it cannot be asked."""
+        if not self._calls.inside.callback and self._recorded_now(stream):
+            return False
         return self._is_done(self._driver.cuStreamQuery, stream)
+
+    def poll(self, stream: int) -> bool:
+        """`query` for a program, which is told where that cannot be."""
+        self._check(stream, "cuStreamQuery")
+        return self._is_done(self._driver.cuStreamQuery, stream)
+
+    def _check(self, stream: int, asking: str) -> None:
+        """Raise DeviceError for a stream that is recorded, or the default one while it waits for
+        one that is: the driver says the same, but the recording is spoilt by that."""
+        if self._calls.inside.callback:
+            return
+        recorded = self._recorded_now(stream)
+        if recorded:
+            raise self._calls.failed(asking, (stream,), recorded)
+
+    def _recorded_now(self, stream: int) -> int:
+        """What the driver would say to a question about a stream that is recorded; 0: it is not."""
+        answer = ctypes.c_int()
+        status = self._is_capturing(stream, ctypes.byref(answer))
+        if status == WAITS_FOR_RECORDED:
+            return status
+        # Other failures the question itself brings.
+        return RECORDED if not status and answer.value else 0
 
     def wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event."""
@@ -70,6 +105,8 @@ class Streams:
 
     def event_record(self, event: int, stream: int) -> None:
         """Mark the end of a stream."""
+        if not stream:
+            self._check(stream, "cuEventRecord")
         self._calls(self._driver.cuEventRecord, event, stream)
         self._recorded[event] = stream
 

@@ -198,6 +198,8 @@ def _wait_for(device: Device, busy: list[Stream], action: Callable[[], object]) 
             with suppress(DeviceError):  # the stream itself is waited for then
                 place = stream.device
                 place.activate()
+                if stream.handle and place.backend.capture_query(marked(stream)):
+                    continue  # by another library: the event would only be recorded
                 events.append((place, place.backend.event_create(False)))
                 place.backend.event_record(events[-1][1], marked(stream))
                 unmarked.remove(stream)

@@ -8,8 +8,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-# The variables by which users name a toolkit, in the order in which they are asked.
-VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+# The variables by which users name a toolkit, in the order in which they are asked; Conda's
+# environments are laid out as one.
+VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CONDA_PREFIX")
 # Where Linux's packages put one.
 TOOLKITS = () if sys.platform == "win32" else ("/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda")
 
@@ -22,9 +23,17 @@ def places(wheel: str, folder: str, name: str) -> Iterator[Path]:
                 yield Path(str(file.locate()))
     except PackageNotFoundError:
         pass
-    homes = [os.environ[variable] for variable in VARIABLES if os.environ.get(variable)]
-    for home in (*homes, *TOOLKITS):
-        yield Path(home) / folder / name
+    for home in _homes():
+        yield home / folder / name
+
+
+def _homes() -> Iterator[Path]:
+    """Toolkits: that a user names, that of the compiler on PATH, where packages put them."""
+    yield from (Path(os.environ[each]) for each in VARIABLES if os.environ.get(each))
+    compiler = shutil.which("nvcc")
+    if compiler is not None:
+        yield Path(compiler).resolve().parents[1]
+    yield from map(Path, TOOLKITS)
 
 
 @cache
