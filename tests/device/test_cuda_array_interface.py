@@ -195,6 +195,18 @@ def test_a_wrong_description_is_an_error(changes, error, message):
         cuda.from_cuda_array_interface(described(there, **changes))
 
 
+def test_a_launch_tells_what_is_wrong_with_a_description():
+    @cuda.jit
+    def nothing(a, b):
+        pass
+
+    there = cuda.to_device(numbers(3))
+    with pytest.raises(TypeError, match=r"nothing: data 7 .* expected \(address, read-only\)"):
+        nothing[1, 1](there, Foreign(there, data=7))
+    with pytest.raises(TypeError, match="nothing, argument 'b': a kernel cannot take"):
+        nothing[1, 1](Foreign(there, data=7), object())
+
+
 def test_a_description_that_is_no_dictionary_is_a_type_error():
     with pytest.raises(TypeError, match="expected a dict"):
         cuda.from_cuda_array_interface(cuda.to_device(numbers(3)))

@@ -33,6 +33,7 @@ from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device
+from haulage.runtime.exchange.foreign import is_foreign
 from haulage.runtime.launching import arguments, parts
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import Configuration, check_limits
@@ -345,6 +346,8 @@ class Kernel(AsFunction, Inspection):
     def _no_argument(self, args: tuple[Any, ...], why: TypeError | None = None) -> LaunchError:
         """The error for the first of `args` that no kernel can take, or else for `why`."""
         for name, value in zip(self._parameters.names, args, strict=True):
+            if why is not None and is_foreign(value):
+                continue  # a kernel takes such arrays; what is wrong with this one, `why` tells
             try:
                 arguments.key_of(value)
             except TypeError as error:
