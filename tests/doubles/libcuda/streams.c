@@ -108,16 +108,17 @@ static struct stream *null_of(struct context *context)
     return context->null;
 }
 
-/* The calling thread's own stream of the current context, and the context that it is of. */
-static __thread struct { struct stream *stream; struct context *context; } own;
+/* The calling thread's own streams, one of each device's context. */
+static __thread struct stream *own[MOST_DEVICES];
 
 static struct stream *own_of(struct context *context)
 {
-    if (own.context != context) {
-        own.stream = new_stream(context, 0, 0), own.context = context;
-        own.stream->next = context->streams, context->streams = own.stream;
+    struct stream **found = &own[context->device];
+    if (!*found) {
+        *found = new_stream(context, 0, 0);
+        (*found)->next = context->streams, context->streams = *found;
     }
-    return own.stream;
+    return *found;
 }
 
 /* 0 and 1: the legacy default stream; 2: the thread's own; else one that was made. `big` is held. */
