@@ -369,6 +369,29 @@ print(array.copy_to_host())
     assert said[2:] == ["7", "[1. 1. 1.]"]
 
 
+def test_a_child_that_was_forked_after_a_look_at_the_devices_is_told_how_to_start_processes():
+    # The driver was initialised by the look.
+    said = run(
+        """
+        import os
+        import numpy as np
+        import haulage
+        from haulage import cuda
+        assert haulage.devices()
+        if not os.fork():
+            try:
+                cuda.to_device(np.ones(3))
+            except Exception as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.wait()
+        """,
+        HAULAGE_DEVICE="nvidia",
+    )
+    assert "CUDA initialized before forking" in said
+    assert "multiprocessing.get_context('spawn')" in said
+
+
 def test_contexts_of_others_give_way_to_the_primary_one():
     said = lines(
         """

@@ -13,7 +13,9 @@ from haulage.errors import DeviceError, Unsupported
 
 _DESTROYED = "another library has destroyed the context of the device, or reset the device"
 _ADVICE = calls.ADVICE | {
-    3: "the driver has ended, as the process ends, or this is a forked child",
+    3: "the driver has ended, as the process ends; or this is a forked child, and CUDA initialized "
+    "before forking does not live on there: start processes with "
+    "multiprocessing.get_context('spawn') or 'forkserver'",
     101: "there is no such device, or it does not move managed memory ahead, as on Windows",
     201: _DESTROYED,
     217: "these two devices cannot reach each other's memory",
