@@ -20,6 +20,7 @@ MAY_CALLS = {
     "ipc_export": (1, 1, 1, 1),
     "launch_cooperative": (1, (1, 1, 1), (1, 1, 1), 0, 0, b""),
     "max_cooperative_blocks": (1, 32, 0, 0),
+    "ipc_export_of_others": (1,),
     "ipc_import": (b"",),
     "ipc_close": (1,),
     "peer_enable": (0, 1),

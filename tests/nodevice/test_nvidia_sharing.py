@@ -50,3 +50,50 @@ def test_handles_are_opened_more_than_once(elements):
         assert run(OPENING.format(given=given), **DRIVERS).split() == ["2"]
         said, errors = exporting.communicate("\n", timeout=120)
     assert (exporting.returncode, said, errors) == (0, "", "")
+
+
+OF_ANOTHER_LIBRARY = """
+import pickle
+import numpy as np
+from cuda.bindings import driver
+from haulage import cuda
+
+class Theirs:
+    def __init__(self, address, shape):
+        self.__cuda_array_interface__ = dict(
+            version=3, shape=shape, typestr="<f8", data=(address, False), strides=None, stream=None
+        )
+
+cuda.current_context().device.activate()
+_, address = driver.cuMemAlloc(1024)
+theirs = cuda.as_cuda_array(Theirs(int(address) + 256, (4, 8)))
+theirs.copy_to_device(np.arange(32.0).reshape(4, 8))
+ours = cuda.to_device(np.arange(4.0) + 100)
+arrays = [theirs, theirs[1:3], cuda.as_cuda_array(ours)[1:]]
+arrays.append(cuda.as_cuda_array(Theirs(ours.device_pointer, (4,)))[2:])
+print([pickle.dumps([array.get_ipc_handle() for array in arrays])], flush=True)
+input()
+assert theirs[0].copy_to_host()[0] == 24
+"""
+
+OPENING_OF_ANOTHER_LIBRARY = """
+import pickle
+from haulage import cuda
+whole, part, *ours = pickle.loads({given!r})
+with whole as array, part as some:
+    assert array[3].copy_to_host().tolist() == list(range(24, 32))
+    assert some.copy_to_host().tolist() == [list(range(8, 16)), list(range(16, 24))]
+    array[0].copy_to_device(array[3])
+    cuda.synchronize()
+print([handle.open().copy_to_host().tolist() for handle in ours])
+"""
+
+
+def test_memory_of_other_libraries_has_handles_of_the_driver():
+    device = {"HAULAGE_DEVICE": "nvidia"}
+    with running(OF_ANOTHER_LIBRARY, **device) as exporting:
+        (given,) = ast.literal_eval(exporting.stdout.readline())
+        said = run(OPENING_OF_ANOTHER_LIBRARY.format(given=given), **device)
+        assert said.strip() == "[[101.0, 102.0, 103.0], [102.0, 103.0]]"
+        said, errors = exporting.communicate("\n", timeout=120)
+    assert (exporting.returncode, said, errors) == (0, "", "")

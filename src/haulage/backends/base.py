@@ -418,6 +418,18 @@ class Backend(ABC):
         """
         self._unsupported("ipc_export")
 
+    def ipc_export_of_others(self, device_ptr: int) -> tuple[bytes, int]:
+        """May. A handle for memory that another library has allocated on the device.
+
+        Returns:
+            (The handle of the whole allocation that has `device_ptr`, where that begins.) It is
+            good as long as its owner keeps the memory, and opens in other processes only.
+
+        Raises:
+            DeviceError: the driver refuses.
+        """
+        self._unsupported("ipc_export_of_others")
+
     def ipc_withdraw(self, device_ptr: int) -> tuple[int, ...]:
         """May. Let the handle of a piece that was exported open nothing any more.
 

@@ -302,6 +302,10 @@ class NVIDIABackend(Backend):
         """The driver's own handle of a whole allocation; else one of 64 bytes (Linux)."""
         return self._sharing.export(device_ptr, nbytes, unit, unit_nbytes)
 
+    def ipc_export_of_others(self, device_ptr: int) -> tuple[bytes, int]:
+        """The driver's own handle."""
+        return self._sharing.export_of_others(device_ptr)
+
     def ipc_withdraw(self, device_ptr: int) -> tuple[int, ...]:
         """Take the handle back; other processes may have what it names open still."""
         return self._sharing.withdraw(device_ptr)

@@ -31,12 +31,12 @@ class Handles(DriversHandles):
         made = IpcHandle.from_buffer_copy(handle)
         return self._calls.handle("hipIpcOpenMemHandle", made, _LAZY_PEERS)
 
-    def nbytes(self, address: int) -> int:
+    def extent(self, address: int) -> tuple[int, int]:
         """hipMemGetAddressRange."""
         start, nbytes = ctypes.c_void_p(), ctypes.c_size_t()
         both = ctypes.byref(start), ctypes.byref(nbytes)
         self._calls("hipMemGetAddressRange", *both, address)
-        return nbytes.value
+        return start.value or 0, nbytes.value
 
     def close(self, address: int) -> None:
         """hipIpcCloseMemHandle."""

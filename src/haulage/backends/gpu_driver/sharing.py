@@ -93,8 +93,8 @@ class DriversHandles(ABC):
         """The address of an allocation of another process."""
 
     @abstractmethod
-    def nbytes(self, address: int) -> int:
-        """How large an allocation that was opened is."""
+    def extent(self, address: int) -> tuple[int, int]:
+        """(address, bytes) of the allocation that has an address."""
 
     @abstractmethod
     def close(self, address: int) -> None:
@@ -140,6 +140,11 @@ class Sharing:
             if token:
                 self._tokens[token] = piece
             return handle
+
+    def export_of_others(self, address: int) -> tuple[bytes, int]:
+        """A handle, and where its memory begins; see `Backend.ipc_export_of_others`."""
+        start, _ = self._handles.extent(address)
+        return self._handles.name(start), start
 
     def withdraw(self, address: int) -> tuple[int, ...]:
         """Let a handle open nothing any more; see `Backend.ipc_withdraw`."""
@@ -262,7 +267,7 @@ class Sharing:
                     return piece.address, piece.nbytes
         address = self._handles.open(handle)
         try:
-            nbytes = self._handles.nbytes(address)
+            _, nbytes = self._handles.extent(address)
         except BaseException:
             self._handles.close(address)
             raise

@@ -31,10 +31,10 @@ class Handles(DriversHandles):
         ctypes.memmove(made.getPtr(), handle, _BYTES)
         return int(self._calls(self._driver.cuIpcOpenMemHandle, made, _LAZY_PEERS))
 
-    def nbytes(self, address: int) -> int:
+    def extent(self, address: int) -> tuple[int, int]:
         """cuMemGetAddressRange."""
-        _, nbytes = self._calls(self._driver.cuMemGetAddressRange, address)
-        return int(nbytes)
+        start, nbytes = self._calls(self._driver.cuMemGetAddressRange, address)
+        return int(start), int(nbytes)
 
     def close(self, address: int) -> None:
         """cuIpcCloseMemHandle."""

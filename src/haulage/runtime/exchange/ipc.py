@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from haulage.backends.base import DEVICE
-from haulage.errors import DeviceMismatch, noted
+from haulage.errors import DeviceError, DeviceMismatch, Unsupported, noted
 from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray
@@ -19,6 +19,9 @@ from haulage.runtime.memory import Block
 from haulage.runtime.stream_arguments import StreamLike
 
 __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
+
+# What drivers answer about memory that they have no handle for.
+_INVALID_VALUE = 1
 
 
 class IpcHandle:
@@ -260,8 +263,11 @@ def get_ipc_handle(array: Strided) -> IpcArrayHandle:
     of some memory waits for all work of the device; other threads must not write to it meanwhile
     through host views (`np.from_dlpack`). Processes that are forked have copies of their own.
 
+    Memory that another library has allocated is shared by a handle of the driver's own, where the
+    driver has one for it (NVIDIA's, and memory of cudaMalloc); only other processes can open that.
+
     Raises:
-        ValueError: the array is closed, or stands on memory that is not the device's own.
+        ValueError: the array is closed, or stands on memory that cannot be shared.
         Unsupported: the device or the system cannot do it.
         OutOfMemory: there is no room for it.
     """
@@ -355,13 +361,32 @@ def _export(block: Block, pointer: int, size: int) -> IpcHandle:
         given: IpcHandle | None = provider.export(block, pointer, size)
         if given is not None:
             return given
-    if size and (block.of_others or block.kind != DEVICE):
-        what = "memory of another owner" if block.of_others else f"{block.kind} memory"
-        raise ValueError(
-            f"get_ipc_handle: the array stands on {what}, and only memory that {device} has "
-            "allocated for it can be shared; copy the array with to_device first"
-        )
+    if size and block.of_others:
+        return _export_of_others(device, pointer, size)
+    if size and block.kind != DEVICE:
+        raise _not_shared(f"{block.kind} memory", device)
     return export(block, pointer, size)
+
+
+def _export_of_others(device: Device, pointer: int, size: int) -> IpcHandle:
+    own = memory.holding(device, pointer, size)
+    if own is not None and own.kind == DEVICE:
+        return export(own, pointer, size)
+    device.activate()
+    try:
+        handle, start = device.backend.ipc_export_of_others(pointer)
+    except DeviceError as error:
+        if error.code != _INVALID_VALUE and not isinstance(error, Unsupported):
+            raise
+        raise _not_shared("memory of another owner", device) from error
+    return IpcHandle(None, handle, size, str(device), pointer - start)
+
+
+def _not_shared(what: str, device: Device) -> ValueError:
+    return ValueError(
+        f"get_ipc_handle: the array stands on {what}, and only memory that {device} has "
+        "allocated for it can be shared; copy the array with to_device first"
+    )
 
 
 def _open(device: Device, handle: bytes) -> Block:
