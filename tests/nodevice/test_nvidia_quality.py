@@ -390,3 +390,34 @@ def test_a_quotient_and_its_remainder_are_one_division() -> None:
     text = haulage.compile(kernel, "void(float32[:, ::1], float32[:, ::1])", "sm_90").asm
     # In 64 bits, and in 32 where both numbers have no more.
     assert re.findall(r"\b(?:div|rem)\.\w+", text) == ["div.s64", "div.u32"]
+
+
+def test_what_llvm_has_unrolled_the_assembler_does_not():
+    def totals(x, out):
+        i = cuda.grid(1)
+        total = np.float32(0)
+        for k in range(i, x.size, cuda.gridsize(1)):
+            total += x[k]
+        out[i] = total
+
+    def products(x, out):
+        tile = cuda.shared.array(64, np.float32)
+        tile[cuda.threadIdx.x] = x[cuda.grid(1)]
+        cuda.syncthreads()
+        total = np.float32(0)
+        for k in range(cuda.threadIdx.x):
+            total += tile[k] * tile[63 - k]
+        out[cuda.grid(1)] = total
+
+    def turns(text):
+        """(loads in a turn, whether it is marked) of each loop of one block."""
+        found = re.findall(r"(?ms)^(\$L__BB\w+):(.*?)bra(?:\.uni)? \t\1;", text)
+        blocks = [body for _, body in found if "$L__BB" not in body.split("@%p")[0]]
+        return {(body.count("ld."), '.pragma "nounroll"' in body) for body in blocks}
+
+    # With what is left over, one at a time.
+    assert turns(ptx(totals, f"void({ONE}, {ONE})")) == {(8, True), (1, True)}
+    # Loads of shared memory are quick, and take no registers for their addresses.
+    assert {
+        marked for loads, marked in turns(ptx(products, f"void({ONE}, {ONE})")) if loads > 2
+    } == {False}

@@ -17,6 +17,7 @@ from haulage.compiler.gpu.nvidia.local_atomics import with_plain_changes
 from haulage.compiler.gpu.nvidia.names import with_libdevice
 from haulage.compiler.gpu.nvidia.ranges import with_ranges
 from haulage.compiler.gpu.nvidia.reductions import with_reductions
+from haulage.compiler.gpu.nvidia.turns import with_few_turns
 from haulage.compiler.gpu.versions import extents_of, with_notes
 from haulage.compiler.linked import DECLARED
 from haulage.compiler.options import Options
@@ -81,6 +82,8 @@ def build(
         if options.is_fast:
             made = flushing(made)
         asm = with_reductions(llvm.assembly(made, target))
+        if options.optimised:
+            asm = with_few_turns(asm)
         linked, made, asm = (each.replace(DECLARED, "") for each in (linked, made, asm))
         return Built(linked, made, asm, llvm.constant_bytes(module, target))
 
