@@ -751,3 +751,20 @@ def test_managed_memory_is_moved_ahead_and_advised_without_a_change():
     managed.close()
     with pytest.raises(ValueError, match="given back by close"):
         managed.prefetch()
+
+
+@pytest.mark.parametrize("make", [cuda.pinned_array, cuda.mapped_array, cuda.managed_array])
+def test_memory_that_is_pinned_anyway_is_pinned_and_mapped_like_other_memory(make):
+    host = make(100)
+    host[:] = np.arange(100)
+    stream = cuda.stream()
+    with cuda.pinned(host[10:]):
+        there = cuda.to_device(host, stream=stream)
+        with pytest.raises(ValueError, match="pinned already"), cuda.pinned(host):
+            pass
+    assert there.copy_to_host().tolist() == list(range(100))
+    with cuda.mapped(host[:50], stream=stream) as mapped:
+        double[1, 64, stream](mapped)
+    assert host[:7].tolist() == [0, 2, 4, 6, 8, 10, 12]
+    with cuda.pinned(host):
+        pass

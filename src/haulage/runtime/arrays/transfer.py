@@ -429,12 +429,21 @@ def register(array: np.ndarray, device: Device) -> int:
                 f"the memory at {low:#x}, or a part of it, is pinned already; unpin it first"
             )
         provider = memory.provider()
-        if provider is None:
+        block = block_of(array)
+        if block is not None and not block.closed and block.is_pinned_for(device):
+            # A driver does not pin its own memory once more.
+            device_ptr = block.device_ptr and block.device_ptr + low - block.host_ptr
+            undo: Callable[[], object] = _nothing
+        elif provider is None:
             device_ptr, undo = memory.pin(device, low, high - low)
         else:
             device_ptr, undo = provider.pin(device, array, low, high - low)
         _registered[low] = (high, device, array, undo)
     return device_ptr
+
+
+def _nothing() -> None:
+    """Undo the registration of memory that is pinned for as long as it is there."""
 
 
 def unregister(array: np.ndarray) -> None:
