@@ -158,6 +158,26 @@ told(haulage.memory.trim)
         assert "all later calls fail: start it anew" in each
 
 
+def test_a_coroutine_that_waits_for_a_stream_hears_of_a_lost_device():
+    (said,) = lines(
+        """
+import asyncio, threading
+haulage.use("nvidia")
+
+async def waits():
+    stream, go_on = cuda.stream(), threading.Event()
+    stream.add_callback(lambda *_: go_on.wait(60))
+    future = stream.async_done()
+    double.lose(700)
+    go_on.set()
+    await asyncio.wait_for(future, 60)
+
+told(asyncio.run, waits())
+"""
+    )
+    assert said.startswith("DeviceError 700 [700] cuEventQuery(")
+
+
 def test_rows_whose_pitch_the_driver_refuses_are_copied_by_a_kernel():
     said = lines(
         PROGRAM

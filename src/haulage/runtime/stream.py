@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import forks
 from haulage.backends.base import NON_BLOCKING
-from haulage.errors import CaptureError
+from haulage.errors import CaptureError, DeviceError
 from haulage.runtime import capture, faults, finalize
 from haulage.runtime.handle import Handle
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 # What is called when the program has waited for a stream, or for a whole device (None).
 after_wait: list[Callable[["Device", "Stream | None"], object]] = []
+
+
+# Seconds between two looks at a stream that a coroutine waits for.
+_BETWEEN_LOOKS = 0.5
 
 
 class Stream:
@@ -228,6 +232,7 @@ class Stream:
         Raises:
             RuntimeError: no event loop runs in this thread.
             KernelError: by the future: threads of a kernel in the stream had failed.
+            DeviceError: by the future: the device is lost.
             CaptureError: the stream is being captured.
         """
         if self.device.capturing:
@@ -265,7 +270,23 @@ class Stream:
                 if not loop.is_closed():  # where it is, nobody can wait for the future
                     raise
 
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            try:
+                self.device.activate()
+                self.device.backend.event_query(done.handle)
+            except DeviceError as error:
+                if not future.done():
+                    future.set_exception(error)
+            else:
+                timer = loop.call_later(_BETWEEN_LOOKS, look)
+
         self.add_callback(reached)
+        # Drivers call nobody once a device is lost.
+        timer = loop.call_later(_BETWEEN_LOOKS, look)
+        future.add_done_callback(lambda _: timer.cancel())
         return future
 
     @property
