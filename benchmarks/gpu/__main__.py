@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.gpu.measures import MEASURES
-from benchmarks.gpu.run import PACKAGES, run, table
+from benchmarks.gpu.run import PACKAGES, TITLES, Run, run, table
+from benchmarks.gpu.targets import judged
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,11 +49,14 @@ def main() -> int:
         if sys.stderr.isatty():
             print(f"\r\x1b[2K{what}", end="", file=sys.stderr, flush=True)
 
-    found = run(names, packages, options.rounds, options.small, say)
+    def keep(found: Run) -> None:
+        if options.json:
+            told = {**found, "targets": judged(found, TITLES)}
+            options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+    found = run(names, packages, options.rounds, options.small, say, keep)
     say("")
     print("\n".join(table(found)))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     ours = [outcome for outcome in found["measures"].values() if "haulage" in outcome["failed"]]
     return int(bool(ours or "haulage" in found["absent"]))
 

@@ -9,6 +9,7 @@ BLOCK = 256
 TILE = 32
 ROWS = 8
 SIDE = 16
+SUMS = 4096
 
 
 def make(cuda, jit=None):

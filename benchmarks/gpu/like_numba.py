@@ -3,11 +3,12 @@
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu import kernels
+from benchmarks.gpu import kernels, problems
 
 _FRESH = """
 def saxpy_{number}(a, x, y, out):
@@ -27,33 +28,38 @@ def offers(cuda: Any, package: str) -> dict[str, Any]:
         arrays, kernel = ones[:count], made.launches[count]
         return lambda: kernel[1, 64](*arrays)
 
-    def floats(*shape: int) -> Any:
-        return cuda.to_device(np.ones(shape, np.float32))
+    def there(*given: Any) -> Any:
+        """They on the device, and an array for what is made of them."""
+        return *map(cuda.to_device, given), cuda.to_device(np.zeros_like(given[0]))
 
-    def saxpy(n: int) -> Any:
-        x, y, out = floats(n), floats(n), floats(n)
-        a, configured = np.float32(2), made.saxpy[-(-n // kernels.BLOCK), kernels.BLOCK]
-        return lambda: configured(a, x, y, out)
+    def saxpy(*given: Any) -> Any:
+        x, y, out = there(*given)
+        a = np.float32(problems.FACTOR)
+        configured = made.saxpy[-(-x.size // kernels.BLOCK), kernels.BLOCK]
+        return lambda: configured(a, x, y, out), out.copy_to_host
 
-    def transpose(n: int) -> Any:
-        x, out, blocks = floats(n, n), floats(n, n), n // kernels.TILE
+    def transpose(given: Any) -> Any:
+        x, out = there(given)
+        blocks = x.shape[0] // kernels.TILE
         configured = made.transpose[(blocks, blocks), (kernels.TILE, kernels.ROWS)]
-        return lambda: configured(x, out)
+        return lambda: configured(x, out), out.copy_to_host
 
-    def reduction(n: int) -> Any:
-        x, sums = floats(n), floats(4096)
-        configured = made.reduction[4096, kernels.BLOCK]
-        return lambda: configured(x, sums)
+    def reduction(given: Any) -> Any:
+        x, sums = cuda.to_device(given), cuda.to_device(np.zeros(kernels.SUMS, np.float32))
+        configured = made.reduction[kernels.SUMS, kernels.BLOCK]
+        return lambda: configured(x, sums), sums.copy_to_host
 
-    def stencil(n: int) -> Any:
-        u, out = floats(n, n), floats(n, n)
+    def stencil(given: Any) -> Any:
+        u, out = there(given)
+        n = u.shape[0]
         configured = made.stencil[(-(-n // 64), -(-n // 4)), (64, 4)]
-        return lambda: configured(u, out)
+        return lambda: configured(u, out), out.copy_to_host
 
-    def matmul(n: int) -> Any:
-        a, b, c, blocks = floats(n, n), floats(n, n), floats(n, n), n // kernels.SIDE
+    def matmul(*given: Any) -> Any:
+        a, b, c = there(*given)
+        blocks = a.shape[0] // kernels.SIDE
         configured = made.matmul[(blocks, blocks), (kernels.SIDE, kernels.SIDE)]
-        return lambda: configured(a, b, c)
+        return lambda: configured(a, b, c), c.copy_to_host
 
     def fresh() -> Any:
         number = next(counter)
@@ -67,12 +73,15 @@ def offers(cuda: Any, package: str) -> dict[str, Any]:
 
     def start() -> float:
         command = [sys.executable, "-m", "benchmarks.gpu.start", package, folder.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            words = " ".join(done.stderr.split()[-40:])
+            raise RuntimeError(f"its new process ended with {done.returncode}: {words}")
         return float(done.stdout)
 
     return {
         "synchronize": cuda.synchronize,
-        **{f"launch-{count}": launch(count) for count in made.launches},
+        **{f"launch-{count}": partial(launch, count) for count in made.launches},
         "empty": lambda nbytes: cuda.device_array(nbytes, np.uint8),
         "pinned": lambda nbytes: cuda.pinned_array(nbytes, np.uint8),
         "upload": lambda host, array: array.copy_to_device(host),

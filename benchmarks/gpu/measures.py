@@ -3,31 +3,38 @@
 A package's module has `about()` and `offers()`, which gives some of:
 
     synchronize()                 wait for the device
-    launch-0, -1, -3, -8          launch an empty kernel of so many arrays
+    launch-0, -1, -3, -8 ()       a function that launches an empty kernel of so many arrays
     empty(nbytes)                 an array of bytes on the device
     pinned(nbytes)                a NumPy array of bytes in pinned memory
     upload(host, on_device)       copy bytes there, and
     download(on_device, host)     back, both waited for
     duplicate(source, target)     copy bytes on the device, not waited for
-    saxpy, transpose, reduction, stencil, matmul (size)
-                                  put float32 inputs there; a function that launches, not waited for
+    saxpy, transpose, reduction, stencil, matmul (inputs...)
+                                  put float32 inputs there; a function that launches, not waited
+                                  for, and one that gives the result as a NumPy array
     compile()                     a function that compiles and runs a kernel nobody has compiled
     start()                       milliseconds of a new process with a kernel from the disk cache
+    trim()                        give memory that is kept for later back to the driver
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+
+from benchmarks.gpu import problems
 
 Offers = Mapping[str, Any]
 Turn = Callable[[], float]
 
 # Fewer than a driver's queue takes, so that a launch never waits for another one's end.
 _LAUNCHES = 200
+_WARM = 20
+_BURSTS = 5
 _SECONDS = 0.05
 
 
@@ -67,11 +74,12 @@ def _per_second(offers: Offers, amount: float, work: Callable[[], object]) -> Tu
 
 def _launch(arrays: int) -> Measure:
     def prepare(offers: Offers, small: bool) -> Turn:
-        launch, synchronize = offers[f"launch-{arrays}"], offers["synchronize"]
-        launch()
-        synchronize()
+        launch, synchronize = offers[f"launch-{arrays}"](), offers["synchronize"]
 
-        def turn() -> float:
+        def burst() -> float:
+            # The other packages have had the processor's caches.
+            for _ in range(_WARM):
+                launch()
             synchronize()
             began = perf_counter()
             for _ in range(_LAUNCHES):
@@ -80,20 +88,34 @@ def _launch(arrays: int) -> Measure:
             synchronize()
             return took * 1e6 / _LAUNCHES
 
-        return turn
+        return lambda: median(burst() for _ in range(_BURSTS))
 
     title = f"launch with {arrays} arrays, host time" if arrays else "launch, host time"
     name = f"launch-{arrays}"
     return Measure(name, title, "us", prepare, (name, "synchronize"))
 
 
+def _pattern(nbytes: int) -> Any:
+    return np.resize(np.arange(251, dtype=np.uint8), nbytes)
+
+
+def _same(found: Any, pattern: Any) -> None:
+    if not np.array_equal(found, pattern):
+        raise problems.Wrong("the copies came to something else than was copied")
+
+
 def _copy(name: str, nbytes: int, title: str, kind: str, there: bool) -> Measure:
     def prepare(offers: Offers, small: bool) -> Turn:
         size = min(nbytes, 1 << 16) if small else nbytes
         host = np.empty(size, np.uint8) if kind == "pageable" else offers["pinned"](size)
-        host[...] = 1
         array = offers["empty"](size)
         upload, download = offers["upload"], offers["download"]
+        pattern = _pattern(size)
+        host[...] = pattern
+        upload(host, array)
+        host[...] = 0
+        download(array, host)
+        _same(host, pattern)
         work = (lambda: upload(host, array)) if there else (lambda: download(array, host))
         return _per_second(offers, size / 1e9, work)
 
@@ -121,6 +143,13 @@ def _allocate(name: str, nbytes: int, title: str) -> Measure:
 def _device_copy(offers: Offers, small: bool) -> Turn:
     nbytes = 1 << (16 if small else 28)
     source, target = offers["empty"](nbytes), offers["empty"](nbytes)
+    pattern, found = _pattern(nbytes), np.zeros(nbytes, np.uint8)
+    offers["upload"](pattern, source)
+    offers["upload"](found, target)
+    offers["duplicate"](source, target)
+    offers["synchronize"]()
+    offers["download"](target, found)
+    _same(found, pattern)
     return _per_second(offers, 2 * nbytes / 1e9, lambda: offers["duplicate"](source, target))
 
 
@@ -128,7 +157,12 @@ def _kernel(name: str, title: str, unit: str, size: int, amount: Callable[[int],
     def prepare(offers: Offers, small: bool) -> Turn:
         chosen = min(size, 256 if name != "saxpy" and name != "reduction" else 1 << 14)
         chosen = chosen if small else size
-        return _per_second(offers, amount(chosen), offers[name](chosen))
+        inputs = problems.INPUTS[name](chosen)
+        work, result = offers[name](*inputs)
+        work()
+        offers["synchronize"]()
+        problems.check(name, result(), inputs)
+        return _per_second(offers, amount(chosen), work)
 
     return Measure(name, title, unit, prepare, (name, "synchronize"))
 
@@ -176,7 +210,7 @@ MEASURES: dict[str, Measure] = {
             "copy on the device, 256 MiB",
             "GB/s",
             _device_copy,
-            ("empty", "duplicate", "synchronize"),
+            ("empty", "upload", "download", "duplicate", "synchronize"),
         ),
         _kernel("saxpy", "saxpy of 2^26", "GB/s", 1 << 26, lambda n: 12 * n / 1e9),
         _kernel("transpose", "transpose of 8192 x 8192", "GB/s", 8192, lambda n: 8 * n * n / 1e9),

@@ -1,14 +1,17 @@
 """The packages take turns in each measure."""
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
 from benchmarks.contestants import Contestant, Unable, close
+from benchmarks.gpu import targets
 from benchmarks.gpu.measures import MEASURES
+from benchmarks.gpu.targets import OURS
 from benchmarks.peers import Peer
 
-OURS = "haulage"
 PACKAGES = {
     name: Peer(name, title, f"benchmarks.gpu.with_{name.replace('-', '_')}")
     for name, title in (
@@ -22,14 +25,40 @@ PACKAGES = {
     )
 }
 
-# Kernels that do little but move memory of the device.
-ON_DEVICE = ("saxpy", "transpose", "reduction", "stencil")
+TITLES = {name: peer.title for name, peer in PACKAGES.items()}
+
+# Seconds for one answer: the first imports a package, others compile or write 512 MiB.
+PATIENCE = 120.0
 
 Run = dict[str, Any]
 
 
 class _Package(Contestant):
     worker = "benchmarks.gpu.worker"
+
+    def ask(self, do: str, **what: Any) -> Any:
+        """The worker's answer.
+
+        Raises:
+            Unable: as for `Contestant`; or there was none in time, and the process was ended.
+        """
+        is_late = threading.Event()
+        process = self.process
+
+        def end() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(PATIENCE, end)
+        timer.start()
+        try:
+            return super().ask(do, **what)
+        except Unable:
+            if is_late.is_set():
+                raise Unable(f"no answer in {PATIENCE:.0f} seconds to {do!r}") from None
+            raise
+        finally:
+            timer.cancel()
 
 
 def run(
@@ -38,8 +67,10 @@ def run(
     rounds: int,
     small: bool,
     say: Callable[[str], None],
+    keep: Callable[[Run], None] = lambda found: None,
 ) -> Run:
-    """Measure. A package that cannot run here is left out, with the reason.
+    """Measure. A package that cannot run here is left out, with the reason. `keep` gets what is
+    there after each measure, as the process may be ended before the last.
 
     Returns {"packages": {name: what it says of itself}, "absent": {name: why}, "measures": {name:
     {"unit", "values": {package: [a figure a round]}, "failed": {package: why}}}}.
@@ -67,6 +98,7 @@ def run(
                 small,
                 say,
             )
+            keep(found)
     finally:
         close(there.values())
     return found
@@ -95,7 +127,9 @@ def _measure(
                 failed[package] = str(no)
                 del values[package]
     for package in values:
-        there[package].ask("drop")
+        # It starts anew in the next measure.
+        with suppress(Unable):
+            there[package].ask("drop")
     return {"unit": MEASURES[name].unit, "values": values, "failed": failed}
 
 
@@ -122,7 +156,7 @@ def table(found: Run) -> list[str]:
                 better = theirs / ours if measure.is_time else ours / theirs
                 cells.append(f"{theirs:.4g} ({better:.2f})")
         lines.append(f"| {measure.title} | {measure.unit} | {' | '.join(cells)} |")
-    lines += ["", *_shares(found)]
+    lines += ["", *targets.shares(found, TITLES), *targets.lines(targets.judged(found, TITLES))]
     lines += [
         "",
         *(f"- {PACKAGES[name].title}: {said}" for name, said in found["packages"].items()),
@@ -133,20 +167,3 @@ def table(found: Run) -> list[str]:
     for name, outcome in found["measures"].items():
         lines += [f"- {name}, {package}: {why}" for package, why in outcome["failed"].items()]
     return lines
-
-
-def _shares(found: Run) -> list[str]:
-    """What share of the bandwidth of a copy on the device Haulage's kernels reach, in lines."""
-    ours = {
-        name: median(outcome["values"][OURS])
-        for name, outcome in found["measures"].items()
-        if outcome["values"].get(OURS) and outcome["unit"] == "GB/s"
-    }
-    copy = ours.get("device-copy")
-    if copy is None:
-        return []
-    return [
-        f"- {MEASURES[name].title}: {100 * ours[name] / copy:.0f} % of the bandwidth of a copy"
-        for name in ON_DEVICE
-        if name in ours
-    ]

@@ -1,11 +1,12 @@
 """CuPy: kernels in CUDA C by RawKernel, memory from its pool."""
 
+from functools import cache, partial
 from typing import Any
 
 import cupy
 import numpy as np
 
-from benchmarks.gpu import kernels
+from benchmarks.gpu import kernels, problems
 
 
 def about() -> str:
@@ -15,35 +16,48 @@ def about() -> str:
 
 def offers() -> dict[str, Any]:
     """See `measures`."""
-    module = cupy.RawModule(code=kernels.SOURCE)
+    synchronize = cupy.cuda.get_current_stream().synchronize
     ones = [cupy.ones(64, np.float32) for _ in range(8)]
     counter = iter(range(1_000_000))
 
+    @cache
+    def function(name: str) -> Any:
+        return cupy.RawModule(code=kernels.SOURCE).get_function(name)
+
     def launch(count: int) -> Any:
-        kernel, arrays = module.get_function(f"of_{count}"), tuple(ones[:count])
+        kernel, arrays = function(f"of_{count}"), tuple(ones[:count])
         return lambda: kernel((1,), (64,), arrays)
 
-    def saxpy(n: int) -> Any:
-        x, y, out = (cupy.ones(n, np.float32) for _ in range(3))
-        kernel, grid = module.get_function("saxpy"), (-(-n // kernels.BLOCK),)
-        arguments = (np.float32(2), x, y, out, np.int64(n))
-        return lambda: kernel(grid, (kernels.BLOCK,), arguments)
+    def there(*given: Any) -> Any:
+        """They on the device, and an array for what is made of them."""
+        return *map(cupy.asarray, given), cupy.asarray(np.zeros_like(given[0]))
 
-    def transpose(n: int) -> Any:
-        x, out = cupy.ones((n, n), np.float32), cupy.ones((n, n), np.float32)
-        kernel, blocks = module.get_function("transpose"), n // kernels.TILE
-        grid, block = (blocks, blocks), (kernels.TILE, kernels.ROWS)
-        return lambda: kernel(grid, block, (x, out, np.int32(n)))
+    def saxpy(*given: Any) -> Any:
+        x, y, out = there(*given)
+        kernel, grid = function("saxpy"), (-(-x.size // kernels.BLOCK),)
+        arguments = (np.float32(problems.FACTOR), x, y, out, np.int64(x.size))
+        return lambda: kernel(grid, (kernels.BLOCK,), arguments), out.get
 
-    def reduction(n: int) -> Any:
-        x, sums = cupy.ones(n, np.float32), cupy.ones(4096, np.float32)
-        kernel = module.get_function("reduction")
-        return lambda: kernel((4096,), (kernels.BLOCK,), (x, sums, np.int64(n)))
+    def transpose(given: Any) -> Any:
+        x, out = there(given)
+        kernel, n = function("transpose"), len(given)
+        grid, block = (n // kernels.TILE,) * 2, (kernels.TILE, kernels.ROWS)
+        return lambda: kernel(grid, block, (x, out, np.int32(n))), out.get
 
-    def stencil(n: int) -> Any:
-        u, out = cupy.ones((n, n), np.float32), cupy.ones((n, n), np.float32)
-        kernel, grid = module.get_function("stencil"), (-(-n // 64), -(-n // 4))
-        return lambda: kernel(grid, (64, 4), (u, out, np.int32(n)))
+    def reduction(given: Any) -> Any:
+        x, sums = cupy.asarray(given), cupy.asarray(np.zeros(kernels.SUMS, np.float32))
+        kernel, arguments = function("reduction"), (x, sums, np.int64(x.size))
+        return lambda: kernel((kernels.SUMS,), (kernels.BLOCK,), arguments), sums.get
+
+    def stencil(given: Any) -> Any:
+        u, out = there(given)
+        kernel, n = function("stencil"), len(given)
+        grid = -(-n // 64), -(-n // 4)
+        return lambda: kernel(grid, (64, 4), (u, out, np.int32(n))), out.get
+
+    def upload(host: Any, array: Any) -> None:
+        array.set(host)
+        synchronize()
 
     def pinned(nbytes: int) -> Any:
         memory = cupy.cuda.alloc_pinned_memory(nbytes)
@@ -60,11 +74,11 @@ def offers() -> dict[str, Any]:
         return work
 
     return {
-        "synchronize": cupy.cuda.get_current_stream().synchronize,
-        **{f"launch-{count}": launch(count) for count in (0, 1, 3, 8)},
+        "synchronize": synchronize,
+        **{f"launch-{count}": partial(launch, count) for count in (0, 1, 3, 8)},
         "empty": lambda nbytes: cupy.empty(nbytes, np.uint8),
         "pinned": pinned,
-        "upload": lambda host, array: array.set(host),
+        "upload": upload,
         "download": lambda array, host: array.get(out=host),
         "duplicate": lambda source, target: cupy.copyto(target, source),
         "saxpy": saxpy,
@@ -72,4 +86,5 @@ def offers() -> dict[str, Any]:
         "reduction": reduction,
         "stencil": stencil,
         "compile": fresh,
+        "trim": cupy.get_default_memory_pool().free_all_blocks,
     }

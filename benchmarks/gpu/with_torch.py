@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import numpy as np
 import torch
+
+from benchmarks.gpu import problems
 
 
 def about() -> str:
@@ -14,6 +15,7 @@ def about() -> str:
 def offers() -> dict[str, Any]:
     """See `measures`."""
     device = torch.device("cuda")
+    weight = float(problems.WEIGHT)
 
     def upload(host: Any, array: Any) -> None:
         array.copy_(torch.from_numpy(host))
@@ -26,27 +28,35 @@ def offers() -> dict[str, Any]:
     def pinned(nbytes: int) -> Any:
         return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
 
-    def stencil(n: int) -> Any:
-        u, out = (torch.ones((n, n), device=device) for _ in range(2))
+    def there(given: Any) -> Any:
+        return torch.from_numpy(given).to(device)
+
+    def read(array: Any) -> Any:
+        return lambda: array.cpu().numpy()
+
+    def stencil(given: Any) -> Any:
+        u, out = there(given), torch.zeros(given.shape, device=device)
 
         def work() -> None:
             middle = u[1:-1, 1:-1]
             around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
-            out[1:-1, 1:-1] = middle + np.float32(0.1) * (around - 4 * middle)
+            out[1:-1, 1:-1] = middle + weight * (around - 4 * middle)
 
-        return work
+        return work, read(out)
 
-    def saxpy(n: int) -> Any:
-        x, y, out = (torch.ones(n, device=device) for _ in range(3))
-        return lambda: torch.add(y, x, alpha=2, out=out)
+    def saxpy(*given: Any) -> Any:
+        x, y = map(there, given)
+        out = torch.zeros_like(x)
+        return lambda: torch.add(y, x, alpha=problems.FACTOR, out=out), read(out)
 
-    def reduction(n: int) -> Any:
-        x = torch.ones(n, device=device)
-        return lambda: torch.sum(x)
+    def reduction(given: Any) -> Any:
+        x, total = there(given), torch.zeros((), device=device)
+        return lambda: torch.sum(x, dim=0, out=total), read(total)
 
-    def transpose(n: int) -> Any:
-        x, out = (torch.ones((n, n), device=device) for _ in range(2))
-        return lambda: out.copy_(x.T)
+    def transpose(given: Any) -> Any:
+        x = there(given)
+        out = torch.zeros_like(x)
+        return lambda: out.copy_(x.T), read(out)
 
     return {
         "synchronize": torch.cuda.synchronize,
@@ -59,4 +69,5 @@ def offers() -> dict[str, Any]:
         "transpose": transpose,
         "reduction": reduction,
         "stencil": stencil,
+        "trim": torch.cuda.empty_cache,
     }

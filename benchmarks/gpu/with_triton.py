@@ -1,11 +1,14 @@
 """Triton, with PyTorch's arrays."""
 
 # mypy: disable-error-code="no-untyped-def"
+from functools import partial
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+
+from benchmarks.gpu import problems
 
 
 def about() -> str:
@@ -51,13 +54,15 @@ def offers() -> dict[str, Any]:
         arrays, kernel = ones[:count], kernels[count]
         return lambda: kernel[(1,)](*arrays)
 
-    def saxpy(n: int) -> Any:
-        x, y, out = (torch.ones(n, device=device) for _ in range(3))
-        grid = (triton.cdiv(n, 1024),)
-        return lambda: _saxpy[grid](2.0, x, y, out, n, BLOCK=1024)
+    def saxpy(*given: Any) -> Any:
+        x, y = (torch.from_numpy(each).to(device) for each in given)
+        out, n = torch.zeros_like(x), x.numel()
+        grid, factor = (triton.cdiv(n, 1024),), float(problems.FACTOR)
+        return lambda: _saxpy[grid](factor, x, y, out, n, BLOCK=1024), lambda: out.cpu().numpy()
 
     return {
         "synchronize": torch.cuda.synchronize,
-        **{f"launch-{count}": launch(count) for count in kernels},
+        **{f"launch-{count}": partial(launch, count) for count in kernels},
         "saxpy": saxpy,
+        "trim": torch.cuda.empty_cache,
     }

@@ -1,5 +1,6 @@
 """One package in a process of its own: `python -m benchmarks.gpu.worker MODULE`."""
 
+import gc
 import importlib
 import sys
 from typing import Any
@@ -37,8 +38,11 @@ class Worker:
         return value
 
     def drop(self) -> None:
-        """Let go of the data."""
+        """Let go of the data, and of memory that the package keeps for later."""
         self.once = None
+        gc.collect()
+        if "trim" in self.offers:
+            self.offers["trim"]()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,13 @@ import time
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from benchmarks.gpu import problems, targets
+from benchmarks.gpu import run as gpu_run
+from benchmarks.gpu.measures import MEASURES
+from benchmarks.gpu.run import TITLES
+from benchmarks.peers import Peer
 
 from doubles import libcuda
 
@@ -134,16 +140,119 @@ def test_all_measures_of_a_gpu_run_on_the_cpu_device(tmp_path: Path) -> None:
     for name, outcome in run["measures"].items():
         assert outcome["failed"] == {}, name
         assert outcome["values"]["haulage"][0] > 0, name
-    assert "% of the bandwidth of a copy" in done.stdout
+    assert "% of the bandwidth of a copy by Haulage" in done.stdout
+    assert "- not known: launch-3: at most 0.333 of numba-cuda's; there is no figure" in done.stdout
+
+
+def test_targets_are_judged_by_medians_and_where_a_figure_is_missing_not_at_all() -> None:
+    def measured(unit: str, **values: list[float]) -> dict[str, object]:
+        return {"unit": unit, "values": {k.replace("_", "-"): v for k, v in values.items()}}
+
+    found = {
+        "measures": {
+            "launch-1": measured("us", haulage=[1, 3, 9], numba_cuda=[10, 10, 1], cupy=[1.0]),
+            "saxpy": measured("GB/s", haulage=[80.0]),
+            "device-copy": measured("GB/s", driver=[100.0], haulage=[10.0]),
+            "allocate-4KB": measured("ns", cupy=[3.0]),
+        }
+    }
+    told = targets.judged(found, TITLES)
+    assert [(each["target"], each["met"]) for each in told] == [
+        ("launch-1: at most 0.333 of numba-cuda's", True),
+        ("launch-1: at most 1.5 of CuPy's", False),
+        ("saxpy: at least 0.97 of numba-cuda's", None),
+        ("saxpy: at least 0.9 of CUDA's driver's in device-copy", False),
+        ("allocate-4KB: at most 1 of CuPy's", None),
+    ]
+    lines = targets.lines(told)
+    assert lines[0] == "- met: launch-1: at most 0.333 of numba-cuda's; 0.3"
+    assert lines[1].startswith("- NOT MET: ")
+    assert lines[4].endswith("there is no figure of Haulage's")
+    assert targets.shares(found, TITLES) == [
+        "- saxpy: 80 % of the bandwidth of a copy by CUDA's driver"
+    ]
+
+
+@pytest.mark.parametrize("name", problems.INPUTS)
+def test_a_wrong_result_is_no_figure(name: str) -> None:
+    def offer(*inputs: "np.ndarray") -> object:
+        right = {
+            "saxpy": lambda x, y: 2 * x + y,
+            "transpose": lambda x: x.T.copy(),
+            "reduction": lambda x: x.reshape(64, -1).sum(1),
+            "stencil": lambda u: u + np.float32(0.1) * _around(u),
+            "matmul": lambda a, b: a @ b,
+        }[name](*inputs)
+        right[(len(right) // 2,) * right.ndim] += is_wrong
+        return lambda: None, lambda: right
+
+    offers = {name: offer, "synchronize": lambda: None}
+    is_wrong = 0
+    assert MEASURES[name].prepare(offers, True)() > 0
+    is_wrong = 8
+    with pytest.raises(problems.Wrong, match=name):
+        MEASURES[name].prepare(offers, True)
+
+
+def _around(u: "np.ndarray") -> "np.ndarray":
+    return np.pad(u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1], 1)
+
+
+_PACKAGE = """
+import os, time
+def about(): return "a package"
+def offers():
+    def broken(): raise ValueError("no such thing")
+    return {"synchronize": lambda: None, "empty": bytearray, "launch-0": broken,
+            "launch-1": lambda: os._exit(3), "launch-3": lambda: time.sleep(60),
+            "launch-8": lambda: lambda: None, "trim": lambda: os._exit(4)}
+"""
+
+
+def test_what_breaks_in_a_package_ends_its_own_row_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "with_broken.py").write_text(_PACKAGE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setitem(gpu_run.PACKAGES, "broken", Peer("broken", "Broken", "with_broken"))
+    monkeypatch.setitem(gpu_run.PACKAGES, "none", Peer("none", "None", "no.such.module"))
+    monkeypatch.setattr(gpu_run, "PATIENCE", 5.0)
+    kept: list[list[str]] = []
+    found = gpu_run.run(
+        [*(f"launch-{count}" for count in (0, 1, 3, 8)), "allocate-4KB"],
+        *(["none", "broken"], 1, True, lambda words: None),
+        lambda found: kept.append(list(found["measures"])),
+    )
+    why = [list(each["failed"].values()) for each in found["measures"].values()]
+    assert why[0] == ["ValueError: no such thing"]
+    assert "its process ended with 3" in why[1][0]
+    assert why[2] == ["no answer in 5 seconds to 'prepare'"]
+    assert why[3] == why[4] == []
+    assert found["measures"]["allocate-4KB"]["values"]["broken"][0] > 0
+    assert "No module named" in found["absent"]["none"]
+    assert kept[0] == ["launch-0"]
+    assert kept[-1][-1] == "allocate-4KB"
+    text = "\n".join(gpu_run.table(found))
+    assert "| failed |" in text
+    assert "launch-3, broken: no answer in 5 seconds" in text
 
 
 @pytest.mark.skipif(libcuda.compiler() is None, reason="there is no C compiler for the stand-in")
-def test_haulage_and_the_driver_take_turns_on_a_stand_in_for_a_gpu(tmp_path: Path) -> None:
-    names = ["launch-0", "launch-3", "64KB", "allocate-4KB", "device-copy"]
+@pytest.mark.parametrize(
+    ("stand_in", "names"),
+    [
+        (libcuda.EVERYWHERE, ["launch-0", "launch-3", "64KB", "allocate-4KB", "device-copy"]),
+        (libcuda.IDLE, ["launch-3", "pinned-up-64KB"]),
+    ],
+    ids=["kernels that run", "the host's part alone"],
+)
+def test_haulage_and_the_driver_take_turns_on_a_stand_in_for_a_gpu(
+    tmp_path: Path, stand_in: Path, names: list[str]
+) -> None:
     path = tmp_path / "run.json"
     command = [sys.executable, "-m", "benchmarks.gpu", *names, "--small", "--rounds", "1"]
     command += ["--device", "nvidia", "--packages", "haulage,driver", "--json", str(path)]
-    everywhere = {**os.environ, "PYTHONPATH": str(libcuda.EVERYWHERE)}
+    everywhere = {**os.environ, "PYTHONPATH": str(stand_in)}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=250, cwd=ROOT, env=everywhere
     )

@@ -25,6 +25,8 @@ FOLDER = Path(__file__).parent
 SOURCES = sorted(FOLDER.glob("*.[ch]"))
 # Where it is on PYTHONPATH, Python starts with `of_tests`.
 EVERYWHERE = Path(__file__).parent / "everywhere"
+# The same with `idle_one`.
+IDLE = Path(__file__).parent / "idle"
 # What Haulage tells of devices that run PTX only.
 NO_MACHINE_CODE = ".*does not take the machine code"
 # What a kernel that raises gives: CUDA_ERROR_LAUNCH_FAILED.
@@ -242,6 +244,15 @@ def of_tests() -> Double:
         _of_tests.interpret(_OnceNeeded())
         warnings.filterwarnings("ignore", NO_MACHINE_CODE)
     return _of_tests
+
+
+def idle_one() -> Double:
+    """A device whose kernels do nothing, and whose driver works in no threads: what is measured on
+    it is the host's part of launches, copies and allocations."""
+    double = Double()
+    double.library.double_idle()
+    warnings.filterwarnings("ignore", NO_MACHINE_CODE)
+    return double
 
 
 def is_of_tests() -> bool:

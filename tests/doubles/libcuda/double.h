@@ -60,6 +60,9 @@ CUresult enter(const char *name, int needs_context);
 CUresult prohibited(void);
 #define ENTER(needs) do { CUresult met_ = enter(__func__, needs); if (met_) return met_; } while (0)
 
+/* No thread works for the caller; see double_idle. */
+extern int idle;
+
 /* ---- streams -------------------------------------------------------------------------------- */
 
 struct work {

@@ -108,6 +108,7 @@ static int is_unsafe(const char *name)
 CUresult enter(const char *name, int needs_context)
 {
     CUresult status = SUCCESS;
+    if (idle && initialised) return needs_context && !current ? INVALID_CONTEXT : SUCCESS;
     pthread_mutex_lock(&big);
     count(name);
     for (struct injected *at = injections; at && !status; at = at->next)

@@ -32,10 +32,11 @@ EXPORT CUresult cuLinkAddData(
 {
     (void)count, (void)options, (void)values;
     ENTER(1);
-    const char *text = data;
-    /* PTX, which ends with a zero that counts. */
-    if (kind != 1 || !bytes || text[bytes - 1] || !strstr(text, ".version")) {
+    /* PTX; whether the zero at its end counts is nowhere said, and others do not count it. */
+    char *own = strndup(data, bytes), *text = own;
+    if (kind != 1 || !strstr(text, ".version")) {
         if (state->log) snprintf(state->log, state->log_bytes, "%s is no PTX", name);
+        free(own);
         return INVALID_VALUE;
     }
     if (state->bytes) text = strchr(strstr(text, ".address_size"), '\n');
@@ -43,6 +44,7 @@ EXPORT CUresult cuLinkAddData(
     state->text = realloc(state->text, state->bytes + more + 1);
     memcpy(state->text + state->bytes, text, more + 1);
     state->bytes += more;
+    free(own);
     return 0;
 }
 

@@ -159,6 +159,7 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *made, size_t bytes)
 {
     ENTER(1);
     if (!bytes) return INVALID_VALUE;
+    if (idle) return (*made = (uint64_t)malloc(bytes)) ? SUCCESS : OUT_OF_MEMORY;
     size_t pages = (bytes + PAGE - 1) & -PAGE;
     pthread_mutex_lock(&big);
     uint64_t start = 0;
@@ -203,9 +204,11 @@ EXPORT CUresult cuMemFree(CUdeviceptr address)
         devices[piece->device].used -= piece->pages;
     } else if (piece)
         munmap((void *)piece->start, piece->pages);
+    else if (idle)
+        free((void *)address);
     pthread_mutex_unlock(&big);
     free(piece);
-    return piece ? SUCCESS : INVALID_VALUE;
+    return piece || idle ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemHostAlloc(void **made, size_t bytes, unsigned flags)

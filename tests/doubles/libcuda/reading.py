@@ -5,7 +5,7 @@ import itertools
 import traceback
 
 from doubles.libcuda import FAILED, Interpreter, Refused
-from doubles.ptx import runtime
+from doubles.ptx import ARCHITECTURE, runtime
 from doubles.ptx.loading import HEADER, Loaded, check
 from doubles.ptx.syntax import PTXError
 from haulage.errors import DeviceError
@@ -24,8 +24,10 @@ class Reading(Interpreter):
         self._numbers = itertools.count(0x1000, 16)
         self._modules: dict[int, Loaded] = {}
         self._functions: dict[int, tuple[Loaded, str]] = {}
-        # What functions tell, by CUDA's numbers; the same of all.
-        self.attributes: dict[int, int] = {}
+        # What functions tell, by CUDA's numbers; the same of all: most threads in a block,
+        # registers, versions of the PTX and of the code.
+        version = int(ARCHITECTURE.removeprefix("sm_"))
+        self.attributes: dict[int, int] = {0: 1024, 4: 32, 5: version, 6: version}
 
     def load(self, code: bytes) -> int:
         """Translate and compile a text."""
@@ -77,15 +79,21 @@ class Reading(Interpreter):
             raise Refused(FAILED) from None
 
     def attribute(self, function: int, attribute: int) -> int:
-        """As the test has set it; -1, which is none of CUDA's, for the bytes of its parameters.
+        """As the test has set it. -1, -2, ..., which are none of CUDA's, are its parameters: where
+        each is, times 65536, and its bytes; 0 when there are no more.
 
         Of the most threads of a block, what a code says itself holds.
         """
         if function not in self._functions:
             raise Refused(_INVALID_HANDLE)
         loaded, name = self._functions[function]
-        if attribute == -1:
-            return loaded.entry(name).parameter_bytes
+        if attribute < 0:
+            places = loaded.entry(name).parameters
+            number = -1 - attribute
+            if number >= len(places):
+                return 0
+            offset, size = places[number]
+            return offset << 16 | size
         if attribute == _MOST_THREADS:
             return loaded.entry(name).most_threads or self.attributes.get(attribute, 1024)
         return self.attributes.get(attribute, 0)

@@ -202,8 +202,19 @@ static void keep_in_graph(struct graph *graph, struct work *work)
 CUresult submit(struct stream *stream, struct work *work, int wait)
 {
     CUresult status = SUCCESS;
+    if (idle) {
+        if (work->run) work->run(work);
+        work->done = 1;
+    }
     pthread_mutex_lock(&big);
     struct context *context = stream->context;
+    if (idle) {
+        work->reached = now();
+        let_go(stream->last);
+        stream->last = work;
+        pthread_mutex_unlock(&big);
+        return sticky;
+    }
     if (stream->capturing) {
         if (wait || stream->capturing->spoilt) {
             let_go(work);

@@ -46,12 +46,13 @@ _UNWRITTEN = int("DEADBEE5" * 4, 16)
 @dataclass(frozen=True)
 class Entry:
     """What is known of an entry: bytes of its parameters, and how many threads its blocks may and
-    have to have (None: any number)."""
+    have to have (None: any number); at which byte each parameter is, and its own bytes."""
 
     name: str
     parameter_bytes: int
     most_threads: int | None
     block: tuple[int, ...] | None
+    parameters: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,8 @@ def _entry(function: Function) -> Entry:
         product = 1
         for size in most:
             product *= size
-    return Entry(function.name, end, product, function.limits.get("reqntid"))
+    places = tuple((offset, variable.nbytes) for variable, offset in packed)
+    return Entry(function.name, end, product, function.limits.get("reqntid"), places)
 
 
 def _arguments(function: Function) -> int:
