@@ -105,7 +105,8 @@ def width(parameter):
     if re.search(r"\b(CUmemLocation|struct location|CUipcMemHandle|struct handle)\b", parameter):
         return "structure"
     handles = (
-        r"\bCU(stream|context|event|module|function|graph|graphExec|graphNode|hostFn|linkState)\b"
+        r"\bCU(stream|context|event|module|function|graph|graphExec|graphNode|hostFn|linkState"
+        r"|library|kernel|streamCallback|occupancyB2DSize)\b"
     )
     if re.search(handles, parameter) or "CUmemGenericAllocationHandle" in parameter:
         return "handle"

@@ -138,8 +138,10 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared);
 }
 
+typedef size_t (*CUoccupancyB2DSize)(int threads);
+
 EXPORT CUresult cuOccupancyMaxPotentialBlockSize(
-    int *blocks, int *threads, uint64_t function, size_t (*shared_of)(int), size_t shared, int limit)
+    int *blocks, int *threads, uint64_t function, CUoccupancyB2DSize shared_of, size_t shared, int limit)
 {
     *threads = limit > 0 && limit < 1024 ? limit : 1024;
     if (shared_of) shared = shared_of(*threads);
@@ -179,7 +181,8 @@ EXPORT CUresult cuStreamCreate(uint64_t *made, unsigned flags)
     return cuStreamCreateWithPriority(made, flags, 0);
 }
 
-struct callback { void (*call)(uint64_t, CUresult, void *); uint64_t stream; void *data; };
+typedef void (*CUstreamCallback)(uint64_t stream, CUresult status, void *data);
+struct callback { CUstreamCallback call; uint64_t stream; void *data; };
 
 static void call_back(void *given)
 {
@@ -189,7 +192,7 @@ static void call_back(void *given)
 }
 
 EXPORT CUresult cuStreamAddCallback(
-    uint64_t stream, void (*call)(uint64_t, CUresult, void *), void *data, unsigned flags)
+    uint64_t stream, CUstreamCallback call, void *data, unsigned flags)
 {
     if (flags) return INVALID_VALUE;
     struct callback *callback = malloc(sizeof *callback);
