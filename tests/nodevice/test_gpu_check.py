@@ -76,27 +76,111 @@ def test_parts_leave_one_report_that_later_parts_add_to(tmp_path: Path) -> None:
     assert "Not run: tests-1" in text
 
 
-def test_failing_tests_are_counted_and_named(script: ModuleType, tmp_path: Path) -> None:
-    report = tmp_path / "report.xml"
-    report.write_text(
-        '<testsuites><testsuite tests="4" failures="1" errors="1" skipped="1">'
-        '<testcase classname="a" name="good"/>'
-        '<testcase classname="a" name="left_out"><skipped message="none"/></testcase>'
-        '<testcase classname="a" name="wrong"><failure message="1 is not 2"/></testcase>'
-        '<testcase classname="a" name="broken"><error message="no device"/></testcase>'
-        "</testsuite></testsuites>"
-    )
-    counts = script._counts(report)
-    assert counts == {
-        "passed": 1,
-        "failed": 2,
-        "skipped": 1,
-        "failing": ["a.wrong: 1 is not 2", "a.broken: no device"],
+_CONFTEST = """
+def pytest_addoption(parser):
+    parser.addoption("--devices")
+"""
+_TESTS = {
+    "test_breaking.py": """
+import os, sys, time, types, pytest
+def test_good(): pass
+def test_wrong(): assert 1 == 2
+def test_left_out(): pytest.skip("none")
+def test_that_crashes(): os.abort()
+def test_between(): pass
+@pytest.mark.timeout(1)
+def test_that_hangs(): time.sleep(60)
+def test_that_loses_the_device():
+    class Status(int):
+        name = "CUDA_ERROR_ILLEGAL_ADDRESS"
+    driver = types.ModuleType("driver")
+    driver.cuCtxSynchronize = lambda: (Status(700),)
+    sys.modules["cuda.bindings.driver"] = driver
+def test_at_the_end(): assert "cuda.bindings.driver" not in sys.modules
+""",
+    "test_beside_others.py": """
+import pathlib, pytest
+@pytest.fixture
+def broken(): raise ValueError("no device")
+def test_broken(broken): pass
+def test_alone():
+    mark = pathlib.Path(__file__).with_name("mark")
+    if not mark.exists():
+        mark.touch()
+        raise OSError("no room")
+""",
+    "test_not_to_be_read.py": "import no_such_module",
+}
+
+
+@pytest.fixture
+def breaking(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"))
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    for name, text in _TESTS.items():
+        (tmp_path / name).write_text(text)
+    return sorted(tmp_path.glob("test_*.py"))
+
+
+def test_a_test_that_crashes_hangs_or_loses_the_device_fails_alone(
+    script: ModuleType, tmp_path: Path, breaking: list[Path]
+) -> None:
+    options = argparse.Namespace(device="cpu", minutes=2, small=False)
+    found = script._files(breaking, options, tmp_path / "report", [], 2)
+    failing = {each.partition("::")[2] or each for each in found["failing"]}
+    told = dict(each.split(": ", 1) for each in failing)
+    assert set(told) == {
+        *("test_wrong", "test_that_crashes", "test_that_hangs", "test_that_loses_the_device"),
+        *("test_broken", "test_not_to_be_read.py"),
     }
-    found = {"good": False, "status": 1, "minutes": 1, "date": "", "device": "nvidia", **counts}
-    text = "\n".join(script.markdown({"tests-1": found}))
-    assert "NOT GOOD: 1 passed, 2 failed, 1 skipped" in text
-    assert "a.wrong: 1 is not 2" in text
+    assert told["test_wrong"] == "assert 1 == 2"
+    assert "its process ended with -6" in told["test_that_crashes"]
+    assert "its process ended with 1: " in told["test_that_hangs"]
+    assert "Timeout" in told["test_that_hangs"]
+    assert (
+        "device is lost after this test: CUDA_ERROR_ILLEGAL_ADDRESS"
+        in (told["test_that_loses_the_device"])
+    )
+    assert told["test_broken"] == "ValueError: no device"
+    assert "no_such_module" in told["test_not_to_be_read.py"]
+    # Those after them were run, in other processes.
+    assert [found[key] for key in ("passed", "failed", "skipped", "not run")] == [4, 6, 1, 0]
+    assert [each.partition("::")[2] for each in found["passed alone"]] == ["test_alone"]
+    assert not found["good"]
+
+    report = {"tests-1": {**found, "minutes": 1, "date": "", "device": "nvidia"}}
+    text = "\n".join(script.markdown(report))
+    assert "NOT GOOD: 4 passed, 6 failed, 1 skipped (1 passed at the second try, alone)" in text
+    assert "test_wrong: assert 1 == 2" in text
+    assert "## Failed beside others, passed alone in tests-1" in text
+
+
+def test_what_there_was_no_time_for_is_not_good(
+    script: ModuleType, tmp_path: Path, breaking: list[Path]
+) -> None:
+    options = argparse.Namespace(device="cpu", minutes=0.0, small=False)
+    found = script._files(breaking, options, tmp_path / "report", [], 1)
+    assert (found["passed"], found["failed"], found["not run"]) == (0, 0, 3)
+    assert not found["good"]
+    told = {"tests-1": {**found, "minutes": 1, "date": "", "device": "nvidia"}}
+    text = "\n".join(script.markdown(told))
+    assert "NOT GOOD, stopped at its limit of time" in text
+    assert "- test_breaking.py: no time was left for all of its tests" in text
+
+
+def test_missed_targets_stand_before_all_tables(script: ModuleType) -> None:
+    targets = [
+        {"target": "saxpy: at least 0.9", "met": False, "ratio": 0.5},
+        {"target": "launch-1: at most 0.333", "met": True, "ratio": 0.2},
+        {"target": "matmul: at least 0.97", "met": None, "why": "there is no figure"},
+    ]
+    found = {"good": True, "measured": {"targets": targets}, "table": "a table"}
+    found |= {"minutes": 1, "date": "", "device": "nvidia"}
+    text = "\n".join(script.markdown({"benchmarks-kernels": found}))
+    assert "good: 1 targets met, 1 not met, 1 not known" in text
+    missed = "## Targets that are not met\n\n- saxpy: at least 0.9; 0.5\n"
+    assert 0 < text.index(missed) < text.index("a table")
 
 
 def test_a_part_that_takes_too_long_is_stopped_and_said_to_be(tmp_path: Path) -> None:
@@ -112,8 +196,8 @@ def test_a_part_that_is_stopped_leaves_no_process(script: ModuleType, tmp_path: 
     pids = tmp_path / "pids"
     child = f"import os, time; open({str(pids)!r}, 'a').write(f'{{os.getpid()}} '); time.sleep(60)"
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    options = argparse.Namespace(device="cpu", minutes=0.05)
-    status, _ = script._run([sys.executable, "-c", program], options, tmp_path / "log.txt")
+    options = argparse.Namespace(device="cpu")
+    status, _ = script._run([sys.executable, "-c", program], options, tmp_path / "log.txt", 3)
     assert status == 124
     (pid,) = map(int, pids.read_text().split())
     ends = time.monotonic() + 20
