@@ -236,9 +236,8 @@ def test_lines_without_room_are_counted(device, way, printed):
 
     kernel[256, 1024]()
     lines = printed()
-    if device.kind == "cpu":
-        # A MiB of 16 bytes a line.
-        assert len(lines) == 65536 + 1
+    # A MiB of 16 bytes a line.
+    assert len(lines) == 65536 + 1
     assert f"{256 * 1024 - (len(lines) - 1)} more prints found no room" in lines[-1]
     kernel[1, 2]()
     assert sorted(printed()) == ["line 0", "line 1"]

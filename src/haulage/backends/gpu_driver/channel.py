@@ -34,7 +34,8 @@ from haulage.backends.gpu_driver.calls import Calls
 ADDRESS, NUMBER = "haulage_channel", "haulage_module"
 
 SLOTS = 4096
-CAPACITY = 1 << 16
+# A MiB, as the CPU device has.
+CAPACITY = 1 << 17
 _FAULTS, _RING = 64, 64 + 4 * SLOTS
 _BYTES = _RING + 8 * CAPACITY
 
