@@ -97,6 +97,17 @@ def test_tuples_look_as_in_python(value, way, printed):
     assert printed() == [f"< {value} {(2, value)} > None"]
 
 
+def test_places_of_threads_look_as_tuples(way, printed):
+    @cuda.jit
+    def kernel():
+        place = cuda.threadIdx
+        print(place, "of", cuda.blockDim)
+
+    kernel[1, (2, 1, 2)]()
+    places = sorted((x, 0, z) for x in range(2) for z in range(2))
+    assert sorted(printed()) == [f"{place} of (2, 1, 2)" for place in places]
+
+
 class Color(enum.IntEnum):
     RED = 1
     BLUE = 2
