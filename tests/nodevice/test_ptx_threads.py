@@ -585,7 +585,7 @@ def test_a_function_that_nobody_defines_is_an_error():
 
 
 def test_a_launch_beyond_the_limits_of_the_entry_is_refused():
-    text = f"{HEAD}.visible .entry k() .maxntid 64, 1, 1\n{{ ret; }}"
+    text = f"{HEAD}.visible .entry k() .maxntid 64, 1, 1 .maxclusterrank 4\n{{ ret; }}"
     run(text, "k", (1, 1, 1), (64, 1, 1), 0, b"")
     with pytest.raises(DeviceError, match="up to 64"):
         run(text, "k", (1, 1, 1), (65, 1, 1), 0, b"")

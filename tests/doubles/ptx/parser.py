@@ -27,7 +27,10 @@ from doubles.ptx.tokens import Tokens
 
 _SPACES = ("global", "const", "shared", "local", "param")
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
-_LIMITS = ("maxntid", "reqntid", "minnctapersm", "maxnreg", "maxnctapersm")
+_LIMITS = (
+    *("maxntid", "reqntid", "minnctapersm", "maxnreg", "maxnctapersm"),
+    "maxclusterrank",
+)
 SPECIAL = re.compile(
     r"%(?:(?:n?tid|n?ctaid|nctaid)\.[xyz]|laneid|n?warpid|n?smid|gridid|envreg[12]|lanemask_(?:eq|le|lt|ge|gt)"
     r"|clock(?:64|_hi)?|globaltimer(?:_lo|_hi)?|dynamic_smem_size|total_smem_size)$|WARP_SZ$"
