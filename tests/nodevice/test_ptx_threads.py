@@ -228,9 +228,11 @@ def test_sums_in_global_memory_know_no_subnormal_numbers(before, result):
 
 def test_what_is_loaded_as_staying_the_same_may_not_have_been_written():
     body = """
-      ld.global.nc.u32 %r1, [%mine]; st.global.u32 [%mine], %r1;
+      ld.global.nc.u32 %r1, [%mine]; add.u32 %r1, %r1, ADD; st.global.u32 [%mine], %r1;
       bar.sync 0; ld.global.nc.u32 %r2, [%out+AT];"""
-    assert ran(body.replace("AT", "32"), 8, cells=9).tolist() == [0] * 9
+    same, body = body.replace("ADD", "0"), body.replace("ADD", "1")
+    assert ran(same.replace("AT", "28"), 8).tolist() == [0] * 8
+    assert ran(body.replace("AT", "32"), 8, cells=9).tolist() == [1] * 8 + [0]
     with pytest.raises(DeviceError, match=r"stays as it is, .* which this launch has written"):
         ran(body.replace("AT", "28"), 8)
     with pytest.raises(DeviceError, match="has written"):

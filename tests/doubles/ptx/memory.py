@@ -148,20 +148,25 @@ def store(code: Code, item: Instruction) -> None:
     parts = _parts(code, item, source)
     nbytes = kind.bits // 8
     at = pointer(code, item, target, nbytes * len(parts))
-    _note_write(code, item, at, nbytes * len(parts))
     order = "release" if item.has("release") else "monotonic"
     for number, each in enumerate(parts):
         value = code.get(each, kind.bits)
         place = at
         if number:
             place = code.new(f"getelementptr inbounds i8, ptr {at}, i64 {number * nbytes}")
+        if code.names.has_loads_of_what_stays:
+            # What a store leaves as it was is no matter to a load.
+            before = code.new(f"load i{kind.bits}, ptr {place}, align {nbytes}")
+            changes = code.new(f"icmp ne i{kind.bits} {before}, {value}")
+            changed = code.new(f"select i1 {changes}, i32 {nbytes}, i32 0")
+            _note_write(code, item, place, changed)
         if _is_watched(item):
             code.do(f"store atomic i{kind.bits} {value}, ptr {place} {order}, align {nbytes}")
         else:
             code.do(f"store i{kind.bits} {value}, ptr {place}, align {nbytes}")
 
 
-def _note_write(code: Code, item: Instruction, at: str, nbytes: int) -> None:
+def _note_write(code: Code, item: Instruction, at: str, nbytes: str) -> None:
     """Keep in mind what a launch writes, if it loads something that has to stay as it is."""
     if code.names.has_loads_of_what_stays and _space(item) in ("global", "generic"):
         code.call("ptx_wrote", "void", "ptr %thread", f"ptr {at}", f"i32 {nbytes}")
@@ -198,7 +203,7 @@ def atomic(code: Code, item: Instruction) -> None:
         raise code.error("vectors are not known here")
     word = next((part for part in item.parts[1:] if part in _ATOMICS), "")
     at = pointer(code, item, operands[0], kind.bits // 8)
-    _note_write(code, item, at, kind.bits // 8)
+    _note_write(code, item, at, f"{kind.bits // 8}")
     values = [code.get(operand, kind.bits) for operand in operands[1:]]
     order, failing = next(
         (each for part, each in _ORDERS.items() if item.has(part)), ("monotonic", "monotonic")

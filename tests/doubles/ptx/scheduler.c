@@ -448,6 +448,7 @@ static uint64_t bits_of(uint64_t address, uint32_t nbytes) {
 void ptx_wrote(thread *t, void *at, uint32_t nbytes) {
   run *r = t->block->run;
   uint64_t address = (uintptr_t)at;
+  if (!nbytes) return;
   if (2 * r->places >= r->room) grow(r);
   written *place = place_of(r, address / 64);
   r->places += !place->bytes;
