@@ -404,8 +404,13 @@ def as_argument(obj: Any, stream: Stream, kept: bool = False) -> DeviceNDArray |
     if dlpack.on_host(place) and not dlpack.moves_to(stream.device, place):
         return dlpack.take(dlpack.ask(obj)).as_numpy()
     if not dlpack.reaches(stream.device, place):
+        kind, number = place
+        is_of_driver = dlpack.place_of(stream.device)[0] == kind
+        name = f"{stream.device.kind}:{number}"
+        how = f"; launch it inside of `with haulage.use({name!r}):`" if is_of_driver else ""
         raise DeviceMismatch(
-            f"{type(obj).__name__} object on {dlpack.describe(place)} cannot be used in {stream!r}"
+            f"{type(obj).__name__} object on {dlpack.describe(place)} cannot be used in "
+            f"{stream!r}{how}"
         )
     tensor = dlpack.take(dlpack.ask(obj, number_of(stream)))
     lender = _lender(obj, stream.device, tensor.place)
