@@ -35,7 +35,13 @@ def test_streams_of_the_drivers_own_classes_and_numbers_are_taken():
         START
         + """
     theirs = stream_of_theirs()
-    handles = [theirs, runtime.cudaStream_t(int(theirs)), cuda.external_stream(int(theirs))]
+    # As cuda-bindings 13.0 has it, without the protocol.
+    def as_number(self):
+        return int(theirs)
+    methods = {"__module__": "cuda.bindings.driver", "__int__": as_number}
+    of_13_0 = type("CUstream", (), methods)()
+    handles = [theirs, of_13_0, runtime.cudaStream_t(int(theirs))]
+    handles.append(cuda.external_stream(int(theirs)))
     for stream in handles + [cuda.external_stream(1), cuda.external_stream(2)]:
         there = cuda.to_device(numbers, stream=stream)
         assert np.array_equal(there.copy_to_host(stream=stream), numbers)

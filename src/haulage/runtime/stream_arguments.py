@@ -23,6 +23,8 @@ class ForeignStream(Protocol):
 
 StreamLike = Stream | ForeignStream | int | None
 
+_OF_BINDINGS = ("CUstream", "cudaStream_t")
+
 
 def resolve(stream: StreamLike, device: "Device") -> Stream:
     """The stream meant by an argument; 0 and None mean the default stream of `device`.
@@ -89,8 +91,16 @@ def binding(stream: StreamLike, device: "Device") -> Stream | Literal[0]:
 def is_foreign(stream: Any) -> bool:
     """Whether it is a stream of another package, which `resolve` takes."""
     return not isinstance(stream, (Stream, type, int)) and (
-        hasattr(stream, "__cuda_stream__") or hasattr(stream, "cuda_stream")
+        hasattr(stream, "__cuda_stream__")
+        or hasattr(stream, "cuda_stream")
+        or _is_of_bindings(stream)
     )
+
+
+def _is_of_bindings(stream: Any) -> bool:
+    """Whether it is of a class of cuda-bindings' own, which in 13.0 have no `__cuda_stream__`."""
+    kind = type(stream)
+    return kind.__name__ in _OF_BINDINGS and kind.__module__.startswith("cuda.bindings.")
 
 
 def foreign_handle(stream: Any) -> int:
@@ -101,7 +111,10 @@ def foreign_handle(stream: Any) -> int:
         ValueError: it is no address.
     """
     ask = getattr(stream, "__cuda_stream__", None)
-    given = (0, stream.cuda_stream) if ask is None else ask()
+    if ask is not None:
+        given = ask()
+    else:
+        given = 0, stream if _is_of_bindings(stream) else stream.cuda_stream
     if not isinstance(given, tuple) or len(given) != 2 or given[0] != 0:
         raise TypeError(
             f"stream {stream!r}: __cuda_stream__() gave {given!r}; expected (0, handle), version 0 "
