@@ -53,6 +53,15 @@ SIGNATURES = {
     },
 }
 
+FIRST = f"void({F1}, {F1})"
+
+
+def saxpy_first(x, y):
+    """What is compiled before any time is taken."""
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = float32(2) * x[i] + y[i]
+
 
 def grid_stride(x, out):
     """The sum of what a thread meets."""
