@@ -20,7 +20,7 @@ A package's module has `about()` and `offers()`, which gives some of:
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from statistics import median
+from statistics import quantiles
 from time import perf_counter
 from typing import Any
 
@@ -32,9 +32,9 @@ Offers = Mapping[str, Any]
 Turn = Callable[[], float]
 
 # Fewer than a driver's queue takes, so that a launch never waits for another one's end.
-_LAUNCHES = 200
-_WARM = 20
-_BURSTS = 5
+_LAUNCHES = 20
+_WARM = 10
+_BURSTS = 50
 _SECONDS = 0.05
 
 
@@ -72,6 +72,12 @@ def _per_second(offers: Offers, amount: float, work: Callable[[], object]) -> Tu
     return lambda: amount * calls / many(calls)
 
 
+def _undisturbed(burst: Turn) -> float:
+    """What a quarter of some bursts is below: those are short, and in these no other process had
+    the processor."""
+    return quantiles((burst() for _ in range(_BURSTS)), n=4)[0]
+
+
 def _launch(arrays: int) -> Measure:
     def prepare(offers: Offers, small: bool) -> Turn:
         launch, synchronize = offers[f"launch-{arrays}"](), offers["synchronize"]
@@ -88,7 +94,7 @@ def _launch(arrays: int) -> Measure:
             synchronize()
             return took * 1e6 / _LAUNCHES
 
-        return lambda: median(burst() for _ in range(_BURSTS))
+        return lambda: _undisturbed(burst)
 
     title = f"launch with {arrays} arrays, host time" if arrays else "launch, host time"
     name = f"launch-{arrays}"
@@ -129,13 +135,13 @@ def _allocate(name: str, nbytes: int, title: str) -> Measure:
         for _ in range(3000):
             empty(nbytes)
 
-        def turn() -> float:
+        def burst() -> float:
             began = perf_counter()
-            for _ in range(2000):
+            for _ in range(_LAUNCHES):
                 empty(nbytes)
-            return (perf_counter() - began) * 1e9 / 2000
+            return (perf_counter() - began) * 1e9 / _LAUNCHES
 
-        return turn
+        return lambda: _undisturbed(burst)
 
     return Measure(name, title, "ns", prepare, ("empty",))
 
