@@ -1,6 +1,7 @@
 """Device memory that processes share: handles that are sent, and arrays that are opened by them."""
 
 import ctypes
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,8 +21,11 @@ from haulage.runtime.stream_arguments import StreamLike
 
 __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
 
-# What drivers answer about memory that they have no handle for.
-_INVALID_VALUE = 1
+# What drivers answer about memory that they have no handle for, or do not know.
+_NO_HANDLE = (1, 500)
+
+# Memory that was opened by a handle: who exported it gives handles of it.
+_opened: "weakref.WeakSet[Block]" = weakref.WeakSet()
 
 
 class IpcHandle:
@@ -361,6 +365,8 @@ def _export(block: Block, pointer: int, size: int) -> IpcHandle:
         given: IpcHandle | None = provider.export(block, pointer, size)
         if given is not None:
             return given
+    if size and block in _opened:
+        raise _not_shared("memory of another owner", device)
     if size and block.of_others:
         return _export_of_others(device, pointer, size)
     if size and block.kind != DEVICE:
@@ -376,7 +382,7 @@ def _export_of_others(device: Device, pointer: int, size: int) -> IpcHandle:
     try:
         handle, start = device.backend.ipc_export_of_others(pointer)
     except DeviceError as error:
-        if error.code != _INVALID_VALUE and not isinstance(error, Unsupported):
+        if error.code not in _NO_HANDLE and not isinstance(error, Unsupported):
             raise
         raise _not_shared("memory of another owner", device) from error
     return IpcHandle(None, handle, size, str(device), pointer - start)
@@ -396,7 +402,9 @@ def _open(device: Device, handle: bytes) -> Block:
     backend = device.backend
     pointer, nbytes = backend.ipc_import(handle)
     host = pointer if device.properties.host_memory_is_device_memory else 0
-    return memory.adopt(device, pointer, host, nbytes, partial(_close, device, pointer))
+    block = memory.adopt(device, pointer, host, nbytes, partial(_close, device, pointer))
+    _opened.add(block)
+    return block
 
 
 def _close(device: Device, pointer: int) -> None:
