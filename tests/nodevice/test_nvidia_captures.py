@@ -70,6 +70,25 @@ def test_the_first_launch_of_a_kernel_in_a_captured_stream_is_captured(mode):
     run(START + textwrap.dedent(program))
 
 
+def test_so_is_that_of_a_kernel_that_deepens_the_stacks():
+    program = """
+    @cuda.jit(device=True)
+    def factorial(n):
+        return 1 if n < 2 else n * factorial(n - 1)
+
+    @cuda.jit
+    def factorials(x):
+        x[cuda.grid(1)] = factorial(cuda.grid(1))
+
+    theirs, x = their_stream(), cuda.to_device(np.zeros(4))
+    cuda.synchronize()
+    begin(theirs, GLOBAL)
+    factorials[1, 4, theirs](x)
+    assert count(theirs) == 1
+    """
+    run(START + textwrap.dedent(program))
+
+
 @pytest.mark.parametrize("memory", ["pool", "driver"])
 def test_other_work_of_any_thread_goes_on_meanwhile(memory):
     program = """

@@ -98,6 +98,7 @@ static int is_unsafe(const char *name)
         "cuEventCreate", "cuEventDestroy", "cuEventQuery", "cuEventSynchronize",
         "cuEventElapsedTime", "cuGraphInstantiateWithFlags", "cuGraphDestroy",
         "cuGraphExecDestroy", "cuCtxEnablePeerAccess", "cuDevicePrimaryCtxRetain",
+        "cuCtxGetLimit", "cuCtxSetLimit",
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

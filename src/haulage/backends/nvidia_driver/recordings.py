@@ -19,6 +19,7 @@ APART = (
     *("cuMemRetainAllocationHandle", "cuMemExportToShareableHandle"),
     *("cuMemImportFromShareableHandle", "cuIpcGetMemHandle", "cuIpcOpenMemHandle"),
     *("cuIpcCloseMemHandle", "cuCtxEnablePeerAccess", "cuDevicePrimaryCtxRetain"),
+    *("cuCtxGetLimit", "cuCtxSetLimit"),
     # The driver may load code when it is first asked for something of it.
     *("cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuModuleGetGlobal"),
     *("cuFuncGetAttribute", "cuFuncSetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor"),
