@@ -43,6 +43,7 @@ if {full}:
         numbers[1, 10](out)
     except Exception as error:
         print(type(error).__name__, error)
+    print(double.calls("cuModuleLoadDataEx"))
 numbers[1, 10](out)
 print(*out.copy_to_host(), stack())
 driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_STACK_SIZE, 65536)
@@ -62,9 +63,10 @@ def test_the_first_kernel_that_calls_itself_deepens_the_stacks():
 
 @needs_compiler
 def test_no_memory_for_stacks_is_told_and_tried_again():
-    _, told, numbers, _ = run(PROGRAM.format(full=True), f"memory={64 << 30}").splitlines()
+    _, told, loaded, numbers, _ = run(PROGRAM.format(full=True), f"memory={64 << 30}").splitlines()
     assert "OutOfMemory" in told
     assert "stacks of 32768 bytes for each thread of a kernel that calls itself" in told
+    assert loaded == "1", "code that nobody gives back was loaded"
     assert numbers.endswith(" 32768")
 
 

@@ -154,11 +154,11 @@ class Loaded:
         self.captured = code.captured
         check_captured(device, self.captured, name)
         device.activate()
-        self.module = _load(device.backend, code)
-        self.function = device.backend.function(self.module, code.metadata["entry"])
         backend = device.backend
         if code.metadata.get("recursive"):
             backend.deepen_stacks()
+        self.module = _load(backend, code)
+        self.function = backend.function(self.module, code.metadata["entry"])
         if carveout is not None:
             backend.prefer_shared(self.function, carveout)
         self.cooperative: bool = code.metadata["cooperative"]
