@@ -97,3 +97,37 @@ def test_memory_of_other_libraries_has_handles_of_the_driver():
         assert said.strip() == "[[101.0, 102.0, 103.0], [102.0, 103.0]]"
         said, errors = exporting.communicate("\n", timeout=120)
     assert (exporting.returncode, said, errors) == (0, "", "")
+
+
+NO_HANDLE = """
+import numpy as np
+from cuda.bindings import driver
+from haulage import cuda
+
+class Theirs:
+    def __init__(self, address):
+        self.__cuda_array_interface__ = dict(
+            version=3, shape=(4,), typestr="<f8", data=(address, False), strides=None, stream=None
+        )
+
+cuda.current_context().device.activate()
+pinned = cuda.as_cuda_array(Theirs(int(driver.cuMemHostAlloc(64, 2)[1])))
+own = cuda.as_cuda_array(Theirs(int(driver.cuMemAlloc(64)[1])))
+for array, function, failure in (
+    (pinned, "cuIpcGetMemHandle", 1),
+    (own, "cuIpcGetMemHandle", 400),
+    (own, "cuMemGetAddressRange", 500),
+    (own, "cuMemGetAddressRange", 2),
+):
+    if array is own:
+        double.fail(function, failure)
+    try:
+        array.get_ipc_handle()
+    except Exception as error:
+        print(type(error).__name__, "copy the array with to_device first" in str(error))
+"""
+
+
+def test_memory_that_the_driver_has_no_handle_for_is_told():
+    said = run(NO_HANDLE, HAULAGE_DEVICE="nvidia").split()
+    assert said == ["ValueError", "True"] * 3 + ["OutOfMemory", "False"]

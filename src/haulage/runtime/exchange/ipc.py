@@ -21,8 +21,9 @@ from haulage.runtime.stream_arguments import StreamLike
 
 __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
 
-# What drivers answer about memory that they have no handle for, or do not know.
-_NO_HANDLE = (1, 500)
+# What drivers answer about memory that they have no handle for: it is no argument for that, has no
+# handle, or is none of their allocations.
+_NO_HANDLE = (1, 400, 500)
 
 # Memory that was opened by a handle: who exported it gives handles of it.
 _opened: "weakref.WeakSet[Block]" = weakref.WeakSet()
