@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from haulage.runtime.device import Device
+from haulage.runtime.launching.launch import ANY_BLOCK
 
 # Sizes of blocks are tried in steps of this many threads: a warp of the cuda vocabulary.
 _STEP = 32
@@ -39,7 +40,9 @@ def best_block(
 ) -> tuple[int, int]:
     """(blocks of a grid that fills the device, threads of a block) with most threads at once.
 
-    Of sizes that are as good the largest is taken. The code is that of a block of the limit.
+    Of sizes that are as good the largest is taken. The code is that of a block of the limit; where
+    there is one for all sizes, it is that one, and blocks that its registers do not suffice for do
+    not fit.
 
     Args:
         device, kernel: as for `active_blocks`.
@@ -53,7 +56,8 @@ def best_block(
     """
     most = device.properties.max_threads_per_block
     most = min(limit, most) if limit > 0 else most
-    loaded = _overload(kernel).load(device, (most, 1, 1))
+    block = (most, 1, 1) if device.properties.code_per_block else ANY_BLOCK
+    loaded = _overload(kernel).load(device, block)
     best, blocks = 0, 0
     for threads in (most, *range((most - 1) // _STEP * _STEP, 0, -_STEP)):
         needs = shared_bytes + (shared_of(threads) if callable(shared_of) else 0)

@@ -117,10 +117,13 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
     ENTER(1);
     if (threads < 1) return INVALID_VALUE;
     CUresult status = interpreter.attribute(function, 0, &known);
-    *blocks = threads > 1024 || shared > 232448 ? 0 : 2048 / threads;
+    if (status) return status;
+    /* 0: the interpreter does not say how many its registers suffice for. */
+    if (!known) known = 1024;
+    *blocks = threads > known || threads > 1024 || shared > 232448 ? 0 : 2048 / threads;
     if (*blocks > 32) *blocks = 32;
     if (shared && (size_t)*blocks > 233472 / shared) *blocks = 233472 / shared;
-    return status;
+    return SUCCESS;
 }
 
 static void run(struct work *work)
