@@ -55,8 +55,9 @@ class Library:
 class Overload:
     """A kernel for one signature on one kind of device; what `kernel.overloads` holds.
 
-    Figures are those of the code that was loaded last, or of a block of the vocabulary's usual size
-    where none was; on the CPU device they are the same for all sizes.
+    Texts and figures are those of the code that was loaded last, or of a block of the vocabulary's
+    usual size where none was. On the CPU device the figures are the same for all sizes; what a
+    GPU's driver says is of the code that is not made for large blocks.
     """
 
     def __init__(
