@@ -55,6 +55,26 @@ def test_an_unknown_part_is_refused_with_those_that_there_are() -> None:
     assert "tests-1" in done.stderr
 
 
+@pytest.mark.parametrize(("name", "status"), [("mpmath", 0), ("pytest_timeout", 2)])
+def test_what_is_not_installed_is_told_and_ends_nothing_that_goes_without(
+    script: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    status: int,
+) -> None:
+    monkeypatch.setattr(script, "_missing", lambda names: [each for each in names if each == name])
+    monkeypatch.setattr(sys, "argv", ["gpu-check", "--device=cpu", f"--into={tmp_path}", "env"])
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    assert script.main() == status
+    assert f"not installed: {name}" in capsys.readouterr().err
+    report = tmp_path / "report.md"
+    assert report.exists() == (status == 0)
+    if status == 0:
+        assert f"- not installed: {name}" in report.read_text()
+
+
 def test_the_shares_are_all_tests_of_devices_once(script: ModuleType) -> None:
     together = sorted(file for share in script.shares() for file in share)
     assert together == sorted((ROOT / "tests" / "device").glob("test_*.py"))
