@@ -100,9 +100,18 @@ _CONFTEST = """
 def pytest_addoption(parser):
     parser.addoption("--devices")
 """
+_LOSES = """
+import sys, types
+def test_that_loses_the_device():
+    class Status(int):
+        name = "CUDA_ERROR_ILLEGAL_ADDRESS"
+    driver = types.ModuleType("driver")
+    driver.cuCtxSynchronize = lambda: (Status(700),)
+    sys.modules["cuda.bindings.driver"] = driver
+"""
 _TESTS = {
     "test_breaking.py": """
-import os, sys, time, types, pytest
+import os, sys, time, pytest
 def test_good(): pass
 def test_wrong(): assert 1 == 2
 def test_left_out(): pytest.skip("none")
@@ -110,12 +119,9 @@ def test_that_crashes(): os.abort()
 def test_between(): pass
 @pytest.mark.timeout(1)
 def test_that_hangs(): time.sleep(60)
-def test_that_loses_the_device():
-    class Status(int):
-        name = "CUDA_ERROR_ILLEGAL_ADDRESS"
-    driver = types.ModuleType("driver")
-    driver.cuCtxSynchronize = lambda: (Status(700),)
-    sys.modules["cuda.bindings.driver"] = driver
+"""
+    + _LOSES
+    + """
 def test_at_the_end(): assert "cuda.bindings.driver" not in sys.modules
 """,
     "test_beside_others.py": """
@@ -128,6 +134,10 @@ def test_alone():
     if not mark.exists():
         mark.touch()
         raise OSError("no room")
+""",
+    "test_crash_at_exit.py": """
+import atexit, os
+def test_before(): atexit.register(os.abort)
 """,
     "test_not_to_be_read.py": "import no_such_module",
 }
@@ -153,6 +163,7 @@ def test_a_test_that_crashes_hangs_or_loses_the_device_fails_alone(
     assert set(told) == {
         *("test_wrong", "test_that_crashes", "test_that_hangs", "test_that_loses_the_device"),
         *("test_broken", "test_not_to_be_read.py"),
+        "test_crash_at_exit.py, after tests of its process 1",
     }
     assert told["test_wrong"] == "assert 1 == 2"
     assert "its process ended with -6" in told["test_that_crashes"]
@@ -165,15 +176,31 @@ def test_a_test_that_crashes_hangs_or_loses_the_device_fails_alone(
     assert told["test_broken"] == "ValueError: no device"
     assert "no_such_module" in told["test_not_to_be_read.py"]
     # Those after them were run, in other processes.
-    assert [found[key] for key in ("passed", "failed", "skipped", "not run")] == [4, 6, 1, 0]
+    assert [found[key] for key in ("passed", "failed", "skipped", "not run")] == [5, 7, 1, 0]
     assert [each.partition("::")[2] for each in found["passed alone"]] == ["test_alone"]
     assert not found["good"]
 
     report = {"tests-1": {**found, "minutes": 1, "date": "", "device": "nvidia"}}
     text = "\n".join(script.markdown(report))
-    assert "NOT GOOD: 4 passed, 6 failed, 1 skipped (1 passed at the second try, alone)" in text
+    assert "NOT GOOD: 5 passed, 7 failed, 1 skipped (1 passed at the second try, alone)" in text
     assert "test_wrong: assert 1 == 2" in text
     assert "## Failed beside others, passed alone in tests-1" in text
+
+
+def test_tests_after_a_lost_device_run_where_a_tool_has_a_status_of_its_own(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\n"$@"; test $? = 2 && exit 86; exit 0\n')
+    tool.chmod(0o755)
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"))
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    file = tmp_path / "test_lost.py"
+    file.write_text(_LOSES + "def test_after(): pass\n")
+    options = argparse.Namespace(device="cpu", minutes=2, small=False)
+    found = script._files([file], options, tmp_path / "report", [str(tool)], 1)
+    assert (found["passed"], found["failed"]) == (1, 1), found
 
 
 def test_what_there_was_no_time_for_is_not_good(
@@ -181,7 +208,7 @@ def test_what_there_was_no_time_for_is_not_good(
 ) -> None:
     options = argparse.Namespace(device="cpu", minutes=0.0, small=False)
     found = script._files(breaking, options, tmp_path / "report", [], 1)
-    assert (found["passed"], found["failed"], found["not run"]) == (0, 0, 3)
+    assert (found["passed"], found["failed"], found["not run"]) == (0, 0, 4)
     assert not found["good"]
     told = {"tests-1": {**found, "minutes": 1, "date": "", "device": "nvidia"}}
     text = "\n".join(script.markdown(told))
