@@ -5,6 +5,8 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -251,6 +253,39 @@ def test_a_part_that_is_stopped_leaves_no_process(script: ModuleType, tmp_path: 
     while _runs(pid) and time.monotonic() < ends:
         time.sleep(0.01)
     assert not _runs(pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_check_that_is_ended_begins_nothing_more(tmp_path: Path, number: int) -> None:
+    pids = tmp_path / "pids"
+    pids.touch()
+    copy = tmp_path / "checkout"
+    (copy / "scripts").mkdir(parents=True)
+    shutil.copy(SCRIPT, copy / "scripts")
+    tests = copy / "tests" / "device"
+    tests.mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "one_by_one.py", copy / "tests")
+    (copy / "conftest.py").write_text(_CONFTEST)
+    text = f"import os, time\nopen({str(pids)!r}, 'a').write(f'{{os.getpid()}} ')\n"
+    text += "".join(f"def test_{each}(): time.sleep(60)\n" for each in range(3))
+    for each in range(24):
+        (tests / f"test_{each}.py").write_text(text)
+    command = [sys.executable, str(copy / "scripts" / "gpu-check"), "tests-1", "--jobs=2"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    check = subprocess.Popen(command, cwd=tmp_path, **quiet)
+    try:
+        ends = time.monotonic() + 60
+        while len(pids.read_text().split()) < 2 and time.monotonic() < ends:
+            time.sleep(0.01)
+        check.send_signal(number)
+        assert check.wait(20) != 0
+    finally:
+        check.kill()
+        check.wait()
+    begun = list(map(int, pids.read_text().split()))
+    assert len(begun) == 2
+    assert not any(map(_runs, begun))
 
 
 def _runs(pid: int) -> bool:
