@@ -70,8 +70,8 @@ def pytest_addoption(parser):
     )
     parser.addoption(
         "--devices",
-        metavar="KIND",
-        help="run the tests of devices on the present ones of this kind only",
+        metavar="DEVICE",
+        help="run the tests of devices on this one only, as cpu:0, or on all of a kind, as nvidia",
     )
     parser.addoption(
         "--codegen",
@@ -165,11 +165,11 @@ def pytest_generate_tests(metafunc):
             far = present = haulage.devices()[:1]
         if metafunc.config.getoption("--far-second"):
             far = present = [far_pair()[1]]
-        kind = metafunc.config.getoption("--devices")
-        if kind:
-            present = [each for each in present if each.kind == kind]
+        named = metafunc.config.getoption("--devices")
+        if named:
+            present = [each for each in present if named in (each.kind, str(each))]
             if not present:
-                raise pytest.UsageError(f"--devices {kind}: there is none; see haulage info")
+                raise pytest.UsageError(f"--devices {named}: there is none; see haulage info")
         elif getattr(metafunc.module, "ALSO_FAR", False) and far[0] not in present:
             present = present + far
         if _also_as_ptx(metafunc):

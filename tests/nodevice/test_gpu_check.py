@@ -205,6 +205,16 @@ def test_tests_after_a_lost_device_run_where_a_tool_has_a_status_of_its_own(
     assert (found["passed"], found["failed"]) == (1, 1), found
 
 
+@pytest.mark.parametrize(("named", "tested"), [("nvidia", "nvidia:0"), ("nvidia:1", "nvidia:1")])
+def test_of_many_gpus_one_is_tested(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, tested: str
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(script, "_run", lambda command, *_: (commands.append(command), (5, ""))[1])
+    script._file(["test_x.py"], argparse.Namespace(device=named), tmp_path / "x", [], 1e99)
+    assert f"--devices={tested}" in commands[0]
+
+
 def test_what_there_was_no_time_for_is_not_good(
     script: ModuleType, tmp_path: Path, breaking: list[Path]
 ) -> None:
