@@ -392,7 +392,7 @@ def test_what_breaks_in_a_package_ends_its_own_row_only(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setitem(gpu_run.PACKAGES, "broken", Peer("broken", "Broken", "with_broken"))
     monkeypatch.setitem(gpu_run.PACKAGES, "none", Peer("none", "None", "no.such.module"))
-    monkeypatch.setattr(gpu_run, "PATIENCE", 5.0)
+    monkeypatch.setattr(gpu_run, "PATIENCE", 10.0)
     kept: list[list[str]] = []
     found = gpu_run.run(
         [*(f"launch-{count}" for count in (0, 1, 3, 8)), "allocate-4KB"],
@@ -402,7 +402,7 @@ def test_what_breaks_in_a_package_ends_its_own_row_only(
     why = [list(each["failed"].values()) for each in found["measures"].values()]
     assert why[0] == ["ValueError: no such thing"]
     assert "its process ended with 3" in why[1][0]
-    assert why[2] == ["no answer in 5 seconds to 'prepare'"]
+    assert why[2] == ["no answer in 10 seconds to 'prepare'"]
     assert why[3] == why[4] == []
     assert found["measures"]["allocate-4KB"]["values"]["broken"][0] > 0
     assert "No module named" in found["absent"]["none"]
@@ -410,7 +410,7 @@ def test_what_breaks_in_a_package_ends_its_own_row_only(
     assert kept[-1][-1] == "allocate-4KB"
     text = "\n".join(gpu_run.table(found))
     assert "| failed |" in text
-    assert "launch-3, broken: no answer in 5 seconds" in text
+    assert "launch-3, broken: no answer in 10 seconds" in text
 
 
 @pytest.mark.skipif(libcuda.compiler() is None, reason="there is no C compiler for the stand-in")
