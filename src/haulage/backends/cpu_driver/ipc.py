@@ -2,8 +2,8 @@
 
 The pages of a unit of memory become those of a memory file, which the other process opens through
 /proc/<pid>/fd. A handle names process, file and place. Behind the memory the file has room for
-tokens, one for each piece of the unit that can be exported: a handle whose token is not there (the
-piece was freed, or the numbers stand for something else by now) opens nothing.
+records, one for each piece of the unit that can be exported: a token and where the piece is. A
+handle that differs from its record (the piece was freed, or a number was changed) opens nothing.
 """
 
 import functools
@@ -20,11 +20,13 @@ from haulage.errors import DeviceError
 
 PAGE = mmap.PAGESIZE
 
-_MAGIC = b"HaulIPC2"
+_MAGIC = b"HaulIPC3"
 _TOKEN = 16
 SMALLEST = 256  # bytes from one piece of a unit to the next, at least
 
 _packed = Struct("=8sIIIQQQ16s4x")
+# What the file has of each piece: its token, where it begins, and its bytes.
+_record = Struct("=16sQQ")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Handle:
     """What tells another process where some memory is; `bytes` of it are 64.
 
     `machine` tells machines and containers apart, `file` is a file descriptor of `process`,
-    `pages` the bytes of the file without its tokens, `offset` and `nbytes` where the memory is.
+    `pages` the bytes of the file without its records, `offset` and `nbytes` where the memory is.
     """
 
     machine: int
@@ -53,12 +55,19 @@ class Handle:
         Raises:
             ValueError: it is none.
         """
-        if len(handle) != _packed.size or not handle.startswith(_MAGIC):
-            raise ValueError(
-                f"{len(handle)} bytes that are no IPC handle of the cpu device: expected the "
-                f"{_packed.size} bytes of a handle that get_ipc_handle() gave"
-            )
-        return cls(*_packed.unpack(handle)[1:])
+        if len(handle) == _packed.size:
+            made = cls(*_packed.unpack(handle)[1:])
+            if bytes(made) == handle:
+                return made
+        raise ValueError(
+            f"{len(handle)} bytes that are no IPC handle of the cpu device: expected the "
+            f"{_packed.size} bytes of a handle that get_ipc_handle() gave"
+        )
+
+    @property
+    def record(self) -> bytes:
+        """What the file has of a piece with this handle."""
+        return _record.pack(self.token, self.offset, self.nbytes)
 
 
 class SharedPages:
@@ -92,19 +101,18 @@ class SharedPages:
 
     def handle(self, address: int, nbytes: int) -> bytes:
         """The handle of a piece of memory on these pages; the same one each time."""
-        token = self._tokens.get(address)
-        if token is None:
-            token = os.urandom(_TOKEN)
-            os.pwrite(self._file, token, _place(self.nbytes, address - self.start))
-            self._tokens[address] = token
         offset = address - self.start
-        process = os.getpid()
-        return bytes(Handle(_machine(), process, self._file, self.nbytes, offset, nbytes, token))
+        token = self._tokens.get(address) or os.urandom(_TOKEN)
+        made = Handle(_machine(), os.getpid(), self._file, self.nbytes, offset, nbytes, token)
+        if address not in self._tokens:
+            os.pwrite(self._file, made.record, _place(self.nbytes, offset))
+            self._tokens[address] = token
+        return bytes(made)
 
     def withdraw(self, address: int) -> None:
         """Let the handle of a piece open nothing any more."""
         if self._tokens.pop(address, None) is not None:
-            os.pwrite(self._file, bytes(_TOKEN), _place(self.nbytes, address - self.start))
+            os.pwrite(self._file, bytes(_record.size), _place(self.nbytes, address - self.start))
 
     def exported(self) -> list[int]:
         """The pieces that have handles."""
@@ -142,7 +150,9 @@ def open_handle(handle: bytes) -> tuple[int, int]:
     if file is None:
         raise _gone(wanted)
     try:
-        if os.pread(file, _TOKEN, _place(wanted.pages, wanted.offset)) != wanted.token:
+        if wanted.offset + wanted.nbytes > wanted.pages:
+            raise _gone(wanted)
+        if os.pread(file, _record.size, _place(wanted.pages, wanted.offset)) != wanted.record:
             raise _gone(wanted)
         start = shared_pages.map_file(file, wanted.pages)
     finally:
@@ -165,13 +175,13 @@ def close(address: int) -> None:
 
 
 def _place(pages: int, offset: int) -> int:
-    """Where in the file the token is."""
-    return pages + offset // SMALLEST * _TOKEN
+    """Where in the file the record is."""
+    return pages + offset // SMALLEST * _record.size
 
 
 def _tail(pages: int) -> int:
-    """Bytes of a file for tokens; the system has memory only for those that are written."""
-    return (pages // SMALLEST * _TOKEN + PAGE - 1) & -PAGE
+    """Bytes of a file for records; the system has memory only for those that are written."""
+    return (pages // SMALLEST * _record.size + PAGE - 1) & -PAGE
 
 
 def _name(handle: Handle) -> str:
@@ -180,8 +190,9 @@ def _name(handle: Handle) -> str:
 
 def _gone(handle: Handle) -> DeviceError:
     return DeviceError(
-        f"{_name(handle)} are gone: the process has ended or has freed them; an array must be "
-        "kept alive by its own process until the others have opened it"
+        f"{_name(handle)} are gone: the process has ended or has freed them, or the handle was "
+        "changed on its way; an array must be kept alive by its own process until the others have "
+        "opened it"
     )
 
 

@@ -94,12 +94,18 @@ def open_file(process: int, number: int, nbytes: int) -> int | None:
 
     Raises:
         FileNotFoundError, PermissionError: as the system answers.
+        DeviceError: this process can open no more files.
     """
     path = f"/proc/{process}/fd/{number}"
     # Looked at before it is opened, as opening may wait (a pipe) or do something (a device).
     if not os.readlink(path).startswith(SHOWN):
         return None
-    file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise _refused(error, nbytes) from error
+        raise
     try:
         sealed = fcntl.fcntl(file, fcntl.F_GET_SEALS) & _FIXED_SIZE == _FIXED_SIZE
         if sealed and os.fstat(file).st_size == nbytes:

@@ -24,11 +24,12 @@ from haulage.errors import DeviceError
 # Bytes of the driver's own handles.
 _DRIVERS = 64
 
-_MAGIC = b"HaulGPU1"
+_MAGIC = b"HaulGPU2"
 _packed = Struct("=8sI4x8s16sQQ8x")
 # What the exporting process answers: bytes from the first granule, or from the start of what the
-# driver's handle names, to the piece; bytes of a granule; how many there are; the driver's handle.
-_answer = Struct("=QQQ64s")
+# driver's handle names, to the piece; the piece's bytes; bytes of a granule; how many granules; the
+# driver's handle.
+_answer = Struct("=QQQQ64s")
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class Handle:
     @classmethod
     def read(cls, handle: bytes) -> Self | None:
         """The handle that `bytes` made; None if it is none of Haulage's."""
-        if len(handle) != _packed.size or not handle.startswith(_MAGIC):
+        if len(handle) != _packed.size:
             return None
-        return cls(*_packed.unpack(handle)[1:])
+        made = cls(*_packed.unpack(handle)[1:])
+        return made if bytes(made) == handle else None
 
 
 @dataclass
@@ -184,12 +186,13 @@ class Sharing:
             self._contexts.activate(piece.device)
             whole = self._ranges.granules(piece.address, piece.address + piece.nbytes)
             if whole is None:
-                handle = self._handles.name(piece.unit)
-                return piece.unit, _answer.pack(piece.address - piece.unit, 0, 0, handle), []
+                handle, at = self._handles.name(piece.unit), piece.address - piece.unit
+                return piece.unit, _answer.pack(at, piece.nbytes, 0, 0, handle), []
             start, nbytes = whole
             granule = self._ranges.granularity()
             files = [self._chunks.file_of(at) for at in range(start, start + nbytes, granule)]
-            answer = _answer.pack(piece.address - start, granule, len(files), bytes(_DRIVERS))
+            at = piece.address - start
+            answer = _answer.pack(at, piece.nbytes, granule, len(files), bytes(_DRIVERS))
             return piece.unit, answer, files
 
     # ---- the importing process --------------------------------------------------------------
@@ -213,7 +216,12 @@ class Sharing:
                     f"{read.nbytes:,} bytes of memory that process {read.process} exported are "
                     "gone: it has freed them; an array must be kept until others have opened it"
                 )
-            offset, granule, count, drivers = _answer.unpack(answer)
+            offset, nbytes, granule, count, drivers = _answer.unpack(answer)
+            if nbytes != read.nbytes:
+                raise DeviceError(
+                    f"the handle names {read.nbytes:,} bytes of memory where process "
+                    f"{read.process} exported {nbytes:,}: it was changed on its way"
+                )
             if count:
                 start = self._map(connection, granule, count)
                 opened = _Opened(start, count * granule, granule, connection=connection)

@@ -27,9 +27,14 @@ def check_dtype(dtype: Any) -> np.dtype:
     """`dtype` as a NumPy dtype whose elements are plain bytes.
 
     Raises:
-        TypeError: its elements are Python objects.
+        TypeError: NumPy knows no such dtype, or its elements are Python objects.
     """
-    made = np.dtype(dtype)
+    try:
+        made = np.dtype(dtype)
+    except TypeError:
+        raise
+    except Exception as error:  # NumPy reads some texts as Python's: SyntaxError and others
+        raise TypeError(f"dtype {dtype!r}: NumPy knows no such dtype ({error})") from error
     if made.hasobject:
         raise TypeError(f"dtype {made}: a device cannot hold Python objects; use a numeric dtype")
     return made

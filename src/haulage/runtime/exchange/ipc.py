@@ -1,6 +1,7 @@
 """Device memory that processes share: handles that are sent, and arrays that are opened by them."""
 
 import ctypes
+import operator
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,7 +49,8 @@ class IpcHandle:
         device: name of the device, as 'cpu:0'.
 
     Raises:
-        TypeError: `handle` is no bytes.
+        TypeError: `handle` is no bytes, or `size` or `offset` no whole number.
+        ValueError: `size` or `offset` is negative.
         DeviceNotFound: this process has no such device.
     """
 
@@ -66,8 +68,8 @@ class IpcHandle:
             source_info = str(Device.from_identity(source_info))
         self.base = base
         self.handle = _bytes_of(getattr(handle, "reserved", handle))
-        self.size = size
-        self.offset = offset
+        self.size = _count("size", size)
+        self.offset = _count("offset", offset)
         self.device = source_info
         self._opened: list[Block] = []
 
@@ -98,7 +100,8 @@ class IpcHandle:
             context: the `Context` of the handle's device, or None for that.
 
         Raises:
-            ValueError: this handle is open already, or the context is of another device.
+            ValueError: this handle is open already, the context is of another device, or the
+                memory that was exported ends before the handle's does.
             DeviceError: the memory is gone, or out of this process's reach.
             DeviceNotFound: this process has no such device.
         """
@@ -110,6 +113,12 @@ class IpcHandle:
         if context is not None and context.device is not device:
             raise DeviceMismatch(f"memory of {device} cannot be opened in {context!r}")
         block = _open(device, self.handle)
+        if self.offset + self.size > block.nbytes:
+            block.close()
+            raise ValueError(
+                f"IpcHandle of {self.size} bytes at offset {self.offset}: the memory that was "
+                f"exported has {block.nbytes}"
+            )
         self._opened.append(block)
         return Span(block, block.device_ptr + self.offset, self.size)
 
@@ -318,9 +327,7 @@ def open_ipc_array(
     kind = transfer.check_dtype(dtype)
     sizes = layout.normalise_shape(shape)
     steps = layout.c_strides(sizes, kind.itemsize) if strides is None else strides
-    (start,) = layout.whole_numbers(offset)
-    if start < 0:
-        raise ValueError(f"offset {start}: expected a number of bytes from 0 on")
+    start = _count("offset", offset)
     if isinstance(handle, IpcArrayHandle):
         handle = handle.handle
     if isinstance(handle, IpcHandle):
@@ -411,6 +418,16 @@ def _open(device: Device, handle: bytes) -> Block:
 def _close(device: Device, pointer: int) -> None:
     device.activate()
     device.backend.ipc_close(pointer)
+
+
+def _count(name: str, given: SupportsIndex) -> int:
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{name} {given!r}: expected a whole number of bytes") from None
+    if number < 0:
+        raise ValueError(f"{name} {number}: expected a number of bytes from 0 on")
+    return number
 
 
 def _bytes_of(handle: Any) -> bytes:
