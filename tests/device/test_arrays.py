@@ -136,10 +136,11 @@ def test_lists_and_scalars_go_to_the_device():
     assert type(scalar[()]) is np.float32
 
 
-def test_a_broadcast_array_takes_the_room_of_its_values():
-    host = np.broadcast_to(numbers(3), (1000, 3))
-    there = cuda.to_device(host)
+def test_an_array_with_a_stride_of_0_takes_the_room_of_its_values():
+    there = cuda.device_array((1000, 3), np.float32, strides=(0, 4))
     assert there.alloc_size == 12
+    host = np.broadcast_to(numbers(3), (1000, 3))
+    there.copy_to_device(host)
     np.testing.assert_array_equal(there.copy_to_host(), host)
     with pytest.raises(ValueError, match="stride 0"):
         there.copy_to_device(np.zeros((1000, 3), np.float32))
@@ -378,7 +379,7 @@ def test_masks_and_index_arrays_say_what_to_do_instead(key):
 
 
 def test_slicing_a_huge_array_is_arithmetic_only():
-    pretended = cuda.to_device(np.broadcast_to(np.uint8(1), (1 << 40,)))
+    pretended = cuda.device_array((1 << 40,), np.uint8, strides=(0,))
     assert pretended[5::3].shape == (((1 << 40) - 5 + 2) // 3,)
 
 

@@ -448,7 +448,8 @@ def test_memory_that_is_too_small_for_an_array():
 
 def test_a_target_that_shows_one_element_repeatedly():
     """Only such an overlap is refused, see `test_copies.py`: source and target may overlap."""
-    target = cuda.to_device(np.broadcast_to(numbers(3), (4, 3)))
+    target = cuda.device_array((4, 3), np.float32, strides=(0, 4))
+    target.copy_to_device(np.broadcast_to(numbers(3), (4, 3)))
     for source in (numbers(4, 3), there(4, 3)):
         with refused(ValueError, r"4 values to axis 0.*stride 0", target, source):
             target.copy_to_device(source)

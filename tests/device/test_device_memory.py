@@ -92,7 +92,7 @@ def test_numba_types_an_array_as_kernels_do():
         "array(float32, 2d, F)": there.T,
         "array(float32, 2d, A)": there[::2],
         "array(float32, 1d, C)": there[1],
-        "array(float32, 1d, A)": cuda.to_device(np.broadcast_to(np.float32(1), (3,))),
+        "array(float32, 1d, A)": cuda.device_array(3, np.float32, strides=0),
         "readonly array(float32, 2d, C)": frozen,
     }
     assert {str(numba.typeof(array)): array for array in expected.values()} == expected

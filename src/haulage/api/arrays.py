@@ -28,9 +28,10 @@ def to_device(
 ) -> Any:
     """Allocate memory on the device and copy `obj` to it.
 
-    The new array has the shape and dtype of `obj` and its order of axes, without gaps; axes that
-    `np.broadcast_to` made are kept as such. It is bound to `stream`. With a stream the copy may
-    still run when this returns if `obj` is pinned; otherwise it is done.
+    The new array has the shape and dtype of `obj` and its order of axes, without gaps. It can be
+    written to, and each element has memory of its own, also where `obj` is read-only or its
+    elements share memory, as those of `np.broadcast_to`. It is bound to `stream`. With a stream the
+    copy may still run when this returns if `obj` is pinned; otherwise it is done.
 
     Args:
         obj: a NumPy array or record, or what `np.asarray` takes. What is on the device already is

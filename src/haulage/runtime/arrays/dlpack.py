@@ -267,6 +267,31 @@ def place_asked(exporter: Any) -> Place:
         ) from None
 
 
+def tensor_of(
+    exporter: Any, stream: int | None = None, copy: bool | None = None, to: Place | None = None
+) -> Tensor:
+    """The tensor of an exporter, for whose arguments and errors see `ask` and `take`.
+
+    Before DLPack 1.0 a capsule could not say that its memory must not be written to. For memory of
+    the host NumPy's array of the exporter says it then.
+    """
+    capsule = ask(exporter, stream, copy, to)
+    says_it = isinstance(inside(capsule), DLManagedTensorVersioned)
+    tensor = take(capsule)
+    if says_it or not on_host(tensor.place) or not _is_read_only_for_numpy(exporter):
+        return tensor
+    return tensor._replace(readonly=True)
+
+
+def _is_read_only_for_numpy(exporter: Any) -> bool:
+    if not hasattr(exporter, "__array__"):
+        return False
+    try:
+        return not np.asarray(exporter).flags.writeable
+    except Exception:  # what a library raises that gives NumPy no arrays is its own affair
+        return False
+
+
 def ask(
     exporter: Any, stream: int | None = None, copy: bool | None = None, to: Place | None = None
 ) -> Any:

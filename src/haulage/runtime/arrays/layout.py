@@ -120,6 +120,21 @@ def dense_strides(
     return tuple(result)
 
 
+def may_overlap(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether elements of an array may share bytes, as with a stride of 0 or sliding windows.
+
+    False is certain. True is given as well where axes interleave without an overlap.
+    """
+    if 0 in shape or itemsize == 0:
+        return False
+    reach = itemsize
+    for step, n in sorted((abs(step), n) for n, step in zip(shape, strides, strict=True) if n > 1):
+        if step < reach:
+            return True
+        reach += step * (n - 1)
+    return False
+
+
 def is_c_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     """Whether the elements lie without gaps in C order."""
     step = itemsize

@@ -16,22 +16,32 @@ def device_array_for(
 ) -> DeviceNDArray:
     """A new device array, not initialised, that a host array can be copied to.
 
-    It has the host array's shape, dtype and order of axes, without gaps. An axis of stride 0 shows
-    one value repeatedly; it takes and moves that value only.
+    It has the host array's shape, dtype and order of axes (NumPy's order 'K'), without gaps. Each
+    element has memory of its own, also where elements of the host array share theirs.
     """
     if host.flags.c_contiguous:
         return _contiguous(host, stream, device)
-    repeated = [
-        n > 1 and step == 0 and host.nbytes > 0
-        for n, step in zip(host.shape, host.strides, strict=True)
-    ]
+    strides = layout.dense_strides(host.shape, host.strides, host.itemsize)
+    return DeviceNDArray(host.shape, strides, host.dtype, stream, device=device)
+
+
+def mirror_array_for(
+    host: np.ndarray, stream: StreamLike = 0, device: Device | None = None
+) -> DeviceNDArray:
+    """`device_array_for`, but elements that share memory on the host share it here too.
+
+    A kernel then does with it what it would do with the host array in place. An axis of stride 0
+    takes and moves one value only.
+    """
+    if not layout.may_overlap(host.shape, host.strides, host.itemsize):
+        return device_array_for(host, stream, device)
+    repeated = [n > 1 and step == 0 for n, step in zip(host.shape, host.strides, strict=True)]
     shape = tuple(1 if r else n for n, r in zip(host.shape, repeated, strict=True))
-    strides = layout.dense_strides(shape, host.strides, host.itemsize)
-    array = DeviceNDArray(shape, strides, host.dtype, stream, device=device)
-    if not any(repeated):
-        return array
+    strides = host.strides
+    if not layout.may_overlap(shape, strides, host.itemsize):
+        strides = layout.dense_strides(shape, strides, host.itemsize)
     strides = tuple(0 if r else step for step, r in zip(strides, repeated, strict=True))
-    return DeviceNDArray(host.shape, strides, host.dtype, stream, array.gpu_data)
+    return DeviceNDArray(host.shape, strides, host.dtype, stream, device=device)
 
 
 def _contiguous(host: np.ndarray, stream: StreamLike, device: Device | None) -> DeviceNDArray:

@@ -141,11 +141,11 @@ def _tensor(obj: Any, target: Device, stream: Stream, copy: bool | None) -> dlpa
     # A copy is made here if one is wanted, so that it is in memory of the device's own.
     forbidden = False if copy is False else None
     if dlpack.on_host(place) and not dlpack.moves_to(target, place):
-        return dlpack.take(dlpack.ask(obj, copy=forbidden))
+        return dlpack.tensor_of(obj, copy=forbidden)
     if dlpack.reaches(target, place):
-        return dlpack.take(dlpack.ask(obj, number_of(stream), forbidden))
+        return dlpack.tensor_of(obj, number_of(stream), forbidden)
     try:
-        return dlpack.take(dlpack.ask(obj, copy=forbidden, to=dlpack.HOST))
+        return dlpack.tensor_of(obj, copy=forbidden, to=dlpack.HOST)
     except BufferError as error:
         raise DeviceMismatch(
             f"{type(obj).__name__} object on {dlpack.describe(place)} cannot be used on {target}, "
@@ -402,7 +402,7 @@ def as_argument(obj: Any, stream: Stream, kept: bool = False) -> DeviceNDArray |
             return _described(stream.device, desc, obj, consumer=None if kept else stream)
     place = dlpack.place_asked(obj)
     if dlpack.on_host(place) and not dlpack.moves_to(stream.device, place):
-        return dlpack.take(dlpack.ask(obj)).as_numpy()
+        return dlpack.tensor_of(obj).as_numpy()
     if not dlpack.reaches(stream.device, place):
         kind, number = place
         is_of_driver = dlpack.place_of(stream.device)[0] == kind
@@ -412,7 +412,7 @@ def as_argument(obj: Any, stream: Stream, kept: bool = False) -> DeviceNDArray |
             f"{type(obj).__name__} object on {dlpack.describe(place)} cannot be used in "
             f"{stream!r}{how}"
         )
-    tensor = dlpack.take(dlpack.ask(obj, number_of(stream)))
+    tensor = dlpack.tensor_of(obj, number_of(stream))
     lender = _lender(obj, stream.device, tensor.place)
     array = _adopted(tensor, stream.device, stream, lender, None if kept else stream)
     _check_aligned(array)

@@ -12,7 +12,7 @@ from haulage.runtime import adversary, observing
 from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
-from haulage.runtime.arrays.upload import device_array_for
+from haulage.runtime.arrays.upload import device_array_for, mirror_array_for
 from haulage.runtime.device import Device
 from haulage.runtime.exchange import foreign
 from haulage.runtime.stream import Stream
@@ -282,22 +282,23 @@ class Placement:
         if isinstance(hint, InOut) or moves_itself or not isinstance(value, (np.ndarray, np.void)):
             return self._placed(value)
         if isinstance(hint, In):
-            return self._uploaded(value)
+            return self._uploaded(self._room_for(value, device_array_for), value)
         return value if self._stays(value) else self._copied(value, upload=False)
 
     def _stays(self, host: np.ndarray | np.void) -> bool:
         return in_place(self.stream.device) and (host.flags.aligned or not self.aligned)
 
     def _copied(self, host: np.ndarray | np.void, upload: bool = True) -> DeviceNDArrayBase:
-        array = self._uploaded(host) if upload else self._room_for(host)
+        array = self._room_for(host, mirror_array_for)
+        if upload:
+            self._uploaded(array, host)
         if host.flags.writeable:
             self._copies_back.append(partial(self._copy_back, array, host, self._at))
         else:
             array._protect()
         return array
 
-    def _uploaded(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
-        array = self._room_for(host)
+    def _uploaded(self, array: DeviceNDArrayBase, host: np.ndarray | np.void) -> DeviceNDArrayBase:
         with self._noted(self._at):
             array.copy_to_device(host, self.stream)
         return array
@@ -317,7 +318,9 @@ class Placement:
             name = "".join([self._names[at[0]], *(f"[{number}]" for number in at[1:])])
         return observing.copying(observing.Argument(self.why, self._kernel, name, at))
 
-    def _room_for(self, host: np.ndarray | np.void) -> DeviceNDArrayBase:
+    def _room_for(
+        self, host: np.ndarray | np.void, make: Callable[..., DeviceNDArray]
+    ) -> DeviceNDArrayBase:
         if self.stream.handle in self.stream.device.capturing:
             raise CaptureError(
                 f"{self.why}: a host array is copied by the launch, which waits for that, so a "
@@ -325,7 +328,7 @@ class Placement:
             )
         if isinstance(host, np.void):
             return DeviceRecord(host.dtype, self.stream, device=self.stream.device)
-        return device_array_for(host, self.stream, self.stream.device)
+        return make(host, self.stream, self.stream.device)
 
 
 def _parts(values: tuple[Any, ...]) -> Iterator[Any]:
