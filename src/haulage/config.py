@@ -58,6 +58,24 @@ def worker_threads() -> int | None:
     return int(text)
 
 
+def queue_depth() -> int:
+    """`HAULAGE_QUEUE_DEPTH`: how many launches, copies, events and callbacks may wait in a stream
+    of the CPU device (default 1024). Where so many do, the next one waits until half are done.
+
+    Raises:
+        ValueError: the variable is set to something that is not a whole number from 2 on.
+    """
+    text = os.environ.get("HAULAGE_QUEUE_DEPTH", "").strip()
+    if not text:
+        return 1024
+    if not (text.isascii() and text.isdigit()) or int(text) < 2:
+        raise ValueError(
+            f"HAULAGE_QUEUE_DEPTH={text!r}: expected a whole number of pieces of work, at least 2; "
+            "unset it for 1024"
+        )
+    return int(text)
+
+
 def thread_way() -> str:
     """`HAULAGE_CPU_THREADS`: how the CPU device runs the threads of a block.
 

@@ -78,6 +78,8 @@ def waited(wait: Callable[[*Ts], R], *args: *Ts) -> R:
         return wait(*args)
     except KernelStopped as stopped:
         error = translate(stopped)
+        for note in getattr(stopped, "__notes__", ()):
+            error.add_note(note)
     finally:
         if printing.backends:
             printing.flush()

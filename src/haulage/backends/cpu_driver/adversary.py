@@ -143,6 +143,7 @@ class Adversary:
 
     def _serve(self) -> None:
         streams = self.streams
+        streams.serve()
         plans: list[tuple[Plan, list[Task]]] = []
         with streams.lock:
             while not self.closed and (plans or self._promised):

@@ -175,6 +175,7 @@ class Graphs:
                 handle, self._perform, graph, stream, parts[0].steps, turn=graph.turn, short=short
             )
             return
+        streams.wait_for_room(streams.find(handle))
         with streams.lock:
             stream = streams.find(handle)
             root = Task(stream, None, (), False)

@@ -75,6 +75,7 @@ class Recorder(Stream):
     def __init__(self, real: Stream, recording: Recording) -> None:
         # Not what a stream has, whose `tail` is that of the real one here.
         self.handle = real.handle
+        self.room = 1  # what is recorded waits in no queue
         self.blocking = False
         self.real = real
         self.recording: Recording | None = recording

@@ -19,8 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from haulage import config
 from haulage.backends.base import NON_BLOCKING, KernelStopped
 from haulage.backends.cpu_driver import costs
+from haulage.backends.cpu_driver.failures import Failures
 from haulage.backends.cpu_driver.recordings import Recorder
 from haulage.backends.cpu_driver.tasks import (
     Adversary,
@@ -52,7 +54,7 @@ class Streams:
 
     def __init__(self, executor: Callable[["Streams"], Executor]) -> None:
         # Reentrant, as a collection may run a finaliser that frees an array while it is held.
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self.ready: deque[Task] = deque()
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
@@ -63,7 +65,7 @@ class Streams:
         self._busy: dict[Stream, None] = {}  # streams other than the default whose tail is not done
         self._gate: Gate | None = None  # the last one; streams that are made begin behind it
         self._ended: list[Task] = []  # done, but not all of their followers are started
-        self._failures: list[tuple[Stream, BaseException]] = []
+        self._failures = Failures()
         self._here = threading.local()  # its `callback`: the one that the thread is running
         self.closed = False
         self._executor = executor(self)
@@ -95,6 +97,8 @@ class Streams:
         if stream.recording is not None:
             with self.lock:
                 return stream.recording.add(stream, function, args, after)
+        if stream.room <= 0:
+            self.wait_for_room(stream)
         task = Task(stream, function, args, callback)
         at_once = False
         try:
@@ -121,6 +125,7 @@ class Streams:
                 if held is None or function is None:
                     task.waits -= 1
                 if task.waits:
+                    stream.room -= 1
                     if held is not None:
                         held.append(task)
                         if callback and self._adversary is not None:
@@ -135,6 +140,7 @@ class Streams:
                         stream.own = task
                     at_once = True
                 else:
+                    stream.room -= 1
                     self.ready.append(task)
                     self._executor.wake()
             if at_once and function is not None:
@@ -175,6 +181,7 @@ class Streams:
         turn.last = stream.tail = last
         if stream is not default:
             self._busy[stream] = None
+        stream.room -= len(tasks)
         root.waits -= 1
         if not root.waits:
             try:
@@ -323,7 +330,9 @@ class Streams:
                 else:
                     if task.stream.tail is task:
                         self._busy.pop(task.stream, None)
-                    self._ended.remove(task)
+                    # The last one, unless a handler of a signal has done it all meanwhile.
+                    if self._ended and self._ended[-1] is task:
+                        del self._ended[-1]
             if self._waiting:
                 self._changed.notify_all()
 
@@ -339,7 +348,33 @@ class Streams:
     def keep(self, stream: Stream, error: BaseException) -> None:
         """Let the next synchronise of a stream raise what failed in it."""
         with self.lock:
-            self._failures.append((stream, error))
+            self._failures.add(stream, error)
+
+    # ---- the bound of the queues ----------------------------------------------------------------
+
+    def wait_for_room(self, stream: Stream) -> None:
+        """Where the queue of a stream is full, wait until it is half full; Ctrl-C interrupts it.
+
+        Threads that run the work of streams never wait, so a callback does not, nor does who has
+        the lock: the work that is waited for may need them.
+
+        Raises:
+            ValueError: HAULAGE_QUEUE_DEPTH is no such number.
+        """
+        if getattr(self._here, "serves", False) or self.lock._is_owned():
+            return
+        most = config.queue_depth()
+        while stream.room <= 0 and not self.closed:
+            halfway = stream.halfway
+            self.wait((halfway,))
+            with self.lock:
+                if stream.room <= 0 and stream.halfway is halfway:
+                    stream.halfway = stream.tail
+                    stream.room = most // 2
+
+    def serve(self) -> None:
+        """The calling thread runs tasks, or sees to it that others do."""
+        self._here.serves = True
 
     # ---- waiting ------------------------------------------------------------------------------
 
@@ -466,20 +501,13 @@ class Streams:
                     self._busy.pop(stream, None)
 
     def _raise_failures(self, stream: Stream | None) -> None:
-        mine = self.take_failures(stream)
-        if mine:
-            if len(mine) > 1:
-                mine[0].add_note(f"{len(mine) - 1} later tasks failed as well; this is the first")
-            raise mine[0]
-
-    def take_failures(self, stream: Stream | None = None) -> list[BaseException]:
-        """What failed in one stream, or in all, and was not raised so far; it will not be."""
         with self.lock:
-            mine = [e for s, e in self._failures if stream is None or s is stream]
-            self._failures = [
-                (s, e) for s, e in self._failures if not (stream is None or s is stream)
-            ]
-        return mine
+            self._failures.raise_first(stream)
+
+    def take_failures(self) -> list[BaseException]:
+        """The first failure of each stream that was not raised so far; none of them will be."""
+        with self.lock:
+            return self._failures.take()
 
     # ---- streams ------------------------------------------------------------------------------
 
@@ -536,7 +564,8 @@ class Streams:
             if isinstance(stream, Recorder):
                 self.exchange(stream.real)
         for stream in (self._default, *self._streams.values(), *self._busy):
-            stream.tail = None
+            stream.tail = stream.halfway = None
+            stream.room = 0
             stream.renew_own()
         for kept in (self.ready, self._busy, self._ended, self._failures):
             kept.clear()

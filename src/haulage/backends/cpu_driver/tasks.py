@@ -11,10 +11,11 @@ class Stream:
     """A queue of tasks; `tail` is the last one that was handed over.
 
     `own` is what callers run themselves, at most one at a time; when it is done, the next of them
-    may take the same object.
+    may take the same object. `room` is how many tasks more may wait in the queue; where none may,
+    the next one waits until the task `halfway` is done.
     """
 
-    __slots__ = ("blocking", "handle", "own", "tail")
+    __slots__ = ("blocking", "halfway", "handle", "own", "room", "tail")
 
     # What a `Recorder` has, which stands in the place of a stream.
     recording: "Recording | None" = None
@@ -23,6 +24,8 @@ class Stream:
         self.handle = handle
         self.blocking = blocking
         self.tail: Task | None = None
+        self.halfway: Task | None = None
+        self.room = 0
         self.renew_own()
 
     def renew_own(self) -> None:

@@ -68,6 +68,7 @@ class Threads:
     def _serve(self) -> None:
         streams = self._streams
         ready = streams.ready
+        streams.serve()
         with streams.lock:
             while True:
                 while not ready and not self._closed:

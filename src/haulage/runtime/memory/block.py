@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from haulage.backends.base import DEVICE, MANAGED, MAPPED, PINNED, PORTABLE
 from haulage.errors import DeviceError
@@ -217,7 +218,8 @@ class Block:
         if self.streams is None:
             self.streams = {}
         elif len(self.streams) >= _MANY_STREAMS:
-            for key, noted in tuple(self.streams.items()):
+            # Those noted longest ago, and more than come: what is still busy goes to the end.
+            for key, noted in tuple(islice(self.streams.items(), 2)):
                 self._forget_if_idle(key, noted, self.streams)
         if self.used_before and self.home is not None:
             # The one who had the memory before may still use it, in its home stream or in the
