@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import outcomes
 from benchmarks.outcomes import Run, pairs
 from benchmarks.smart import section
 from haulage.cli.bench import statistics
-from haulage.cli.bench.problems import PROBLEMS
 
 HEADS = ("case", "peer", "Haulage ms", "its ms", "ratio", "interval", "rounds", "kind", "results")
 _LINE = "{:<18} {:<10} {:>10} {:>10} {:>7} {:>15} {:>6} {:<6} {}"
@@ -25,7 +25,7 @@ def rows(run: Run) -> Iterator[tuple[str, ...]]:
 def _rows(run: Run, part: str) -> Iterator[tuple[str, ...]]:
     found = pairs(run, part)
     for case, entry in run[part].items():
-        ours = "wrong" if _wrong(entry, case) else "ok"
+        ours = "wrong" if outcomes.is_wrong(entry) else "ok"
         mine = [pair for pair in found if pair.case == case]
         if not mine and "ours" in entry:
             value = statistics.median(entry["ours"]).value
@@ -100,9 +100,5 @@ def _print_memory(memory: Mapping[str, Any]) -> None:
 
 def any_wrong(run: Run) -> bool:
     """Whether a result of Haulage's was wrong, or it could not do a case."""
-    both = (*run["cases"].items(), *run["small"].items())
-    return any(_wrong(entry, case) for case, entry in both)
-
-
-def _wrong(entry: Mapping[str, Any], case: str) -> bool:
-    return "error" not in entry or entry["error"] > PROBLEMS[case].allowed
+    both = (*run["cases"].values(), *run["small"].values())
+    return any(outcomes.is_wrong(entry) for entry in both)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from benchmarks.contestants import Contestant, Unable
@@ -20,16 +21,16 @@ def case(
     slow: float,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The times and errors of a case.
+    """The times and results of a case.
 
     A runtime for which `rounds` turns would take more than `slow` seconds takes as many as fit,
     spread over the rounds, and at least one. Returns {"size", "times": {name: [ms or None for
-    each round]}, "errors": {name: error}, "skipped": {name: why}}.
+    each round]}, "agreements": {name: {"error", "allowed"}}, "skipped": {name: why}}.
     """
     size = problem.small if small else problem.size
     inputs = problem.inputs(size)
     expected = problem.expected(inputs)
-    errors: dict[str, float] = {}
+    agreements: dict[str, dict[str, float]] = {}
     skipped: dict[str, str] = {}
     every: dict[str, int] = {}
     for name, contestant in contestants.items():
@@ -39,7 +40,7 @@ def case(
             if problem.name not in contestant.ask("cases"):
                 continue
             contestant.ask("setup", case=problem.name, small=small)
-            errors[name] = problem.error(contestant.result(), expected)
+            agreements[name] = asdict(problem.compare(contestant.result(), inputs, expected))
             once = contestant.ask("turn", seconds=0) / 1e3
             every[name] = max(1, round(once * rounds / slow))
         except (Unable, ValueError) as no:
@@ -56,9 +57,9 @@ def case(
                     took = contestants[name].ask("turn", seconds=statistics.TURN_SECONDS)
                 except Unable as no:
                     skipped[name] = str(no)
-                    del every[name], times[name], errors[name]
+                    del every[name], times[name], agreements[name]
                     continue
             times[name].append(None if took is None else float(f"{took:.5g}"))
     for name in every:
         contestants[name].ask("drop")
-    return {"size": size, "times": times, "errors": errors, "skipped": skipped}
+    return {"size": size, "times": times, "agreements": agreements, "skipped": skipped}

@@ -1,6 +1,8 @@
 """The kernels of `haulage bench` give NumPy's results, and the command tells them; those of the
 benchmarks on GPUs give theirs too."""
 
+import importlib.util
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -13,8 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.gpu import kernels as of_gpus
 
 from haulage import cli, cuda
-from haulage.cli.bench.kernels import setups
+from haulage.cli.bench.kernels import Setup, setups
 from haulage.cli.bench.problems import PROBLEMS
+from haulage.cli.rounding import Agreement
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -35,12 +38,81 @@ def test_launches_and_copies_do_what_they_say(name: str) -> None:
 
 
 def _check(name: str) -> None:
+    agreement = _agreement(name, setups()[name])
+    assert agreement.right, agreement
+
+
+def _agreement(name: str, setup: Setup) -> Agreement:
     problem = PROBLEMS[name]
     inputs = problem.inputs(problem.small)
-    run, result = setups()[name](inputs)
+    run, result = setup(inputs)
     run()
     run()
-    assert problem.error(result(), problem.expected(inputs)) <= problem.allowed
+    return problem.compare(result(), inputs, problem.expected(inputs))
+
+
+# A kernel, a part of its text, and what it is by mistake.
+_MISTAKES = [
+    ("saxpy", "i < out.size", "i < out.size - 1"),
+    ("saxpy", "+ y[i]", "+ y[i - 1]"),
+    ("stencil", "x < u.shape[1] - 1", "x < u.shape[1] - 2"),
+    ("stencil", "u[y, x + 1]", "u[y, x]"),
+    ("black-scholes", "-RATE32 * t", "-RATE32"),
+    ("black-scholes", "strike[i], years[i]", "strike[i - 1], years[i]"),
+    ("mandelbrot", "y < out.shape[0]", "y < out.shape[0] - 1"),
+    ("mandelbrot", "n < ITERATIONS", "n < ITERATIONS - 1"),
+    ("mandelbrot", "<= float32(4)", "<= float32(3.9)"),
+    ("matmul-512", "range(SIDE)", "range(SIDE - 1)"),
+    ("matmul-512", "range(0, a.shape[1], SIDE)", "range(SIDE, a.shape[1], SIDE)"),
+    ("matmul-naive", "range(a.shape[1])", "range(a.shape[1] - 1)"),
+    ("matmul-naive", "row < c.shape[0]", "row < c.shape[0] - 1"),
+    ("transpose", "range(0, TILE, ROWS):\n        out", "range(ROWS, TILE, ROWS):\n        out"),
+    ("nbody", "range(BODIES)", "range(BODIES - 1)"),
+    ("nbody", "range(0, bodies.shape[0], BODIES)", "range(BODIES, bodies.shape[0], BODIES)"),
+    ("reduce-tree", "if t < step", "if t < step - 1"),
+    ("reduce-tree", "room[t] = x[i] if i < x.size", "room[t] = x[i] if t < 255"),
+    ("reduce-warp", "value = x[i] if i < x.size", "value = x[i] if t > 0"),
+    ("reduce-warp", "BLOCK // 32 else", "BLOCK // 32 - 1 else"),
+    ("scan", "room[SPAN - 1] = float32(0)", "room[SPAN - 1] = x[start]"),
+    ("scan", "room[right] += value", "room[right] = value"),
+    ("histogram-shared", "cuda.atomic.add(mine, data[i], 1)", "mine[data[i]] = mine[data[i]] | 1"),
+    ("histogram-shared", "range(cuda.grid(1), ", "range(cuda.grid(1) + 1, "),
+    ("histogram-global", "i < data.size", "i < data.size - 1"),
+    ("random-draw", "range(out.shape[0])", "range(out.shape[0] - 1)"),
+    ("random-draw", "uniform_float32(states, i)", "normal_float32(states, i)"),
+    ("reduce-float32", "lambda a, b: a + b", "lambda a, b: a + b - (b % 2) * 2.0**-6"),
+    ("reduce-float64", "lambda a, b: a + b", "lambda a, b: a + b - (b % 2) * 2.0**-6"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "mistake"), _MISTAKES)
+def test_a_mistake_in_a_kernel_is_noticed(
+    name: str, text: str, mistake: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = sys.modules[setups()[name].__module__]
+    source = inspect.getsource(of)
+    assert text in source
+    # A file, as kernels are compiled from the text of their functions.
+    spoilt = tmp_path / "spoilt_kernels.py"
+    spoilt.write_text(source.replace(text, mistake))
+    spec = importlib.util.spec_from_file_location("spoilt_kernels", spoilt)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert not _agreement(name, module.SETUPS[name]).right
+
+
+def test_every_check_of_a_kernel_has_such_a_mistake() -> None:
+    assert {name for name, _, _ in _MISTAKES} >= set(_KERNELS) - {"random-states"}
+
+
+def test_one_missing_element_of_ten_million_is_noticed() -> None:
+    problem = PROBLEMS["reduce-float32"]
+    inputs = problem.inputs(problem.size)
+    expected = problem.expected(inputs)
+    assert problem.compare(inputs["x"].sum(keepdims=True), inputs, expected).right
+    assert not problem.compare(inputs["x"][1:].sum(keepdims=True), inputs, expected).right
 
 
 def test_the_command_prints_a_line_or_an_object_for_each_name(
@@ -49,7 +121,10 @@ def test_the_command_prints_a_line_or_an_object_for_each_name(
     words = ["bench", "saxpy", "launch-3", "--small", "--rounds", "2"]
     assert cli.main(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["saxpy", "launch-3"]
+    assert lines[1].split() == ["name", "ms", "interval", "GB/s", "GFLOP/s", "result"]
+    assert [line.split()[0] for line in lines[2:]] == ["saxpy", "launch-3"]
+    for line in lines[2:]:
+        assert line.index("ok: ") == lines[1].index("result")
     assert cli.main([*words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [entry["name"] for entry in told["timed"]] == ["saxpy", "launch-3"]
@@ -65,7 +140,9 @@ def test_a_wrong_result_is_told_and_is_the_exit_status(
     wrong = PROBLEMS["saxpy"].inputs(1000)["x"]
     monkeypatch.setitem(elementwise.SETUPS, "saxpy", lambda given: (run, lambda: wrong))
     assert cli.main(["bench", "saxpy", "--small", "--rounds", "1"]) == 1
-    assert "WRONG" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "WRONG: " in told
+    assert " is not <= " in told
 
 
 def test_kernels_of_the_benchmarks_on_gpus_give_numpys_results(way: str) -> None:

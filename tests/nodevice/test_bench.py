@@ -55,12 +55,26 @@ def test_a_turn_calls_until_its_time_is_over_but_a_long_call_once() -> None:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_numpys_answer_is_right_and_a_spoilt_one_is_not(name: str) -> None:
     problem = PROBLEMS[name]
-    expected = problem.expected(problem.inputs(problem.small))
-    assert problem.error(expected, expected) == 0
+    inputs = problem.inputs(problem.small)
+    expected = problem.expected(inputs)
+    assert problem.compare(expected, inputs, expected).right
     if expected.size:
-        assert problem.error(expected + expected.dtype.type(1), expected) > problem.allowed
-        with pytest.raises(ValueError, match="shape"):
-            problem.error(expected[:0], expected)
+        spoilt = expected.copy()
+        spoilt.flat[-1] += expected.dtype.type(1)
+        assert not problem.compare(spoilt, inputs, expected).right
+        with pytest.raises(ValueError, match=f"{name}: got the shape"):
+            problem.compare(expected[:0], inputs, expected)
+
+
+def test_few_points_of_the_mandelbrot_set_are_in_doubt_and_those_are() -> None:
+    problem = PROBLEMS["mandelbrot"]
+    inputs = problem.inputs(256)
+    in_float32 = problem.expected(inputs)
+    doubtful = np.isinf(problem.allowed(inputs, in_float32))
+    in_float64 = problem.expected({name: a.astype(np.float64) for name, a in inputs.items()})
+    assert doubtful.mean() < 0.03
+    assert (in_float32 != in_float64).any()
+    assert doubtful[in_float32 != in_float64].all()
 
 
 def test_the_error_function_is_that_of_the_standard_library() -> None:

@@ -1,5 +1,6 @@
 """Photos of every kind become upright colour pixels."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from PIL import Image
 
 from haulage.cli.demo import photo
+from haulage.cli.refusal import Refusal
 
 
 def _saved(picture: Image.Image, path: Path, **how: object) -> Path:
@@ -92,3 +94,46 @@ def test_photos_too_large_for_pillows_guard_are_read(
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert _pixels(path).shape == (30, 30, 3)
     assert Image.MAX_IMAGE_PIXELS == 100
+
+
+def test_what_is_no_picture_is_refused_in_one_line(tmp_path: Path) -> None:
+    given = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
+    whole = _saved(Image.fromarray(given), tmp_path / "whole.jpg").read_bytes()
+    (tmp_path / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.png").write_bytes(b"")
+    (tmp_path / "text.jpg").write_text("no picture")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for name, no in (
+        ("half.jpg", "cannot be read as a picture"),
+        ("empty.png", "is not a picture"),
+        ("text.jpg", "is not a picture"),
+        ("pipe.jpg", "is no file of its own"),
+        ("missing.jpg", "no such photo"),
+        ("text.jpg/missing.jpg", "cannot read .*Not a directory"),
+        ("x" * 300, "cannot read .*File name too long"),
+        (".", "is a folder"),
+    ):
+        with pytest.raises(Refusal, match=no) as refused:
+            photo.load(tmp_path / name)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [("CMYK", "jpg"), ("1", "png"), ("P", "gif"), ("YCbCr", "tif"), ("LAB", "tif"), ("L", "webp")],
+)
+def test_pictures_of_any_mode_are_read(tmp_path: Path, mode: str, kind: str) -> None:
+    given = np.resize([[[0, 0, 0]], [[255, 255, 255]]], (8, 8, 3)).astype(np.uint8)
+    picture = Image.fromarray(given).convert("RGB" if mode == "LAB" else mode)
+    if mode == "LAB":
+        picture = Image.merge("LAB", picture.split())
+    pixels = _pixels(_saved(picture, tmp_path / f"a.{kind}"))
+    assert pixels.shape == (8, 8, 3)
+    assert pixels.max() - pixels.min() > 150
+
+
+def test_of_an_animation_the_first_picture_is_taken(tmp_path: Path) -> None:
+    black, white = Image.new("RGB", (5, 4)), Image.new("RGB", (5, 4), "white")
+    for kind in ("gif", "png", "webp"):
+        path = _saved(black, tmp_path / f"a.{kind}", save_all=True, append_images=[white, white])
+        assert _pixels(path).max() == 0

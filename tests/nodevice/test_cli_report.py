@@ -8,6 +8,7 @@ from PIL import Image
 from scipy import ndimage
 
 from haulage.cli.demo import checks, pictures, report, steps, timeline
+from haulage.cli.rounding import Agreement
 
 COPIED = dict.fromkeys(steps.COPIES, 0)
 
@@ -103,7 +104,7 @@ def test_rows_add_up_bytes_and_times_of_all_streams() -> None:
 
 
 def test_an_operation_too_short_for_the_clock_has_no_rate() -> None:
-    check = checks.Check(steps.BLUR, 0.0, 0.0, "SciPy")
+    check = checks.Check(steps.BLUR, Agreement(0.0, 0.0), "SciPy")
     assert report.Row(steps.BLUR, 100, 0.0, "cpu:0", check).cells()[3] == "nan"
 
 

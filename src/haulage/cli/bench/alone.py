@@ -5,14 +5,17 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 import haulage.platforms  # noqa: F401  (it makes the devices known)
+from haulage.cli import tables
 from haulage.cli.bench import statistics
 from haulage.cli.bench.problems import PROBLEMS, Problem
+from haulage.cli.rounding import Agreement
 from haulage.runtime.device import current_device, find, use
 
 
@@ -26,14 +29,19 @@ class Timed:
     low: float
     high: float
     rounds: int
-    error: float
-    allowed: float
+    agreement: Agreement
     gigabytes_per_second: float | None
     gigaflops: float | None
 
     @property
     def right(self) -> bool:
-        return self.error <= self.allowed
+        """Whether the result is what NumPy gives."""
+        return self.agreement.right
+
+    def facts(self) -> dict[str, Any]:
+        """Everything by name, for JSON."""
+        facts = asdict(self)
+        return facts | facts.pop("agreement") | {"right": self.right}
 
 
 def run(names: Sequence[str], chosen: argparse.Namespace) -> int:
@@ -52,14 +60,13 @@ def run(names: Sequence[str], chosen: argparse.Namespace) -> int:
         else:
             outcomes = [timed(PROBLEMS[name], chosen.rounds, chosen.small) for name in names]
     if chosen.json:
-        shown = [asdict(outcome) | {"right": outcome.right} for outcome in outcomes]
+        shown = [outcome.facts() for outcome in outcomes]
         print(json.dumps({"device": str(device), "name": device.name, "timed": shown}, indent=1))
     elif sys.stdout.isatty():
         _print_table(heading, outcomes)
     else:
         print(heading)
-        for outcome in outcomes:
-            print(_LINE.format(*_cells(outcome)))
+        print("\n".join(tables.plain([_HEADS, *map(_cells, outcomes)], _NUMBERS)))
     return 0 if all(outcome.right for outcome in outcomes) else 1
 
 
@@ -72,7 +79,7 @@ def timed(problem: Problem, rounds: int, small: bool) -> Timed:
     run, result = setups()[problem.name](inputs)
     run()
     times = [statistics.turn(run) for _ in range(rounds)]
-    error = problem.error(result(), problem.expected(inputs))
+    agreement = problem.compare(result(), inputs, problem.expected(inputs))
     ms = statistics.median(times)
     return Timed(
         problem.name,
@@ -81,15 +88,14 @@ def timed(problem: Problem, rounds: int, small: bool) -> Timed:
         ms.low,
         ms.high,
         rounds,
-        error,
-        problem.allowed,
+        agreement,
         problem.nbytes(size) / ms.value / 1e6 if problem.nbytes else None,
         problem.flops(size) / ms.value / 1e6 if problem.flops else None,
     )
 
 
 _HEADS = ("name", "ms", "interval", "GB/s", "GFLOP/s", "result")
-_LINE = "{:<18} {:>9}  {:<19} {:>6} {:>7}  {}"
+_NUMBERS = (1, 2, 3, 4)
 
 
 def _cells(outcome: Timed) -> tuple[str, ...]:
@@ -100,14 +106,14 @@ def _cells(outcome: Timed) -> tuple[str, ...]:
         f"{outcome.low:.4g} .. {outcome.high:.4g}",
         "" if rate is None else f"{rate:.1f}",
         "" if work is None else f"{work:.1f}",
-        f"{'ok' if outcome.right else 'WRONG'}: {outcome.error:.1e} <= {outcome.allowed:.0e}",
+        f"{'ok' if outcome.right else 'WRONG'}: {outcome.agreement}",
     )
 
 
 def _print_table(heading: str, outcomes: Sequence[Timed]) -> None:
     table = Table(title=heading, title_justify="left")
-    for head in _HEADS:
-        table.add_column(head, justify="left" if head in ("name", "result") else "right")
+    for i, head in enumerate(_HEADS):
+        table.add_column(head, justify="right" if i in _NUMBERS else "left")
     for outcome in outcomes:
         table.add_row(*_cells(outcome), style=None if outcome.right else "red")
     Console().print(table)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 RATE, VOLATILITY = 0.02, 0.3
 ITERATIONS = 200
 SOFTENING = 1e-3
+GENERATORS = 4096
 
 
 def stencil(given: Mapping[str, NDArray[np.generic]]) -> NDArray[np.generic]:
@@ -73,6 +74,11 @@ def scan(given: Mapping[str, NDArray[np.generic]]) -> NDArray[np.generic]:
     out = np.zeros_like(rows)
     np.cumsum(rows[:, :-1], axis=1, out=out[:, 1:])
     return out.ravel()
+
+
+def means(draws: NDArray[np.floating]) -> NDArray[np.generic]:
+    """The means of the rows of `draws`, (n, GENERATORS), and then of its columns."""
+    return np.concatenate([draws.mean(axis=axis, dtype=np.float64) for axis in (1, 0)])
 
 
 def first_states(given: Mapping[str, NDArray[np.generic]]) -> NDArray[np.generic]:

@@ -14,6 +14,12 @@ _PACKAGES = {"matplotlib": "Matplotlib", "PIL": "Pillow", "scipy": "SciPy"}
 _DEFAULT_FOLDER = Path("haulage-demo")
 
 
+def _photo(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the name of the photo is empty")
+    return Path(text)
+
+
 def _folder(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the name of the folder is empty")
@@ -33,7 +39,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "photo",
         nargs="?",
-        type=Path,
+        type=_photo,
         metavar="PHOTO",
         help="any picture that Pillow reads, of any size (default: the one Matplotlib carries)",
     )

@@ -1,5 +1,6 @@
 """From a picture file to pixels."""
 
+import stat
 import struct
 from pathlib import Path
 
@@ -35,12 +36,19 @@ def load(path: Path, most_pixels: int = MOST_PIXELS) -> tuple[np.ndarray, tuple[
         if there are more than `most_pixels`.
 
     Raises:
-        Refusal: no such file, not a picture, broken, or larger than `READABLE_PIXELS`.
+        Refusal: no such file, a folder or pipe, not a picture, broken, or of more than
+            `READABLE_PIXELS`.
     """
-    if not path.exists():
-        raise Refusal(f"no such photo: {path}")
-    if path.is_dir():
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        raise Refusal(f"no such photo: {path}") from None
+    except OSError as refused:
+        raise Refusal(f"cannot read {path}: {refused.strerror}") from refused
+    if stat.S_ISDIR(kind):
         raise Refusal(f"{path} is a folder; give the path of one photo")
+    if not stat.S_ISREG(kind):
+        raise Refusal(f"{path} is no file of its own; give the path of one photo")
     guard = Image.MAX_IMAGE_PIXELS
     Image.MAX_IMAGE_PIXELS = None  # large photos are welcome here; our own bound stands below
     try:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from haulage.cli import tables
 from haulage.cli.demo.checks import Check
 from haulage.cli.demo.steps import STEPS, Operation
 
@@ -92,7 +93,7 @@ class Report:
         if self._terminal:
             self._console.print(_rich_table(found))
         else:
-            print("\n".join(_plain_table([HEADER, *(row.cells() for row in found)])))
+            print("\n".join(tables.plain([HEADER, *(row.cells() for row in found)], _NUMBERS)))
 
 
 def _rich_table(found: Sequence[Row]) -> Table:
@@ -105,14 +106,3 @@ def _rich_table(found: Sequence[Row]) -> Table:
         colour = "green" if row.check.passed else "bold red"
         table.add_row(*cells, f"[{colour}]{checked}[/]")
     return table
-
-
-def _plain_table(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
-    return [
-        "  ".join(
-            cell.rjust(w) if i in _NUMBERS else cell.ljust(w)
-            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]

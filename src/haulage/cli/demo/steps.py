@@ -180,7 +180,11 @@ class Journey:
 
     def _pass(self, clock: Clock) -> float:
         """Hand everything to the streams, wait for it; returns the seconds from start to end."""
+        # What a kernel leaves out must not be found in memory that still holds an earlier result.
+        for array in (*self._blurred, *self._edges, self._product):
+            array[...] = np.nan
         self._bins.copy_to_device(self._zeros)
+        cuda.synchronize()
         began = time.perf_counter()
         for number, strip in enumerate(self.strips):
             self._send_strip(clock, number, strip)

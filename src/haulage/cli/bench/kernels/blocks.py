@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from haulage import cuda
-from haulage.cli.bench.kernels.made import jit
+from haulage.cli.bench.kernels.made import jit, unset
 from haulage.cuda import float32
 
 BLOCK = 256
@@ -88,7 +88,7 @@ def scan(x, out):
 def _reduction(kernel: Any) -> Any:
     def setup(given: Any) -> Any:
         x = cuda.to_device(given["x"])
-        sums = cuda.device_array(x.size // BLOCK, np.float32)
+        sums = unset(x.size // BLOCK, np.float32)
         launch = kernel[x.size // BLOCK, BLOCK]
 
         def run() -> None:
@@ -102,7 +102,7 @@ def _reduction(kernel: Any) -> Any:
 
 def _scan(given: Any) -> Any:
     x = cuda.to_device(given["x"])
-    out = cuda.device_array_like(x)
+    out = unset(x.shape, x.dtype)
     launch = scan[x.size // SPAN, BLOCK]
 
     def run() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from haulage import cuda
 from haulage.cli.bench.formulas import ITERATIONS, RATE, VOLATILITY
-from haulage.cli.bench.kernels.made import jit
+from haulage.cli.bench.kernels.made import jit, unset
 from haulage.cuda import float32, int32
 
 RATE32, VOLATILITY32 = np.float32(RATE), np.float32(VOLATILITY)
@@ -70,7 +70,7 @@ def mandelbrot(real, imaginary, out):
 
 def _saxpy(given: Any) -> Any:
     x, y = cuda.to_device(given["x"]), cuda.to_device(given["y"])
-    out = cuda.device_array_like(x)
+    out = unset(x.shape, x.dtype)
     launch = saxpy[(x.size + 255) // 256, 256]
     a = np.float32(2.5)
 
@@ -95,7 +95,7 @@ def _stencil(given: Any) -> Any:
 
 def _black_scholes(given: Any) -> Any:
     price, strike, years = (cuda.to_device(given[k]) for k in ("price", "strike", "years"))
-    call, put = cuda.device_array_like(price), cuda.device_array_like(price)
+    call, put = unset(price.shape, price.dtype), unset(price.shape, price.dtype)
     launch = black_scholes[(price.size + 255) // 256, 256]
 
     def run() -> None:
@@ -107,7 +107,7 @@ def _black_scholes(given: Any) -> Any:
 
 def _mandelbrot(given: Any) -> Any:
     real, imaginary = cuda.to_device(given["real"]), cuda.to_device(given["imaginary"])
-    out = cuda.device_array((imaginary.size, real.size), np.int32)
+    out = unset((imaginary.size, real.size), np.int32)
     launch = mandelbrot[_blocks(out.shape, (16, 16)), (16, 16)]
 
     def run() -> None:

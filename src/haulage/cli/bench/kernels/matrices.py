@@ -8,7 +8,7 @@ import numpy as np
 
 from haulage import cuda
 from haulage.cli.bench.formulas import SOFTENING
-from haulage.cli.bench.kernels.made import jit
+from haulage.cli.bench.kernels.made import jit, unset
 from haulage.cuda import float32
 
 SIDE = 16
@@ -86,7 +86,7 @@ def nbody(bodies, out):
 def _product(kernel: Any) -> Any:
     def setup(given: Any) -> Any:
         a, b = cuda.to_device(given["a"]), cuda.to_device(given["b"])
-        c = cuda.device_array_like(a)
+        c = unset(a.shape, a.dtype)
         grid = a.shape[0] // SIDE
         launch = kernel[(grid, grid), (SIDE, SIDE)]
 
@@ -101,7 +101,7 @@ def _product(kernel: Any) -> Any:
 
 def _transpose(given: Any) -> Any:
     a = cuda.to_device(given["a"])
-    out = cuda.device_array_like(a)
+    out = unset(a.shape, a.dtype)
     launch = transpose[(a.shape[1] // TILE, a.shape[0] // TILE), (TILE, ROWS)]
 
     def run() -> None:
@@ -113,7 +113,7 @@ def _transpose(given: Any) -> Any:
 
 def _nbody(given: Any) -> Any:
     bodies = cuda.to_device(given["bodies"])
-    out = cuda.device_array((bodies.shape[0], 3), np.float32)
+    out = unset((bodies.shape[0], 3), np.float32)
     launch = nbody[bodies.shape[0] // BODIES, BODIES]
 
     def run() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from haulage import cuda
-from haulage.cli.bench.kernels.made import jit
+from haulage.cli.bench import formulas
+from haulage.cli.bench.kernels.made import jit, unset
 from haulage.cuda import random
 
 add = cuda.reduce(lambda a, b: a + b)
@@ -78,7 +79,7 @@ def _copy(inwards: bool, pinned: bool) -> Any:
 
 def _reduce(given: Any) -> Any:
     x = cuda.to_device(given["x"])
-    out = cuda.device_array(1, x.dtype)
+    out = unset(1, x.dtype)
 
     def run() -> None:
         add(x, res=out)
@@ -88,7 +89,7 @@ def _reduce(given: Any) -> Any:
 
 
 def _states(given: Any) -> Any:
-    states = cuda.device_array(int(given["count"][0]), random.xoroshiro128p_dtype)
+    states = unset(int(given["count"][0]), random.xoroshiro128p_dtype)
 
     def run() -> None:
         random.init_xoroshiro128p_states(states, 1)
@@ -98,19 +99,16 @@ def _states(given: Any) -> Any:
 
 
 def _draw(given: Any) -> Any:
-    threads = 4096
+    threads = formulas.GENERATORS
     states = random.create_xoroshiro128p_states(threads, 1)
-    out = cuda.device_array((int(given["count"][0]), threads), np.float32)
+    out = unset((int(given["count"][0]), threads), np.float32)
     launch = draw[threads // 256, 256]
 
     def run() -> None:
         launch(states, out)
         cuda.synchronize()
 
-    def result() -> Any:
-        return out.copy_to_host().mean(dtype=np.float64, keepdims=True).ravel().astype(np.float32)
-
-    return run, result
+    return run, lambda: formulas.means(out.copy_to_host())
 
 
 SETUPS = {
