@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check amd-tools format bench bench-peers bench-page clean
+.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check amd-tools format bench bench-peers bench-page clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,17 @@ help:  ## Show the targets
 demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ (PHOTO=... DEVICE=...)
 	$(BIN)/haulage demo$(if $(PHOTO), "$(PHOTO)")$(if $(DEVICE), --device $(DEVICE))$(if $(OUT), --out "$(OUT)")
 
-test: $(READY)  ## All tests that this machine can run (ARGS=... goes to pytest)
-	$(BIN)/python -m pytest --codegen once $(ARGS)
+# One process for each core, to which whole files are handed.
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
+
+test: $(READY)  ## Something of every test, in a few minutes (ARGS=... goes to pytest)
+	$(BIN)/python -m pytest --share quick $(SIDE_BY_SIDE) $(ARGS)
+
+test-all: $(READY)  ## All tests that this machine can run, with code for GPUs of each kernel (ARGS=...)
+	$(BIN)/python -m pytest --codegen once $(SIDE_BY_SIDE) $(ARGS)
+
+test-times: $(READY)  ## Measure anew how long tests take, by which `make test` chooses; on an idle machine
+	$(BIN)/python -m pytest --measure tests/times.json $(SIDE_BY_SIDE)
 
 test-codegen: $(READY)  ## Code of the tests' kernels for all of NVIDIA's and AMD's architectures, checked (ARGS=...)
 	$(BIN)/python -m pytest --codegen all tests/device $(ARGS)

@@ -1,6 +1,7 @@
 """Fixtures for all tests: `device` runs a test once on each device that is present."""
 
 import contextlib
+import dataclasses
 import gc
 import os
 import signal
@@ -19,6 +20,8 @@ from doubles.ptx import part
 from doubles.ptx.device import ptx_device
 from doubles.ptx.runtime import compiler
 from haulage.errors import Unsupported
+
+pytest_plugins = ["shares"]
 
 # A shell starts what runs in its background with Ctrl-C ignored, and programs hand that on to those
 # that they start. The tests of Ctrl-C are about a program that hears it.
@@ -88,6 +91,13 @@ def pytest_addoption(parser):
 
 
 _collector = pytest.StashKey()
+# What came of it in each of pytest-xdist's workers.
+_outcomes = pytest.StashKey()
+
+
+def _has_workers(config):
+    """Whether the tests run in processes that this one starts."""
+    return bool(config.getoption("numprocesses", None))
 
 
 _until_the_end = contextlib.ExitStack()
@@ -109,7 +119,9 @@ def pytest_configure(config):
         _until_the_end.enter_context(ptx_double.registered(ptx_device()))
         haulage.use(ptx_device())
     wanted = config.getoption("--codegen")
-    if wanted != "none":
+    if _has_workers(config):
+        config.stash[_outcomes] = []
+    elif wanted != "none":
         from codegen.collector import Collector
 
         maker = config.getoption("--codegen-for")
@@ -119,19 +131,43 @@ def pytest_configure(config):
         collector.start()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    outcome = getattr(node, "workeroutput", {}).get("codegen")
+    if outcome is not None:
+        node.config.stash[_outcomes].append(outcome)
+
+
+def _outcome(config):
+    """What came of the code for GPUs, or None if none was made."""
+    collector = config.stash.get(_collector, None)
+    if collector is not None:
+        return collector.stop()
+    parts = config.stash.get(_outcomes, None)
+    if not parts:
+        return None
+    from codegen.collector import Outcome, together
+
+    return together(Outcome(**part) for part in parts)
+
+
 def pytest_sessionfinish(session):
-    collector = session.config.stash.get(_collector, None)
-    if collector is not None and collector.stop().failures and session.exitstatus == 0:
+    outcome = _outcome(session.config)
+    if outcome is None:
+        return
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["codegen"] = dataclasses.asdict(outcome)
+    elif outcome.failures and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    collector = config.stash.get(_collector, None)
-    if collector is not None:
-        for where, what in collector.outcome.failures:
+    outcome = _outcome(config)
+    if outcome is not None:
+        for where, what in outcome.failures:
             terminalreporter.section(where)
             terminalreporter.write_line(what)
-        terminalreporter.write_line(collector.outcome.line())
+        terminalreporter.write_line(outcome.line())
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,14 +7,12 @@ kernel that was tried before is not tried again. What checks the code runs besid
 
 import hashlib
 import itertools
-import json
 import queue
 import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from doubles import amd_objects, ptxas
@@ -84,11 +82,10 @@ class Outcome:
         return sorted(self.refusals.items())
 
 
-def together(files: Iterable[Path]) -> Outcome:
-    """What came of all that several processes tried, who have left it in files of JSON."""
+def together(parts: Iterable[Outcome]) -> Outcome:
+    """What came of all that several processes tried."""
     whole = Outcome()
-    for file in files:
-        part = Outcome(**json.loads(file.read_text()))
+    for part in parts:
         whole.kernels += part.kernels
         whole.without_library += part.without_library
         whole.failures += [(where, what) for where, what in part.failures]

@@ -534,7 +534,7 @@ def test_pinning_with_gaps_or_twice_pins_nothing():
         roc.deregister(host)
 
 
-@pytest.mark.parametrize("stream", [7, -1, "0", 1.5, object(), [], cuda.event], ids=str)
+@pytest.mark.parametrize("stream", [7, -1, "0", 1.5, object(), [], cuda.event])
 def test_streams_that_are_none(stream):
     array, host = there(4), numbers(4)
     for call in (

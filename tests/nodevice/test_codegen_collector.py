@@ -1,15 +1,13 @@
 """What tries the tests' kernels for GPUs counts each once, and misses none that fails."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import haulage
 from codegen import collector
-from codegen.collector import Collector
+from codegen.collector import Collector, Outcome
 from haulage import cuda, roc
 
 SIGNATURE = "void(int64[::1])"
@@ -95,17 +93,17 @@ def test_code_that_the_assembler_refuses_is_a_failure_that_names_the_kernel() ->
     assert "what is this?" in what
 
 
-def test_what_several_processes_found_is_added_up(tmp_path: Path) -> None:
-    for number in (1, 2):
-        said = {
-            "kernels": number,
-            "refusals": {"too large": 1},
-            "programs": {"ld.lld": number},
-            "assembled": {"sm_75": number, f"sm_{number}": 1},
-            "failures": [["there", "that"]],
-        }
-        (tmp_path / f"{number}.json").write_text(json.dumps(said))
-    whole = collector.together(sorted(tmp_path.glob("*.json")))
+def test_what_several_processes_found_is_added_up() -> None:
+    whole = collector.together(
+        Outcome(
+            kernels=number,
+            refusals={"too large": 1},
+            programs={"ld.lld": number},
+            assembled={"sm_75": number, f"sm_{number}": 1},
+            failures=[("there", "that")],
+        )
+        for number in (1, 2)
+    )
     assert (whole.kernels, whole.refused) == (3, 2)
     assert whole.assembled == {"sm_75": 3, "sm_1": 1, "sm_2": 1}
     assert whole.programs == {"ld.lld": 3}

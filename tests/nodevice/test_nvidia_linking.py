@@ -180,7 +180,7 @@ def test_code_comes_from_files_and_objects(tmp_path) -> None:
         (cuda.CUSource("int x;"), "does not compile CUDA C"),
         (cuda.LTOIR(b"code"), "takes no LTO-IR"),
     ],
-    ids=str,
+    ids=["no extension", "header", "CUSource", "LTOIR"],
 )
 def test_what_cannot_be_linked_says_why(link, words) -> None:
     for given in (lambda: cuda.jit(link=[link]), lambda: cuda.declare_device("f", "int32()", link)):
