@@ -77,11 +77,11 @@ def test_what_takes_long_is_measured(project, workers):
         test_other="""
         import time, pytest
         @pytest.mark.parametrize("n", range(2))
-        def test_sleeps(n): time.sleep(0.2)
+        def test_sleeps(n): time.sleep(0.3)
         """
     )
     times = project.path / "measured.json"
     assert run(project, "--measure", str(times), *workers).ret == 0
     measured = json.loads(times.read_text())
     assert list(measured) == ["test_other.py::test_sleeps"]
-    assert 0.2 <= measured["test_other.py::test_sleeps"] < 20
+    assert 0.3 <= measured["test_other.py::test_sleeps"] < 20
