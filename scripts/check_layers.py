@@ -35,7 +35,8 @@ ORDER: list[set[str]] = [
     {"targets"},
     {"backends"},
     {"numba_bridge", "numba_smart", "disk_cache"},
-    {"errors", "config", "forks"},
+    {"tracebacks"},
+    {"errors", "config", "forks", "spelling"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 

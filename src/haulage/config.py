@@ -38,6 +38,23 @@ _memory_way = _reader("HAULAGE_MEMORY")
 _native = _reader("HAULAGE_NATIVE")
 
 
+def full_tracebacks() -> bool:
+    """`HAULAGE_FULL_TRACEBACKS`, or Numba's `NUMBA_FULL_TRACEBACKS`: whether errors are printed
+    with all frames of Haulage and Numba, and with all that Numba said: 1; or not: 0, the default.
+
+    Raises:
+        ValueError: the first is set to something else.
+    """
+    text = os.environ.get("HAULAGE_FULL_TRACEBACKS", "").strip()
+    if text not in ("", "0", "1"):
+        raise ValueError(
+            f"HAULAGE_FULL_TRACEBACKS={text!r}: expected 0, or 1 for every frame; unset it for "
+            "those of your program"
+        )
+    numbas = os.environ.get("NUMBA_FULL_TRACEBACKS", "").strip()
+    return text == "1" or (not text and numbas not in ("", "0"))
+
+
 def worker_threads() -> int | None:
     """`HAULAGE_NUM_THREADS`: threads of the CPU device; None, the default, for all usable cores.
 

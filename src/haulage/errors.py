@@ -24,6 +24,7 @@ CacheWarning (UserWarning) is no exception: compiled code is not kept or not use
 Wrong values and types in ordinary calls raise ValueError, TypeError and IndexError as NumPy does.
 """
 
+import traceback
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar
@@ -40,8 +41,35 @@ def noted(error: _Error, note: str) -> _Error:
     return error
 
 
+# Where an error keeps its traceback and cause after they were taken from what is printed.
+_FULL = "_full_traceback"
+
+
 class HaulageError(Exception):
-    """Base of all exceptions that are Haulage's own."""
+    """Base of all exceptions that are Haulage's own.
+
+    Their printed tracebacks show lines of the user's program; `full_traceback` has the rest.
+    """
+
+    @property
+    def full_traceback(self) -> str:
+        """The traceback with every frame, and that of the error which this one came from."""
+        frames, cause = vars(self).get(_FULL, (self.__traceback__, self.__cause__))
+        texts = traceback.format_exception(type(self), self, frames, chain=False)
+        if cause is not None:
+            texts = [*traceback.format_exception(cause), "\nwhich led to\n\n", *texts]
+        return "".join(texts)
+
+    def keep_full_traceback(self) -> None:
+        """Note the traceback and the cause that it has now, for `full_traceback`."""
+        vars(self).setdefault(_FULL, (self.__traceback__, self.__cause__))
+
+    def __reduce__(self) -> Any:
+        reduced: Any = super().__reduce__()
+        made, args, state = (*reduced, None)[:3]
+        # Frames cannot be pickled.
+        state = {name: value for name, value in (state or {}).items() if name != _FULL}
+        return (made, args, state) if state else (made, args)
 
 
 class CacheWarning(UserWarning):

@@ -66,6 +66,8 @@ def is_within(name: str, whole: str) -> bool:
 def main() -> int:
     options = arguments()
     os.environ["HAULAGE_DEVICE"] = options.device
+    # Some of the tests look for Numba's own words in a message.
+    os.environ["HAULAGE_FULL_TRACEBACKS"] = "1"
     # No threads of NumPy's own in a process that forks.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     folder = tempfile.TemporaryDirectory(prefix="haulage-compat-")

@@ -7,6 +7,7 @@ from haulage.compiler.options import Options
 from haulage.kernel.pickling import PickledFunction
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.platforms import current_target
+from haulage.tracebacks import brief_errors
 
 
 class AsFunction(PickledFunction):
@@ -32,6 +33,7 @@ class AsFunction(PickledFunction):
         # Where `inspect`, `doctest` and their like find the source and the parameters.
         self.__wrapped__ = py_func
 
+    @brief_errors
     def compile_device(self, args: Any, return_type: Any = None) -> Any:
         """Type and lower it now, as a function that kernels call on the current device.
 

@@ -14,6 +14,7 @@ from haulage.kernel.vocabulary import CUDA, Vocabulary
 from haulage.platforms import PLATFORMS, current_target
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.launch import ANY_BLOCK, normalise_dims
+from haulage.tracebacks import brief_errors
 
 if TYPE_CHECKING:
     from haulage.compiler.body import Body
@@ -102,6 +103,7 @@ def result_type(
     return frontend.result_type(function, argument_types, target, name)
 
 
+@brief_errors
 def compile(
     function: Any,
     signature: Any,

@@ -13,6 +13,7 @@ from haulage.kernel.kernel import Kernel
 from haulage.kernel.linkable import pieces
 from haulage.kernel.roc_kernel import RocKernel
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
+from haulage.tracebacks import brief_errors
 
 # Options that make nothing different on the CPU; they are kept on the kernel for devices that
 # use them.
@@ -110,7 +111,8 @@ def jit(
     if not _is_signature(func_or_sig):
         raise TypeError(f"jit takes a Python function, a signature or a list, got {func_or_sig!r}")
     given = func_or_sig if isinstance(func_or_sig, list) else [func_or_sig]
-    return lambda function: decorate(function, [item for item in given if item is not None])
+    signatures = [item for item in given if item is not None]
+    return brief_errors(lambda function: decorate(function, signatures))
 
 
 def _python_function(value: Any) -> Any:

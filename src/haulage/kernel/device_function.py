@@ -9,6 +9,7 @@ from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.linkable import pieces
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
+from haulage.tracebacks import brief_errors
 
 
 class DeclaredFunction:
@@ -102,12 +103,14 @@ class DeviceFunction(AsFunction):
 
         self.compile_device(*parse_declaration(signature))
 
+    @brief_errors
     def inspect_llvm(self, args: Any) -> str:
         """The LLVM IR that the front end made for arguments of types `args`, with its callees."""
         from haulage.compiler.frontend import function_text
 
         return function_text(self.compile_device(args))
 
+    @brief_errors
     def inspect_asm(self, args: Any) -> str:
         """Assembly of the function for arguments of types `args`, as if no kernel inlined it.
 
@@ -140,12 +143,14 @@ class DeviceFunction(AsFunction):
             "kernels that call it"
         )
 
+    @brief_errors
     def __getitem__(self, configuration: Any) -> NoReturn:
         raise RuntimeError(
             f"Cannot compile a device function as a kernel: {self.__qualname__} was made with "
             "device=True; call it from a kernel, or leave that out"
         )
 
+    @brief_errors
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise LaunchError(
             f"{self.__qualname__} is a device function: only kernels can call it "

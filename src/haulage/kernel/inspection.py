@@ -7,6 +7,7 @@ from typing import Any
 from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.overload import Overload
 from haulage.runtime import device
+from haulage.tracebacks import brief_errors
 
 
 class Inspection(ABC):
@@ -103,6 +104,7 @@ class Inspection(ABC):
         answers = self._of(signature, lambda overload: getattr(overload, name))
         return next(iter(answers.values())) if signature is None and self.specialized else answers
 
+    @brief_errors
     def _of(self, signature: Any, question: Callable[[Overload], Any]) -> Any:
         if signature is None:
             return {kinds: question(overload) for kinds, overload in self.overloads.items()}

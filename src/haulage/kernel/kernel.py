@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.compiler.options import Options
-from haulage.errors import LaunchError, LaunchTypeError
+from haulage.errors import HaulageError, LaunchError, LaunchTypeError
 from haulage.kernel import advice
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.choosing import best
@@ -42,6 +42,7 @@ from haulage.runtime.launching.parts import MOVING
 from haulage.runtime.launching.places import OTHERS, place_of_launch
 from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
 from haulage.runtime.stream_arguments import device_of, for_work, resolve
+from haulage.tracebacks import brief_errors, shorten
 
 if TYPE_CHECKING:
     from haulage.compiler.access.model import Accesses
@@ -98,27 +99,32 @@ class Kernel(AsFunction, Inspection):
 
     def __getitem__(self, configuration: Any) -> "Launcher":
         """`kernel[grid, block]`, `kernel[grid, block, stream]` or with dynamic shared bytes too."""
-        if is_plain(configuration):
-            key, stream = configuration, 0
-            if (ready := self._configured.get(key)) is not None:
-                return self._launcher_class(self, *ready)
-        else:
-            key, stream = key_in_stream(configuration)
-            if key is not None and (ready := self._configured.get(key)) is not None:
-                (grid, block, _, shared_bytes), known = ready
-                return self._launcher_class(
-                    self, Configuration(grid, block, stream, shared_bytes), known
+        try:
+            if is_plain(configuration):
+                key, stream = configuration, 0
+                if (ready := self._configured.get(key)) is not None:
+                    return self._launcher_class(self, *ready)
+            else:
+                key, stream = key_in_stream(configuration)
+                if key is not None and (ready := self._configured.get(key)) is not None:
+                    (grid, block, _, shared_bytes), known = ready
+                    return self._launcher_class(
+                        self, Configuration(grid, block, stream, shared_bytes), known
+                    )
+            if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
+                raise LaunchError(
+                    f"kernel {self.__qualname__}[{configuration!r}]: expected "
+                    "[grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes]"
                 )
-        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
-            raise LaunchError(
-                f"kernel {self.__qualname__}[{configuration!r}]: expected "
-                "[grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes]"
-            )
-        launcher = self._launcher(in_blocks, *configuration)
-        if key is not None:
-            self._known(key, launcher)
-        return launcher
+            launcher = self._launcher(in_blocks, *configuration)
+            if key is not None:
+                self._known(key, launcher)
+            return launcher
+        except HaulageError as error:
+            shorten(error)
+            raise
 
+    @brief_errors
     def configure(self, *args: Any, **kwargs: Any) -> "Launcher":
         """As `kernel[...]`; for roc (global size, local size, stream), sizes in work-items."""
         try:
@@ -130,6 +136,7 @@ class Kernel(AsFunction, Inspection):
                 raise LaunchTypeError(f"kernel {self.__qualname__}.configure: {error}") from None
             raise
 
+    @brief_errors
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> "Launcher":
         """A launch of at least `ntasks` threads in blocks of `tpb` (0: a usual number).
 
@@ -172,6 +179,7 @@ class Kernel(AsFunction, Inspection):
         except LaunchError as error:
             raise type(error)(f"kernel {self.__qualname__}: {error.args[0]}") from None
 
+    @brief_errors
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         raise LaunchError(
             f"kernel {self.__qualname__}: launch configuration was not specified; "
@@ -356,6 +364,7 @@ class Kernel(AsFunction, Inspection):
 
     # ---- compiling ------------------------------------------------------------------------
 
+    @brief_errors
     def compile(self, signature: Any) -> Overload:
         """Type and lower the kernel for a signature now.
 
@@ -372,6 +381,7 @@ class Kernel(AsFunction, Inspection):
             )
         return keys
 
+    @brief_errors
     def access(self, signature: Any = None) -> "Accesses":
         """What the kernel does with each argument that has memory, for one signature.
 
@@ -418,6 +428,7 @@ class Kernel(AsFunction, Inspection):
                 self._overloads[code_for, keys] = overload
             return overload
 
+    @brief_errors
     def recompile(self) -> None:
         """Compile anew for all signatures, with the values that globals have now.
 
@@ -468,6 +479,7 @@ class Kernel(AsFunction, Inspection):
         made._declared, made._only_declared, made.extensions = declared
         return made
 
+    @brief_errors
     def specialize(self, *args: Any) -> "Kernel":
         """The kernel compiled for arguments such as `args`, which then takes no others.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from haulage import config
+from haulage.errors import HaulageError
 from haulage.runtime import adversary, device
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.capture import active as captures
@@ -24,6 +25,7 @@ from haulage.runtime.launching.parts import (
 )
 from haulage.runtime.launching.placing import call_all
 from haulage.runtime.stream import Stream, known_stream
+from haulage.tracebacks import shorten
 
 if TYPE_CHECKING:
     from haulage.kernel.kernel import Kernel
@@ -72,82 +74,88 @@ class Launcher:
         self.known: Known = {} if known is None else known
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        # What follows does not know what the default stream means inside of `with graph()`.
-        if named or captures:
-            self._launch(args, named)
-            return
-        kinds: list[Any] = []
-        packed: list[Any] = []
-        lenders: list[Lender | int] | None = None
-        for value in args:
-            kind = type(value)
-            if kind is DeviceNDArray:
-                try:
-                    part = value._launch_part
-                except AttributeError:
-                    part = part_of(value)
-                if part.shape is not value.shape or part.strides is not value.strides:
-                    part = part_of(value)
-                if value.block.closed:
-                    break
-                kinds.append(part.kind)
-                packed.append(part.data)
-            elif kind in NUMBERS and (kind is not int or -GREATEST_INT <= value <= GREATEST_INT):
-                kinds.append(kind)
-                packed.append(value)
-            elif kind is np.ndarray:
-                kinds.append(host_kind(value))
-                packed.append(pack_array(value))
-            elif kind in MOVING:
-                try:
-                    kinds.append(value._launch_kind)
-                except AttributeError:
-                    kinds.append(moving_kind(value))
-                packed.append(value)
-            else:
-                borrowed = borrow(value)
-                if borrowed is None:
-                    break
-                layout, data, lender = borrowed
-                kinds.append(layout.kind)
-                packed.append(data)
-                if lender is not None:
-                    if lenders is None:
-                        lenders = [lender]
-                    elif lender not in lenders:
-                        lenders.append(lender)
-        else:
-            known = self.known.get(tuple(kinds))
-            if known is not None and not self.kernel.extensions:
-                chosen, way, place, anywhere, header, pack, start, handle, waits, moving = known
-                if (
-                    chosen is self.kernel.chosen
-                    and way == config.thread_way()
-                    and (not anywhere or place is device.current_device())
-                    and (not waits or adversary.seed is None)
-                ):
-                    if moving is not None:
-                        self._launch_moving(known, moving, args, packed, lenders)
-                        return
+        try:
+            # What follows does not know what the default stream means inside of `with graph()`.
+            if named or captures:
+                self._launch(args, named)
+                return
+            kinds: list[Any] = []
+            packed: list[Any] = []
+            lenders: list[Lender | int] | None = None
+            for value in args:
+                kind = type(value)
+                if kind is DeviceNDArray:
                     try:
-                        launch = pack(header, *packed)
-                    except (struct.error, OverflowError):
-                        # It converts the numbers, or says which does not fit.
-                        self._launch(args, named)
+                        part = value._launch_part
+                    except AttributeError:
+                        part = part_of(value)
+                    if part.shape is not value.shape or part.strides is not value.strides:
+                        part = part_of(value)
+                    if value.block.closed:
+                        break
+                    kinds.append(part.kind)
+                    packed.append(part.data)
+                elif kind in NUMBERS and (
+                    kind is not int or -GREATEST_INT <= value <= GREATEST_INT
+                ):
+                    kinds.append(kind)
+                    packed.append(value)
+                elif kind is np.ndarray:
+                    kinds.append(host_kind(value))
+                    packed.append(pack_array(value))
+                elif kind in MOVING:
+                    try:
+                        kinds.append(value._launch_kind)
+                    except AttributeError:
+                        kinds.append(moving_kind(value))
+                    packed.append(value)
+                else:
+                    borrowed = borrow(value)
+                    if borrowed is None:
+                        break
+                    layout, data, lender = borrowed
+                    kinds.append(layout.kind)
+                    packed.append(data)
+                    if lender is not None:
+                        if lenders is None:
+                            lenders = [lender]
+                        elif lender not in lenders:
+                            lenders.append(lender)
+            else:
+                known = self.known.get(tuple(kinds))
+                if known is not None and not self.kernel.extensions:
+                    chosen, way, place, anywhere, header, pack, start, handle, waits, moving = known
+                    if (
+                        chosen is self.kernel.chosen
+                        and way == config.thread_way()
+                        and (not anywhere or place is device.current_device())
+                        and (not waits or adversary.seed is None)
+                    ):
+                        if moving is not None:
+                            self._launch_moving(known, moving, args, packed, lenders)
+                            return
+                        try:
+                            launch = pack(header, *packed)
+                        except (struct.error, OverflowError):
+                            # It converts the numbers, or says which does not fit.
+                            self._launch(args, named)
+                            return
+                        stream = place.default_stream
+                        if handle:
+                            stream = self._used_in_stream(place, handle, args)
+                        if lenders is None:
+                            start(handle, launch)
+                        else:
+                            Order(place, handle, lenders).around(start, handle, launch)
+                        if waits:
+                            stream.finish()
                         return
-                    stream = place.default_stream
-                    if handle:
-                        stream = self._used_in_stream(place, handle, args)
-                    if lenders is None:
-                        start(handle, launch)
-                    else:
-                        Order(place, handle, lenders).around(start, handle, launch)
-                    if waits:
-                        stream.finish()
-                    return
-            self._launch_and_note(tuple(kinds), args)
-            return
-        self._launch(args, named)
+                self._launch_and_note(tuple(kinds), args)
+                return
+            self._launch(args, named)
+        except HaulageError as error:
+            shorten(error)
+            raise
 
     def _used_in_stream(self, place: device.Device, handle: int, args: tuple[Any, ...]) -> Stream:
         """The stream with that handle, which is noted to use the device arrays."""

@@ -18,11 +18,13 @@ from haulage.kernel.configuration import check_hints
 from haulage.kernel.vocabulary import CUDA
 from haulage.platforms import PLATFORMS
 from haulage.runtime import device as devices
+from haulage.tracebacks import brief_errors
 
 # The oldest generation that CUDA 13 has code for.
 DEFAULT_CAPABILITY = (7, 5)
 
 
+@brief_errors
 def compile(
     pyfunc: Any,
     sig: Any,
@@ -72,6 +74,7 @@ def compile(
     return code, result
 
 
+@brief_errors
 def compile_for_current_device(
     pyfunc: Any,
     sig: Any,
@@ -95,6 +98,7 @@ def compile_for_current_device(
     return compile(**locals(), cc=devices.current_device().properties.compute_capability)
 
 
+@brief_errors
 def compile_ptx(
     pyfunc: Any,
     sig: Any,
@@ -117,6 +121,7 @@ def compile_ptx(
     return compile(**locals())
 
 
+@brief_errors
 def compile_ptx_for_current_device(
     pyfunc: Any,
     sig: Any,
@@ -138,6 +143,7 @@ def compile_ptx_for_current_device(
     return compile(**locals(), cc=devices.current_device().properties.compute_capability)
 
 
+@brief_errors
 def compile_all(
     pyfunc: Any,
     sig: Any,

@@ -9,6 +9,7 @@ from haulage.kernel.launcher import Launcher
 from haulage.kernel.overload import Overload
 from haulage.runtime import device
 from haulage.runtime.launching.launch import Configuration
+from haulage.tracebacks import brief_errors
 
 
 class RocLauncher(Launcher):
@@ -58,6 +59,7 @@ class RocKernel(Kernel):
     _launcher_class = RocLauncher
     _configuration_of = staticmethod(in_work_items)
 
+    @brief_errors
     def forall(
         self, nelem: int, local_size: int = 0, stream: Any = None, sharedmem: int = 0
     ) -> Launcher:

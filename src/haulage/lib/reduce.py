@@ -20,6 +20,7 @@ from haulage.runtime.arrays.movers import moves_itself, overwritten_in, read_in
 from haulage.runtime.arrays.upload import dense_array
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
+from haulage.tracebacks import brief_errors
 
 # The first pass leaves one partial result per block, at most this many.
 _THREADS = 256
@@ -56,6 +57,7 @@ class Reduce:
         self.functor = functor
         self._launchers: dict[np.dtype[Any], Launcher] = {}  # for one block
 
+    @brief_errors
     def __call__(
         self,
         arr: Any,

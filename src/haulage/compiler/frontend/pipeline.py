@@ -23,6 +23,7 @@ from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
 from haulage.compiler.frontend.bytecode import KERNEL, TranslateByteCode
 from haulage.compiler.frontend.constants import FoldConstants
+from haulage.compiler.frontend.operations import note_lowering
 from haulage.compiler.frontend.overwriting import wholes
 from haulage.compiler.frontend.powers import is_product, product
 from haulage.compiler.frontend.refusals import RefuseAllocation, RefuseStatements
@@ -44,7 +45,11 @@ class _PlacedLower(Lower):
         self.builder.source_place = (self.loc.filename, self.loc.line)
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         self.builder.end = getattr(inst, "haulage_end", 0)
-        super().lower_inst(inst)
+        try:
+            super().lower_inst(inst)
+        except Exception as error:
+            note_lowering(error, self, inst)
+            raise
 
     def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
         exponent = self.typeof(expr.rhs.name)

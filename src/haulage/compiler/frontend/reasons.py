@@ -1,6 +1,5 @@
 """Why a kernel could not be compiled: the lines of the program that led there, and the reason."""
 
-import linecache
 import os
 import re
 from functools import cache
@@ -11,9 +10,16 @@ from numba.core import errors, ir
 from numba.core.bytecode import ByteCodeInst
 from numba.core.byteflow import TraceRunner
 
+from haulage import config
+from haulage.compiler.frontend.described import short
+from haulage.compiler.frontend.mistakes import diagnosis, nothing_like_it
+from haulage.compiler.frontend.operations import function_of, operation_of
+from haulage.compiler.frontend.quoting import quoted
 from haulage.compiler.frontend.refusals import INSTEAD_OF_ALLOCATING, NO_FORMATTING
 from haulage.compiler.frontend.returns import NEW_ARRAY
+from haulage.compiler.frontend.sentences import SENTENCES
 from haulage.errors import CompileError
+from haulage.spelling import did_you_mean
 
 _LIBRARIES = tuple(
     os.path.dirname(path) + os.sep
@@ -45,7 +51,6 @@ _CONSTRUCTS = {
 _ALLOCATES = (
     "Unknown attribute '_allocate'",
     "NRT required but not enabled",
-    NEW_ARRAY,
 )
 
 _NO_ALLOCATION = (
@@ -66,6 +71,13 @@ _STAGE = re.compile(
 _SAID = re.compile(
     r"TypingError: (?P<said>(?:(?!TypingError: ).)+?)\s+raised from (?P<file>[^\n]+)", re.S
 )
+
+# Where what Numba says goes on with the program's lines, its candidates, or its passes.
+_LATER = re.compile(r"(?m)^\s*(?:File \"|During: |There (?:are|is) \d+ candidate)")
+_MOST_LINES = 6
+
+# Calls that are shown next to the failing line; of more, the outermost one.
+_INNERMOST = 3
 
 Place = tuple[str, int]
 
@@ -104,14 +116,22 @@ def _class_for(kind: Any) -> Any:
 
 
 def _message(error: BaseException, what: str, argument_types: tuple[Any, ...]) -> str:
-    listed = ", ".join(map(str, argument_types))
+    listed = ", ".join(map(short, argument_types))
+    reason, mark = _reason(error)
     lines = [f"{what} for ({listed}) cannot be compiled"]
-    for number, (filename, line) in enumerate(places(error)):
+    found = places(error)
+    left_out = found[_INNERMOST:-1] if len(found) > _INNERMOST + 1 else []
+    for number, (filename, line) in enumerate(found):
+        if (filename, line) in left_out:
+            if (filename, line) == left_out[0]:
+                lines.append(f"  ... {len(left_out)} calls between")
+            continue
         lines.append(f"  {'called from' if number else 'in'} {filename}:{line}")
-        source = linecache.getline(filename, line).strip()
-        if source:
-            lines.append(f"    {source}")
-    return "\n".join([*lines, _reason(error)])
+        lines += quoted(filename, line, "" if number else mark)
+    lines.append(reason)
+    if config.full_tracebacks():
+        lines.append(str(error))
+    return "\n".join(lines)
 
 
 def places(error: BaseException) -> list[Place]:
@@ -171,27 +191,57 @@ def _is_users(place: Place) -> bool:
     return not place[0].startswith(_LIBRARIES)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException) -> tuple[str, str]:
+    """The reason in words of the program, and the expression that it is about, "" if unknown."""
     text = _without_stages(str(error))
     if isinstance(error, errors.UnsupportedBytecodeError):
         for name, sentence in _INSTRUCTIONS.items():
             if f"({name})" in text:
-                return sentence
+                return sentence, ""
     for words, sentence in _CONSTRUCTS.items():
         if words in text:
-            return sentence
+            return sentence, ""
+    operation = operation_of(error)
+    if said := _said_by_word(text):
+        return said, operation.text if operation else ""
+    if found := diagnosis(operation):
+        return found.reason, found.mark
+    if NEW_ARRAY in text:
+        return _first_of(text), ""
     if any(words in text for words in _ALLOCATES):
-        return f"{_NO_ALLOCATION}\n{text}"
+        return _NO_ALLOCATION, operation.text if operation else ""
+    if "No implementation of function" in text and (found := nothing_like_it(operation)):
+        return found.reason, found.mark
+    for pattern, told in SENTENCES:
+        if matched := pattern.search(text):
+            return told(matched, function_of(error)), ""
     if isinstance(error, (errors.NumbaError, AttributeError)):
-        return f"{_said_by_word(text)}{text}"
-    return f"{type(error).__name__}: {text or 'Numba has nothing for what stands there'}"
+        return f"{_first_of(text)}{_near(error)}", ""
+    return f"{type(error).__name__}: {text or 'Numba has nothing for what stands there'}", ""
+
+
+def _near(error: BaseException) -> str:
+    """The attribute that was meant, if Python tells of which object it is none."""
+    owner = getattr(error, "obj", None)
+    return (
+        did_you_mean(str(error.name), dir(owner))
+        if isinstance(error, AttributeError) and owner is not None
+        else ""
+    )
+
+
+def _first_of(text: str) -> str:
+    """What Numba says first, without the program's lines, its candidates and its passes."""
+    head = _LATER.split(text, maxsplit=1)[0].strip()
+    lines = [line for line in head.splitlines() if line.strip()]
+    return "\n".join(lines[:_MOST_LINES]) or text.strip()
 
 
 def _said_by_word(text: str) -> str:
-    """The reason that a kernel word gives, as a line of its own, or nothing."""
+    """The reason that a kernel word gives, or nothing."""
     for found in _SAID.finditer(text):
         if found["file"].startswith(_LIBRARIES[1]):
-            return f"{found['said']}\n"
+            return found["said"]
     return ""
 
 

@@ -6,6 +6,7 @@ Numba itself meets most of it late, in the middle of its own library, and says s
 import inspect
 import operator
 import os
+from types import ModuleType
 from typing import Any, NoReturn
 
 import numba
@@ -15,6 +16,8 @@ from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import UnsupportedError
 from numba.core.ir_utils import find_const, get_definition, guard
 from numba.core.unsafe import eh
+
+from haulage.lang.word import Namespace, Register3, Word
 
 _LIBRARY = os.path.dirname(numba.__file__) + os.sep
 
@@ -61,7 +64,7 @@ class RefuseStatements(FunctionPass):
 
     def run_pass(self, state: Any) -> bool:
         function_ir = state.func_ir
-        if _is_library(function_ir):
+        if is_library(function_ir):
             return False
         if function_ir.is_generator:
             first = next(each for each in _statements(function_ir) if _yields(each))
@@ -74,6 +77,7 @@ class RefuseStatements(FunctionPass):
             for statement in _statements(function_ir)
             if getattr(getattr(statement, "value", None), "op", None) in _HEAP
         }
+        _refuse_misused_words(function_ir)
         for statement in _statements(function_ir):
             if isinstance(statement, ir.EnterWith):
                 _refuse("with means nothing in a kernel", statement)
@@ -100,7 +104,7 @@ class RefuseAllocation(FunctionPass):
 
     def run_pass(self, state: Any) -> bool:
         function_ir = state.func_ir
-        if _is_library(function_ir):
+        if is_library(function_ir):
             return False
         for statement in _statements(function_ir):
             value = getattr(statement, "value", None)
@@ -126,6 +130,63 @@ class RefuseAllocation(FunctionPass):
             if _formats(function_ir, value):
                 _refuse(NO_FORMATTING, value)
         return False
+
+
+def _refuse_misused_words(function_ir: Any) -> None:
+    """Refuse a word that is named and not called, which would do nothing, and a call of what is a
+    number, as in `cuda.threadIdx.x()`."""
+    used = {
+        variable.name
+        for statement in _statements(function_ir)
+        if not isinstance(statement, ir.Del)
+        for variable in _read_in(statement)
+    }
+    for statement in _statements(function_ir):
+        value = getattr(statement, "value", None)
+        if isinstance(value, ir.Expr) and value.op == "call":
+            register = _register(function_ir, value.func)
+            if register:
+                _refuse(f"{register} is a number, and no function: leave () out", statement)
+        elif (
+            isinstance(statement, ir.Assign)
+            and statement.target.is_temp
+            and statement.target.name not in used
+        ):
+            word = _named(function_ir, statement.target)
+            if isinstance(word, Word):
+                name = word.__qualname__
+                _refuse(f"{name} is named and not called: write {name}()", statement)
+
+
+def _read_in(statement: Any) -> Any:
+    if isinstance(statement, ir.Assign):
+        value = statement.value
+        return value.list_vars() if hasattr(value, "list_vars") else ()
+    return statement.list_vars()
+
+
+def _named(function_ir: Any, variable: Any) -> Any:
+    """The word, namespace or registers that a variable is, None if it is anything else."""
+    found = guard(get_definition, function_ir, variable)
+    value = None
+    if isinstance(found, (ir.Global, ir.FreeVar)):
+        value = found.value
+    elif isinstance(found, ir.Expr) and found.op == "getattr":
+        owner = guard(get_definition, function_ir, found.value)
+        if isinstance(owner, ir.Global) and isinstance(owner.value, ModuleType):
+            value = getattr(owner.value, found.attr, None)
+        elif isinstance(named := _named(function_ir, found.value), Namespace):
+            value = vars(named).get(found.attr)
+    return value if isinstance(value, (Word, Namespace, Register3)) else None
+
+
+def _register(function_ir: Any, variable: Any) -> str:
+    """The name of the index register that a variable is, as "threadIdx.x"; "" if it is none."""
+    found = guard(get_definition, function_ir, variable)
+    if not isinstance(found, ir.Expr) or found.op != "getattr":
+        return ""
+    owner = _named(function_ir, found.value)
+    return f"{owner.name}.{found.attr}" if isinstance(owner, Register3) else ""
 
 
 def _yields(statement: Any) -> bool:
@@ -159,7 +220,8 @@ def _statements(function_ir: Any) -> Any:
         yield from function_ir.blocks[label].body
 
 
-def _is_library(function_ir: Any) -> bool:
+def is_library(function_ir: Any) -> bool:
+    """Whether a function is one of Numba's."""
     # What Numba is written in may have branches that are not for kernels.
     return str(function_ir.loc.filename).startswith(_LIBRARY)
 

@@ -12,6 +12,8 @@ from numba.core import errors, ir, types
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NopythonTypeInference, type_inference_stage
 
+from haulage.compiler.frontend.operations import note_typing
+from haulage.compiler.frontend.refusals import is_library
 from haulage.lang.memory import const, shared
 
 NEW_ARRAY = "the array that this function returns ends with it"
@@ -26,15 +28,20 @@ class TypeInference(NopythonTypeInference):
     _name = "haulage_type_inference"
 
     def run_pass(self, state: Any) -> bool:
-        inferred = type_inference_stage(
-            state.typingctx,
-            state.targetctx,
-            state.func_ir,
-            state.args,
-            state.return_type,
-            state.locals,
-            raise_errors=True,
-        )
+        try:
+            inferred = type_inference_stage(
+                state.typingctx,
+                state.targetctx,
+                state.func_ir,
+                state.args,
+                state.return_type,
+                state.locals,
+                raise_errors=True,
+            )
+        except Exception as error:
+            if not is_library(state.func_ir):
+                note_typing(error, state.func_id.func)
+            raise
         state.typemap, state.return_type, state.calltypes, state.typing_errors = inferred
         if isinstance(state.return_type, (types.Function, types.Phantom)):
             raise errors.NumbaTypeError(

@@ -106,7 +106,9 @@ class SIMTTypingContext(typing.BaseContext):
             raise ValueError(why)
         if captured.is_for_host(val):
             # Of a ValueError, Numba says of a module's attribute that it is unknown.
-            raise TypingError(f"{val.__name__} is for the host; a kernel cannot call it")
+            raise TypingError(
+                f"{val.__name__} is a function of the host, which kernels do not have"
+            )
         if (device_type := captured.device_type(val)) is not None:
             return device_type
         if captured.is_tuple_with_device_arrays(val):

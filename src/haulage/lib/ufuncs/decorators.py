@@ -8,6 +8,7 @@ from typing import Any
 from haulage.kernel import CUDA, ROC, DeviceFunction, Vocabulary
 from haulage.lib.ufuncs.gufunc import GUFunc
 from haulage.lib.ufuncs.ufunc import UFunc
+from haulage.tracebacks import brief_errors
 
 _TARGETS = (CUDA.name, ROC.name)
 
@@ -59,7 +60,9 @@ def vectorize(
     if _is_function(ftylist_or_function):
         return UFunc(ftylist_or_function, chosen, (), start, cache)
     signatures = _listed(ftylist_or_function)
-    return lambda function: UFunc(_checked(function, "vectorize"), chosen, signatures, start, cache)
+    return brief_errors(
+        lambda function: UFunc(_checked(function, "vectorize"), chosen, signatures, start, cache)
+    )
 
 
 def guvectorize(
@@ -104,8 +107,10 @@ def guvectorize(
         raise TypeError(f"guvectorize takes a layout, or signatures and a layout; got {args}")
     signatures = _listed(args[0]) if len(args) == 2 else []
     layout = args[-1]
-    return lambda function: GUFunc(
-        _checked(function, "guvectorize"), chosen, layout, signatures, start, cache
+    return brief_errors(
+        lambda function: GUFunc(
+            _checked(function, "guvectorize"), chosen, layout, signatures, start, cache
+        )
     )
 
 

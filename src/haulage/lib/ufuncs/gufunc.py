@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage.errors import ShapeMismatch
+from haulage.errors import HaulageError, ShapeMismatch
 from haulage.kernel import Vocabulary
 from haulage.lib.ufuncs import core_shapes, moving, signatures, source
 from haulage.lib.ufuncs.array_function import ArrayFunction
@@ -42,6 +42,7 @@ from haulage.lib.ufuncs.ufunc import cast
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.device import Device
 from haulage.runtime.stream_arguments import StreamLike
+from haulage.tracebacks import brief_errors, shorten
 
 # Core arrays with fewer elements are like numbers for the caches.
 _ROW = 8
@@ -92,6 +93,7 @@ class GUFunc(ArrayFunction):
     def _layout(self) -> tuple[str, ...]:
         return (self.signature,)
 
+    @brief_errors
     def add(self, signature: Any) -> None:
         """Compile for one more signature."""
         made = signatures.generalised(
@@ -131,23 +133,27 @@ class GUFunc(ArrayFunction):
             ShapeMismatch: a ValueError; loop axes cannot be broadcast, or an output has others.
             DeviceMismatch: arrays and stream are of different devices.
         """
-        name, nin = self.__qualname__, self.nin
-        if len(args) != nin and (out is None or len(args) < nin) and len(args) != self.nargs:
-            raise TypeError(
-                f"{name}: This gufunc accepts {_positional(nin)} (when providing input only) or "
-                f"{_positional(self.nargs)} (when providing input and output). "
-                f"Got {_positional(len(args))}."
-            )
-        wanted = outputs(out, args[nin:], self.nout, name)
-        kinds = plan_key((*args[:nin], *wanted), stream)
-        if kinds is None and moving.are_there(args[:nin], wanted):
-            # The function may leave elements of its outputs out, or read them.
-            made: Sequence[Any] = moving.call(
-                args[:nin], wanted, stream, name, False, partial(self._filled, stream)
-            )
-        else:
-            made = self._filled(stream, args[:nin], wanted, kinds=kinds)
-        return self._given_back(wanted, made)
+        try:
+            name, nin = self.__qualname__, self.nin
+            if len(args) != nin and (out is None or len(args) < nin) and len(args) != self.nargs:
+                raise TypeError(
+                    f"{name}: This gufunc accepts {_positional(nin)} (when providing input only) "
+                    f"or {_positional(self.nargs)} (when providing input and output). "
+                    f"Got {_positional(len(args))}."
+                )
+            wanted = outputs(out, args[nin:], self.nout, name)
+            kinds = plan_key((*args[:nin], *wanted), stream)
+            if kinds is None and moving.are_there(args[:nin], wanted):
+                # The function may leave elements of its outputs out, or read them.
+                made: Sequence[Any] = moving.call(
+                    args[:nin], wanted, stream, name, False, partial(self._filled, stream)
+                )
+            else:
+                made = self._filled(stream, args[:nin], wanted, kinds=kinds)
+            return self._given_back(wanted, made)
+        except HaulageError as error:
+            shorten(error)
+            raise
 
     def _filled(
         self,

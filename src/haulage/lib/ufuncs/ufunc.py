@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from haulage.errors import ShapeMismatch
+from haulage.errors import HaulageError, ShapeMismatch
 from haulage.kernel import Kernel, Vocabulary
 from haulage.lib.ufuncs import moving, signatures, source
 from haulage.lib.ufuncs.array_function import ArrayFunction
@@ -48,6 +48,7 @@ from haulage.runtime.device import Device, current_device
 from haulage.runtime.launching.arguments import Key
 from haulage.runtime.launching.placing import in_place
 from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
+from haulage.tracebacks import brief_errors, shorten
 
 # Rows that are shorter share a block.
 _SHORT_ROW, _SHORT_BLOCK = 64, 16
@@ -89,6 +90,7 @@ class UFunc(ArrayFunction):
             self.add(signature)
         self._is_dynamic = not signatures
 
+    @brief_errors
     def add(self, signature: Any) -> None:
         """Compile for one more signature."""
         made = signatures.elementwise(
@@ -135,60 +137,64 @@ class UFunc(ArrayFunction):
             ValueError: `out` is read-only.
             DeviceMismatch: arrays and stream are of different devices.
         """
-        name = self.__qualname__
-        nin = self.nin
-        if not nin <= len(args) <= nin + 1:
-            raise TypeError(
-                f"{name} takes {nin} arguments, and one more for the result; got {len(args)}"
-            )
-        wanted = outputs(out, args[nin:], 1, name)[0]
-        kinds = plan_key((*args[:nin], wanted), stream)
-        if kinds is None and moving.are_there(args[:nin], (wanted,)):
-            return moving.call(
-                args[:nin], [wanted], stream, name, True, partial(self._on_device, stream)
-            )[0]
-        plan = self._plans.get(kinds, args[:nin], (wanted,))
-        if plan is not None:
-            filled = plan.follow(args[:nin], (wanted,), stream)[0]
-            has_array = any(map(is_array, args))
-            return filled if wanted is not None or has_array else filled[()]
-        values = [operand(value, stream, name) for value in args[:nin]]
-        operands = tuple([given(value) for value in values])
-        signature = self._signature(operands)
-        result: Any = None if wanted is None else target(wanted, stream, name)
-        arrays = [value for value in values if is_array(value)]
-        shapes = [array.shape for array in (arrays if result is None else [*arrays, result])]
-        shape = broadcast_shape(shapes, name) if shapes else ()
-        if result is not None:
-            _check_result(result, shape, signature, name)
-        place = place_of([*values, result], stream, name)
-        on_device = any(type(array) is DeviceNDArray for array in arrays)
-        order = "F" if len(shape) > 1 and _all_fortran(arrays, shape) else "C"
-        if result is None:
-            result = new_array(shape, signature.outputs[0], order, on_device, place, stream)
-        elif result.size:
-            values = [
-                apart(value, [result], True, stream) if is_array(value) else value
-                for value in values
-            ]
-        if result.size:
-            if len(arrays) < nin:
+        try:
+            name = self.__qualname__
+            nin = self.nin
+            if not nin <= len(args) <= nin + 1:
+                raise TypeError(
+                    f"{name} takes {nin} arguments, and one more for the result; got {len(args)}"
+                )
+            wanted = outputs(out, args[nin:], 1, name)[0]
+            kinds = plan_key((*args[:nin], wanted), stream)
+            if kinds is None and moving.are_there(args[:nin], (wanted,)):
+                return moving.call(
+                    args[:nin], [wanted], stream, name, True, partial(self._on_device, stream)
+                )[0]
+            plan = self._plans.get(kinds, args[:nin], (wanted,))
+            if plan is not None:
+                filled = plan.follow(args[:nin], (wanted,), stream)[0]
+                has_array = any(map(is_array, args))
+                return filled if wanted is not None or has_array else filled[()]
+            values = [operand(value, stream, name) for value in args[:nin]]
+            operands = tuple([given(value) for value in values])
+            signature = self._signature(operands)
+            result: Any = None if wanted is None else target(wanted, stream, name)
+            arrays = [value for value in values if is_array(value)]
+            shapes = [array.shape for array in (arrays if result is None else [*arrays, result])]
+            shape = broadcast_shape(shapes, name) if shapes else ()
+            if result is not None:
+                _check_result(result, shape, signature, name)
+            place = place_of([*values, result], stream, name)
+            on_device = any(type(array) is DeviceNDArray for array in arrays)
+            order = "F" if len(shape) > 1 and _all_fortran(arrays, shape) else "C"
+            if result is None:
+                result = new_array(shape, signature.outputs[0], order, on_device, place, stream)
+            elif result.size:
                 values = [
-                    value if is_array(value) else as_scalar(value, dtype)
-                    for value, dtype in zip(values, signature.inputs, strict=True)
+                    apart(value, [result], True, stream) if is_array(value) else value
+                    for value in values
                 ]
-            launched = self._run(signature, operands, values, result, stream, place)
-            if launched is not None and kinds is not None:
-                made = Made(shape, result.dtype, order, on_device) if wanted is None else None
-                numbers = [
-                    None if is_array(value) else dtype
-                    for value, dtype in zip(values, signature.inputs, strict=True)
-                ]
-                before, used = [*args[:nin], wanted], [*values, result]
-                self._plans.put(kinds, before, used, place, numbers, [made], launched)
-        if wanted is not None:
-            return wanted
-        return result if arrays else result[()]
+            if result.size:
+                if len(arrays) < nin:
+                    values = [
+                        value if is_array(value) else as_scalar(value, dtype)
+                        for value, dtype in zip(values, signature.inputs, strict=True)
+                    ]
+                launched = self._run(signature, operands, values, result, stream, place)
+                if launched is not None and kinds is not None:
+                    made = Made(shape, result.dtype, order, on_device) if wanted is None else None
+                    numbers = [
+                        None if is_array(value) else dtype
+                        for value, dtype in zip(values, signature.inputs, strict=True)
+                    ]
+                    before, used = [*args[:nin], wanted], [*values, result]
+                    self._plans.put(kinds, before, used, place, numbers, [made], launched)
+            if wanted is not None:
+                return wanted
+            return result if arrays else result[()]
+        except HaulageError as error:
+            shorten(error)
+            raise
 
     def _on_device(
         self,
@@ -335,6 +341,7 @@ class UFunc(ArrayFunction):
         now = [*(value.dtype for value in inputs), signature.detail]
         return [one != other for one, other in zip(dtypes, now, strict=True)]
 
+    @brief_errors
     def reduce(self, arg: Any, stream: StreamLike = 0) -> Any:
         """The function of all elements of an array with one axis, which it combines in their order.
 
