@@ -17,7 +17,8 @@
     ├── TransferError (AssertionError)      more was copied than a block of the program may
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
     └── KernelError (RuntimeError)          a thread of a running kernel failed
-        └── BarrierError                    a barrier that some threads of a block never reach
+        ├── BarrierError                    a barrier that some threads of a block never reach
+        └── IllegalAddress (DeviceError)    a thread accessed what is no memory
 
 CacheWarning (UserWarning) is no exception: compiled code is not kept or not used, and why.
 
@@ -240,3 +241,12 @@ def _thread_error_class(exception: type[BaseException]) -> type[BaseException]:
 
 class BarrierError(KernelError):
     """Some threads of a block wait at a barrier that its other threads went round."""
+
+
+class IllegalAddress(KernelError, DeviceError):
+    """A thread of a kernel, or a copy, accessed what is no memory of the process.
+
+    A DeviceError too, with the number that CUDA's driver has for it.
+    """
+
+    code = 700

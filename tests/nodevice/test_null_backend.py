@@ -53,7 +53,7 @@ def test_every_may_method_is_tried_above():
     without_an_error = {"stream_priorities", "stream_poll", "event_poll", "check_address"}
     without_an_error |= {"can_access_peer", "profile", "unraised", "messages", "prepare_launch"}
     without_an_error |= {"granularity", "ipc_withdraw", "capture_query", "prefer_shared"}
-    without_an_error |= {"deepen_stacks"}
+    without_an_error |= {"deepen_stacks", "note_name"}
     assert concrete == {*MAY_CALLS, *without_an_error}
 
 

@@ -110,6 +110,31 @@ class KernelStopped(Exception):
         self.code = code
 
 
+class KernelCrashed(KernelStopped):
+    """A kernel accessed what is no memory, or used up a stack; what it wrote before is there.
+
+    `address` is that of the access, or None if nobody knows. It happened in one of the `blocks`
+    (first, last), numbers along the grid; None if that is forgotten. `stack` is the size in bytes
+    of the stack that was used up, 0 if none was. `bus` says that there is memory which the system
+    could not provide, as of a file that is too short.
+    """
+
+    def __init__(
+        self,
+        function: int,
+        code: int,
+        address: int | None = None,
+        blocks: tuple[int, int] | None = None,
+        stack: int = 0,
+        bus: bool = False,
+    ) -> None:
+        super().__init__(function, code)
+        self.address = address
+        self.blocks = blocks
+        self.stack = stack
+        self.bus = bus
+
+
 class Backend(ABC):
     """One driver. Its devices are numbered from 0; most calls act on the calling thread's one."""
 
@@ -373,6 +398,10 @@ class Backend(ABC):
     def deepen_stacks(self) -> None:
         """May. Give threads of the active device stacks for functions that call themselves, whose
         depth nobody knows beforehand. Default: nothing, as where they have them anyway."""
+
+    def note_name(self, function: int, name: str) -> None:
+        """May. Remember how the user calls a function, for what the driver itself says. Default:
+        nothing."""
 
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
         """May. Blocks of that size which fit one multiprocessor at once."""

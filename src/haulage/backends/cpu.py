@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from haulage import config
-from haulage.backends.base import Backend, KernelStopped, Probe, Properties
+from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.cpu_driver import (
     addresses,
     cooperative,
     copies,
     costs,
+    crashes,
     figures,
     half,
     loader,
@@ -204,6 +205,7 @@ class CPUBackend(Backend):
         address = self._loader.function(module, name)
         if self._loader.exports(module, WAITS):
             POOL.waiting.add(address)
+        crashes.look_out(POOL.code())
         return address
 
     def launch(
@@ -259,6 +261,10 @@ class CPUBackend(Backend):
     def check_address(self, address: int, nbytes: int) -> None:
         """See that this process has memory there."""
         addresses.check(address, nbytes)
+
+    def note_name(self, function: int, name: str) -> None:
+        """For a kernel that ends the process."""
+        crashes.name(POOL.code(), function, name)
 
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
         """A worker runs one block at a time, of any size that can be launched."""
@@ -394,7 +400,7 @@ def _run(function: int, launch: bytes) -> None:
         # What may wait, for the host too, is never the caller's: short once says nothing of it.
         costs.note(function, launch, time.thread_time_ns() - begun)
     if fault:
-        raise KernelStopped(function, fault)
+        raise crashes.stopped(function, fault)
 
 
 def _run_cooperative(function: int, launch: bytes) -> None:

@@ -4,16 +4,16 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import TypeVar, TypeVarTuple, cast
 
-from haulage.backends.base import Backend, KernelStopped
+from haulage.backends.base import Backend, KernelCrashed, KernelStopped
 from haulage.compiler.faults import FIGURES
-from haulage.errors import KernelError
+from haulage.errors import IllegalAddress, KernelError, thread_error
 from haulage.runtime import observing, printing
 
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
-# Filled by whoever loads a kernel: function handle -> the exception for a fault code.
-describe: dict[int, Callable[[int], Exception]] = {}
+# Filled by whoever loads a kernel: function handle -> the exception for how it stopped.
+describe: dict[int, Callable[[KernelStopped], Exception]] = {}
 
 
 def translate(stopped: KernelStopped) -> Exception:
@@ -21,7 +21,31 @@ def translate(stopped: KernelStopped) -> Exception:
     made = describe.get(stopped.function)
     if made is None:
         return KernelError(f"a kernel stopped: {stopped}")
-    return made(stopped.code)
+    return made(stopped)
+
+
+def crashed(stopped: KernelCrashed, kernel: str) -> Exception:
+    """The exception for the user of a kernel that accessed what is no memory, or used up a
+    stack."""
+    blocks = ""
+    if stopped.blocks is not None:
+        first, last = stopped.blocks
+        several = first != last
+        blocks = f" of one of the blocks {first} to {last}" if several else f" of block {first}"
+    if stopped.stack:
+        return thread_error(
+            RecursionError,
+            f"kernel {kernel}: a thread{blocks} used up its stack of {stopped.stack / 2**20:g} "
+            "MiB: a recursion is too deep, or has no end",
+        )
+    place = "an unknown address" if stopped.address is None else f"address {stopped.address:#x}"
+    why = "where the process has no memory that it may use so"
+    if stopped.bus:
+        why = "whose memory the system could not provide, as of a file that is too short"
+    return IllegalAddress(
+        f"kernel {kernel}: a thread{blocks} accessed {place}, {why}; run it with jit(debug=True), "
+        "which finds an index out of bounds, with its thread and its array"
+    )
 
 
 # What threads of debug kernels told of themselves and nobody has read: fault -> its cells.

@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from haulage.backends.base import KernelStopped
+from haulage.backends.cpu_driver import crashes
 from haulage.backends.cpu_driver.grid_modes import BEGIN, DROP, MODE_AT, RESUME, WAITS
 from haulage.backends.cpu_driver.pool import Pool
 
@@ -59,7 +60,7 @@ def run(pool: Pool, function: int, launch: bytes) -> None:
             if pool.closing:
                 return
             if fault:
-                raise KernelStopped(function, fault)
+                raise crashes.stopped(function, fault)
             waiting = outcomes >= WAITS
             if not waiting.any():
                 return

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from haulage.backends.base import KernelStopped
-from haulage.backends.cpu_driver import costs
+from haulage.backends.cpu_driver import costs, crashes
 from haulage.backends.cpu_driver.pool import Grids, Pool
 from haulage.backends.cpu_driver.recordings import Recorded, Recording
 from haulage.backends.cpu_driver.streams import Streams
@@ -216,7 +216,7 @@ class Graphs:
     def _perform_part(self, stream: Stream, steps: tuple[Step, ...]) -> None:
         # As after a launch that fails, what comes later is done.
         def failed(function: int, fault: int) -> None:
-            self._streams.keep(stream, KernelStopped(function, fault))
+            self._streams.keep(stream, crashes.stopped(function, fault))
 
         def ends() -> bool:
             return self._streams.closed and stream.handle != 0

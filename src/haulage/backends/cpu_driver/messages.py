@@ -16,6 +16,8 @@ from haulage.backends.cpu_driver import loader
 SYMBOL = "haulage_message"
 # Bytes of messages that a buffer holds, each 8 for its number and count, and its cells.
 CAPACITY = 1 << 20
+# More than that code uses of a stack.
+STACK = 4000
 
 _HEADER = struct.Struct("<iI")
 
@@ -36,8 +38,16 @@ end:
   ret void
 }}
 
+; A stack that ends does so before the lock is taken, which nobody would release.
+define internal void @reach_down() noinline {{
+  %room = alloca [{STACK} x i8]
+  store volatile i8 0, ptr %room
+  ret void
+}}
+
 define void @{SYMBOL}(i32 %number, ptr %cells, i32 %count) {{
 start:
+  call void @reach_down()
   %is.negative = icmp slt i32 %number, 0
   %buffer = select i1 %is.negative, ptr @negative, ptr @positive
   call void @lock(ptr %buffer)

@@ -7,6 +7,7 @@ touch the interpreter, so they need no thread state, can't delay its end, and ta
 
 import contextlib
 import ctypes
+import functools
 import platform
 import signal
 import struct
@@ -14,7 +15,7 @@ import threading
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
-from haulage.backends.cpu_driver import loader, processor
+from haulage.backends.cpu_driver import crashes, loader, processor
 from haulage.backends.cpu_driver.pool_copy_ir import COPY_BYTES
 from haulage.backends.cpu_driver.pool_ir import pool_ir
 from haulage.errors import DeviceError
@@ -135,7 +136,9 @@ class Pool:
         if not entry:
             return False
         blocks = -(-nbytes // COPY_BYTES)
-        self.run(entry, _COPY.pack(blocks, 1, 1, dst, src, nbytes))
+        fault = self.run(entry, _COPY.pack(blocks, 1, 1, dst, src, nbytes))
+        if fault:
+            raise crashes.of_copy(fault, dst, src, nbytes)
         return True
 
     def run_phases(self, entry: int, launch: Any, outcomes: int, blocks: int) -> int:
@@ -170,6 +173,16 @@ class Pool:
         self._copy = self._stream = 0
         self._phases = self._each = None
 
+    def code(self) -> Any:
+        """What gives the addresses of the pool's own functions by name."""
+        with self._lock:
+            if self._code is None:
+                names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare"]
+                names += ["copy", "stream", "run_each", *crashes.EXPORTS]
+                text = pool_ir(platform.machine(), platform.system())
+                self._code = loader.link_ir("pool", names, text, quickly=True)
+            return self._code
+
     def _run_first(self, entry: int, launch: bytes, slot: _Slot) -> int:
         self._start()
         fault: int = self._run_all(entry, launch, slot)
@@ -178,12 +191,7 @@ class Pool:
     def _start(self) -> None:
         with self._lock:
             threads = processor.threads()
-            if self._code is None:
-                names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare"]
-                names += ["copy", "stream", "run_each"]
-                text = pool_ir(platform.machine(), platform.system())
-                self._code = loader.link_ir("pool", names, text, quickly=True)
-            address = self._code.__getitem__
+            address = self.code().__getitem__
             slot = ctypes.POINTER(_Slot)
             job = ctypes.CFUNCTYPE(ctypes.c_int64, slot)
             self._resume, self._cancel = job(address("resume")), job(address("cancel"))
@@ -191,6 +199,7 @@ class Pool:
                 self._prepared = True
                 prepare = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address("prepare"))
                 prepare(max(CHUNKS, CHUNKS_PER_THREAD * threads))
+            crashes.look_out(self.code())
             start = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(address("start"))
             wanted = threads - 1  # the launching thread takes part
             with _signals_blocked():
@@ -236,3 +245,5 @@ def _signals_blocked() -> Iterator[None]:
 
 # That of this process.
 POOL = Pool()
+for _name in crashes.FOR_KERNELS:
+    loader.PROVIDED[_name] = functools.partial(lambda name: int(POOL.code()[name]), _name)

@@ -8,13 +8,20 @@ job is in the list, so once the job is out of the list and `users` is 0, nobody 
     i32  start(threads)            start so many workers more; returns how many it could
     void prepare(target chunks)    once a process, and in a child after a fork
 
-and what the launching thread calls, of `pool_run_ir`, `pool_each_ir` and `pool_phases_ir`, and the
-entries of `pool_copy_ir`.
+and what the launching thread calls, of `pool_run_ir`, `pool_each_ir` and `pool_phases_ir`, the
+entries of `pool_copy_ir`, and what keeps a kernel's wild access from ending the process, of
+`guard_ir`.
 `entry(launch, first, last)` runs the blocks [first, last) and returns 0 or a fault; `launch` begins
 with the grid's three extents (u32).
 """
 
-from haulage.backends.cpu_driver import pool_copy_ir, pool_each_ir, pool_phases_ir, pool_run_ir
+from haulage.backends.cpu_driver import (
+    guard_ir,
+    pool_copy_ir,
+    pool_each_ir,
+    pool_phases_ir,
+    pool_run_ir,
+)
 
 # How often an idle worker looks for a new job before it sleeps: about 50 microseconds.
 SPINS = 1500
@@ -22,8 +29,9 @@ SPINS = 1500
 # Room for the largest pthread types of the platforms (48 bytes on glibc and macOS).
 _PTHREAD_ROOM = 128
 
-# Workers run code whose blocks keep slots and shared memory on the stack.
-STACK_BYTES = 16 << 20
+# Workers run code whose blocks keep slots and shared memory on the stack, and that calls itself.
+# What no frame of theirs steps over lies below, and can be neither read nor written.
+STACK_BYTES, STACK_GUARD = 16 << 20, 1 << 20
 
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -35,17 +43,19 @@ _PAUSE["amd64"], _PAUSE["arm64"] = _PAUSE["x86_64"], _PAUSE["aarch64"]
 def pool_ir(machine: str, system: str) -> str:
     """The pool's module for a machine and system as `platform` names them."""
     declaration, pause = _PAUSE.get(machine.lower(), ("", ""))
-    text = (_TEXT + pool_run_ir.TEXT + pool_each_ir.TEXT + pool_phases_ir.TEXT).format(
+    parts = (_TEXT, pool_run_ir.TEXT, pool_each_ir.TEXT, pool_phases_ir.TEXT)
+    text = "".join(parts).format(
         pause_declaration=declaration,
         pause=pause,
         room=_PTHREAD_ROOM,
         spins=SPINS,
-        stack=STACK_BYTES,
+        stack=STACK_BYTES + STACK_GUARD,
+        stack_guard=STACK_GUARD,
         monotonic=6 if system == "Darwin" else 1,  # CLOCK_MONOTONIC
         **pool_run_ir.FIGURES,
         **pool_phases_ir.FIGURES,
     )
-    return text + pool_copy_ir.copy_ir(machine)
+    return text + guard_ir.guard_ir(machine, system) + pool_copy_ir.copy_ir(machine)
 
 
 _TEXT = """
@@ -71,6 +81,7 @@ declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_attr_init(ptr)
 declare i32 @pthread_attr_setstacksize(ptr, i64)
+declare i32 @pthread_attr_setguardsize(ptr, i64)
 declare i32 @pthread_attr_destroy(ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
@@ -97,6 +108,7 @@ entry:
   %thread = alloca i64
   %a = call i32 @pthread_attr_init(ptr %attributes)
   %b = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {stack})
+  %g = call i32 @pthread_attr_setguardsize(ptr %attributes, i64 {stack_guard})
   br label %next
 next:
   %started = phi i32 [ 0, %entry ], [ %one_more, %ok ]
@@ -141,7 +153,7 @@ define internal void @run_chunk(ptr %job, i64 %index) {{
   %first = add i64 %base, %offset
   %end = add i64 %first, %size
   %last = call i64 @llvm.umin.i64(i64 %end, i64 %blocks)
-  %fault = call i64 %entry(ptr %launch, i64 %first, i64 %last)
+  %fault = call i64 @guarded(ptr %entry, ptr %launch, i64 %first, i64 %last)
   %bad = icmp ne i64 %fault, 0
   br i1 %bad, label %keep, label %done
 keep:                                         ; the first fault stays

@@ -102,7 +102,7 @@ define internal i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 %by_all) {{
   %small = icmp ule i64 %blocks, 1
   br i1 %small, label %inline, label %expect
 inline:
-  %code = call i64 %entry(ptr %launch, i64 0, i64 %blocks)
+  %code = call i64 @guarded(ptr %entry, ptr %launch, i64 0, i64 %blocks)
   ret i64 %code
 expect:
   %told = call i64 @expected(ptr %entry, i64 %blocks)
@@ -126,7 +126,7 @@ next:
   %fault = phi i64 [ 0, %alone ], [ %fault1, %go_on ]
   %end = add i64 %first, %piece
   %last = call i64 @llvm.umin.i64(i64 %end, i64 %blocks)
-  %one = call i64 %entry(ptr %launch, i64 %first, i64 %last)
+  %one = call i64 @guarded(ptr %entry, ptr %launch, i64 %first, i64 %last)
   %good = icmp eq i64 %fault, 0
   %fault1 = select i1 %good, i64 %one, i64 %fault
   %time = call i64 @now(i32 {monotonic})
@@ -167,7 +167,7 @@ define internal i64 @share(ptr %slot, ptr %entry, ptr %launch, i64 %base, i64 %e
   %none = icmp eq ptr %job, null
   br i1 %none, label %inline, label %fill      ; no room for a job: this thread does it all
 inline:
-  %code = call i64 %entry(ptr %launch, i64 %base, i64 %end)
+  %code = call i64 @guarded(ptr %entry, ptr %launch, i64 %base, i64 %end)
   %good = icmp eq i64 %fault, 0
   %first_fault = select i1 %good, i64 %code, i64 %fault
   ret i64 %first_fault

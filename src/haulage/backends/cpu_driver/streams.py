@@ -21,7 +21,7 @@ from typing import Any
 
 from haulage import config
 from haulage.backends.base import NON_BLOCKING, KernelStopped
-from haulage.backends.cpu_driver import costs
+from haulage.backends.cpu_driver import costs, crashes
 from haulage.backends.cpu_driver.failures import Failures
 from haulage.backends.cpu_driver.recordings import Recorder
 from haulage.backends.cpu_driver.tasks import (
@@ -234,7 +234,7 @@ class Streams:
                 begun = time.perf_counter_ns() if handle else 0
                 fault = run(function, launch)
                 if fault:
-                    self._keep(own, KernelStopped(function, fault))
+                    self._keep(own, crashes.stopped(function, fault))
                 if handle:
                     costs.note(function, launch, time.perf_counter_ns() - begun)
         finally:

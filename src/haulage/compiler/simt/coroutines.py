@@ -50,14 +50,14 @@ def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     return "\n\n".join(
         [
             *([kept.table()] if kept else []),
-            _thread_function(body, prod(block), kept),
+            _thread_function(body, prod(block), cooperative, kept),
             *([waves.FUNCTION] if wave_barriers(body.function) else []),
             _block_function(body, block, cooperative, kept is not None),
         ]
     )
 
 
-def _thread_function(body: Body, threads: int, kept: roll.Roll | None) -> str:
+def _thread_function(body: Body, threads: int, cooperative: bool, kept: roll.Roll | None) -> str:
     parameters = [
         *((parameter.type, parameter.name) for parameter in body.function.parameters),
         *(("ptr", room.name) for room in body.shared),
@@ -71,7 +71,7 @@ def _thread_function(body: Body, threads: int, kept: roll.Roll | None) -> str:
     lines = [
         f"define internal ptr @haulage.thread({parameter_list(parameters)}) presplitcoroutine {{",
         "coroutine.start:",
-        *suspending.begin_one_of(threads),
+        *suspending.begin_one_of(threads, owned=not cooperative),
         *(kept.begin() if kept else []),
         f"  br label {body.function.entry}",
     ]
@@ -307,7 +307,7 @@ def _free(gridwise: bool) -> list[str]:
         "free:",
         *(outcome if gridwise else []),
         "  %frames.left = load ptr, ptr %frames",
-        "  call void @free(ptr %frames.left)",
+        "  call void @haulage_free(ptr %frames.left)",
         *(leave if gridwise else []),
     ]
 

@@ -103,8 +103,6 @@ def write(
         *copies,
     ]
     room = heap_bytes(body, threads)
-    if private_align(body) > _HEAP_ALIGN:
-        lines.insert(0, "declare ptr @llvm.ptrmask.p0.i64(ptr, i64)")
     before, behind = rows(order, label, run)
     arguments = block_arguments(body, "%private.room")
     if run is not None:
@@ -117,7 +115,7 @@ def write(
         *behind,
         "end:",
         *close_totals(totals, "end"),
-        *_private_room_end(body, room),
+        *_private_room_end(room),
         "  %result = zext i32 %fault.now to i64",
         "  ret i64 %result",
         "}",
@@ -127,20 +125,11 @@ def write(
 
 def _private_room(body: Body, nbytes: int) -> list[str]:
     """Lines that make `%private.room`, the threads' own memory if it is too much for the stack."""
-    align = private_align(body)
     if not nbytes:
         return ["  %private.room = freeze ptr null"]
-    if align <= _HEAP_ALIGN:
-        return [f"  %private.room = call ptr @malloc(i64 {nbytes})"]
-    return [
-        f"  %private.whole = call ptr @malloc(i64 {nbytes + align})",
-        f"  %private.beyond = getelementptr inbounds i8, ptr %private.whole, i64 {align}",
-        f"  %private.room = call ptr @llvm.ptrmask.p0.i64(ptr %private.beyond, i64 {-align})",
-    ]
+    align = max(private_align(body), _HEAP_ALIGN)
+    return [f"  %private.room = call ptr @haulage_alloc(i64 {align}, i64 {nbytes}, i1 true)"]
 
 
-def _private_room_end(body: Body, nbytes: int) -> list[str]:
-    if not nbytes:
-        return []
-    name = "room" if private_align(body) <= _HEAP_ALIGN else "whole"
-    return [f"  call void @free(ptr %private.{name})"]
+def _private_room_end(nbytes: int) -> list[str]:
+    return ["  call void @haulage_free(ptr %private.room)"] if nbytes else []

@@ -122,7 +122,7 @@ class Frame:
                 "define internal ptr @haulage.frame.make() {",
                 "  %frame.bytes = call i64 @haulage.frame.bytes()",
                 f"  %bytes = add i64 %frame.bytes, {-(-rooms // align) * align}",
-                f"  %frame = call ptr @aligned_alloc(i64 {align}, i64 %bytes)",
+                f"  %frame = call ptr @haulage_alloc(i64 {align}, i64 %bytes, i1 false)",
                 f"  call void @llvm.memset.p0.i64(ptr %frame, i8 0, i64 {_CLEARED}, i1 false)",
                 "  ret ptr %frame",
                 "}",

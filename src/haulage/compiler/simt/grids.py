@@ -57,8 +57,7 @@ def open_block(body: Body, threads: int) -> list[str]:
     if nbytes:
         align = max(64, private_align(body))
         lines.append(
-            f"  %private.room = call ptr @aligned_alloc(i64 {align}, "
-            f"i64 {-(-nbytes // align) * align})"
+            f"  %private.room = call ptr @haulage_alloc(i64 {align}, i64 {nbytes}, i1 false)"
         )
     return lines
 
@@ -74,7 +73,7 @@ def wait(stem: str, place: str, woken: str, dropped: str = "coroutine.cleanup") 
 
 def close_block(body: Body, threads: int, result: str) -> list[str]:
     """The last lines of the block function, which ends with the i32 `result`."""
-    freed = ["  call void @free(ptr %private.room)"] if heap_bytes(body, threads) else []
+    freed = ["  call void @haulage_free(ptr %private.room)"] if heap_bytes(body, threads) else []
     return [
         f"  store i32 {result}, ptr %outcome",
         "  br label %coroutine.final",
@@ -85,7 +84,9 @@ def close_block(body: Body, threads: int, result: str) -> list[str]:
 def write_entry(body: Body, *, framed: bool) -> str:
     """LLVM text of the entry; `framed` if blocks have frames, else they are coroutines."""
     run = _run_framed(body) if framed else _run_coroutine(body)
-    free = "  call void @free(ptr {})" if framed else "  call void @llvm.coro.destroy(ptr {})"
+    free = (
+        "  call void @haulage_free(ptr {})" if framed else "  call void @llvm.coro.destroy(ptr {})"
+    )
     lines = [
         *entry.begin(),
         "  %mode.at = getelementptr inbounds i8, ptr %launch, i64 28",

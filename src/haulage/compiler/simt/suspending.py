@@ -15,10 +15,11 @@ declare ptr @llvm.coro.free(token, ptr)
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.coro.destroy(ptr)
 """
+# Of the driver (`guard_ir.py`): an alignment, bytes, and whether what runs these blocks owns the
+# memory, which is freed if they crash; what outlives a phase of a grid is not owned.
 HEAP_DECLARATIONS = """
-declare noalias ptr @malloc(i64)
-declare noalias ptr @aligned_alloc(i64, i64)
-declare void @free(ptr)
+declare noalias ptr @haulage_alloc(i64, i64, i1)
+declare void @haulage_free(ptr)
 """
 
 
@@ -37,12 +38,13 @@ def begin() -> list[str]:
         _SIZE,
         "  %coroutine.align = call i64 @llvm.coro.align.i64()",
         *up_to_multiple("%coroutine.size", "%coroutine.align", "%coroutine.bytes"),
-        "  %coroutine.room = call ptr @aligned_alloc(i64 %coroutine.align, i64 %coroutine.bytes)",
+        "  %coroutine.room = call ptr @haulage_alloc("
+        "i64 %coroutine.align, i64 %coroutine.bytes, i1 false)",
         _BEGIN,
     ]
 
 
-def begin_one_of(count: int) -> list[str]:
+def begin_one_of(count: int, *, owned: bool) -> list[str]:
     """Lines that make the frame of one of `count` coroutines, whose number is `%frame.number`.
 
     Their frames are one room, since only here it is known how large they are: number 0 makes it and
@@ -56,7 +58,8 @@ def begin_one_of(count: int) -> list[str]:
         "  br i1 %frame.is.first, label %frames.make, label %frames.made",
         "frames.make:",
         f"  %frames.bytes = mul i64 %coroutine.stride, {count}",
-        "  %frames.new = call ptr @malloc(i64 %frames.bytes)",
+        f"  %frames.new = call ptr @haulage_alloc("
+        f"i64 {_HEAP_ALIGN}, i64 %frames.bytes, i1 {str(owned).lower()})",
         "  store ptr %frames.new, ptr %frames",
         "  br label %frames.made",
         "frames.made:",
@@ -94,7 +97,7 @@ def end(*clean: str, owned: bool = True) -> list[str]:
     which the lines `clean` are a part of, where its frame is given back if it is `owned`."""
     free = [
         "  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine)",
-        "  call void @free(ptr %coroutine.freed)",
+        "  call void @haulage_free(ptr %coroutine.freed)",
     ]
     return [
         "coroutine.final:",

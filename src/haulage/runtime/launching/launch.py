@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from haulage.backends.base import Backend, Properties
+from haulage.backends.base import Backend, KernelCrashed, KernelStopped, Properties
 from haulage.errors import (
     CacheWarning,
     DeviceError,
@@ -159,6 +159,7 @@ class Loaded:
             backend.deepen_stacks()
         self.module = _load(backend, code)
         self.function = backend.function(self.module, code.metadata["entry"])
+        backend.note_name(self.function, name)
         if carveout is not None:
             backend.prefer_shared(self.function, carveout)
         self.cooperative: bool = code.metadata["cooperative"]
@@ -171,7 +172,10 @@ class Loaded:
             self._launch = self._observed(self._launch, 4)
         debug = code.metadata["debug"]
 
-        def describe(number: int) -> Exception:
+        def describe(stopped: KernelStopped) -> Exception:
+            if isinstance(stopped, KernelCrashed):
+                return faults.crashed(stopped, name)
+            number = stopped.code
             fault = code.faults[number]
             figures, thread = "", ""
             if fault.figures:
