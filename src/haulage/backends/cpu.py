@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 from haulage import config
 from haulage.backends.base import Backend, Probe, Properties
@@ -379,6 +380,10 @@ class CPUBackend(Backend):
     def unraised(self) -> list[BaseException]:
         """What failed and nobody has synchronised for."""
         return self._streams.take_failures()
+
+    def host_access(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Make the call if all streams are idle."""
+        return self._streams.when_idle(call, *args)
 
 
 def _ipc() -> ModuleType:

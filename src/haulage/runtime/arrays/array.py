@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
+from haulage.backends.base import PENDING
 from haulage.runtime import memory
-from haulage.runtime.arrays import fields, layout, movers, transfer
+from haulage.runtime.arrays import elements, fields, layout, movers, transfer
 from haulage.runtime.arrays.copying import DeviceNDArrayBase, converted, opened
 from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.strided import Span, Strided, given_memory
@@ -45,9 +46,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
 
     Basic indexing gives views that share the memory, and so do the names of fields; the memory is
     given back when the last of them goes. The elements can be read and written by kernels and by
-    copies. `==` compares identity, not elements. `copy.copy` and `copy.deepcopy` copy on the same
-    device; pickling takes the values along, which are put on the device that is current where they
-    are loaded.
+    copies. Iteration gives what indices give: views, records, or the elements of one copy, as they
+    are when it begins; what is written later it does not show. `==` compares identity, not
+    elements. `copy.copy` and `copy.deepcopy` copy on the same device; pickling takes the values
+    along, which are put on the device that is current where they are loaded.
 
     Args:
         shape: a number or a tuple of numbers.
@@ -63,9 +65,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     Its attributes and views are those of `Strided`.
     """
 
-    # What it is in launches: of `runtime.launching.parts`, which sets it.
-    __slots__ = ("_launch_part",)
+    # What it is in launches, and to the host: set when they are first asked for.
+    __slots__ = ("_elements", "_launch_part")
 
+    _elements: elements.Elements
     _launch_part: "Part"
 
     to_host = _Removed("copy_to_host()")
@@ -113,9 +116,15 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
+        """What `self[0]`, `self[1]` and so on are; elements are those of a copy made here."""
         if not self.shape:
             raise TypeError("iteration over a device array without axes")
+        if len(self.shape) == 1 and self.dtype.names is None:
+            return iter(self.copy_to_host())
         return (self[i] for i in range(self.shape[0]))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(self[::-1])
 
     def __contains__(self, value: Any) -> bool:
         """Whether an element equals `value`; looks at a copy of the whole array on the host."""
@@ -160,6 +169,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     # ---- elements ---------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
+        if type(key) in elements.KEYS:
+            value = elements.load(self, key)
+            if value is not PENDING:
+                return value
         return self.getitem(key)
 
     def getitem(self, item: Any, stream: StreamLike = 0) -> Any:
@@ -179,7 +192,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         return _element(view, stream) if one else view
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.setitem(key, value)
+        if type(key) not in elements.KEYS or not elements.store(self, key, value):
+            self.setitem(key, value)
 
     def setitem(self, key: Any, value: Any, stream: StreamLike = 0) -> None:
         """Write a scalar, a host array or a device array, broadcast to what `key` selects.
@@ -380,7 +394,9 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             IndexError: there is no field of that number, or the key is of another kind.
             TypeError: a value on the device of another dtype.
         """
-        self._selected(key).setitem(..., value, stream)
+        target = self._selected(key)
+        if stream or not elements.store(target, (), value):
+            target.setitem(..., value, stream)
 
     def _selected(self, key: Any) -> DeviceNDArray:
         array = self._array()
@@ -440,7 +456,10 @@ def _element(view: DeviceNDArray, stream: StreamLike) -> Any:
     """What a view without axes is as an element: a NumPy scalar or a record; else the view."""
     if view.shape:
         return view
-    return view.copy_to_host(stream=stream)[()] if view.dtype.names is None else _record(view)
+    if view.dtype.names is not None:
+        return _record(view)
+    value = PENDING if stream else elements.load(view, ())
+    return view.copy_to_host(stream=stream)[()] if value is PENDING else value
 
 
 def _array_anew(

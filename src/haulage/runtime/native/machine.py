@@ -136,7 +136,9 @@ class Machine:
         computed = (*_PROPERTIES, "generation")
         self.block_slots = [s for s in layouts.slots(Block, array.block) if s.name not in computed]
         self.array_slots = [
-            s for s in layouts.slots(DeviceNDArray, array) if s.name != "_launch_part"
+            s
+            for s in layouts.slots(DeviceNDArray, array)
+            if s.name not in ("_elements", "_launch_part")
         ]
         weak: int = Block.__weakrefoffset__
         code = loader.link_ir(
