@@ -15,7 +15,7 @@ from haulage.compiler.frontend.ends import number_ends
 KERNEL = "__haulage_kernel__"
 
 
-class _Interpreter(Interpreter):
+class BytecodeInterpreter(Interpreter):
     """Numba's, which renames a value to the variable that it is assigned to, and loses it for
     every other use but an assignment's."""
 
@@ -72,7 +72,7 @@ class TranslateByteCode(FunctionPass):
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        function_ir = _Interpreter(state["func_id"]).interpret(state["bc"])
+        function_ir = BytecodeInterpreter(state["func_id"]).interpret(state["bc"])
         function = state["func_id"].func
         if hasattr(function, KERNEL):
             number_ends(function_ir, function.__code__)

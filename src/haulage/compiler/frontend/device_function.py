@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from numba.core import compiler, sigutils, typing
+from numba.core import compiler, sigutils, types, typing
 from numba.core.dispatcher import Dispatcher
 from numba.core.target_extension import target_override
 
+from haulage.compiler.frontend.binding import bind_types
 from haulage.compiler.frontend.flags import numba_flags
 from haulage.compiler.frontend.pipeline import SIMTPipeline
 from haulage.compiler.options import Options
@@ -33,12 +34,18 @@ class DeviceFunction(Dispatcher):
         self._declared = declared
         self._results: dict[Any, Any] = {}
 
+    def fold_argument_types(self, args: Any, kws: Any) -> Any:
+        """The function's signature, and a type for each of its parameters."""
+        signature = self._compiler.pysig
+        return signature, bind_types(self.py_func.__qualname__, signature, args, kws)
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        pysig, args = self._compiler.fold_argument_types(args, kws)
+        pysig, args = self.fold_argument_types(args, kws)
         # Numba chooses among declared signatures, and converts the arguments. A function that calls
         # itself for other types has, as with Numba, none of its declared results yet.
         if self._declared and not self.is_compiling:
             results = [self.compile(declared) for declared in self._declared]
+            args = tuple(map(self._kind_given, args))
         else:
             results = [self.compile_for(args)]
         template = typing.make_concrete_template(
@@ -48,6 +55,12 @@ class DeviceFunction(Dispatcher):
         )
         # Folding has put the keyword arguments in their places.
         return template, pysig, args, {}
+
+    def _kind_given(self, kind: Any) -> Any:
+        """The type of an argument that a declared signature converts, also of a default."""
+        if not isinstance(kind, types.Omitted):
+            return kind
+        return types.unliteral(self.targetdescr.typing_context.resolve_value_type(kind.value))
 
     def compile_for(self, args: Any, return_type: Any = None) -> Any:
         """Numba's compile result for a tuple of argument types."""

@@ -257,13 +257,19 @@ def _check_no_interpreter(text: str, what: str) -> None:
 
 
 def result_type(function: Any, argument_types: tuple[Any, ...], target: Target, name: str) -> Any:
-    """The Numba type that a function called from kernels returns; `name` is for messages.
+    """The Numba type that a function returns to a kernel which calls it with arguments of these
+    types, all by position; `name` is for messages.
 
     Raises:
-        CompileError: Numba could not type or lower it.
+        CompileError: Numba could not type or lower it, or it cannot be called so.
     """
     with _LOCK:
-        result = _compiled(_known(function, target), argument_types, None, name)
+        known = _known(function, target)
+        try:
+            _, kinds = known.fold_argument_types(argument_types, {})
+        except TypingError as error:
+            raise compile_error(error, name, argument_types) from error
+        result = _compiled(known, kinds, None, name)
         return types.unliteral(result.signature.return_type)
 
 

@@ -3,7 +3,7 @@
 import operator
 from typing import Any
 
-from numba.core import compiler, types, typing, untyped_passes
+from numba.core import cgutils, compiler, types, typing, untyped_passes
 from numba.core.callconv import PythonErrorModel
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import (
@@ -12,7 +12,7 @@ from numba.core.compiler_machinery import (
     PassManager,
     register_pass,
 )
-from numba.core.lowering import Lower
+from numba.core.lowering import Lower, _VarArgItem
 from numba.core.typed_passes import (
     AnnotateTypes,
     IRLegalization,
@@ -21,8 +21,10 @@ from numba.core.typed_passes import (
 )
 from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
+from haulage.compiler.frontend.binding import LEFT_OUT, bind
 from haulage.compiler.frontend.bytecode import KERNEL, TranslateByteCode
 from haulage.compiler.frontend.constants import FoldConstants
+from haulage.compiler.frontend.inlining import InlineInlinables, InlineInnerFunctions
 from haulage.compiler.frontend.operations import note_lowering
 from haulage.compiler.frontend.overwriting import wholes
 from haulage.compiler.frontend.powers import is_product, product
@@ -30,7 +32,39 @@ from haulage.compiler.frontend.refusals import RefuseAllocation, RefuseStatement
 from haulage.compiler.frontend.returns import TypeInference
 
 
-class _PlacedLower(Lower):
+class _BoundLower(Lower):
+    """Numba's lowering with Python's binding of arguments."""
+
+    def fold_call_args(
+        self, fnty: Any, signature: Any, pos_args: Any, vararg: Any, kw_args: Any
+    ) -> Any:
+        if signature.pysig is None:
+            return super().fold_call_args(fnty, signature, pos_args, vararg, kw_args)
+        if vararg:
+            count = len(self.typeof(vararg.name))
+            pos_args = [*pos_args, *(_VarArgItem(vararg, place) for place in range(count))]
+        parameters = signature.pysig.parameters.values()
+        bound = bind(str(fnty), signature.pysig, pos_args, dict(kw_args))
+        return [
+            self._argument(parameter, value, kind)
+            for parameter, value, kind in zip(parameters, bound, signature.args, strict=True)
+        ]
+
+    def _argument(self, parameter: Any, value: Any, kind: Any) -> Any:
+        if value is LEFT_OUT:
+            default = parameter.default
+            own = kind
+            if not isinstance(kind, types.Omitted):
+                own = types.unliteral(self.context.typing_context.resolve_value_type(default))
+            constant = self.context.get_constant_generic(self.builder, own, default)
+            return self.context.cast(self.builder, constant, own, kind)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            items = [self._cast_var(each, of) for each, of in zip(value, kind, strict=True)]
+            return cgutils.make_anonymous_struct(self.builder, items)
+        return self._cast_var(value, kind)
+
+
+class _PlacedLower(_BoundLower):
     """Numba's lowering, noting on the builder what status codes need to know: the source line,
     whether a thread that fails is to tell where it stands, and which end of a kernel this is."""
 
@@ -89,6 +123,15 @@ class _NoteWholes(AnalysisPass):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+class _BoundLowering(NativeLowering):
+    _name = "haulage_bound_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        return _BoundLower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
 class _PlacedLowering(NativeLowering):
     _name = "haulage_lowering"
 
@@ -123,24 +166,32 @@ class _Result(LoweringPass):
         return True
 
 
-def _untyped(state: Any) -> list[Any]:
-    """Numba's untyped passes, with ours that refuse what no kernel can have."""
-    steps = [
-        (TranslateByteCode if step is untyped_passes.TranslateByteCode else step, said)
-        for step, said in DefaultPassBuilder.define_untyped_pipeline(state).passes
-    ]
-    for ours, behind in ((RefuseStatements, IRProcessing), (RefuseAllocation, DeadBranchPrune)):
-        place = next(number for number, (step, _) in enumerate(steps) if step is behind)
-        steps.insert(place + 1, (ours, ours.__name__))
-    return steps
+def _untyped(state: Any) -> Any:
+    """Numba's untyped passes, with ours that bind arguments and refuse what no kernel can have."""
+    ours = {
+        untyped_passes.TranslateByteCode: TranslateByteCode,
+        untyped_passes.InlineClosureLikes: InlineInnerFunctions,
+        untyped_passes.InlineInlinables: InlineInlinables,
+    }
+    passes = PassManager("haulage")
+    for step, said in DefaultPassBuilder.define_untyped_pipeline(state).passes:
+        passes.add_pass(ours.get(step, step), said)
+    for added, behind in (
+        (RefuseStatements, IRProcessing),
+        (RefuseAllocation, DeadBranchPrune),
+    ):
+        place = next(number for number, (step, _) in enumerate(passes.passes) if step is behind)
+        passes.passes.insert(place + 1, (added, added.__name__))
+    return passes
 
 
 class SIMTPipeline(CompilerBase):
     """The untyped and typed passes of Numba's nopython mode, then lowering."""
 
+    untyped = staticmethod(_untyped)
+
     def define_pipelines(self) -> list[Any]:
-        passes = PassManager("haulage")
-        passes.passes.extend(_untyped(self.state))
+        passes = _untyped(self.state)
         passes.add_pass(FoldConstants, "work out arithmetic on constants")
         for step, said in DefaultPassBuilder.define_typed_pipeline(self.state).passes:
             passes.add_pass(TypeInference if step is NopythonTypeInference else step, said)
@@ -151,12 +202,13 @@ class SIMTPipeline(CompilerBase):
 
 
 class SubroutinePipeline(CompilerBase):
-    """Numba's own passes for the functions that its lowering is written in, with our rule for the
-    arrays that functions return."""
+    """Numba's own passes for the functions that its lowering is written in, with our binding of
+    arguments and our rule for the arrays that functions return."""
 
     def define_pipelines(self) -> list[Any]:
+        ours = {NopythonTypeInference: TypeInference, NativeLowering: _BoundLowering}
         passes = PassManager("haulage")
         for step, said in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            passes.add_pass(TypeInference if step is NopythonTypeInference else step, said)
+            passes.add_pass(ours.get(step, step), said)
         passes.finalize()
         return [passes]

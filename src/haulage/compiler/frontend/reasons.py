@@ -11,6 +11,7 @@ from numba.core.bytecode import ByteCodeInst
 from numba.core.byteflow import TraceRunner
 
 from haulage import config
+from haulage.compiler.frontend.binding import NO_METHOD
 from haulage.compiler.frontend.described import short
 from haulage.compiler.frontend.mistakes import diagnosis, nothing_like_it
 from haulage.compiler.frontend.operations import function_of, operation_of
@@ -44,6 +45,14 @@ _CONSTRUCTS = {
     "The 'with (context manager)": "with means nothing in a kernel",
     "format spec in f-strings": NO_FORMATTING,
     "Illegal IR, del found at": "a kernel cannot delete a variable; leave out `del`",
+    "CALL_FUNCTION_EX with **kwargs": (
+        "a kernel cannot call with *arguments and keywords together; write the arguments out"
+    ),
+    "op_MAKE_FUNCTION with kwdefaults": (
+        "a function that is defined inside a kernel cannot have defaults for keyword-only "
+        "parameters; define it outside of the kernel"
+    ),
+    NO_METHOD: NO_METHOD,
     "Multiple argument raise": "a kernel cannot raise one exception from another; leave out `from`",
 }
 

@@ -32,6 +32,7 @@ from haulage.compiler.frontend import (
     timedeltas,
     words,
 )
+from haulage.compiler.frontend.binding import check_method
 from haulage.compiler.frontend.codegen import IRCodegen
 from haulage.compiler.frontend.convention import CallConvention
 from haulage.compiler.frontend.device_function import (
@@ -72,7 +73,9 @@ class SIMTTypingContext(typing.BaseContext):
         self.install_registry(extending.typing_registry)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
-        return records.field_type(typ, attr, super().resolve_getattr(typ, attr))
+        found = super().resolve_getattr(typ, attr)
+        check_method(attr, found)
+        return records.field_type(typ, attr, found)
 
     def resolve_static_getitem(self, value: Any, index: Any) -> Any:
         sig = super().resolve_static_getitem(value, index)

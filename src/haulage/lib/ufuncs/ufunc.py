@@ -418,11 +418,15 @@ _COPIES: dict[str, UFunc] = {}
 
 def _count_parameters(function: Callable[..., Any]) -> int:
     parameters = inspect.signature(function).parameters.values()
-    if not parameters or any(each.kind > each.POSITIONAL_OR_KEYWORD for each in parameters):
+    by_position = [each for each in parameters if each.kind <= each.POSITIONAL_OR_KEYWORD]
+    others = [each for each in parameters if each.kind > each.POSITIONAL_OR_KEYWORD]
+    # A keyword-only parameter always has its default, as a ufunc gives arguments by position.
+    if not by_position or any(each.default is each.empty for each in others):
         raise TypeError(
-            f"vectorize: {function.__qualname__} must take one or more arguments by position"
+            f"vectorize: {function.__qualname__} must take one or more arguments by position, and "
+            "no others without a default"
         )
-    return len(parameters)
+    return len(by_position)
 
 
 def _check_result(result: Array, shape: tuple[int, ...], signature: Signature, name: str) -> None:
