@@ -36,7 +36,7 @@ ORDER: list[set[str]] = [
     {"backends"},
     {"numba_bridge", "numba_smart", "disk_cache"},
     {"tracebacks"},
-    {"errors", "config", "forks", "spelling"},
+    {"errors", "config", "extras", "forks", "spelling"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 

@@ -62,7 +62,7 @@ def test_info_and_an_explicit_choice_say_why():
             haulage.use("amd")
         except haulage.errors.DeviceNotFound as error:
             print("choice:", error)
-        main(["info"])
+        main(["info", "--verbose"])
         """,
         "init_status=999",
     )
@@ -98,7 +98,7 @@ try:
     {chooses}
 except haulage.errors.DeviceNotFound as error:
     print(error)
-main(["info"])
+main(["info", "--verbose"])
 """
 
 
@@ -223,7 +223,7 @@ def test_a_gpu_that_no_code_can_be_made_for_is_passed_over_and_told(architecture
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             print("here", haulage.cuda.device_array(3).device, len(caught), caught[0].message)
-        main(["info"])
+        main(["info", "--verbose"])
         haulage.use("amd")
         print("there", haulage.cuda.device_array(3).device)
 
@@ -249,7 +249,7 @@ def test_a_gpu_that_no_code_can_be_made_for_is_passed_over_and_told(architecture
 
 @needs_compiler
 def test_info_says_which_runtime_devices_come_from():
-    told = run("from haulage.cli import main\nmain(['info'])", "devices=2")
+    told = run("from haulage.cli import main\nmain(['info', '--verbose'])", "devices=2")
     row = next(line for line in told.splitlines() if line.startswith("  amd  "))
     assert row.endswith("/libamdhip64.so.7, the HIP runtime of ROCm 7.1, with 2 device(s)")
     assert "  amd:1 " in told

@@ -11,8 +11,10 @@ import pytest
 from PIL import Image
 
 from haulage import __version__, cli
-from haulage.cli import demo
+from haulage.backends.base import Probe
+from haulage.cli import demo, info
 from haulage.compiler.gpu.amd import device_library
+from haulage.platforms import PLATFORMS
 
 
 def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -54,7 +56,7 @@ def test_info_shows_devices_reasons_versions_and_settings(
     monkeypatch.setenv("HAULAGE_NUM_THREADS", "3")
     monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setenv("HAULAGE_DEVICE", "cpu")
-    assert cli.main(["info"]) == 0
+    assert cli.main(["info", "--verbose"]) == 0
     lines = {}
     for line in capsys.readouterr().out.splitlines():
         name, _, text = line.strip().partition("  ")
@@ -83,7 +85,7 @@ def test_info_says_where_amds_library_of_mathematics_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, find: Any, words: str
 ) -> None:
     monkeypatch.setattr(device_library, "find", find)
-    cli.main(["info"])
+    cli.main(["info", "--verbose"])
     assert re.search(f"(?m)^  ocml.bc +{words}", capsys.readouterr().out)
 
 
@@ -92,8 +94,46 @@ def test_info_counts_what_the_cache_folder_holds(
 ) -> None:
     monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path))
     (tmp_path / "one").write_bytes(bytes(1_500_000))
-    cli.main(["info"])
+    cli.main(["info", "-v"])
     assert f"{tmp_path} (1 files, 1.5 MB)" in capsys.readouterr().out
+
+
+def test_info_tells_each_device_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAULAGE_DEVICE", "cpu")
+    assert cli.main(["info"]) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0] == "devices"
+    devices = lines[1 : lines.index("in force")]
+    for kind in ("nvidia", "amd"):
+        (line,) = [line for line in devices if line.split()[0].split(":")[0] == kind]
+        assert ":" in line.split()[0] or line.split()[1:3] == ["not", "present:"]
+    assert devices[-1].split()[0] == "cpu:0"
+    assert max(map(len, lines)) <= 100
+    assert "lib" not in out
+    assert "/" not in out
+    assert lines[-1].startswith("haulage info --verbose")
+
+
+def test_the_reason_why_a_device_is_not_there_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        info, "probe_of", lambda kind: Probe(False, ("a", "b"), "a long story", "no driver")
+    )
+    facts = info._devices(PLATFORMS["amd"], verbose=False)
+    assert [(fact.name, fact.text) for fact in facts] == [("amd", "not present: no driver")]
+    facts = info._devices(PLATFORMS["amd"], verbose=True)
+    assert facts[0].text == "not found; looked for a, b: a long story"
+
+
+def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("usage: haulage [-h]")
+    for command in ("info", "demo", "run", "trace", "advise", "bench", "cache"):
+        assert f"\n    {command} " in captured.out
+    assert captured.err == ""
 
 
 def test_info_says_why_the_device_that_is_asked_for_is_not_there(
@@ -173,7 +213,7 @@ def test_demo_without_its_packages_gives_the_pip_command(
     line = _refused(capsys, "demo")
     assert "Pillow" in line
     assert "SciPy" not in line
-    assert line.endswith("pip install 'haulage[demo]'")
+    assert line.endswith("pip install '.[demo]' in the checkout of Haulage")
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):

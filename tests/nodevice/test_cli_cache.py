@@ -85,5 +85,5 @@ def test_without_a_home_it_says_so_in_one_line(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "no place for compiled kernels: Could not determine home directory" in said
-    assert cli.main(["info"]) == 0
+    assert cli.main(["info", "--verbose"]) == 0
     assert "none: Could not determine home directory" in capsys.readouterr().out

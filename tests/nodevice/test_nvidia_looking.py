@@ -50,7 +50,7 @@ def test_info_and_an_explicit_choice_say_why():
             haulage.use("nvidia")
         except haulage.errors.DeviceNotFound as error:
             print("choice:", error)
-        main(["info"])
+        main(["info", "--verbose"])
         """,
         "init_status=803",
     )
@@ -104,7 +104,9 @@ def test_a_library_that_cannot_be_loaded_is_told_from_none(tmp_path, monkeypatch
     ids=["start", "count", "device"],
 )
 def test_info_tells_of_a_driver_or_device_that_fails(program, words):
-    told = run(f"import haulage\nfrom haulage.cli import main\n{program}\nmain(['info'])\n")
+    told = run(
+        f"import haulage\nfrom haulage.cli import main\n{program}\nmain(['info', '--verbose'])\n"
+    )
     row = next(line for line in told.splitlines() if line.startswith(f"  {words[0]}"))
     for word in words:
         assert word in row
@@ -124,7 +126,7 @@ print(len(caught), caught[0].category.__name__, caught[0].message)
     )
     assert told.splitlines()[0] == "cpu:0 cpu:0"
     assert told.splitlines()[1].startswith("1 RuntimeWarning an NVIDIA driver is there")
-    assert "pip install 'haulage[nvidia]'" in told
+    assert "pip install '.[nvidia]' in the checkout of Haulage" in told
 
 
 def test_an_explicit_choice_of_the_cpu_brings_no_warning():
@@ -137,7 +139,7 @@ def test_an_explicit_choice_of_the_cpu_brings_no_warning():
 def test_an_explicit_choice_without_the_package_gives_the_command():
     told = run(NO_PACKAGE + "import haulage\nhaulage.use('nvidia')", status=1)
     assert "DeviceNotFound" in told
-    assert "pip install 'haulage[nvidia]'" in told
+    assert "pip install '.[nvidia]' in the checkout of Haulage" in told
     assert "RuntimeWarning" not in told
 
 

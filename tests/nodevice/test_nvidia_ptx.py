@@ -246,7 +246,7 @@ except haulage.errors.CompileError as error:
     )
     worked, error = done.stdout.splitlines()
     assert worked == "True"
-    assert "pip install 'haulage[nvidia]'" in error
+    assert "pip install '.[nvidia]' in the checkout of Haulage" in error
     assert str(tmp_path) in error
 
 

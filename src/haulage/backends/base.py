@@ -50,12 +50,14 @@ PENDING: Any = object()
 class Probe:
     """What looking for a driver gave; shown by `haulage info` and in errors of explicit choices.
 
-    `advice` is what to tell a program that runs elsewhere for want of something to install alone.
+    `short` is the answer in a few words, where the device cannot be used. `advice` is what to tell
+    a program that runs elsewhere for want of something to install alone.
     """
 
     available: bool
     looked_for: tuple[str, ...]
     answer: str
+    short: str = ""
     advice: str = ""
 
 

@@ -26,7 +26,8 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="haulage",
         description="Arrays and kernels on any device: NVIDIA, AMD, or all cores of a CPU.",
-        epilog="`haulage COMMAND --help` tells what a command takes.",
+        epilog="`haulage COMMAND --help` tells what a command takes; `haulage` alone prints this. "
+        "Exit status: 0 done, 1 done and something is wrong, 2 it cannot be done.",
     )
     top.add_argument("--version", action="version", version=f"haulage {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -36,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status.
+    """Run one command; returns its exit status. Without any word it prints the help.
 
     0: done; 1: done, and something is wrong; 2: what was asked cannot be done, which stands in
     one line on standard error; 130: interrupted; 141: whoever read the output is gone.
@@ -70,6 +71,9 @@ def _run(words: Sequence[str]) -> int:
         words = [words[0], "--help"]
     from haulage.errors import DeviceNotFound
 
+    if not words:
+        parser().print_help()
+        return 0
     chosen = parser().parse_args(words)
     _check_settings()
     try:

@@ -43,32 +43,44 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser = commands.add_parser(
         "info",
         help="the devices found, why others were not, versions and settings",
-        description="Show the devices that were found and, for each kind that was not, what was "
-        "looked for and what came back; the device in force and why; versions, worker threads "
-        "and the cache folder. Ends with status 1 if the device that HAULAGE_DEVICE names is "
-        "not there.",
+        description="Show the devices that were found and, for each kind that was not, why; the "
+        "device in force and why; and versions. Ends with status 1 if the device that "
+        "HAULAGE_DEVICE names is not there.",
+    )
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show everything: what was looked for and what came back, the drivers, all versions, "
+        "worker threads, the cache folder",
     )
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Print all facts; returns 1 if the device that is asked for is not there, else 0."""
+    verbose: bool = chosen.verbose
     in_force = _in_force()
     sections = {
-        "devices": [fact for row in PLATFORMS.values() for fact in _devices(row)],
+        "devices": [fact for row in PLATFORMS.values() for fact in _devices(row, verbose)],
         "in force": [in_force],
-        "versions": _versions(),
-        "settings": _settings(),
+        "versions": _versions(verbose),
     }
+    if verbose:
+        sections["settings"] = _settings()
     if sys.stdout.isatty():
         _print_tables(sections)
     else:
         _print_lines(sections)
+    if not verbose:
+        print("haulage info --verbose tells what was looked for, all versions and the settings")
     return 1 if in_force.good is False else 0
 
 
-def _devices(row: Platform) -> list[Fact]:
+def _devices(row: Platform, verbose: bool) -> list[Fact]:
     probe = probe_of(row.name)
+    if not probe.available and not verbose:
+        return [Fact(row.name, f"not present: {probe.short or probe.answer}", False)]
     if not probe.available:
         looked_for = ", ".join(probe.looked_for) or "nothing"
         return [Fact(row.name, f"not found; looked for {looked_for}: {probe.answer}", False)]
@@ -78,7 +90,8 @@ def _devices(row: Platform) -> list[Fact]:
         return [Fact(row.name, f"{probe.answer}, and does not start: {error}", False)]
     if not found:
         return [Fact(row.name, f"the driver is there and has no device: {probe.answer}", False)]
-    return found if row.name == "cpu" else [Fact(row.name, probe.answer), *found]
+    driver = [Fact(row.name, probe.answer)] if verbose and row.name != "cpu" else []
+    return [*driver, *found]
 
 
 def _device(row: Platform, device: Device) -> Fact:
@@ -112,18 +125,27 @@ def _in_force() -> Fact:
     return Fact(str(device), why_current(), True)
 
 
-def _versions() -> list[Fact]:
+def _versions(verbose: bool) -> list[Fact]:
+    if not verbose:
+        return [
+            Fact("haulage", __version__),
+            Fact("python", platform.python_version()),
+            *(Fact(package, _version(package)) for package in ("numpy", "numba")),
+        ]
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
     found = [
         Fact("haulage", f"{__version__} ({Path(__file__).parents[1]})"),
         Fact("python", f"{platform.python_version()} ({sys.executable}) on {system}"),
     ]
-    for package in _PACKAGES:
-        try:
-            found.append(Fact(package, version(package)))
-        except PackageNotFoundError:
-            found.append(Fact(package, "not installed"))
+    found += [Fact(package, _version(package)) for package in _PACKAGES]
     return [*found, _ocml()]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _ocml() -> Fact:

@@ -16,6 +16,7 @@ OLDEST = (5, 0)
 # What it answers where it has no device: ROCm 5 also says that the device is none.
 _NO_DEVICE = (100, 101)
 _AMD = "0x1002"
+_KFD = Path("/dev/kfd")
 
 
 def probe() -> Probe:
@@ -29,20 +30,22 @@ def probe() -> Probe:
                 f"the HIP runtime's library cannot be loaded: {found.broken}; install what it "
                 "needs, or the runtime anew"
             )
-            return Probe(False, found.looked_for, f"{card}; {which}" if card else which)
+            short = "the HIP runtime cannot be loaded"
+            return Probe(False, found.looked_for, f"{card}; {which}" if card else which, short)
         if not card:
-            return Probe(False, found.looked_for, which)
+            return Probe(False, found.looked_for, which, "no HIP runtime")
         install = (
             f"{card}, but no HIP runtime: install ROCm (amdgpu-install --usecase=hip, or the "
             "distribution's package libamdhip64), or set ROCM_PATH to its folder"
         )
         # No advice to programs: many processors have such a device, which nobody computes on.
-        return Probe(False, found.looked_for, f"{install}; {failures(found)}")
+        short = f"{card}, but no HIP runtime"
+        return Probe(False, found.looked_for, f"{install}; {failures(found)}", short)
     try:
         return _ask(found, found.library)
     except AttributeError as error:
         answer = f"the library is not the HIP runtime it is named after: {error}"
-        return Probe(False, found.looked_for, answer)
+        return Probe(False, found.looked_for, answer, "the HIP runtime is something else")
 
 
 def _ask(found: Search, library: ctypes.CDLL) -> Probe:
@@ -59,18 +62,26 @@ def _ask(found: Search, library: ctypes.CDLL) -> Probe:
                 False,
                 found.looked_for,
                 f"{which}, is too old: Haulage needs ROCm {OLDEST[0]}.{OLDEST[1]} or later",
+                f"the HIP runtime is too old: ROCm {its[0]}.{its[1]}",
             )
     if not status:
         status = library.hipGetDeviceCount(ctypes.byref(count))
     if status:
-        causes = "; ".join(missing()) if status in _NO_DEVICE else ""
+        causes = missing() if status in _NO_DEVICE else []
         answer = f"{which}, answers {status} ({told(library, status)})"
-        return Probe(False, found.looked_for, f"{answer}: {causes}" if causes else answer)
+        if not causes:
+            short = f"the HIP runtime answers {status} ({told(library, status)})"
+            return Probe(False, found.looked_for, answer, short)
+        short = "no AMD device"
+        if _cards() or _KFD.exists():
+            # Of the first cause what is so; what may help stands behind the colon.
+            short = f"the HIP runtime has no device: {causes[0].split(': ')[0]}"
+        return Probe(False, found.looked_for, f"{answer}: {'; '.join(causes)}", short)
     return Probe(count.value > 0, found.looked_for, f"{which}, with {count.value} device(s)")
 
 
 def missing(
-    kfd: Path = Path("/dev/kfd"),
+    kfd: Path = _KFD,
     render: Path = Path("/dev/dri"),
     drm: Path = Path("/sys/class/drm"),
     is_open: Callable[[str], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),

@@ -7,13 +7,14 @@ import sys
 
 from haulage.backends.base import Probe
 from haulage.backends.libraries import Search, failures, search
+from haulage.extras import how_to_install
 
 # The oldest driver all of whose functions that are called here are there: 535, of June 2023.
 OLDEST = (12, 2)
 _OLDEST_RELEASE = "535"
 
 BINDINGS = "cuda.bindings.driver"
-_INSTALL = "pip install 'haulage[nvidia]'"
+_INSTALL = how_to_install("nvidia")
 # What makes cuda-bindings before 13.2 take each thread's own stream for the default one, in its
 # calls but not in launches, which do not go by it. Whatever it is set to, "0" too.
 _OTHER_DEFAULT = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
@@ -41,12 +42,14 @@ def probe() -> Probe:
     if found.library is None:
         missing = f"no NVIDIA driver: {failures(found)}"
         broken = f"the driver's library cannot be loaded: {found.broken}"
-        return Probe(False, found.looked_for, broken if found.broken else missing)
+        if found.broken:
+            return Probe(False, found.looked_for, broken, "its driver cannot be loaded")
+        return Probe(False, found.looked_for, missing, "no driver")
     try:
         return _ask(found, found.library)
     except AttributeError as error:
         answer = f"the library is not the driver it is named after: {error}"
-        return Probe(False, found.looked_for, answer)
+        return Probe(False, found.looked_for, answer, "its driver is something else")
 
 
 def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
@@ -60,14 +63,20 @@ def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
             found.looked_for,
             f"{its}, which is too old: Haulage needs one for CUDA {OLDEST[0]}.{OLDEST[1]} or "
             f"later, which is driver {_OLDEST_RELEASE}",
+            f"its driver is too old: CUDA {version[0]}.{version[1]}, "
+            f"not {OLDEST[0]}.{OLDEST[1]} or later",
         )
     asked, status = "cuInit", driver.cuInit(0)
     if not status:
         asked, status = "cuDeviceGetCount", driver.cuDeviceGetCount(ctypes.byref(count))
     if status:
         cause = _CAUSES.get(status, "see the driver's log (dmesg)")
+        named = _named(driver, status)
         return Probe(
-            False, found.looked_for, f"{its}; {asked} answered {_named(driver, status)}: {cause}"
+            False,
+            found.looked_for,
+            f"{its}; {asked} answered {named}: {cause}",
+            f"its driver answers {named}",
         )
     its += f", with {count.value} device(s)"
     missing = _missing_bindings()
@@ -78,12 +87,14 @@ def _ask(found: Search, driver: ctypes.CDLL) -> Probe:
             f"{its}, but {_OTHER_DEFAULT} is set, by which cuda-bindings of before 13.2 takes "
             "another default stream than Haulage: unset it, and name "
             "cuda.per_thread_default_stream() where that is meant",
+            f"{_OTHER_DEFAULT} is set",
         )
     if missing:
         return Probe(
             False,
             found.looked_for,
             f"{its}, but {missing}: {_INSTALL}",
+            f"{missing}: {_INSTALL}",
             f"an NVIDIA driver is there, and is not used, as {missing}; install it with: "
             f"{_INSTALL}",
         )

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import haulage.platforms  # noqa: F401  (it makes the devices known)
+from haulage import extras
 from haulage.cli.refusal import Refusal
 from haulage.runtime.device import Device, current_device, find, use
 
@@ -68,7 +69,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _run_on(device: Device, chosen: argparse.Namespace) -> int:
-    # Here, because these import what `haulage[demo]` brings.
+    # Here, because these import what the extra `demo` brings.
     from haulage.cli.demo import checks, photo, pictures, report, steps, timeline
 
     path = photo.packaged() if chosen.photo is None else chosen.photo
@@ -123,7 +124,8 @@ def _check_packages() -> None:
     missing = [shown for module, shown in _PACKAGES.items() if find_spec(module) is None]
     if missing:
         raise Refusal(
-            f"the demo needs {', '.join(missing)}, not installed here: pip install 'haulage[demo]'"
+            f"the demo needs {', '.join(missing)}, not installed here: "
+            f"{extras.how_to_install('demo')}"
         )
 
 

@@ -6,5 +6,6 @@ from haulage.compat.nvidia import test_libraries as test
 __all__ = ["test"]
 
 __getattr__ = absent(
-    __name__, "it looks for NVIDIA's libraries; `haulage info` shows what devices were looked for"
+    __name__,
+    "it looks for NVIDIA's libraries; `haulage info --verbose` shows what devices were looked for",
 )

@@ -9,6 +9,7 @@ from typing import Any
 from haulage.compiler.gpu.nvidia import toolkit
 from haulage.compiler.llvm import run_passes
 from haulage.errors import CompileError
+from haulage.extras import how_to_install
 from haulage.targets.base import Target
 
 FILE = "libdevice.10.bc"
@@ -29,7 +30,7 @@ def find() -> Path:
         looked.append(str(place))
     raise CompileError(
         f"mathematics on NVIDIA's GPUs needs {FILE}, which the wheel nvidia-nvvm and CUDA's "
-        f"toolkits have: pip install 'haulage[nvidia]'; looked for the wheel, {', '.join(looked)}"
+        f"toolkits have: {how_to_install('nvidia')}; looked for the wheel, {', '.join(looked)}"
     )
 
 
@@ -63,7 +64,7 @@ def _part(bitcode: bytes, names: frozenset[str], target: Target) -> bytes:
     except RuntimeError as error:
         raise CompileError(
             f"{find()} is not NVIDIA's library of mathematics, or is of a kind that this version "
-            f"of LLVM cannot read; pip install 'haulage[nvidia]' brings one: {error}"
+            f"of LLVM cannot read; {how_to_install('nvidia')} brings one: {error}"
         ) from error
     for function in library.functions:
         if not function.is_declaration and function.name not in names:
