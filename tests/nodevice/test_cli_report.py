@@ -103,6 +103,18 @@ def test_rows_add_up_bytes_and_times_of_all_streams() -> None:
     assert row.cells()[:5] == (steps.BLUR, "4,000,000", "2.00", "2.00", "cpu:0")
 
 
+def test_what_elapsed_and_what_was_busy_are_told_apart() -> None:
+    # Two streams for 10 ms, of which 6 at the same time.
+    operations = [
+        steps.Operation(steps.BLUR, 0, 0.0, 8.0, 1),
+        steps.Operation(steps.EDGES, 1, 2.0, 10.0, 1),
+    ]
+    told = report.elapsed_and_busy(operations, 10.0)
+    assert told.startswith("10.0 ms elapsed; 16.0 ms busy: those of 2 streams")
+    assert "busy ms" in report.HEADER
+    assert "ms" not in report.HEADER
+
+
 def test_an_operation_too_short_for_the_clock_has_no_rate() -> None:
     check = checks.Check(steps.BLUR, Agreement(0.0, 0.0), "SciPy")
     assert report.Row(steps.BLUR, 100, 0.0, "cpu:0", check).cells()[3] == "nan"

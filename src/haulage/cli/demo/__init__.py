@@ -106,10 +106,9 @@ def _run_on(device: Device, chosen: argparse.Namespace) -> int:
         say.phase("done")
 
     say.table(report.rows(results.operations, found, str(device)))
-    busy = sum(o.end - o.begin for o in results.operations)
+    say.line("time", report.elapsed_and_busy(results.operations, milliseconds))
     say.line(
-        "whole way",
-        f"{milliseconds:.1f} ms by the clock for {busy:.1f} ms of work in two streams "
+        "",
         f"(fastest of {steps.PASSES} passes; before them one with compilation: "
         f"{results.first_seconds:.2f} s)",
     )

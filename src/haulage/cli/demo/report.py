@@ -14,13 +14,14 @@ from haulage.cli import tables
 from haulage.cli.demo.checks import Check
 from haulage.cli.demo.steps import STEPS, Operation
 
-HEADER = ("step", "bytes", "ms", "GB/s", "device", "checked")
+HEADER = ("step", "bytes", "busy ms", "GB/s", "device", "checked")
 _NUMBERS = (1, 2, 3)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One step over all its operations: bytes read and written, and ms that it was busy."""
+    """One step over all its operations: bytes read and written, and ms that streams were busy with
+    it, which is more than elapsed where two of them were at once."""
 
     step: str
     nbytes: int
@@ -42,7 +43,7 @@ class Row:
 
 
 def rows(operations: Sequence[Operation], checks: Sequence[Check], device: str) -> list[Row]:
-    """The rows of the table, in the order of `STEPS`; times of several streams add up."""
+    """The rows of the table, in the order of `STEPS`; busy times of several streams add up."""
     by_step = {check.step: check for check in checks}
     found = []
     for step in STEPS:
@@ -50,6 +51,16 @@ def rows(operations: Sequence[Operation], checks: Sequence[Check], device: str) 
         busy = sum(o.end - o.begin for o in own)
         found.append(Row(step, sum(o.nbytes for o in own), busy, device, by_step[step]))
     return found
+
+
+def elapsed_and_busy(operations: Sequence[Operation], elapsed: float) -> str:
+    """What passed by the clock (ms), and what the streams were busy together."""
+    busy = sum(o.end - o.begin for o in operations)
+    streams = len({o.lane for o in operations})
+    return (
+        f"{elapsed:.1f} ms elapsed; {busy:.1f} ms busy: those of {streams} streams, which work at "
+        "the same time, added up"
+    )
 
 
 class Report:
