@@ -242,6 +242,40 @@ def test_a_page_stands_alone(traced):
     assert "default-src 'none'" in text
 
 
+def test_compilation_is_labelled_with_its_kernel_and_line(tmp_path):
+    program = written(tmp_path / "compiles.py", KERNEL)
+    done = trace("-o", "named", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = events(tmp_path / "named.json", "X")
+    compiled = [event for event in found if event["cat"] == "compile"]
+    assert {event["name"] for event in compiled} == {"compile double"}
+    assert {event["args"]["line"] for event in compiled} == {line_of(program, "double[1, 32](x)")}
+    # All that comes before the first launch, but for what is no compilation.
+    first = next(event for event in found if event["cat"] == "kernel")
+    upload = next(event for event in found if event["cat"] == "upload")
+    gap = first["ts"] - upload["ts"]
+    assert sum(event["dur"] for event in compiled) > gap / 2
+    assert re.search(r"\n  compilations: \d, [\d.]+ m?s", done.stderr)
+    page = Page(tmp_path / "named.html")
+    assert "Compilations: " in page.text
+    (row,) = [row for row in page.rows if row[:1] == ["compile double"]]
+    assert row[3] == line_of(program, "double[1, 32](x)")
+    kinds = [page.data["kinds"][kind]["name"] for kind in page.data["operations"]["kind"]]
+    assert kinds.count("compilation") == len(compiled)
+
+
+def test_a_kernel_from_the_disk_cache_is_labelled_too(tmp_path):
+    text = KERNEL.replace("@cuda.jit", "@cuda.jit(cache=True)")
+    program = written(tmp_path / "kept.py", text)
+    for name in ("first", "second"):
+        assert trace("-o", name, program, cwd=tmp_path).returncode == 0
+    times = [
+        sum(e["dur"] for e in events(tmp_path / f"{name}.json", "X") if e["cat"] == "compile")
+        for name in ("first", "second")
+    ]
+    assert 0 < times[1] < times[0]
+
+
 def test_kernels_are_named_also_when_launched_again(tmp_path):
     program = written(tmp_path / "doubles.py", KERNEL)
     done = trace("-o", tmp_path / "out.html", "--no-html", program)
@@ -318,7 +352,7 @@ def test_a_kernel_that_fails_fails_as_without_and_what_follows_is_recorded(tmp_p
     done = trace("--no-html", program, cwd=tmp_path)
     assert "kernel bad: a thread raised ValueError: no" in done.stdout, done.stderr
     found = events(tmp_path / "haulage-trace-fails.json", "X")
-    work = [event["name"] for event in found if event["cat"] != "wait"]
+    work = [event["name"] for event in found if event["cat"] not in ("wait", "compile")]
     assert work == ["upload", "bad", "download"]
 
 

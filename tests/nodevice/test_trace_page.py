@@ -215,3 +215,37 @@ def test_text_of_the_program_does_not_become_markup(browser, page):
     cells = browser.run("[...document.querySelectorAll('td')].map((each) => each.textContent)")
     assert "</script><b>holder" in cells
     assert browser.run("document.title") == f"Haulage trace of {page[1]}"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_paths_have_room_on_narrow_and_wide_screens(tmp_path, width):
+    folder = tmp_path / "a_folder_with_a_long_name" / "project-in-the-home" / "src_of_the_package"
+    folder.mkdir(parents=True)
+    program = folder / "a_program_with_a_rather_long_name.py"
+    program.write_text(
+        "import numpy as np\nfrom numba import cuda\n"
+        "for _ in range(3):\n    cuda.to_device(np.ones(9)).copy_to_host()\n"
+    )
+    command = [sys.executable, "-m", "haulage", "trace", "--device", "cpu", "-o", tmp_path / "p"]
+    subprocess.run([*command, program], check=True, capture_output=True, timeout=120)
+    shown = Browser(tmp_path / "profile", width=width)
+    try:
+        metrics = {"width": width, "height": 1400, "deviceScaleFactor": 1, "mobile": width < 600}
+        shown.call("Emulation.setDeviceMetricsOverride", **metrics)
+        shown.open(tmp_path / "p.html")
+        over = "[document.documentElement, ...document.querySelectorAll('.scroll')]"
+        assert shown.run(f"{over}.every((part) => part.scrollWidth <= part.clientWidth)")
+        # As many lines as the path has letters, and no more than two of them half full.
+        heights = shown.run(
+            "[...document.querySelectorAll('td.line')].map((cell) => [cell.clientWidth,"
+            " cell.clientHeight / parseFloat(getComputedStyle(cell).lineHeight)])"
+        )
+        assert heights
+        for room, lines in heights:
+            assert room > 300
+            assert lines < len(str(program)) / 20 + 2
+        names = "[...document.querySelectorAll('td.name')]"
+        tall = f"{names}.filter((cell) => cell.textContent == 'upload' && cell.clientHeight > 60)"
+        assert shown.run(f"{tall}.length") == 0
+    finally:
+        shown.close()

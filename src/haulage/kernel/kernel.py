@@ -32,7 +32,7 @@ from haulage.kernel.prepared import PreparedLaunch, start, wait_for
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
-from haulage.runtime import device
+from haulage.runtime import device, observing
 from haulage.runtime.exchange.foreign import is_foreign
 from haulage.runtime.launching import arguments, parts
 from haulage.runtime.launching.arguments import Key
@@ -450,6 +450,9 @@ class Kernel(AsFunction, Inspection):
         return Overload(lambda of: self._body(of, keys), code_for, keys, self.vocabulary, prefers)
 
     def _body(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Any:
+        return observing.compiling(self.py_func.__qualname__, self._untold_body, code_for, keys)
+
+    def _untold_body(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Any:
         if self.cache:
             from haulage.kernel.caching import kept_body
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from haulage import config
 from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
-from haulage.runtime import device
+from haulage.runtime import device, observing
 from haulage.runtime.launching.arguments import Key, Packer
 from haulage.runtime.launching.launch import ANY_BLOCK, Dims, Loaded, check_limits
 
@@ -99,9 +99,12 @@ class Overload:
             with self._lock:
                 loaded = self.loaded.get((place, block, way))
                 if loaded is None:
-                    loaded = Loaded(place, self.body.code(block, way), self._carveout)
+                    loaded = observing.compiling(self.body.name, self._load, place, block, way)
                     self.loaded[place, block, way] = loaded
         return loaded
+
+    def _load(self, place: device.Device, block: Dims, way: str) -> Loaded:
+        return Loaded(place, self.body.code(block, way), self._carveout)
 
     @cached_property
     def argument_types(self) -> tuple[Any, ...]:

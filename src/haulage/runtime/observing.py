@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # What work of a stream is: the kinds of `Observer.around`.
 KERNEL, UPLOAD, DOWNLOAD, COPY, FILL = "kernel", "upload", "download", "copy", "fill"
 GRAPH = "graph"
+# What the host does for a kernel before it is launched: `Observer.compiling`.
+COMPILE = "compile"
 
 
 class Observer(Protocol):
@@ -67,6 +69,11 @@ class Observer(Protocol):
         """
         ...
 
+    def compiling(self, kernel: str, work: Callable[..., Any], *args: Any) -> Any:
+        """Make `work(*args)`, in which code is made or loaded for a kernel of this name, and return
+        what it gives."""
+        ...
+
     def waited(self, wait: Callable[..., Any], *args: Any) -> Any:
         """Make `wait(*args)`, in which the host waits for a device, and return what it gives."""
         ...
@@ -90,6 +97,12 @@ class Watcher(Protocol):
     def let_go(self) -> None:
         """Hold no memory of devices any more: somebody is about to count it."""
         ...
+
+
+def compiling(kernel: str, work: Callable[..., Any], *args: Any) -> Any:
+    """`work(*args)`, in which code is made or loaded for a kernel, told to who observes."""
+    watching = observer
+    return work(*args) if watching is None else watching.compiling(kernel, work, *args)
 
 
 # Those that are told of copies between places.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from haulage.runtime.observing import UPLOAD
+from haulage.runtime.observing import COMPILE, UPLOAD
 from haulage.tracing.memory_log import MemoryLog
 from haulage.tracing.operations import Clock, Operation, Operations
 from haulage.tracing.repeats import Repeats
@@ -68,7 +68,7 @@ class Recorder:
         self._clocks: dict[int, Clock] = {}
         # (time, device, kind of memory, generation of the block, bytes or -1, mark)
         self._changes: deque[tuple[int, str, str, int, int, Any]] = deque()
-        self._waited: deque[Operation] = deque()
+        self._of_host: deque[Operation] = deque()
         self._live: dict[int, tuple[int, int]] = {}
         self._events = 0
         self._closed = False
@@ -155,6 +155,18 @@ class Recorder:
             else:
                 self.repeats.pass_over(host.nbytes)
 
+    def compiling(self, kernel: str, work: Callable[..., Any], *args: Any) -> Any:
+        """Note how long the host compiles."""
+        if getattr(self._of_thread, "compiling", False):
+            return work(*args)
+        self._of_thread.compiling = True
+        begin = time.monotonic_ns()
+        try:
+            return work(*args)
+        finally:
+            self._of_thread.compiling = False
+            self._note_of_thread(COMPILE, f"compile {kernel}", begin, time.monotonic_ns())
+
     def waited(self, wait: Callable[..., Any], *args: Any) -> Any:
         """Note how long the host waits."""
         begin = time.monotonic_ns()
@@ -164,13 +176,16 @@ class Recorder:
             end = time.monotonic_ns()
             self.waits[0] += 1
             self.waits[1] += end - begin
-            if end - begin >= _SHORT_WAIT:
+            if end - begin >= _SHORT_WAIT and not getattr(self._of_thread, "compiling", False):
                 name = _WAITS.get(wait.__name__, wait.__name__)
-                thread = threading.current_thread()
-                lane = self._lane("", threading.get_ident(), thread.name)
-                operation = Operation(WAIT, name, 0, lane, self._place(_mark()))
-                operation.took(begin, end)
-                self._waited.append(operation)
+                self._note_of_thread(WAIT, name, begin, end)
+
+    def _note_of_thread(self, kind: str, name: str, begin: int, end: int) -> None:
+        thread = threading.current_thread()
+        lane = self._lane("", threading.get_ident(), thread.name)
+        operation = Operation(kind, name, 0, lane, self._place(_mark()))
+        operation.took(begin, end)
+        self._of_host.append(operation)
 
     # ---- sorting it in --------------------------------------------------------------------
 
@@ -188,8 +203,8 @@ class Recorder:
             return
         try:
             self._sort_changes()
-            while self._waited:
-                self.operations.add(self._waited.popleft())
+            while self._of_host:
+                self.operations.add(self._of_host.popleft())
             for clock in clocks:
                 name = str(clock.device)
                 if name in self.failed:

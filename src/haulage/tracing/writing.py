@@ -5,12 +5,22 @@ import sys
 from collections.abc import Callable
 from typing import IO
 
+from haulage.runtime.observing import COMPILE, DOWNLOAD, GRAPH, KERNEL, UPLOAD
 from haulage.tracing import chrome
 from haulage.tracing.page import page
 from haulage.tracing.recorder import Recorder
 from haulage.tracing.result import Result, made_of
 from haulage.tracing.settings import Settings
 from haulage.tracing.words import duration, size, throughput
+
+# What the summary adds up, and what it calls that.
+_TOLD = {
+    UPLOAD: "uploads",
+    DOWNLOAD: "downloads",
+    KERNEL: "kernels",
+    GRAPH: "graphs",
+    COMPILE: "compilations",
+}
 
 
 def write(recorder: Recorder, settings: Settings) -> None:
@@ -39,12 +49,12 @@ def summary(result: Result) -> list[str]:
             f"{held.device} {held.kind} memory: peak {size(held.peak)} at "
             f"{duration(held.peak_at)}, {size(held.left)} in use at the end{most}"
         )
-    for kind in ("upload", "download", "kernel", "graph"):
+    for kind, name in _TOLD.items():
         of_kind = [each for each in result.totals if each.kind == kind]
         if of_kind:
             nbytes, busy = sum(e.nbytes for e in of_kind), sum(e.busy for e in of_kind)
             moved = f", {size(nbytes)}, {throughput(nbytes, busy)}" if nbytes else ""
-            lines.append(f"{kind}s: {sum(e.count for e in of_kind)}, {duration(busy)}{moved}")
+            lines.append(f"{name}: {sum(e.count for e in of_kind)}, {duration(busy)}{moved}")
     if result.repeats:
         first = result.places[result.repeats[0].place]
         lines.append(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from haulage.runtime.observing import GRAPH, KERNEL
+from haulage.runtime.observing import COMPILE, GRAPH, KERNEL
 from haulage.tracing.page.drawing import COLOURS, KINDS, drawing, lanes_drawn
 from haulage.tracing.result import WAIT, Holdings, Place, Result, Total
 from haulage.tracing.words import duration, size, throughput
@@ -22,7 +22,7 @@ def page(result: Result) -> str:
     """The whole page."""
     parts: dict[str, Callable[[], str]] = {
         "title": lambda: _text(f"Haulage trace of {result.program}"),
-        "program": lambda: _text(result.program),
+        "program": lambda: _path(result.program),
         "facts": lambda: _facts(result),
         "notes": lambda: _notes(result),
         "memory": lambda: _memory(result),
@@ -43,6 +43,11 @@ def _file(name: str) -> str:
 
 def _text(text: object) -> str:
     return html.escape(str(text))
+
+
+def _path(text: str) -> str:
+    """A path as text that can be broken behind each slash."""
+    return _text(text).replace("/", "/<wbr>")
 
 
 def _facts(result: Result) -> str:
@@ -137,7 +142,7 @@ def _repeats(result: Result) -> str:
             KINDS[each.kind][0],
             _text(each.device),
             *_where(result.places[each.place]),
-            f'<td class="line">{_text(result.places[each.first].line)}</td>',
+            f'<td class="line">{_path(result.places[each.first].line)}</td>',
         ]
         for each in result.repeats
     ]
@@ -154,12 +159,14 @@ def _repeats(result: Result) -> str:
 def _totals(result: Result) -> str:
     kernels = [each for each in result.totals if each.kind in _RUNNING]
     waits = [each for each in result.totals if each.kind == WAIT]
-    moved = [each for each in result.totals if each.kind not in (*_RUNNING, WAIT)]
+    compiled = [each for each in result.totals if each.kind == COMPILE]
+    moved = [each for each in result.totals if each.kind not in (*_RUNNING, COMPILE, WAIT)]
     return "\n".join(
         _total(result, *each)
         for each in (
             ("Transfers", moved),
             ("Kernels and graphs", kernels),
+            ("Compilations", compiled),
             ("Waits of the host, of 5 microseconds or more", waits),
         )
         if each[1]
@@ -186,9 +193,9 @@ def _total(result: Result, what: str, totals: list[Total]) -> str:
 
 def _where(place: Place) -> list[str]:
     lines = [f"{line} in {function}" for line, function in place.lines[1:]]
-    callers = "".join(f"<br>called from {_text(line)}" for line in lines)
+    callers = "".join(f"<br>called from {_path(line)}" for line in lines)
     return [
-        f'<td class="line">{_text(place.line)}{callers}</td>',
+        f'<td class="line">{_path(place.line)}{callers}</td>',
         f'<td class="name">{_text(place.function)}</td>',
     ]
 
@@ -204,13 +211,19 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) ->
         else f'<th scope="col">{name}</th>'
         for name in heads
     )
-    body = "\n".join(
-        "<tr>" + "".join(c if c.startswith("<td") else f"<td>{c}</td>" for c in row) + "</tr>"
-        for row in rows[:_MOST_ROWS]
-    )
+    body = "\n".join(f"<tr>{_cells(heads, row)}</tr>" for row in rows[:_MOST_ROWS])
     more = len(rows) - _MOST_ROWS
     rest = f'<p class="none">{more} more lines are in the trace.</p>' if more > 0 else ""
     return (
         f'<div class="scroll"><table><caption>{_text(caption)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{rest}"
+    )
+
+
+def _cells(heads: Sequence[str], row: Sequence[str]) -> str:
+    """Cells with the heads of their columns, which stand beside them where there is little room."""
+    return "".join(
+        f'<td data-head="{head.removeprefix("#")}"'
+        + (cell.removeprefix("<td") if cell.startswith("<td") else f">{cell}</td>")
+        for head, cell in zip(heads, row, strict=True)
     )

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from haulage.runtime.observing import COPY, DOWNLOAD, FILL, GRAPH, KERNEL, UPLOAD
+from haulage.runtime.observing import COMPILE, COPY, DOWNLOAD, FILL, GRAPH, KERNEL, UPLOAD
 from haulage.tracing.result import WAIT, Result
 
 # Colours of the owners, those of most bytes first: the palette of Okabe and Ito (2008), which
@@ -29,6 +29,7 @@ KINDS = {
     COPY: ("copy on the device", "#7a5195"),
     FILL: ("fill", "#74681c"),
     GRAPH: ("graph", "#5b3a9e"),
+    COMPILE: ("compilation", "#a3195b"),
     WAIT: ("wait of the host", "#66707a"),
     "several": ("several kinds", "#4b535c"),
 }
@@ -68,7 +69,11 @@ def drawing(result: Result) -> str:
     data: dict[str, Any] = {
         "length": result.length,
         "colours": COLOURS,
-        "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.values()],
+        # Names of what threads of the host do say it all.
+        "kinds": [
+            {"name": name, "colour": colour, "whole": kind in (COMPILE, WAIT)}
+            for kind, (name, colour) in KINDS.items()
+        ],
         "names": list(names),
         "lanes": [f"{result.lanes[n].device} {result.lanes[n].name}".strip() for n in rank],
         "places": [{"lines": place.lines} for place in result.places],

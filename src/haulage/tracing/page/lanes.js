@@ -89,7 +89,9 @@ class LanesChart extends Chart {
     const { lane, begin, length, kind, name, place, bytes, count, busy } = data.operations;
     const parts = [];
     if (count[n] > 1) parts.push(count[n] + " operations drawn as one");
-    parts.push(data.kinds[kind[n]].name + (data.names[name[n]] ? " " + data.names[name[n]] : ""));
+    const own = data.names[name[n]];
+    const { name: what, whole } = data.kinds[kind[n]];
+    parts.push(whole && own ? own : (what + " " + own).trim());
     if (bytes[n]) {
       parts.push(size(bytes[n]) + (busy[n] ? ", " + (bytes[n] / busy[n]).toFixed(2) + " GB/s" : ""));
     }
