@@ -72,7 +72,10 @@ _LAZY: dict[str, tuple[str, str | None]] = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'haulage' has no attribute {name!r}")
+        from haulage.spelling import did_you_mean
+
+        meant = "" if name.startswith("_") else did_you_mean(name, __dir__())
+        raise AttributeError(f"module 'haulage' has no attribute {name!r}{meant}", name=name)
     module_name, attribute = _LAZY[name]
     import importlib
 

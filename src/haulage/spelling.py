@@ -1,6 +1,5 @@
 """Names that are near to one that is not there."""
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -9,6 +8,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     Names that begin with an underscore are not proposed.
     """
+    # Loaded for errors only.
+    import difflib
+
     public = {each.lower(): each for each in known if not each.startswith("_")}
     found = difflib.get_close_matches(name.lower(), public, n=1, cutoff=0.6)
     return f". Did you mean {public[found[0]]!r}?" if found else ""

@@ -391,7 +391,7 @@ def adds_text(x):
             "local.array(shape, dtype, alignment=None, bound=None): got an unexpected keyword "
             "argument 'aligned'",
         ),
-        (adds_text, "atomic.add: value: expected a real number; got Literal[str](one)"),
+        (adds_text, "atomic.add: value: expected a real number; got one"),
     ],
 )
 def test_what_a_word_does_not_take_is_told_right_behind_the_line(function, reason):

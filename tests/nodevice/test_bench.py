@@ -99,3 +99,10 @@ def test_the_list_names_every_problem(capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_unknown_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "sort"]) == 2
     assert capsys.readouterr().err.startswith("haulage: bench: nothing is named sort")
+
+
+def test_a_name_that_is_nearly_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "saxpi"]) == 2
+    assert capsys.readouterr().err == (
+        "haulage: bench: nothing is named saxpi. Did you mean 'saxpy'?\n"
+    )

@@ -33,6 +33,19 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"haulage {__version__}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["demmo"], "demo"), (["benhc", "saxpy"], "bench"), (["cache", "shwo"], "show")],
+)
+def test_a_command_that_is_nearly_one(
+    capsys: pytest.CaptureFixture[str], words: list[str], meant: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(words)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.endswith(f". Did you mean {meant!r}?\n")
+
+
 @pytest.mark.parametrize("command", [[], ["info"], ["demo"]])
 def test_help_describes_each_command(
     capsys: pytest.CaptureFixture[str], command: list[str]

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    import argparse
-
     from haulage import __version__
     from haulage.cli import advise, bench, cache, demo, info, run, trace
+    from haulage.cli.commands import Parser
 
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="haulage",
         description="Arrays and kernels on any device: NVIDIA, AMD, or all cores of a CPU.",
         epilog="`haulage COMMAND --help` tells what a command takes; `haulage` alone prints this. "

@@ -9,6 +9,7 @@ from typing import Any
 
 from haulage.compat import not_here
 from haulage.compat.absent import refuse
+from haulage.spelling import did_you_mean
 
 
 def submodules_of(
@@ -41,7 +42,8 @@ def submodules_of(
         reason = not_here.why(f"{package}.{name}".replace("haulage", "numba", 1)) or why
         if reason and not name.startswith("__"):
             refuse(package, name, reason, sys._getframe(1))
-        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        meant = "" if name.startswith("_") else did_you_mean(name, __dir__())
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
 
     def __dir__() -> list[str]:
         here = sys.modules[package]

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from haulage.spelling import did_you_mean
+
 Build = Callable[..., Any]
 
 
@@ -40,7 +42,11 @@ class Namespace:
         self.__dict__.update(members)
 
     def __getattr__(self, attribute: str) -> Any:
-        raise AttributeError(f"{self.__dict__['__name__']} has no {attribute!r}")
+        known = vars(self)
+        raise AttributeError(
+            f"{known['__name__']} has no {attribute!r}{did_you_mean(attribute, known)}",
+            name=attribute,
+        )
 
     def __repr__(self) -> str:
         return f"<kernel namespace {self.__name__}>"
@@ -66,7 +72,7 @@ class Register3:
     def __getattr__(self, attribute: str) -> Any:
         if attribute in ("x", "y", "z"):
             raise RuntimeError(f"{self.name}.{attribute} means something only inside a kernel")
-        raise AttributeError(f"{self.name} has no {attribute!r}; it has x, y and z")
+        raise AttributeError(f"{self.name} has no {attribute!r}; it has x, y and z", name=attribute)
 
     def __repr__(self) -> str:
         return f"<kernel registers {self.name}>"

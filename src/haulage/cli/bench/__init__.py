@@ -3,6 +3,7 @@
 import argparse
 
 from haulage.cli.refusal import Refusal
+from haulage.spelling import did_you_mean
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -64,7 +65,10 @@ def chosen_names(words: list[str], names: list[str]) -> list[str]:
     """
     for word in words:
         if not any(word in name for name in names):
-            raise Refusal(f"bench: nothing is named {word}; known are {', '.join(names)}")
+            meant = did_you_mean(word, names)
+            raise Refusal(
+                f"bench: nothing is named {word}{meant or '; known are ' + ', '.join(names)}"
+            )
     if not words:
         return names
     exact = {word for word in words if word in names}

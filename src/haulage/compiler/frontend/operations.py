@@ -197,14 +197,14 @@ class Source:
         """A variable of Numba's IR, or a constant, as the program has it."""
         if not isinstance(variable, ir.Var):
             return Operand(None, repr(variable))
-        text = _tidy(self._text(variable, 0))
+        text = tidy(self._text(variable, 0))
         return Operand(self._type_of(variable.name), text, self._origin(variable), self)
 
     def of_item(self, array: Any, index: Any, value: Any = None) -> Operation:
         operands = [self.operand(each) for each in (array, index, value) if each is not None]
         text = f"{operands[0].text}[{operands[1].text}]"
         return Operation(
-            "getitem" if value is None else "setitem", tuple(operands), text=_tidy(text)
+            "getitem" if value is None else "setitem", tuple(operands), text=tidy(text)
         )
 
     def of_attribute(self, owner: Any, name: str, value: Any = None) -> Operation:
@@ -223,7 +223,7 @@ class Source:
         symbol = _SYMBOLS.get(function) or _IN_PLACE.get(function) or _UNARY.get(function, "")
         text = ""
         if len(given) == 2 and function in _SYMBOLS:
-            text = _tidy(f"({given[0].text}) {symbol} ({given[1].text})")
+            text = tidy(f"({given[0].text}) {symbol} ({given[1].text})")
         return Operation("operator", given, function, {}, text, symbol.strip())
 
     def of_statement(self, statement: Any) -> Operation | None:
@@ -313,10 +313,10 @@ def _function_of(value: Any) -> Any:
 def _call(function: str, given: tuple[Operand, ...], named: dict[str, Operand]) -> str:
     arguments = [each.text for each in given]
     arguments += [f"{name}={each.text}" for name, each in named.items()]
-    return _tidy(f"{function}({', '.join(arguments)})")
+    return tidy(f"{function}({', '.join(arguments)})")
 
 
-def _tidy(text: str) -> str:
+def tidy(text: str) -> str:
     """An expression without needless parentheses, as `ast.unparse` writes it."""
     try:
         return ast.unparse(ast.parse(text, mode="eval"))

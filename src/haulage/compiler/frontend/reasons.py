@@ -88,6 +88,9 @@ _MOST_LINES = 6
 # Calls that are shown next to the failing line; of more, the outermost one.
 _INNERMOST = 3
 
+# How Numba writes the type of a constant.
+_LITERAL = re.compile(r"Literal\[\w+\]\((?P<value>[^()]*)\)")
+
 Place = tuple[str, int]
 
 # The latter is an exception of its own.
@@ -250,7 +253,7 @@ def _said_by_word(text: str) -> str:
     """The reason that a kernel word gives, or nothing."""
     for found in _SAID.finditer(text):
         if found["file"].startswith(_LIBRARIES[1]):
-            return found["said"]
+            return _LITERAL.sub(lambda literal: literal["value"], found["said"])
     return ""
 
 

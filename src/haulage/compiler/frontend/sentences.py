@@ -7,6 +7,9 @@ from typing import Any
 
 from haulage.spelling import did_you_mean
 
+# How Numba writes the type of a constant.
+_LITERAL = re.compile(r"Literal\[(\w+)\]\([^()]*\)")
+
 
 def _undefined(found: re.Match[str], function: Any) -> str:
     name = found["name"]
@@ -26,9 +29,10 @@ def _no_value_yet(found: re.Match[str], function: Any) -> str:
 
 def _two_types(found: re.Match[str], function: Any) -> str:
     name = found["name"].partition(".")[0]
+    one, other = (_LITERAL.sub(r"\1", found[each]) for each in ("one", "other"))
     return (
-        f"Cannot unify {found['one']} and {found['other']}: {name} has one of these types on one "
-        "way through the function and the other on another; use two names, or convert one"
+        f"Cannot unify {one} and {other}: {name} has one of these types on one way through the "
+        "function and the other on another; use two names, or convert one"
     )
 
 

@@ -1,7 +1,7 @@
 """Arrays and records on a device: elements, fields and copies of strided device memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from haulage.runtime import memory
 from haulage.runtime.arrays import elements, fields, layout, movers, transfer
 from haulage.runtime.arrays.copying import DeviceNDArrayBase, converted, opened
 from haulage.runtime.arrays.export import Exchange
+from haulage.runtime.arrays.hints import with_hints
 from haulage.runtime.arrays.strided import Span, Strided, given_memory
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block
@@ -20,27 +21,7 @@ if TYPE_CHECKING:
     from haulage.runtime.launching.parts import Part
 
 
-class _Removed:
-    """A method that arrays of older Numbas had: asking for it says what to use.
-
-    A descriptor for each name, not a `__getattr__`: with one, Python does not make the look-ups of
-    other attributes fast, and a launch pays a sixth more.
-    """
-
-    def __init__(self, instead: str) -> None:
-        self.instead = instead
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, array: object, owner: type) -> NoReturn:
-        raise AttributeError(
-            f"device arrays have no {self.name!r}: Numba removed it; use {self.instead}",
-            name=self.name,
-            obj=array,
-        )
-
-
+@with_hints
 class DeviceNDArray(Exchange, DeviceNDArrayBase):
     """An n-dimensional array in the memory of a device.
 
@@ -70,8 +51,6 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
 
     _elements: elements.Elements
     _launch_part: "Part"
-
-    to_host = _Removed("copy_to_host()")
 
     def __init__(
         self,

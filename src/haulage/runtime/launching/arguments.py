@@ -93,10 +93,27 @@ def key_of(value: Any) -> Key:
     if isinstance(value, type) and issubclass(value, (np.number, np.bool_)):
         return (DTYPE, np.dtype(value), True)
     raise TypeError(
-        f"a kernel cannot take {value!r} of type {kind.__name__}: expected an array or a record, "
-        "of the device or of NumPy, a NumPy scalar, a number, None, a member of an Enum, a dtype, "
-        "or a tuple of these"
+        f"a kernel cannot take {_shown(value)} of type {kind.__name__}{_instead(value)}: expected "
+        "an array or a record, of the device or of NumPy, a NumPy scalar, a number, None, a member "
+        "of an Enum, a dtype, or a tuple of these"
     )
+
+
+def _shown(value: Any) -> str:
+    """A value on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _instead(value: Any) -> str:
+    """What to give in the place of a value that no kernel takes."""
+    if isinstance(value, (list, range)):
+        return "; give np.array(...) of it"
+    if hasattr(value, "to_numpy"):
+        return "; give the array of its .to_numpy()"
+    if isinstance(value, dict):
+        return "; give its values as arrays or numbers, one argument each"
+    return ""
 
 
 def _enum_key(kind: type[enum.Enum]) -> Key:
@@ -114,7 +131,9 @@ def _integer_dtype(value: int) -> np.dtype[Any]:
         return _INT
     if 0 <= value < 2**64:
         return _UINT
-    raise TypeError(f"the integer {value} does not fit the 64 bits of a kernel argument")
+    raise TypeError(
+        f"the integer {value} does not fit the 64 bits of a kernel argument; give it as a float"
+    )
 
 
 def _device_array_key(array: DeviceNDArray) -> Key:
@@ -135,7 +154,10 @@ def _host_record_key(record: np.void) -> Key:
 
 def _host_array_key(array: np.ndarray[Any, Any]) -> Key:
     if array.dtype.hasobject:
-        raise TypeError("a kernel cannot take an array of Python objects (dtype object)")
+        raise TypeError(
+            "a kernel cannot take an array of Python objects (dtype object); give one of numbers, "
+            "as array.astype(float) makes"
+        )
     flags = array.flags
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
     return (ARRAY, array.dtype, array.ndim, layout, not flags.writeable, bool(flags.aligned))

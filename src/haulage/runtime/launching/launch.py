@@ -44,6 +44,13 @@ class Configuration(NamedTuple):
     shared_bytes: int
 
 
+def _as_ints(size: Any) -> str:
+    """What to write for a size that is a float, as `n / 256` gives one."""
+    if not isinstance(size, (float, np.floating)):
+        return ""
+    return "; / gives a float: write n // 256, or (n + 255) // 256 to round up"
+
+
 def normalise_dims(value: Any, what: str) -> Dims:
     """`value` (an int or 1 to 3 of them) as (x, y, z).
 
@@ -62,13 +69,22 @@ def normalise_dims(value: Any, what: str) -> Dims:
         if isinstance(size, (bool, np.bool_)) or not isinstance(size, (int, np.integer)):
             raise LaunchTypeError(
                 f"{what} must be a sequence of integers, got {list(sizes)} "
-                f"with a {type(size).__name__}"
+                f"with a {type(size).__name__}{_as_ints(size)}"
             )
         if size < 1:
             raise LaunchError(f"{what}: every size must be at least 1, got {list(sizes)}")
         dims.append(int(size))
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
+
+
+def _swapped(grid: Dims, block: Dims, properties: Properties) -> str:
+    """A hint where the grid would do as the block, and the block as the grid."""
+    blocks = grid[0] * grid[1] * grid[2]
+    fits = blocks <= properties.max_threads_per_block and all(
+        size <= limit for size, limit in zip(block, properties.max_grid, strict=True)
+    )
+    return "; the order is kernel[blocks, threads of a block]" if fits else ""
 
 
 def check_limits(configuration: Configuration, properties: Properties, name: str) -> None:
@@ -95,7 +111,8 @@ def check_limits(configuration: Configuration, properties: Properties, name: str
     if threads > properties.max_threads_per_block:
         raise LimitError(
             f"kernel {name}: a block of {block} has {threads} threads; "
-            f"{properties.name} takes at most {properties.max_threads_per_block}",
+            f"{properties.name} takes at most {properties.max_threads_per_block}"
+            f"{_swapped(grid, block, properties)}",
             about="block",
         )
     for what, sizes, most in (

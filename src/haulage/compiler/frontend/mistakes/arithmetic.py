@@ -2,7 +2,7 @@
 
 from numba.core import types
 
-from haulage.compiler.frontend.described import axes, described, is_number, is_text
+from haulage.compiler.frontend.described import described, is_number, is_text
 from haulage.compiler.frontend.mistakes.diagnosis import (
     Diagnosis,
     is_none,
@@ -47,12 +47,6 @@ def cannot_be_unpacked(operation: Operation) -> Diagnosis | None:
         return Diagnosis(
             f"{value.text} is {described(value.kind)}, a single number, and is unpacked into "
             f"{count} names",
-            value.text,
-        )
-    if isinstance(value.kind, types.Array):
-        return Diagnosis(
-            f"{value.text} is an array with {axes(value.kind.ndim)}, whose length is not known "
-            f"when it is compiled: write {value.text}[0], {value.text}[1] ...",
             value.text,
         )
     return None

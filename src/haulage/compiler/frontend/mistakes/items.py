@@ -15,7 +15,7 @@ from haulage.compiler.frontend.mistakes.diagnosis import (
     nothing,
     of_grid,
 )
-from haulage.compiler.frontend.operations import Operand, Operation
+from haulage.compiler.frontend.operations import Operand, Operation, tidy
 from haulage.spelling import did_you_mean
 
 
@@ -147,13 +147,8 @@ def _as_int(index: Operand) -> str:
     """What to write for an index that is a float."""
     function, parts = index.operator(), index.parts()
     if function is operator.truediv:
-        return f": / gives a float, write {parts[0].text} // {parts[1].text}"
-    kinds = [types.unliteral(part.kind) for part in parts]
-    if kinds and all(isinstance(kind, types.Integer) for kind in kinds):
-        return (
-            f"; {' and '.join(map(str, kinds))} together make a float64: convert one, as in "
-            f"np.int64({parts[-1].text})"
-        )
+        quotient = tidy(f"({parts[0].text}) // ({parts[1].text})")
+        return f": / gives a float, write {quotient}"
     return f": write int({index.text})"
 
 
