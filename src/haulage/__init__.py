@@ -11,6 +11,9 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+# First: another thread may fork while this one imports what follows.
+from haulage import forks as _forks  # noqa: F401
+
 __all__ = [
     "__version__",
     "cuda",

@@ -25,12 +25,37 @@ CacheWarning (UserWarning) is no exception: compiled code is not kept or not use
 Wrong values and types in ordinary calls raise ValueError, TypeError and IndexError as NumPy does.
 """
 
+import sys
 import traceback
+import warnings
 from functools import cache
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, TypeVar
 
 _Error = TypeVar("_Error", bound=BaseException)
+
+# Modules of these packages are between a program and a warning about it.
+_NOT_THE_PROGRAM = {"contextlib", "functools", "haulage", "importlib", "llvmlite", "numba", "numpy"}
+
+
+def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
+    """`warnings.warn` at the line of the program that called Haulage."""
+    frame = sys._getframe()
+    while _is_not_the_program(frame) and frame.f_back is not None:
+        frame = frame.f_back
+    names = frame.f_globals
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        names.get("__name__") or "<unknown>",
+        names.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_not_the_program(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _NOT_THE_PROGRAM
 
 
 def noted(error: _Error, note: str) -> _Error:

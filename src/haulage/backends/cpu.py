@@ -2,7 +2,6 @@
 
 import atexit
 import functools
-import os
 import struct
 import time
 import weakref
@@ -10,7 +9,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from haulage import config
+from haulage import config, forks
 from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.cpu_driver import (
     addresses,
@@ -425,10 +424,7 @@ def _look_after(backend: CPUBackend) -> None:
 @functools.cache
 def _watch_process() -> None:
     atexit.register(_close)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=loader.hold, after_in_parent=loader.release, after_in_child=_renew
-        )
+    forks.in_child(_renew)
 
 
 def _close() -> None:
@@ -438,7 +434,6 @@ def _close() -> None:
 
 
 def _renew() -> None:
-    loader.release()
     POOL.renew()
     messages.renew()
     for backend in list(_backends):

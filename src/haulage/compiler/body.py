@@ -1,11 +1,11 @@
 """A kernel typed and lowered for one signature: what the ways to code for all targets share."""
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from haulage import forks
 from haulage.compiler.access.analysis import accesses
 from haulage.compiler.access.model import Accesses
 from haulage.compiler.code import Code
@@ -33,7 +33,7 @@ class Body(ABC):
         self._options = options.on(target.kind)
         self.lowered: Lowered = lower(function, argument_types, target, options, anew=anew)
         self._codes: dict[tuple[tuple[int, int, int], str], Code] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
     found: bool | None = None

@@ -4,10 +4,12 @@ import threading
 from functools import cache
 from typing import Any
 
+from haulage import forks
 from haulage.targets.base import Target
 
 # LLVM's global context, in which llvmlite parses, is not safe to use from two threads.
 LOCK = threading.RLock()
+forks.held(lambda: LOCK)
 
 
 @cache

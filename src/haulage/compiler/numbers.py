@@ -2,8 +2,9 @@
 other processes too."""
 
 import hashlib
-import threading
 from typing import Generic, TypeVar
+
+from haulage import forks
 
 Item = TypeVar("Item")
 
@@ -17,7 +18,7 @@ class Numbers(Generic[Item]):
     def __init__(self) -> None:
         self._items: dict[int, Item] = {}
         self._numbers: dict[Item, int] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def of(self, item: Item) -> int:
         """The number of an item; the same one each time."""

@@ -1,10 +1,10 @@
 """`haulage.install()` and `haulage.uninstall()`."""
 
 import sys
-import threading
-import warnings
 from types import ModuleType
 
+from haulage import forks
+from haulage.errors import warn
 from haulage.hook import children as _children
 from haulage.hook import numba_package
 from haulage.hook.answers import ROOTS, answer
@@ -12,7 +12,7 @@ from haulage.hook.finder import Finder, given
 from haulage.hook.holders import holders
 
 _finder = Finder()
-_lock = threading.RLock()
+_lock = forks.lock()
 
 # Modules that stood under our names when `install` came, and the attributes of Numba that did.
 _replaced: dict[str, ModuleType] = {}
@@ -55,12 +55,10 @@ def install(*, children: bool = False) -> None:
             _children.reach()
     held = holders() if replaced else []
     if held:
-        warnings.warn(
+        warn(
             f"haulage.install() came after an import of {' or '.join(ROOTS)}: imports from now "
             f"on give Haulage's, but {', '.join(held)} holds names of Numba's own; call "
-            "haulage.install() before such imports",
-            RuntimeWarning,
-            stacklevel=2,
+            "haulage.install() before such imports"
         )
 
 

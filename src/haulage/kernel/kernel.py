@@ -2,12 +2,11 @@
 
 import inspect
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from haulage import config
+from haulage import config, forks
 from haulage.compiler.options import Options
 from haulage.errors import HaulageError, LaunchError, LaunchTypeError
 from haulage.kernel import advice
@@ -86,7 +85,7 @@ class Kernel(AsFunction, Inspection):
         # By what stands in `kernel[...]`, in the default stream.
         self._configured: dict[Any, tuple[Configuration, Known]] = {}
         self._specializations: dict[tuple[CodeFor, tuple[Key, ...]], Kernel] = {}
-        self._lock = threading.RLock()
+        self._lock = forks.lock()
         self._parameters = Parameters(py_func)
         self._plain_count = self._parameters.plain_count
         self._declared: list[tuple[Key, ...]] = []

@@ -1,11 +1,10 @@
 """A kernel for one signature: its body, its code where that is loaded, and what can be asked."""
 
-import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from haulage import config
+from haulage import config, forks
 from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.runtime import device, observing
@@ -73,7 +72,7 @@ class Overload:
         self._carveout = carveout
         self.packer = Packer(keys)
         self.loaded: dict[tuple[device.Device, tuple[int, int, int], str], Loaded] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self.keys = keys
         self._vocabulary = vocabulary
 

@@ -4,15 +4,14 @@ import atexit
 import contextvars
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from haulage import config
+from haulage import config, forks
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
-from haulage.errors import DeviceError, DeviceNotFound
+from haulage.errors import DeviceError, DeviceNotFound, warn
 from haulage.runtime import faults, printing
 from haulage.runtime.capture import Capture, check_none_captured
 from haulage.runtime.stream import Stream, after_wait
@@ -275,6 +274,7 @@ _found: dict[str, tuple[Device, ...]] = {}
 # What was told the first time: a library that is in the process later is found without a search.
 _probes: dict[str, Probe] = {}
 _lock = threading.RLock()
+forks.held(lambda: _lock)
 
 
 def register(driver: Driver) -> None:
@@ -450,7 +450,7 @@ def _best_present() -> Device:
             if kind in _probes and _probes[kind].advice:
                 told.append(_probes[kind].advice)
             for advice in told:
-                warnings.warn(advice, RuntimeWarning, stacklevel=3)
+                warn(advice)
         else:
             _refuse_where_disabled("no device is present")
             raise DeviceNotFound(f"no device is present; looked for {', '.join(_drivers)}")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from haulage import forks
 from haulage.backends.cpu_driver import elf, linker
 from haulage.disk_cache import software, store
 from haulage.errors import DeviceError
@@ -90,26 +91,15 @@ _jit_lock = threading.RLock()
 _library_numbers = itertools.count(1)
 
 
-# What `hold` holds.
-_held = contextlib.ExitStack()
-
-
-def hold() -> None:
-    """Before a fork: let no other thread link or be within LLVM, which the child would find locked
-    for ever.
-
-    llvmlite has a lock around each of its calls, and takes it too when what a thread has made with
-    it goes.
-    """
-    _held.enter_context(_jit_lock)
+def _lock_of_llvm() -> Any:
+    # llvmlite has it around each of its calls, and takes it too when what was made with it goes.
     ffi = sys.modules.get("llvmlite.binding.ffi")
-    if ffi is not None:
-        _held.enter_context(ffi.lib._lock)
+    return None if ffi is None else ffi.lib._lock._lock
 
 
-def release() -> None:
-    """After a fork, in parent and child: linking may go on."""
-    _held.close()
+# The child would find them locked for ever.
+forks.held(lambda: _jit_lock)
+forks.held(_lock_of_llvm)
 
 
 def link(

@@ -1,11 +1,11 @@
 """A kernel's body whose code is looked for on disk first."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from haulage import forks
 from haulage.compiler.access.model import Accesses
 from haulage.compiler.cache import record
 from haulage.compiler.cache.values import Digest, NotByValue, options_text
@@ -58,7 +58,7 @@ class KeptBody:
         self._body: Body | None = None
         self._unchanged = True
         self._made: dict[tuple[tuple[int, int, int], str], Code] = {}
-        self._lock = threading.RLock()
+        self._lock = forks.lock()
 
     @property
     def body(self) -> "Body":

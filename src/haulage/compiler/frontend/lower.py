@@ -18,6 +18,7 @@ from numba.core.ir import Const, Expr, Return
 from numba.core.ir_utils import get_definition, guard
 from numba.core.typeinfer import register_dispatcher
 
+from haulage import forks
 from haulage.compiler.access.model import Whole
 from haulage.compiler.arrays import ArrayArgument
 from haulage.compiler.faults import TABLE, Fault
@@ -47,6 +48,7 @@ _INTERPRETER = re.compile(r"(?m)^declare [^\n]*@\"?((?:_?Py|NRT_|numba_gil_)\w+)
 
 # Numba compiles one function at a time; its own lock covers only its own dispatchers.
 _LOCK = threading.RLock()
+forks.held(lambda: _LOCK)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Our targets as Numba sees them: one SIMT class, one small class per target below it."""
 
 import operator
-import threading
 from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,6 +14,7 @@ from numba.core.errors import TypingError
 from numba.core.options import TargetOptions
 from numba.core.target_extension import CUDA, dispatcher_registry, jit_registry, target_registry
 
+from haulage import forks
 from haulage.compiler import prints
 from haulage.compiler.faults import TABLE
 from haulage.compiler.frontend import (
@@ -304,7 +304,7 @@ def descriptor(target: Target) -> Any:
 
 
 # Numba's registries take a class once only, also when two threads ask at one time.
-_CLASSES_LOCK = threading.Lock()
+_CLASSES_LOCK = forks.lock()
 
 
 def device_class(target: Target) -> Any:

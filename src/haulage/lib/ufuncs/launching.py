@@ -1,12 +1,12 @@
 """Kernels of ufuncs: compiled once for each kind of arguments, and started."""
 
 import operator
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
+from haulage import forks
 from haulage.kernel import Kernel, Vocabulary, advice, jit
 from haulage.kernel.configuration import in_blocks
 from haulage.lib.ufuncs.operands import is_array
@@ -31,7 +31,7 @@ class Kernels:
         self.vocabulary = vocabulary
         self.cache = cache
         self._made: dict[Hashable, Kernel] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def get(self, keys: tuple[Key, ...], kind: Hashable, make: Callable[[], Any]) -> Kernel:
         """The kernel of a `kind` for arguments with `keys`, of the Python function `make()`."""

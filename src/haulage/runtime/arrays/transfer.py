@@ -1,6 +1,5 @@
 """Copies between host and device, and the host memory that copies can use without waiting."""
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from haulage import forks
 from haulage.backends.base import PINNED
 from haulage.errors import CaptureError
 from haulage.runtime import memory, observing
@@ -407,7 +407,7 @@ _Registered = tuple[int, Device, np.ndarray, Callable[[], object]]
 # Address -> (end, device, the array, which is so kept alive while it is registered, and what undoes
 # the registration).
 _registered: dict[int, _Registered] = {}
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def register(array: np.ndarray, device: Device) -> int:

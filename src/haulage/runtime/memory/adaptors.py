@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
+from haulage import forks
 from haulage.errors import OutOfMemory
 from haulage.runtime.memory.calls import Allocator, Calls, name_of
 from haulage.runtime.memory.ends import Pool
@@ -21,7 +22,7 @@ class _Adaptor:
     def __init__(self, upstream: Allocator | None) -> None:
         self.upstream: Allocator = Pool() if upstream is None else upstream
         self._calls = Calls(self.upstream)
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def allocate(self, nbytes: int) -> int:
         """The address of memory from the next allocator."""

@@ -1,12 +1,12 @@
 """Memory that a memory manager gives: where it is, and what gives it back."""
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsInt
 
 import numpy as np
 
+from haulage import forks
 from haulage.backends.base import DEVICE, MANAGED, MAPPED, PINNED
 from haulage.runtime import memory, unraisable
 from haulage.runtime.arrays import transfer
@@ -103,7 +103,7 @@ class AutoFreePointer(MemoryPointer):
     ) -> None:
         super().__init__(context, pointer, size, owner, finalizer)
         self._owners = 0
-        self._counting = threading.Lock()
+        self._counting = forks.lock()
 
     def own(self) -> "OwnedPointer":
         """A pointer to the memory that keeps it."""
