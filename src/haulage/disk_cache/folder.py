@@ -9,12 +9,11 @@ import contextlib
 import os
 import stat
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from haulage.errors import CacheWarning
+from haulage.errors import CacheWarning, warn
 
 # Beyond either of these the files that were not used for longest go, until a tenth is free.
 MOST_BYTES = 256 << 20
@@ -39,7 +38,7 @@ def warn_once(message: str) -> None:
     """A `CacheWarning`, the first time in this process that `message` is to be said."""
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, CacheWarning, stacklevel=2)
+        warn(message, CacheWarning)
 
 
 @dataclass(frozen=True)

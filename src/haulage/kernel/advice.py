@@ -4,10 +4,10 @@ Only programs that import `numba.cuda` are: who imports `haulage.cuda` may never
 """
 
 import sys
-import warnings
 from math import prod
 from typing import Any
 
+from haulage.errors import warn
 from haulage.runtime import device
 from haulage.runtime.launching.launch import Configuration
 
@@ -61,8 +61,4 @@ def _warn(category: str, message: str) -> None:
     """Warn in a category of Numba's, at the line of the program that called Haulage."""
     from haulage import numba_bridge
 
-    # What `stacklevel` counts: 1 is this function.
-    depth, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("haulage."):
-        frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, numba_bridge.warning_category(category), stacklevel=depth)
+    warn(message, numba_bridge.warning_category(category))

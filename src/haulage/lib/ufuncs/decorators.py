@@ -1,10 +1,10 @@
 """The decorators `vectorize` and `guvectorize`, and their options."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from haulage.errors import warn
 from haulage.kernel import CUDA, ROC, DeviceFunction, Vocabulary
 from haulage.lib.ufuncs.gufunc import GUFunc
 from haulage.lib.ufuncs.ufunc import UFunc
@@ -54,9 +54,7 @@ def vectorize(
         )
     if nopython is not None:
         _check_nopython(nopython)
-        warnings.warn(
-            f"nopython kwarg for {chosen.name} target is redundant", RuntimeWarning, stacklevel=3
-        )
+        warn(f"nopython kwarg for {chosen.name} target is redundant")
     if _is_function(ftylist_or_function):
         return UFunc(ftylist_or_function, chosen, (), start, cache)
     signatures = _listed(ftylist_or_function)

@@ -1,6 +1,5 @@
 """Compiled code on a device, and starting it there."""
 
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from math import prod
@@ -16,6 +15,7 @@ from haulage.errors import (
     LaunchTypeError,
     LimitError,
     OutOfMemory,
+    warn,
 )
 from haulage.runtime import faults, observing, printing
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
@@ -316,12 +316,11 @@ def _tell_refused(name: str, error: DeviceError) -> None:
     if error.code in _told_refused:
         return
     _told_refused.add(error.code)
-    warnings.warn(
+    warn(
         f"kernel {name}: the driver does not take the machine code that the cache has beside the "
         f"PTX, and assembles the PTX in each process, which takes longer: {error}. Update the "
         "driver, or use a ptxas of its version. Of other kernels this is not told",
         CacheWarning,
-        stacklevel=2,
     )
 
 

@@ -9,11 +9,10 @@ them, or at once with `HAULAGE_NATIVE=1`.
 """
 
 import threading
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from haulage import config, forks
-from haulage.errors import Unsupported
+from haulage.errors import Unsupported, warn
 from haulage.runtime.memory import block as blocks
 from haulage.runtime.memory.classes import LARGEST
 from haulage.runtime.native import layouts
@@ -97,7 +96,7 @@ def _start(array: "DeviceNDArray") -> bool:
         _impossible = True
         if config.native():
             raise
-        warnings.warn(f"allocations stay slower: {error!r}", RuntimeWarning, stacklevel=4)
+        warn(f"allocations stay slower: {error!r}")
         return False
     finally:
         _starting.release()
