@@ -36,7 +36,8 @@ ORDER: list[set[str]] = [
     {"backends"},
     {"numba_bridge", "numba_smart", "disk_cache"},
     {"tracebacks"},
-    {"errors", "config", "extras", "forks", "spelling"},
+    {"config"},
+    {"errors", "extras", "forks", "spelling"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 

@@ -5,6 +5,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from haulage.errors import warn
+
+# All settings of Haulage's own.
+SETTINGS = (
+    *("HAULAGE_ADVERSARY", "HAULAGE_AMD_LINKER", "HAULAGE_CACHE_DIR", "HAULAGE_CPU"),
+    *("HAULAGE_CPU_THREADS", "HAULAGE_DEVICE", "HAULAGE_MEMORY", "HAULAGE_NATIVE"),
+    *("HAULAGE_FULL_TRACEBACKS", "HAULAGE_NUM_THREADS", "HAULAGE_QUEUE_DEPTH"),
+    # For children, of `haulage trace` and of `haulage advise`.
+    *("HAULAGE_ADVISE_SETTINGS", "HAULAGE_TRACE_SETTINGS"),
+)
+
+# Numbers beyond these are refused as settings.
+_MOST, _MOST_DIGITS = 1 << 63, 19
+# Of a value so much is shown in an error.
+_MOST_SHOWN = 60
+# The most threads of the CPU device: so many a core, but so many on any machine.
+_THREADS_PER_CORE, _ALWAYS_THREADS = 4, 64
+
 
 def _reader(name: str) -> Callable[[], str]:
     """What reads a variable, stripped, "" if it is not set, in a tenth of the time that
@@ -38,6 +56,47 @@ _memory_way = _reader("HAULAGE_MEMORY")
 _native = _reader("HAULAGE_NATIVE")
 
 
+def _text(name: str) -> str:
+    return os.environ.get(name, "").strip()
+
+
+def _whole(name: str, least: int, most: int, what: str, unset: str) -> int | None:
+    """The whole number that a variable says, None if it is not set.
+
+    Raises:
+        ValueError: it says something else, or one outside of `least` to `most`.
+    """
+    text = _text(name)
+    if not text:
+        return None
+    # Python's `int` takes more: '1_000', digits of other scripts, and fails for very many.
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+        number = int(text)
+        if least <= number <= most:
+            return number
+    raise ValueError(f"{name}={_shown(text)}: expected {what}; unset it for {unset}")
+
+
+def _one_of(name: str, text: str, allowed: tuple[str, ...], unset: str) -> str:
+    """`text` if it is one of those that a variable may say, the first of them if it is not set.
+
+    Raises:
+        ValueError: it says something else.
+    """
+    if not text:
+        return allowed[0]
+    if text not in allowed:
+        *others, last = allowed
+        expected = f"{', '.join(others)} or {last}"
+        raise ValueError(f"{name}={_shown(text)}: expected {expected}; unset it for {unset}")
+    return text
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}..."
+
+
 def full_tracebacks() -> bool:
     """`HAULAGE_FULL_TRACEBACKS`, or Numba's `NUMBA_FULL_TRACEBACKS`: whether errors are printed
     with all frames of Haulage and Numba, and with all that Numba said: 1; or not: 0, the default.
@@ -45,14 +104,11 @@ def full_tracebacks() -> bool:
     Raises:
         ValueError: the first is set to something else.
     """
-    text = os.environ.get("HAULAGE_FULL_TRACEBACKS", "").strip()
-    if text not in ("", "0", "1"):
-        raise ValueError(
-            f"HAULAGE_FULL_TRACEBACKS={text!r}: expected 0, or 1 for every frame; unset it for "
-            "those of your program"
-        )
-    numbas = os.environ.get("NUMBA_FULL_TRACEBACKS", "").strip()
-    return text == "1" or (not text and numbas not in ("", "0"))
+    text = _text("HAULAGE_FULL_TRACEBACKS")
+    if not text:
+        return _text("NUMBA_FULL_TRACEBACKS") not in ("", "0")
+    what = "the lines of your program"
+    return _one_of("HAULAGE_FULL_TRACEBACKS", text, ("0", "1"), what) == "1"
 
 
 def worker_threads() -> int | None:
@@ -62,17 +118,12 @@ def worker_threads() -> int | None:
     does.
 
     Raises:
-        ValueError: the variable is set to something that is not a positive whole number.
+        ValueError: the variable is set to something that is no whole number of at least 1 and at
+            most four for each core of the machine, or 64 if that is more.
     """
-    text = os.environ.get("HAULAGE_NUM_THREADS", "").strip()
-    if not text:
-        return None
-    if not text.isdigit() or int(text) < 1:
-        raise ValueError(
-            f"HAULAGE_NUM_THREADS={text!r}: expected a positive whole number of threads; "
-            "unset it to use every core"
-        )
-    return int(text)
+    most = max(_ALWAYS_THREADS, _THREADS_PER_CORE * (os.cpu_count() or 1))
+    what = f"a positive whole number of threads, at most {most}"
+    return _whole("HAULAGE_NUM_THREADS", 1, most, what, "every core")
 
 
 def queue_depth() -> int:
@@ -82,15 +133,8 @@ def queue_depth() -> int:
     Raises:
         ValueError: the variable is set to something that is not a whole number from 2 on.
     """
-    text = os.environ.get("HAULAGE_QUEUE_DEPTH", "").strip()
-    if not text:
-        return 1024
-    if not (text.isascii() and text.isdigit()) or int(text) < 2:
-        raise ValueError(
-            f"HAULAGE_QUEUE_DEPTH={text!r}: expected a whole number of pieces of work, at least 2; "
-            "unset it for 1024"
-        )
-    return int(text)
+    what = "a whole number of pieces of work, at least 2"
+    return _whole("HAULAGE_QUEUE_DEPTH", 2, _MOST, what, "1024") or 1024
 
 
 def thread_way() -> str:
@@ -105,13 +149,8 @@ def thread_way() -> str:
     Raises:
         ValueError: the variable is set to something else.
     """
-    way = _thread_way() or "auto"
-    if way not in ("auto", "cut", "scalar", "coroutines"):
-        raise ValueError(
-            f"HAULAGE_CPU_THREADS={way!r}: expected auto, cut, scalar or coroutines; "
-            "unset it for auto"
-        )
-    return way
+    ways = ("auto", "cut", "scalar", "coroutines")
+    return _one_of("HAULAGE_CPU_THREADS", _thread_way(), ways, "auto")
 
 
 def processor_level() -> str | None:
@@ -121,7 +160,7 @@ def processor_level() -> str | None:
     With it a program has the same results on all machines of that level or a higher one. Whether
     this is such a level, and one that the processor has, is seen when a kernel is compiled.
     """
-    return os.environ.get("HAULAGE_CPU", "").strip() or None
+    return _text("HAULAGE_CPU") or None
 
 
 def adversary_seed() -> int | None:
@@ -130,16 +169,8 @@ def adversary_seed() -> int | None:
     Raises:
         ValueError: the variable is set to something that is no whole number.
     """
-    text = os.environ.get("HAULAGE_ADVERSARY", "").strip()
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(
-            f"HAULAGE_ADVERSARY={text!r}: expected a whole number, the seed of the adversarial "
-            "mode; unset it for the ordinary one"
-        ) from None
+    what = "a whole number, the seed of the adversarial mode"
+    return _whole("HAULAGE_ADVERSARY", -_MOST, _MOST, what, "the ordinary one")
 
 
 def cuda_is_disabled() -> bool:
@@ -148,13 +179,8 @@ def cuda_is_disabled() -> bool:
     Raises:
         ValueError: the variable is set to something that is no whole number.
     """
-    text = os.environ.get("NUMBA_DISABLE_CUDA", "").strip() or "0"
-    try:
-        return int(text) != 0
-    except ValueError:
-        raise ValueError(
-            f"NUMBA_DISABLE_CUDA={text!r}: expected 0, or 1 to take all devices away"
-        ) from None
+    what = "0, or 1 to take all devices away"
+    return bool(_whole("NUMBA_DISABLE_CUDA", -_MOST, _MOST, what, "0"))
 
 
 def pools_memory() -> bool:
@@ -164,10 +190,7 @@ def pools_memory() -> bool:
     Raises:
         ValueError: the variable is set to something else.
     """
-    way = _memory_way() or "pool"
-    if way not in ("pool", "driver"):
-        raise ValueError(f"HAULAGE_MEMORY={way!r}: expected pool or driver; unset it for pool")
-    return way == "pool"
+    return _one_of("HAULAGE_MEMORY", _memory_way(), ("pool", "driver"), "pool") == "pool"
 
 
 def native() -> bool | None:
@@ -178,9 +201,9 @@ def native() -> bool | None:
         ValueError: the variable is set to something else.
     """
     text = _native()
-    if text not in ("", "0", "1"):
-        raise ValueError(f"HAULAGE_NATIVE={text!r}: expected 0 or 1; unset it for the default")
-    return bool(int(text)) if text else None
+    if not text:
+        return None
+    return _one_of("HAULAGE_NATIVE", text, ("0", "1"), "1 once it pays") == "1"
 
 
 def interface_sync() -> bool:
@@ -190,27 +213,24 @@ def interface_sync() -> bool:
     Raises:
         ValueError: the variable is set to something that is no whole number.
     """
-    text = _interface_sync() or "1"
-    try:
-        return int(text) != 0
-    except ValueError:
-        raise ValueError(
-            f"NUMBA_CUDA_ARRAY_INTERFACE_SYNC={text!r}: expected 1, or 0 for no waiting"
-        ) from None
+    if _interface_sync() in ("", "1"):
+        return True
+    what = "1, or 0 for no waiting"
+    return _whole("NUMBA_CUDA_ARRAY_INTERFACE_SYNC", -_MOST, _MOST, what, "1") != 0
 
 
 def memory_manager() -> str | None:
     """`NUMBA_CUDA_MEMORY_MANAGER`: the module of a plug-in that gives all memory of devices."""
-    named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "").strip()
+    named = _text("NUMBA_CUDA_MEMORY_MANAGER")
     return named if named not in ("", "default") else None
 
 
 def cache_folder() -> Path:
     """`HAULAGE_CACHE_DIR`: where compiled kernels are kept (default `~/.cache/haulage`)."""
-    chosen = os.environ.get("HAULAGE_CACHE_DIR", "").strip()
+    chosen = _text("HAULAGE_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME", "").strip()
+    base = _text("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "haulage"
 
 
@@ -221,10 +241,26 @@ def amd_linker() -> str:
     Raises:
         ValueError: the variable is set to something else.
     """
-    named = os.environ.get("HAULAGE_AMD_LINKER", "").strip() or "haulage"
+    named = _text("HAULAGE_AMD_LINKER") or "haulage"
     if named not in ("haulage", "lld") and not os.path.dirname(named):
         raise ValueError(
             f"HAULAGE_AMD_LINKER={named!r}: expected haulage, lld or the path of an ld.lld; unset "
             "it for haulage"
         )
     return named
+
+
+def _warn_of_misspelt() -> None:
+    prefix = "HAULAGE_"
+    unknown = [name for name in os.environ if name.startswith(prefix) and name not in SETTINGS]
+    if not unknown:
+        return
+    from difflib import get_close_matches
+
+    known = [name.removeprefix(prefix) for name in SETTINGS]
+    for name in unknown:
+        for meant in get_close_matches(name.removeprefix(prefix), known, 1, 0.7):
+            warn(f"{name} is set, which is no setting of Haulage's: did you mean {prefix}{meant}?")
+
+
+_warn_of_misspelt()

@@ -1,6 +1,9 @@
 """Files of the disk cache: what is trusted, what is whole, what is dropped."""
 
+import contextlib
 import os
+import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -251,3 +254,83 @@ def test_readers_never_see_a_half_written_file(tmp_path):
     for writer in writers:
         writer.join()
     assert seen <= set(versions)
+
+
+# What else can be found under the name of an entry: made by a function of the path.
+STRANGE = {
+    "a pipe": lambda path: os.mkfifo(path),
+    "a folder": lambda path: path.mkdir(),
+    "a socket": lambda path: _bound(path),
+    "a link to nothing": lambda path: path.symlink_to(path.parent / "nothing"),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a file of a terabyte": lambda path: path.touch() or os.truncate(path, 1 << 40),
+    "a file that nobody may read": lambda path: path.touch(0o000),
+}
+
+
+def _bound(path):
+    # A name of its whole path would be too long.
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no such files")
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_is_no_file_in_the_place_of_an_entry_is_none(place, what):
+    place.mkdir(mode=0o700)
+    path = place / "b1.code"
+    STRANGE[what](path)
+    with no_hang():
+        assert store.load("b1") is None
+        if what == "a folder":
+            with pytest.warns(CacheWarning, match="cannot write to the cache folder"):
+                store.save("b1", FACTS, CODE)
+            assert path.is_dir()
+            return
+        store.save("b1", FACTS, CODE)
+        assert store.load("b1") == ({**FACTS, "key": "b1"}, CODE)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no such files")
+@pytest.mark.parametrize("what", [each for each in STRANGE if each != "a folder"])
+def test_what_is_no_folder_in_the_place_of_the_cache_keeps_nothing(place, what):
+    STRANGE[what](place)
+    with no_hang(), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert store.load("c1") is None
+        store.save("c1", FACTS, CODE)
+        assert store.load("c1") is None
+    assert said
+    for each in said:
+        assert issubclass(each.category, CacheWarning)
+        assert "the cache folder" in str(each.message)
+
+
+@contextlib.contextmanager
+def no_hang():
+    """Fail in place of waiting for ever."""
+
+    def end(*_):
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(20)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_strange_files_are_not_dropped_and_stop_no_dropping(place, kind):
+    place.mkdir(mode=0o700)
+    for name in ("d1.code", ".old.part"):
+        (place / name).mkdir() if kind == "folder" else os.mkfifo(place / name)
+        os.utime(place / name, (0, 0))
+    with no_hang():
+        store.save("d2", FACTS, CODE)
+        Folder(place).trim(most_bytes=0, most_files=0)
+        assert store.load("d2") is None
+    assert len(list(place.iterdir())) == (2 if kind == "folder" else 0)

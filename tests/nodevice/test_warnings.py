@@ -1,6 +1,6 @@
 """Warnings stand at the line of the program, not at one of Haulage's."""
 
-import re
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,84 +11,97 @@ import haulage
 
 SOURCES = Path(haulage.__file__).parent
 
-BEGINNING = """
-import os, sys, warnings
-import numpy as np
-from numba import njit
-
-def told(call):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call()
-    lines = open(sys.argv[0]).read().splitlines()
-    for each in caught:
-        print(each.category.__name__, lines[each.lineno - 1].strip(), each.filename == sys.argv[0])
-"""
-
 KERNEL = """
+import numpy as np
 from haulage import cuda
 
-{globals}
+held = {{"a": 1}}
 
 @cuda.jit(cache=True)
 def kernel(x):
-    x[cuda.grid(1)] = {value}
+    {body}
 
-def work():
-    kernel[1, 32](np.zeros(32))
-
-told(work)
+try:
+    kernel[1, 32](np.zeros(32))  # here
+except TypeError:
+    pass
 """
 
-# What is run, with which environment, and what is warned of at which line.
+# A program, its environment, and what is warned of at the line with "# here".
 PROGRAMS = {
     "a cache that cannot be made": (
-        KERNEL.format(globals="", value="1"),
+        KERNEL.format(body="x[cuda.grid(1)] = 1"),
         {"HAULAGE_CACHE_DIR": "/dev/null"},
-        "CacheWarning kernel[1, 32](np.zeros(32)) True",
+        "CacheWarning: cannot ",
     ),
     "a kernel that is not kept": (
-        KERNEL.format(globals="import types; place = types.SimpleNamespace; held = {1: {}}.keys()",
-                      value="len(told.__defaults__ or ())"),
+        KERNEL.format(body="x[0] = held"),
         {},
-        None,
+        "CacheWarning: kernel kernel is not kept",
+    ),
+    "a cache that others can write to": (
+        """
+import os
+from haulage.disk_cache import store
+from haulage import cuda
+folder = os.environ["HAULAGE_CACHE_DIR"]
+os.chmod(folder, 0o777)
+
+def kernel(x):
+    x[cuda.grid(1)] = 1
+
+cuda.jit("void(float64[:])", cache=True)(kernel)  # here
+""",
+        {},
+        "CacheWarning: the cache folder",
     ),
     "an option of numba's": (
         """
 from haulage import cuda
 
-def work():
-    cuda_vectorize = cuda.vectorize(nopython=True)
-
-told(work)
+@cuda.vectorize(nopython=True)  # here
+def add(x, y):
+    return x + y
 """,
         {},
-        "RuntimeWarning cuda_vectorize = cuda.vectorize(nopython=True) True",
+        "RuntimeWarning: nopython kwarg",
     ),
     "a misspelt setting": (
         """
-def work():
-    from haulage import cuda
-
-told(work)
+from haulage import cuda  # here
 """,
         {"HAULAGE_DEVISE": "cpu"},
-        "RuntimeWarning from haulage import cuda True",
-    ),
-    "an installation that comes late": (
-        """
-import haulage
-import numba
-sys.modules["numba.cuda"] = cuda = type(sys)("numba.cuda")
-held = sys.modules["theirs"] = type(sys)("theirs")
-held.cuda = cuda
-
-def work():
-    haulage.install()
-
-told(work)
-""",
-        {},
-        "RuntimeWarning haulage.install() True",
+        "RuntimeWarning: HAULAGE_DEVISE is set",
     ),
 }
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_a_warning_is_at_the_line_of_the_program(what, tmp_path):
+    text, environment, expected = PROGRAMS[what]
+    file = tmp_path / "program.py"
+    file.write_text(text)
+    (tmp_path / "cache").mkdir()
+    done = subprocess.run(
+        [sys.executable, str(file)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "HAULAGE_CACHE_DIR": str(tmp_path / "cache"),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = text.splitlines()
+    here = next(number for number, line in enumerate(lines, 1) if line.endswith("# here"))
+    assert f"{file}:{here}: {expected}" in done.stderr, done.stderr
+    assert done.stderr.count("Warning: ") == done.stderr.count(f"{file}:{here}: ")
+
+
+def test_all_warnings_are_given_by_the_one_function():
+    files = [file for file in SOURCES.rglob("*.py") if "warnings.warn" in file.read_text("utf-8")]
+    assert [file.name for file in files] == ["errors.py"]

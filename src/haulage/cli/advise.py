@@ -6,7 +6,7 @@ import os
 
 from haulage.advising.settings import Settings
 from haulage.cli import run
-from haulage.cli.refusal import Refusal
+from haulage.cli.refusal import Refusal, absolute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _output(given: str | None) -> str:
     """The absolute path of the file; '': none is named."""
     if given is None:
         return ""
-    path = os.path.abspath(given)
+    path = absolute(given, f"--output {given}")
     folder = os.path.dirname(path)
     if os.path.isdir(path) or given.endswith(("/", os.sep)):
         raise Refusal(f"--output {given}: is a folder; name a file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from haulage.cli import run
-from haulage.cli.refusal import Refusal
+from haulage.cli.refusal import Refusal, absolute
 from haulage.tracing.settings import Settings
 
 TYPE_CHECKING = False
@@ -111,7 +111,7 @@ def _count(option: str, given: str | None, usual: int, least: int) -> int:
 
 def _output(given: str | None, program: Sequence[str]) -> str:
     """The absolute path of the files without their endings."""
-    path = os.path.abspath(given or ".")
+    path = absolute(given or ".", "trace: name a folder by --output")
     if given is None or os.path.isdir(path) or given.endswith(("/", os.sep)):
         path = os.path.join(path, f"haulage-trace-{_name(program)}")
     elif path.endswith((".html", ".json")):
@@ -132,5 +132,5 @@ def _name(program: Sequence[str]) -> str:
     if first == "-":
         return "input"
     module = first[2:] if first[:2] == "-m" else first
-    name = os.path.basename(os.path.abspath(module))
+    name = os.path.basename(absolute(module, f"trace of {module}"))
     return name.removesuffix(".py") or "program"

@@ -26,7 +26,8 @@ _ABANDONED = 3600.0
 _USE_NOTED = 86400.0
 
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-_READ |= getattr(os, "O_BINARY", 0)
+# Without waiting for who writes to a pipe of that name.
+_READ |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (_READ & ~os.O_RDONLY)
 # Systems without these have no such owners and modes either.
 _CHECKS = os.open in os.supports_dir_fd and hasattr(os, "geteuid")
@@ -71,7 +72,8 @@ class Folder:
                 return None
             # Python opens no folder, and closes nothing then.
             facts = os.fstat(file)
-            if not stat.S_ISREG(facts.st_mode) or not _only_ours(facts):
+            usual = stat.S_ISREG(facts.st_mode) and facts.st_size <= MOST_BYTES
+            if not usual or not _only_ours(facts):
                 os.close(file)
                 return None
             with open(file, "rb") as opened:
@@ -79,7 +81,11 @@ class Folder:
                     # In a folder that can only be read nothing is dropped, so it need not be noted.
                     with contextlib.suppress(OSError):
                         os.utime(file)
-                return opened.read()
+                try:
+                    return opened.read()
+                except OSError as error:
+                    self._cannot("read a file in", error)
+                    return None
 
     def write(self, name: str, data: bytes) -> None:
         """Keep a file, in place of one that has the name; readers see the old or the new one."""
@@ -109,7 +115,10 @@ class Folder:
                 return
         if not self._counted:
             self._counted = True
-            self.trim()
+            try:
+                self.trim()
+            except OSError as error:
+                self._cannot("drop old files from", error)
 
     def files(self) -> list[Kept]:
         """What is kept, in order of last use, the latest last.
@@ -160,7 +169,8 @@ class Folder:
                     # Another process may drop it in this moment.
                     with contextlib.suppress(FileNotFoundError):
                         facts = entry.stat(follow_symlinks=False)
-                        found.append((entry, facts.st_size, facts.st_mtime))
+                        if not stat.S_ISDIR(facts.st_mode):  # none of the cache's
+                            found.append((entry, facts.st_size, facts.st_mtime))
         return found
 
     def _place(self, name: str, folder: int) -> str:
@@ -173,7 +183,8 @@ class Folder:
             yield 0 if self.path.is_dir() else None
             return
         try:
-            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
+            folder = os.open(self.path, flags)
         except FileNotFoundError:
             yield None
             return

@@ -319,6 +319,10 @@ def devices() -> list[Device]:
     return [device for kind in tuple(_drivers) for device in devices_of(kind)]
 
 
+# Of the number of a device.
+_MOST_DIGITS = 9
+
+
 def find(choice: str | Device, source: str = "") -> Device:
     """The device that is named explicitly: 'cpu', 'nvidia:1' or a `Device`.
 
@@ -336,7 +340,8 @@ def find(choice: str | Device, source: str = "") -> Device:
     asked = f"{source or 'device'} {choice!r}"
     kind, colon, number = choice.strip().lower().partition(":")
     known = ", ".join(_drivers)
-    if kind not in _drivers or (colon and not (number.isascii() and number.isdigit())):
+    is_number = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
+    if kind not in _drivers or (colon and not is_number):
         raise DeviceNotFound(
             f"{asked}: expected one of {known}, or a name and number as in 'cpu:0'"
         )

@@ -15,6 +15,20 @@ from haulage.compiler.frontend.ends import number_ends
 KERNEL = "__haulage_kernel__"
 
 
+_path_of = ir.Loc._get_path
+
+
+def _path_without_folder(place: Any) -> Any:
+    # Numba names files from the current folder, which may be gone.
+    try:
+        return _path_of(place)
+    except FileNotFoundError:
+        return place.filename
+
+
+ir.Loc._get_path = _path_without_folder
+
+
 class BytecodeInterpreter(Interpreter):
     """Numba's, which renames a value to the variable that it is assigned to, and loses it for
     every other use but an assignment's."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -161,7 +162,9 @@ def places(error: BaseException) -> list[Place]:
 def _told(found: re.Match[str]) -> Place:
     name = found["at"] or found["file"]
     # Numba names files from the current folder. Cells of notebooks have names of other kinds.
-    name = name if name.startswith("<") else os.path.abspath(name)
+    if not name.startswith("<"):
+        with suppress(FileNotFoundError):  # the current folder may be gone
+            name = os.path.abspath(name)
     return name, int(found["line"] or found["file_line"])
 
 

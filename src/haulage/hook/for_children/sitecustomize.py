@@ -48,7 +48,9 @@ def _load_haulage() -> None:
 
 def _give_way() -> None:
     """Import the `sitecustomize` that comes after this one, if there is one."""
-    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
+    # This one is named by its whole path. For others' the current folder may be gone.
+    own = [each for each in sys.path if os.path.isabs(each) and os.path.abspath(each) == _HERE]
+    sys.path[:] = [folder for folder in sys.path if folder not in own]
     this = sys.modules.pop("sitecustomize")
     try:
         __import__("sitecustomize")

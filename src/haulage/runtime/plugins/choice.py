@@ -96,8 +96,10 @@ def forget(device: Device) -> None:
 
 def _named(module: str | None) -> Plugin:
     try:
+        if str(module).startswith("."):
+            raise ImportError("expected the whole name of a module, as 'package.module'")
         plugin: Plugin = importlib.import_module(str(module))._numba_memory_manager
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         raise RuntimeError(
             f"Failed to use memory manager from {module}, which NUMBA_CUDA_MEMORY_MANAGER names: "
             f"{error}; unset it for Haulage's own"
