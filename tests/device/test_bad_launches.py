@@ -1,5 +1,7 @@
 """Launches that cannot be met: one error that says why, and nothing has run."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -294,17 +296,19 @@ def test_a_barrier_that_cannot_be_reached_by_all(way, words, function, debug):
 
 
 @pytest.mark.parametrize("threads", WAYS)
-def test_local_arrays_beyond_all_memory(refused, monkeypatch, threads):
+def test_local_arrays_of_a_block_beyond_all_memory(refused, monkeypatch, threads, device):
     monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
+    little = dataclasses.replace(device.properties, total_memory=1 << 24)
+    monkeypatch.setitem(vars(device), "properties", little)
 
     @cuda.jit
     def hoard(x, n):
-        room = cuda.local.array(1 << 34, np.float64)
+        room = cuda.local.array(1 << 13, np.float64)
         for k in range(n):
             room[k * 7 % n] = x[k]
         cuda.syncthreads()
         for k in range(n):
             x[k] += room[k] + 1
 
-    message = f"{8 << 34} bytes of local arrays for each thread, .* 1024 threads more than all"
+    message = "65536 bytes of local arrays for each thread, .* 1024 threads more than all the 16777"
     refused(LimitError, message, 1, 1024, kernel=hoard, more=(5,))

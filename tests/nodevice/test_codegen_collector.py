@@ -66,9 +66,10 @@ def test_arrays_that_no_gpu_has_room_for_are_refused_by_design(kind: str) -> Non
     started.start()
 
     def hoards(x):
-        own = cuda.local.array(1 << 30, np.float32)
-        own[x[0]] = 1
-        x[1] = own[x[2]]
+        room = cuda.shared.array(1 << 20, np.float32)
+        room[x[0]] = 1
+        cuda.syncthreads()
+        x[1] = room[x[2]]
 
     haulage.compile(hoards, SIGNATURE)
     outcome = started.stop()

@@ -18,12 +18,17 @@ from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 # The place of an array's address in Numba's structure.
 _DATA = 4
 
+# More than any device has; LLVM counts with 32 or 64 bits. Each target has its own limit.
+_MOST_SHARED = 1 << 30
+
 # Enough for each type of element.
 _DEFAULT_ALIGN = 16
 
 # Set on the `llvmlite.ir` module of code that names its launch's dynamic shared memory.
 # A dictionary: which form it has -> (file, line).
 DYNAMIC_SHARED = "haulage_dynamic_shared"
+# Another such attribute: (file, line, bytes) of each local array.
+LOCAL_ARRAYS = "haulage_local_arrays"
 WHOLE, PARTS = "shared.array(0, ...)", "shared.array with sizes known at run time"
 
 
@@ -55,14 +60,18 @@ def shared_array(tools: Any, shape: Any, dtype: Any, alignment: Any = None) -> A
             )
         target = context.haulage_target
         size = tools.item_size(context, element)
+        nbytes = tools.math.prod(dims) * size
+        if nbytes > _MOST_SHARED:
+            raise tools.TypingError(
+                f"shared.array: {dims} of {element} are {nbytes} bytes; no device has so much for "
+                "a block"
+            )
         if dims == (0,):
             _note_dynamic(tools, builder, WHOLE)
             data, nbytes = target.dynamic_shared(builder)
             sizes = [builder.udiv(nbytes, tools.ir.Constant(tools.I64, size))]
         else:
-            data = target.shared_array(
-                builder, tools.math.prod(dims) * size, max(align or 0, _DEFAULT_ALIGN)
-            )
+            data = target.shared_array(builder, nbytes, max(align or 0, _DEFAULT_ALIGN))
             sizes = [tools.ir.Constant(tools.I64, dim) for dim in dims]
         return tools.array_over(context, builder, array_type, data, sizes, size)
 
@@ -137,13 +146,17 @@ def local_array(
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         size = tools.item_size(context, element)
-        data = context.haulage_target.local_array(
-            builder, tools.math.prod(dims) * size, max(align or 0, _DEFAULT_ALIGN)
-        )
+        data = _local_room(tools, context, builder, tools.math.prod(dims) * size, align)
         sizes = [tools.ir.Constant(tools.I64, dim) for dim in dims]
         return tools.array_over(context, builder, array_type, data, sizes, size)
 
     return _array_signature(tools, array_type, shape, dtype, alignment), generate
+
+
+def _local_room(tools: Any, context: Any, builder: Any, nbytes: int, align: int | None) -> Any:
+    noted = getattr(builder.module, LOCAL_ARRAYS, ())
+    setattr(builder.module, LOCAL_ARRAYS, (*noted, (*tools.source_place(builder), nbytes)))
+    return context.haulage_target.local_array(builder, nbytes, max(align or 0, _DEFAULT_ALIGN))
 
 
 def _run_time_local(
@@ -173,9 +186,7 @@ def _run_time_local(
         wrong = builder.or_(wrong, builder.icmp_signed(">", count, tools.I64(most)))
         message = f"{LOCAL} ({most})"
         stop_if(tools, context, builder, wrong, message, LOCAL_FIGURES, [count])
-        data = context.haulage_target.local_array(
-            builder, most * itemsize, max(align or 0, _DEFAULT_ALIGN)
-        )
+        data = _local_room(tools, context, builder, most * itemsize, align)
         return tools.array_over(context, builder, array_type, data, sizes, itemsize)
 
     aligned = types.none if alignment is None else alignment

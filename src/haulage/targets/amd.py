@@ -41,6 +41,8 @@ _SHARED_BYTES_AT = 28
 # Bytes of a thread's stack for functions that call themselves: LLVM cannot know how deep they go,
 # and counts one call, which is all that the runtimes of ROCm 5 go by.
 _OF_CALLS = 4096
+# Bytes that registers which find no room take at most, of a thread.
+_OF_REGISTERS = 4 * 512 + 64
 
 _shared_numbers = itertools.count(1)
 
@@ -57,6 +59,14 @@ class AMDTarget(Target):
     @property
     def has_fused(self) -> bool:
         return True
+
+    @property
+    def most_local(self) -> int:
+        # What the hardware's field for a wavefront's scratch holds ("AMDGPU User Guide",
+        # COMPUTE_TMPRING_SIZE), less what registers may need.
+        major = version(self.architecture)[0]
+        units, nbytes = {11: (15, 256), 12: (18, 256)}.get(major, (13, 1024))
+        return ((1 << units) - 1) * nbytes // self.wave_size - _OF_REGISTERS
 
     @property
     def math_names(self) -> Mapping[str, str]:

@@ -71,6 +71,11 @@ class Target(ABC):
 
     @property
     @abstractmethod
+    def most_local(self) -> int:
+        """Bytes of local arrays that a thread can have."""
+
+    @property
+    @abstractmethod
     def math_names(self) -> Mapping[str, str]:
         """What lowered code calls functions of mathematics by (`sqrtf`, and Numba's own names) ->
         the names that this target has them by; others stay as they are."""

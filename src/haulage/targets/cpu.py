@@ -67,6 +67,11 @@ class CPUTarget(Target):
         return arm or "+fma" in self.features.split(",")
 
     @property
+    def most_local(self) -> int:
+        # CUDA's, so that what runs here fits a GPU of NVIDIA's.
+        return 512 << 10
+
+    @property
     def math_names(self) -> Mapping[str, str]:
         return _MATH_NAMES
 

@@ -54,6 +54,10 @@ class NVIDIATarget(Target):
         return True
 
     @property
+    def most_local(self) -> int:
+        return 512 << 10
+
+    @property
     def math_names(self) -> Mapping[str, str]:
         return nvidia_math.NAMES
 

@@ -35,13 +35,14 @@ from haulage.compiler.frontend.memory_arguments import MemoryArguments, memory_a
 from haulage.compiler.frontend.pipeline import WHOLES
 from haulage.compiler.frontend.reasons import compile_error
 from haulage.compiler.frontend.target import device_class
+from haulage.compiler.limits import LocalArray, check_local
 from haulage.compiler.linked import Linked
 from haulage.compiler.options import Options
 from haulage.compiler.prints import TABLE as PRINTS
 from haulage.compiler.prints import Items
 from haulage.errors import CompileError
 from haulage.lang.cg import GRID_GROUP
-from haulage.lang.memory import DYNAMIC_SHARED
+from haulage.lang.memory import DYNAMIC_SHARED, LOCAL_ARRAYS
 from haulage.targets.base import Target
 
 _INTERPRETER = re.compile(r"(?m)^declare [^\n]*@\"?((?:_?Py|NRT_|numba_gil_)\w+)")
@@ -65,7 +66,7 @@ class Lowered:
     the device that are globals or closure variables of it; the code has their addresses.
     `arrays`: where the arrays that it is given are among `arguments`. `memory`: its parameters, and
     where addresses are among `arguments`. `wholes`: which launches write all of an array, if none
-    of their threads stops before.
+    of their threads stops before. `local_arrays`: its own and those of functions that it calls.
     """
 
     llvm: str
@@ -82,6 +83,7 @@ class Lowered:
     arrays: tuple[ArrayArgument, ...]
     memory: MemoryArguments
     wholes: tuple[Whole, ...]
+    local_arrays: tuple[LocalArray, ...]
 
     @cached_property
     def types(self) -> str:
@@ -106,7 +108,8 @@ def lower(
     With `anew`, functions that it calls are compiled again, with what their globals are now.
 
     Raises:
-        CompileError: Numba could not type or lower it, or it returns a value.
+        CompileError: Numba could not type or lower it, it returns a value, or its local arrays are
+            too large.
     """
     name = getattr(function, "__qualname__", repr(function))
     function_class = device_class(target)
@@ -130,6 +133,7 @@ def lower(
             faults |= getattr(module, "haulage_faults", set())
             prints |= getattr(module, "haulage_prints", set())
         dynamic_shared = _uses_dynamic_shared(modules, name)
+        local_arrays = _checked_local_arrays(modules, f"kernel {name}", target)
         text = _linked(modules, target)
         _check_no_interpreter(text, f"{_place(function)}: kernel {name}")
         return Lowered(
@@ -149,6 +153,7 @@ def lower(
                 result.target_context, tuple(inspect.signature(function).parameters), argument_types
             ),
             wholes=result.metadata[WHOLES],
+            local_arrays=local_arrays,
         )
 
 
@@ -189,7 +194,9 @@ def lower_function(
             device_function = device_class(target)(function, options)
         with register_dispatcher(device_function):
             result = _compiled(device_function, argument_types, return_type, f"function {name}")
-        text = _linked(result.library.modules(), target)
+        modules = result.library.modules()
+        _checked_local_arrays(modules, f"function {name}", target)
+        text = _linked(modules, target)
         _check_no_interpreter(text, f"{_place(device_function.py_func)}: function {name}")
         context = result.target_context
         returned = types.unliteral(result.signature.return_type)
@@ -202,6 +209,17 @@ def lower_function(
             returned=None if returned == types.none else str(kind),
             linked=_linked_with(result.library.modules()),
         )
+
+
+def _checked_local_arrays(modules: list[Any], what: str, target: Target) -> tuple[LocalArray, ...]:
+    """The local arrays of a kernel or function, and of those that it calls, each once.
+
+    Raises:
+        CompileError: they are more than a thread can have.
+    """
+    arrays = tuple(each for module in modules for each in getattr(module, LOCAL_ARRAYS, ()))
+    check_local(what, sum(nbytes for *_, nbytes in arrays), arrays, target)
+    return arrays
 
 
 def _linked_with(modules: list[Any]) -> tuple[Linked, ...]:
@@ -292,10 +310,16 @@ def compile_function(
 
 
 def function_text(result: Any) -> str:
-    """LLVM IR of a compile result with all that it calls."""
+    """LLVM IR of a compile result with all that it calls.
+
+    Raises:
+        CompileError: their local arrays are too large.
+    """
     with _LOCK:
         target = result.target_context.haulage_target
-        return _linked(result.library.modules(), target)
+        modules = result.library.modules()
+        _checked_local_arrays(modules, f"function {result.fndesc.qualname}", target)
+        return _linked(modules, target)
 
 
 def _known(function: Any, target: Target) -> Any:

@@ -89,7 +89,7 @@ def build(text: str, name: str, target: AMDTarget, options: Options, kernel: Low
     if options.is_fast:
         made = flushing(made)
     _check_complete(made, name)
-    limits.check(name, made, target)
+    limits.check(name, made, target, kernel.local_arrays)
     module = llvm.parse(made)
     constant_bytes = llvm.constant_bytes(module, target)
     return Built(linked, made, llvm.object_code(module, target), constant_bytes)

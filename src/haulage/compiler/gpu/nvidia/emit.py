@@ -17,6 +17,7 @@ from haulage.compiler.gpu.nvidia.notes import with_options
 from haulage.compiler.gpu.nvidia.ptx_version import for_arguments
 from haulage.compiler.gpu.nvidia.recursion import is_recursive
 from haulage.compiler.helpers import with_helpers
+from haulage.compiler.limits import check_local
 from haulage.compiler.options import Options
 from haulage.targets.gpu_ir import DYNAMIC_SHARED
 
@@ -28,7 +29,9 @@ class PTXBody(GPUBody):
         linked = self._linked(self._options.for_threads(threads))
         built = build(linked, self.entry, self.target, self._options, self.lowered)
         asm = for_arguments(built.asm, argument_offsets(self.lowered.arguments)[1])
-        limits.check_local(self.name, self.target.architecture, asm)
+        # Those of one function; the assembler looks at each alone.
+        largest = max(limits.rooms("local", asm), default=0)
+        check_local(f"kernel {self.name}", largest, self.lowered.local_arrays, self.target)
         return Made(
             code=asm.encode(),
             stages={"linked": built.linked, "llvm": built.llvm, "asm": asm},

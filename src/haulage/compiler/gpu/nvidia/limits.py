@@ -5,8 +5,7 @@ import re
 from haulage.compiler.code import Code
 from haulage.errors import CompileError
 
-# Of a thread and of a block, in bytes; and of a kernel's arguments since compute capability 7.0.
-MOST_LOCAL = 512 << 10
+# Of a block, in bytes; and of a kernel's arguments since compute capability 7.0.
 MOST_SHARED = 48 << 10
 MOST_ARGUMENTS = 32764
 
@@ -19,21 +18,6 @@ def rooms(space: str, asm: str) -> list[int]:
         return []
     found = re.findall(_ROOM.format(space=space), asm)
     return [int(bits) // 8 * int(count or 1) for bits, count in found]
-
-
-def check_local(name: str, architecture: str, asm: str) -> None:
-    """See that the local arrays of a kernel's functions can be.
-
-    Raises:
-        CompileError: those of one alone are too large.
-    """
-    largest = max(rooms("local", asm), default=0)
-    if largest > MOST_LOCAL:
-        raise CompileError(
-            f"kernel {name} has {largest} bytes of local arrays for each thread; {architecture} "
-            f"has {MOST_LOCAL} for a thread: take smaller arrays, or give the kernel an array of "
-            "the device with a part for each thread"
-        )
 
 
 def check(code: Code) -> None:
