@@ -11,7 +11,7 @@ pytestmark = [
     pytest.mark.timeout(120, method="thread"),
 ]
 
-WAYS = ("cut", "coroutines", "scalar")
+WAYS = ("auto", "coroutines", "scalar")
 
 
 @cuda.jit(device=True)

@@ -6,11 +6,13 @@ loop is widened or unrolled, or the cuts would have nothing simple left to work 
 """
 
 import re
+from typing import Any
 
 from haulage.compiler import dynamic_rooms, ends, llvm
 from haulage.compiler.contraction import contract
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.mathematics.definitions import calls
+from haulage.compiler.simt import waiting_loops
 from haulage.compiler.simt.body import KERNEL
 from haulage.compiler.unrolling import keep_loops, unrolled
 from haulage.targets.base import REGISTER_RANGES, Target
@@ -27,18 +29,37 @@ def clean(text: str, entry: str, target: Target) -> str:
         if f"call void @{BARRIER}(" not in text:
             text = ends.forget(text, entry)
         text = keep_loops(dynamic_rooms.settle(_with_ranges(text), entry, target))
-        module = llvm.parse(with_helpers(_with_math(text, target)))
-        for function in module.functions:
-            if not function.is_declaration and function.name != entry:
-                function.linkage = "internal"
-        for variable in module.global_variables:
-            if variable.name.startswith("_ZN08NumbaEnv"):
-                variable.linkage = "internal"
-        module.get_function(entry).name = KERNEL
+        text = with_helpers(_with_math(text, target))
+        module = _parsed(text, entry)
+        if waiting_loops.has_loops(text):
+            module = _with_yields(module, target)
         llvm.optimise(module, target, 2, widen=False)
         llvm.run_passes(module, target, "lower_switch", "instruction_namer")
         cleaned = unrolled(str(module), KERNEL, target)
         return calls(contract(cleaned, target), target)
+
+
+def _parsed(text: str, entry: str) -> Any:
+    """The module of `text`, in which only `entry` is left to others, as `haulage.kernel`."""
+    module = llvm.parse(text)
+    for function in module.functions:
+        if not function.is_declaration and function.name != entry:
+            function.linkage = "internal"
+    for variable in module.global_variables:
+        if variable.name.startswith("_ZN08NumbaEnv"):
+            variable.linkage = "internal"
+    module.get_function(entry).name = KERNEL
+    return module
+
+
+def _with_yields(module: Any, target: Target) -> Any:
+    """The module, with calls in the loops in which a thread waits for another one. These are looked
+    for before LLVM takes what is read there out of them."""
+    copy = module.clone()
+    llvm.run_passes(copy, target, "always_inliner", "sroa", "instruction_combine", "sroa")
+    llvm.run_passes(copy, target, "instruction_namer")
+    marked = waiting_loops.marked(str(copy), KERNEL)
+    return module if marked is None else llvm.parse(marked)
 
 
 def _with_math(text: str, target: Target) -> str:

@@ -88,6 +88,11 @@ class CPUBody(Body):
         )
 
     def _cannot_cut(self, error: CannotCut) -> str:
+        if not error.places:
+            return (
+                f"kernel {self.name} cannot be cut: its threads wait for one another's writes in a "
+                "loop; leave the choice of the way to Haulage"
+            )
         places = sorted({self.lowered.faults[place].line for place in error.places})
         lines = ", ".join(str(line) for line in places)
         return (

@@ -12,7 +12,15 @@ import numpy as np
 
 from haulage.backends.base import KernelStopped
 from haulage.backends.cpu_driver import crashes
-from haulage.backends.cpu_driver.grid_modes import BEGIN, DROP, MODE_AT, RESUME, WAITS
+from haulage.backends.cpu_driver.grid_modes import (
+    BEGIN,
+    DROP,
+    GAVE_WAY,
+    GO_ON,
+    MODE_AT,
+    RESUME,
+    WAITS,
+)
 from haulage.backends.cpu_driver.pool import Pool
 
 _ALIGN = 64
@@ -61,6 +69,9 @@ def run(pool: Pool, function: int, launch: bytes) -> None:
                 return
             if fault:
                 raise crashes.stopped(function, fault)
+            if (outcomes >= GAVE_WAY).any():
+                mode = GO_ON
+                continue
             waiting = outcomes >= WAITS
             if not waiting.any():
                 return

@@ -3,14 +3,16 @@
 This takes any placement of barriers. The threads run in turn, each until its next barrier or its
 end; when all that have not ended wait, the next round begins. If some wait at a barrier that misses
 others which have ended (`ends.py`), those can never go on: that is the barrier's fault. Barriers of
-wavefronts and warps are passed in between (`waves.py`).
+wavefronts and warps are passed in between (`waves.py`), and threads that wait for a write of
+another one run by turns there (`yields.py`).
 
 Where all threads of the block wait for the grid, the block does (`grids.py`).
 """
 
+from collections.abc import Sequence
 from math import prod
 
-from haulage.compiler.simt import ends, grids, roll, suspending, waves
+from haulage.compiler.simt import ends, grids, roll, suspending, waves, yields
 from haulage.compiler.simt.barriers import (
     BARRIERS,
     WAVE_BARRIERS,
@@ -34,11 +36,11 @@ from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.ends import return_code
 from haulage.compiler.simt.model import Block, Instruction, phi_text
 from haulage.compiler.simt.rounds import is_seen
-from haulage.targets.cpu import BARRIER, GRID_BARRIER
+from haulage.targets.cpu import BARRIER, GRID_BARRIER, YIELD
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
-# `waves.MARK`, at one of the grid with `GRID_MARK`), zero when it ended, negative when a fault
-# ended it (minus the fault's number).
+# `waves.MARK`, at one of the grid with `GRID_MARK`) or where it gave way (`yields.YIELDED`), zero
+# when it ended, negative when a fault ended it (minus the fault's number).
 GRID_MARK = 1 << 29
 MOST = 2**31 - 1
 
@@ -100,6 +102,12 @@ def _block_lines(
     barriers = 0
     told = kept is None
     for item in block.body:
+        if item.callee == YIELD:
+            barriers += 1
+            stem = block.label[1:].strip('"') + f".yield.{barriers}"
+            lines += yields.give_way(stem)
+            current = f'%"{stem}"'
+            continue
         if item.callee not in BARRIERS:
             lines.append("  " + item.text)
             if kept and not told and is_seen(body.function, item):
@@ -151,7 +159,15 @@ def _block_function(
     threads = prod(block)
     wavewise = bool(wave_barriers(body.function))
     gridwise = bool(grid_barriers(body.function))
-    result = "%outcome.now" if gridwise else "%result"
+    yielding = yields.are_in(body.function)
+    # Whether the block may be dropped where it is suspended.
+    drops = gridwise or (yielding and cooperative)
+    result = "%outcome.now" if drops else "%result"
+    # In turn: the threads run, waves settle, those that gave way go on; then they are counted.
+    stages = [*([waves.FIRST] if wavewise else []), *([yields.FIRST] if yielding else []), "count"]
+    ran = ["start", "next", *([yields.AGAIN] if yielding else [])]
+    settled = [waves.LAST] if wavewise else ran
+    idle = _idle(cooperative)
     return "\n".join(
         [
             *(
@@ -168,15 +184,16 @@ def _block_function(
             *shared_rooms(body, threads),
             *private_rooms(body, threads),
             "  br label %start",
-            *_start(body, block, wavewise, rolled),
-            *(waves.settle(threads, ("start", "next")) if wavewise else []),
-            *_count(threads, wavewise, gridwise),
+            *_start(body, block, wavewise, rolled, stages[0]),
+            *(waves.settle(threads, ran, stages[1]) if wavewise else []),
+            *(yields.rounds(threads, settled, stages[0], idle) if yielding else []),
+            *_count(threads, [yields.LAST] if yielding else settled, gridwise),
             *_judge(wavewise, gridwise, rolled),
             *(_round_of_the_living(threads, gridwise) if gridwise or rolled else _round(threads)),
             "next:",
-            f"  br label %{_all_ran(wavewise)}",
+            f"  br label %{stages[0]}",
             *_finish(wavewise, gridwise),
-            *_free(gridwise),
+            *_free(drops),
             *(
                 grids.close_block(body, threads, result)
                 if cooperative
@@ -186,13 +203,17 @@ def _block_function(
     )
 
 
-def _all_ran(wavewise: bool) -> str:
-    """Where control goes when all threads have run."""
-    return waves.FIRST if wavewise else "count"
+def _idle(cooperative: bool) -> list[str]:
+    """Lines in which a block gives way as a whole; from there control goes to `yields.AGAIN`."""
+    if cooperative:
+        return grids.wait("yields", str(grids.YIELDS), yields.AGAIN, "grid.gone")
+    return yields.pause()
 
 
-def _start(body: Body, block: tuple[int, int, int], wavewise: bool, rolled: bool) -> list[str]:
-    """Lines that run every thread to its first barrier."""
+def _start(
+    body: Body, block: tuple[int, int, int], wavewise: bool, rolled: bool, then: str
+) -> list[str]:
+    """Lines that run every thread to its first barrier, and go on to `then`."""
     private, pointers = private_pointers(body, "%thread", "")
     arguments = argument_list(
         [
@@ -233,13 +254,13 @@ def _start(body: Body, block: tuple[int, int, int], wavewise: bool, rolled: bool
         "  store ptr %handle, ptr %handle.at",
         "  %thread.after = add nuw nsw i64 %thread, 1",
         f"  %thread.more = icmp ult i64 %thread.after, {prod(block)}",
-        f"  br i1 %thread.more, label %start, label %{_all_ran(wavewise)}",
+        f"  br i1 %thread.more, label %start, label %{then}",
     ]
 
 
-def _count(threads: int, wavewise: bool, gridwise: bool) -> list[str]:
-    """Lines that see how the threads stand; waiting is the largest state, a fault the smallest."""
-    before = [waves.LAST] if wavewise else ["start", "next"]
+def _count(threads: int, before: Sequence[str], gridwise: bool) -> list[str]:
+    """Lines that see how the threads stand; waiting is the largest state, a fault the smallest.
+    Control comes from the labels `before`."""
     from_zero, from_top = (
         ", ".join(f"[ {value}, %{label} ]" for label in before) for value in (0, MOST)
     )
@@ -296,19 +317,22 @@ def _finish(wavewise: bool, gridwise: bool) -> list[str]:
     ]
 
 
-def _free(gridwise: bool) -> list[str]:
-    """Lines that free the frames of all coroutines, which own nothing else."""
+def _free(drops: bool) -> list[str]:
+    """Lines that free the frames of all coroutines, which own nothing else, also of a block that
+    is dropped where it is suspended."""
+    gone = ["grid.gone:", "  br label %free"]
     outcome = [
         "  %drop = phi i1 [ false, %finish ], [ true, %grid.gone ]",
         "  %outcome.now = phi i32 [ %result, %finish ], [ 0, %grid.gone ]",
     ]
     leave = ["  br i1 %drop, label %coroutine.cleanup, label %grid.end", "grid.end:"]
     return [
+        *(gone if drops else []),
         "free:",
-        *(outcome if gridwise else []),
+        *(outcome if drops else []),
         "  %frames.left = load ptr, ptr %frames",
         "  call void @haulage_free(ptr %frames.left)",
-        *(leave if gridwise else []),
+        *(leave if drops else []),
     ]
 
 
@@ -364,7 +388,5 @@ def _grid_barrier() -> list[str]:
         *grids.wait("grid", "%grid.place", "grid.on", "grid.gone"),
         "grid.on:",
         "  br label %round",
-        "grid.gone:",
-        "  br label %free",
         "block.only:",
     ]

@@ -7,7 +7,8 @@ of a cut kernel keeps that in a frame (`frames.py`). Where threads are coroutine
     ptr @haulage.block(blockIdx, gridDim, dynamic shared memory, the user's arguments, outcome)
 
 `outcome` points to an i32: `WAITS` plus the fault number of the barrier that the block waits at, or
-what the block ended with, a fault or 0.
+plus `YIELDS` if its threads wait for writes of other blocks (`yields.py`), or what the block ended
+with, a fault or 0.
 
 `i64 haulage_entry(ptr launch, i64 first, i64 last)` is as in `entry.py`, but goes only as far as
 the next barrier. The word at byte 28 of `launch` is a mode plus the offset (a multiple of 8) of
@@ -17,6 +18,7 @@ shared memory for all of them, each block's at a multiple of its alignment.
 
 from math import prod
 
+from haulage.compiler.numbers import BITS
 from haulage.compiler.simt import entry, suspending
 from haulage.compiler.simt.block_function import (
     BLOCK_PARAMETERS,
@@ -31,8 +33,12 @@ from haulage.compiler.simt.body import Body
 from haulage.compiler.simt.frames import WAITS
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
-# What the modes of the entry do with each block: begin it, resume it, drop what is left of it.
-BEGIN, RESUME, DROP = 0, 1, 2
+# What the modes of the entry do with each block: begin it, resume it, drop what is left of it, or
+# resume it if it gave way to others.
+BEGIN, RESUME, DROP, GO_ON = 0, 1, 2, 3
+
+# What a block comes to, plus `WAITS`, that gave way to others.
+YIELDS = 1 << BITS
 
 # What a thread keeps besides its own arrays while it waits; more than frames of kernels have.
 _FRAME_BYTES = 512
@@ -117,7 +123,12 @@ def write_entry(body: Body, *, framed: bool) -> str:
         "  switch i32 %mode, label %drop [",
         f"    i32 {BEGIN}, label %begin",
         f"    i32 {RESUME}, label %resume",
+        f"    i32 {GO_ON}, label %go.on",
         "  ]",
+        "go.on:",
+        "  %before = load i32, ptr %outcome.at",
+        f"  %gave.way = icmp uge i32 %before, {WAITS | YIELDS}",
+        "  br i1 %gave.way, label %resume, label %next",
         *run,
         f"  %waits = icmp uge i32 %outcome, {WAITS}",
         "  br i1 %waits, label %next, label %ended",
@@ -136,7 +147,7 @@ def write_entry(body: Body, *, framed: bool) -> str:
         "  br label %next",
         "next:",
         "  %fault.now = phi i32 [ %fault, %ran ], [ %fault.worse, %ended ], [ %fault, %drop ], "
-        "[ %fault, %dropped ]",
+        "[ %fault, %dropped ], [ %fault, %go.on ]",
         "  %block.after = add nuw nsw i64 %block, 1",
         "  %more = icmp ult i64 %block.after, %last",
         "  br i1 %more, label %blocks, label %end",

@@ -10,6 +10,7 @@ import re
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
+from haulage.targets.cpu import YIELD
 
 # A step from one block to the next.
 Edge = tuple[str, str]
@@ -52,8 +53,10 @@ def is_seen(function: Function, item: Instruction) -> bool:
     if item.opcode in ("store", "atomicrmw", "cmpxchg"):
         return True
     callee = item.callee or ""
-    return item.opcode == "call" and (
-        not callee.startswith(("llvm.", PREFIX)) or callee.startswith("llvm.mem")
+    return (
+        item.opcode == "call"
+        and callee != YIELD
+        and (not callee.startswith(("llvm.", PREFIX)) or callee.startswith("llvm.mem"))
     )
 
 

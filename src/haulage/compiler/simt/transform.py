@@ -1,7 +1,7 @@
 """From a kernel's body to a module that runs blocks of one size; chooses the way to run them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from haulage.backends.cpu_driver.pool_run_ir import WAITS
@@ -20,12 +20,13 @@ from haulage.compiler.simt import (
     totals,
     uniformity,
     warps,
+    yields,
 )
 from haulage.compiler.simt.alone import expanded
 from haulage.compiler.simt.axis_order import DEFAULT_ORDER, axis_order
 from haulage.compiler.simt.block_function import ROOM_DECLARATION, heap_bytes
 from haulage.targets.base import Target
-from haulage.targets.cpu import DYNAMIC_SHARED
+from haulage.targets.cpu import DYNAMIC_SHARED, YIELD
 from haulage.targets.cpu_lanes import WARP_ROOM
 
 AUTO, CUT, SCALAR, COROUTINES = "auto", "cut", "scalar", "coroutines"
@@ -33,10 +34,12 @@ WAYS = (AUTO, CUT, SCALAR, COROUTINES)
 
 
 class CannotCut(Exception):
-    """The body has barriers that perhaps not all threads reach; `places` are their numbers."""
+    """The body has barriers that perhaps not all threads reach, whose numbers are `places`, or its
+    threads wait for writes of one another."""
 
     def __init__(self, places: list[int]) -> None:
-        super().__init__(f"barriers {places} stand in divergent flow")
+        what = f"barriers {places} stand in divergent flow" if places else "threads wait for writes"
+        super().__init__(what)
         self.places = places
 
 
@@ -61,7 +64,7 @@ class Transformed:
 
 
 # Without one of these no thread sees what another block, or the host, writes while both run.
-_SEES_OTHERS = re.compile(r"\b(atomicrmw|cmpxchg|fence|volatile|load atomic)\b")
+_SEES_OTHERS = re.compile(rf"\b(atomicrmw|cmpxchg|fence|volatile|load atomic|{YIELD})\b")
 
 
 def transform(
@@ -77,14 +80,18 @@ def transform(
         NotInlined: a function that calls itself has a barrier or a shared array.
     """
     kernel = body.read(text, target)
+    waiting = yields.are_in(kernel.function)
+    # Where locks of the block are held is seen before their atomic operations become plain ones.
+    held = locks.held(kernel.function)
+    waits = waiting and (cooperative or locks.are_contended(kernel.function, block))
+    if waiting and not waits and way != COROUTINES:
+        kernel = replace(kernel, function=yields.without(kernel.function))
     private = frozenset(room.name for room in kernel.private)
     rooms = private | {room.name for room in kernel.shared}
     of_block = rooms | {f"%{DYNAMIC_SHARED}"}
-    # Those of the block's own locks too, which are no atomic operations any more behind this.
-    held = locks.held(kernel.function)
     atomics.in_rooms(kernel.function, of_block)
     added: tuple[totals.Total, ...] = ()
-    if way != SCALAR and not cooperative:
+    if way != SCALAR and not cooperative and not waiting:
         added = totals.find(kernel.function, of_block)
     adding = totals.mark(kernel.function, added)
     arms = leaving.leaving_arms(kernel.function)
@@ -94,13 +101,16 @@ def transform(
     if lanes is not None:
         of_warp = uniformity.analyse(kernel.function, private, arms, lanes)
     divergent = cuts.divergent_barriers(kernel.function, private, arms, present, of_warp)
-    if way == CUT and divergent:
+    if way == CUT and (divergent or waits):
         raise CannotCut(divergent)
     count = 0
     declared: list[str] = []
-    order = DEFAULT_ORDER if way == SCALAR else axis_order(kernel.function, block)
+    # Who waits for another block expects that blocks begin with x the fastest axis.
+    order = DEFAULT_ORDER
+    if way != SCALAR and not waiting:
+        order = axis_order(kernel.function, block)
     run = None
-    if way == COROUTINES or divergent:
+    if way == COROUTINES or divergent or waits:
         taken = COROUTINES
         alone = expanded(text, target)
         if alone != text:
@@ -117,6 +127,7 @@ def transform(
         parts = [written.text]
     if taken == COROUTINES:
         parts.insert(0, suspending.DECLARATIONS)
+        parts.insert(0, yields.DECLARATIONS)
     if taken == COROUTINES or cooperative or heap_bytes(kernel, prod(block)):
         parts.insert(0, suspending.HEAP_DECLARATIONS)
     parts.insert(0, ROOM_DECLARATION)

@@ -9,6 +9,9 @@ to this place) have met all that can come, and those at the first such place, in
 waits for threads that never come.
 """
 
+from collections.abc import Sequence
+
+from haulage.compiler.numbers import BITS
 from haulage.targets.cpu import WAVE_SIZE
 
 # What a thread waits for: its mask, and the rank of the place that it waits at.
@@ -16,8 +19,10 @@ WAIT = "{ i64, i64 }"
 # A rank is that of the place's block, times this, and the number of its barrier there.
 MOST_IN_BLOCK = 1 << 20
 
-# Added to the fault number in the state of a thread that waits for its wavefront or for lanes.
+# Added to the fault number in the state of a thread that waits for its wavefront or for lanes. From
+# `BEYOND` on threads wait for something else.
 MARK = 1 << 30
+BEYOND = MARK + (1 << BITS)
 
 FIRST, LAST = "wave", "wave.settled"
 
@@ -29,9 +34,9 @@ JUDGE = [
 ]
 
 
-def settle(threads: int, sources: tuple[str, ...]) -> list[str]:
+def settle(threads: int, sources: Sequence[str], then: str) -> list[str]:
     """Lines from the label `FIRST`, where control comes from `sources`, to the end of `LAST`,
-    from where it goes to `count`; `%states`, `%masks` and `%handles` hold those of the threads."""
+    from where it goes to `then`; `%states`, `%masks` and `%handles` hold those of the threads."""
     first = ", ".join(f"[ 0, %{source} ]" for source in sources)
     return [
         f"{FIRST}:",
@@ -48,7 +53,7 @@ def settle(threads: int, sources: tuple[str, ...]) -> list[str]:
         f"  br label %{LAST}",
         f"{LAST}:",
         f"  %wave.more = icmp ult i64 %wave.high, {threads}",
-        f"  br i1 %wave.more, label %{FIRST}, label %count",
+        f"  br i1 %wave.more, label %{FIRST}, label %{then}",
     ]
 
 
@@ -66,7 +71,8 @@ look:
   %l.at = getelementptr inbounds i32, ptr %states, i64 %l
   %l.state = load i32, ptr %l.at
   %l.live = icmp sgt i32 %l.state, 0
-  %l.waits = icmp sge i32 %l.state, {MARK}
+  %l.above = sub i32 %l.state, {MARK}
+  %l.waits = icmp ult i32 %l.above, {BEYOND - MARK}
   %l.live.wide = zext i1 %l.live to i64
   %l.waits.wide = zext i1 %l.waits to i64
   %l.live.bit = shl nuw i64 %l.live.wide, %l
@@ -128,7 +134,8 @@ meet:
   %m.mask = load i64, ptr %m.mask.at
   %m.rank.at = getelementptr inbounds {WAIT}, ptr %masks, i64 %m, i32 1
   %m.rank = load i64, ptr %m.rank.at
-  %m.waits = icmp sge i32 %m.state, {MARK}
+  %m.above = sub i32 %m.state, {MARK}
+  %m.waits = icmp ult i32 %m.above, {BEYOND - MARK}
   %m.no.mask = icmp eq i64 %m.mask, 0
   %m.meets = and i1 %m.waits, %m.no.mask
   %m.place = select i1 %m.meets, i64 %m.rank, i64 -1

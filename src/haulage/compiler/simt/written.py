@@ -9,17 +9,21 @@ or a shared or private array of its own) or anywhere. Two arrays given to a kern
 as what threads read from one and write to the other would be a data race if they were not.
 """
 
+import re
+from collections.abc import Set
 from itertools import pairwise
 
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.barriers import BARRIERS, barriers
 from haulage.compiler.simt.model import Function, Instruction
+from haulage.targets.cpu_ir import SHARED_ADDRESS
 from haulage.targets.messages import MESSAGE
 
 # An address that may point anywhere.
 ANYWHERE = "anywhere"
 
 _WRITING = frozenset(("store", "atomicrmw", "cmpxchg"))
+_SHARED = re.compile(rf"@{re.escape(SHARED_ADDRESS)}\(ptr [^@)]*(@[^)]+)\)")
 _COPYING_CALLS = ("llvm.memset", "llvm.memcpy", "llvm.memmove")
 
 
@@ -45,6 +49,11 @@ def unsettled_loads(function: Function, kinds: frozenset[str] = BARRIERS) -> set
     return unsettled
 
 
+def may_meet(written: Set[str], places: Set[str]) -> bool:
+    """Whether memory with some roots may be, in part, memory with others."""
+    return bool(written & places or (written and ANYWHERE in written | places))
+
+
 class Roots:
     """Where the addresses of a function come from."""
 
@@ -53,7 +62,8 @@ class Roots:
         self._known: dict[str, set[str]] = {}
 
     def of(self, name: str) -> set[str]:
-        """The parameters, or `ANYWHERE`, that the address `name` may have been made from."""
+        """The parameters, arrays of the function, or `ANYWHERE`, that the address `name` may have
+        been made from."""
         known = self._known.get(name)
         if known is not None:
             return known
@@ -70,6 +80,10 @@ class Roots:
                 found.add(current)
             elif item.opcode == "getelementptr":
                 stack.append(item.operands[0])
+            elif item.opcode == "alloca":
+                found.add(current)
+            elif shared := _SHARED.search(item.text):
+                found.add(shared[1])
             elif item.opcode in ("phi", "select", "freeze"):
                 # A constant address (null) is nobody's; an operand that is no address adds little.
                 stack.extend(item.operands)
