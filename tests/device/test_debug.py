@@ -123,7 +123,7 @@ def test_failures_in_functions_that_a_debug_kernel_calls(way):
         kernel[1, 8](cuda.to_device(np.zeros(8)))
 
 
-def test_a_failure_between_barriers(way):
+def test_a_failure_between_barriers():
     @cuda.jit(**DEBUG)
     def kernel(x):
         room = cuda.shared.array(32, np.int64)

@@ -326,8 +326,6 @@ def test_foreign_device_code_is_declared_and_refused_in_kernels(device):
 def test_options_are_honoured_or_refused(device):
     with pytest.raises(TypeError, match="no_such_option"):
         cuda.jit(no_such_option=1)
-    with pytest.raises(NotImplementedError, match="boundscheck"):
-        cuda.jit(boundscheck=True)
     linked = cuda.jit(link=[cuda.PTXSource("// f")])(add_one.py_func)
     if device.kind != "nvidia":
         with pytest.raises(NotImplementedError, match="link"):

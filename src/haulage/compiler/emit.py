@@ -74,7 +74,7 @@ class CPUBody(Body):
                 "uses_dynamic_shared": self.lowered.dynamic_shared and blocks.uses_dynamic_shared,
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
-                "debug": self._options.debug,
+                "names_threads": self._options.debug or self._options.boundscheck,
             },
             faults=self.lowered.faults,
             prints=self.lowered.prints,

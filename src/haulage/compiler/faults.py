@@ -21,7 +21,8 @@ class Fault:
     """Why a thread stopped, and where in the source: an exception, or None for a barrier that it
     waits at in vain; `wave` if that is one of its wavefront only, `warp` of lanes of its warp,
     `grid` of the whole grid. `figures` says in words what a thread told of itself when it stopped,
-    with a `{}` for each number, in a message whose number is minus the fault's and `FIGURES`.
+    with a `{}` for each number; they come in a message whose number is minus the fault's, behind
+    the indices of the thread and the block.
     `function` is the one with a `raise`."""
 
     exception: type[BaseException] | None
@@ -63,6 +64,8 @@ class Fault:
                 "block reach the same barriers, or return before"
             )
         text = ", ".join(str(argument) for argument in self.arguments)
+        if not text and not figures:
+            figures = self.figures.replace("{}", "?")
         ending = f": {text}" if text else ""
         raised = f"kernel {kernel}: a thread raised {self.exception.__name__}"
         if not thread:
@@ -95,17 +98,27 @@ class FaultTable:
         return self.number(module, Fault(None, (), filename, line, grid=True))
 
     def error(
-        self, module: Any, exception: type[BaseException], message: str, place: Any, figures: str
+        self,
+        module: Any,
+        exception: type[BaseException],
+        message: str,
+        place: Any,
+        figures: str,
+        function: str = "",
     ) -> int:
-        """The number of the fault of a word at a place (file, line) that stops its thread."""
+        """The number of the fault of a word at a place (file, line) that stops its thread; the
+        message may be in the figures alone."""
         return self.number(
-            module, Fault(exception, (message,), place[0], place[1], figures=figures)
+            module,
+            Fault(
+                exception,
+                (message,) if message else (),
+                place[0],
+                place[1],
+                figures=figures,
+                function=function,
+            ),
         )
-
-    @staticmethod
-    def figures_message(number: int) -> int:
-        """The number of the message in which a thread tells the figures of the fault `number`."""
-        return -(number + FIGURES)
 
     def lanes(self, module: Any, filename: str, line: int) -> int:
         """The number of the fault that a word of warps in this line can meet."""

@@ -12,6 +12,7 @@ class Options:
     `fastmath`: False, True (all of LLVM's fast-math flags) or a frozenset of flag names. As on
     CUDA, products and sums are contracted into fused operations unless told otherwise.
     `debug`: division by zero is an error, and a thread that fails tells where it stands.
+    `boundscheck`: so is an index out of bounds, as it is with `debug`.
 
     The others make a difference on GPUs only. `optimised`: False for code as it was written.
     `lineinfo`: the code says of which source lines it is made. `launch_bounds`: most threads of a
@@ -22,6 +23,7 @@ class Options:
 
     fastmath: bool | frozenset[str] = False
     debug: bool = False
+    boundscheck: bool = False
     optimised: bool = True
     lineinfo: bool = False
     launch_bounds: tuple[int, ...] = ()
@@ -30,7 +32,7 @@ class Options:
 
     def on(self, kind: str) -> "Options":
         """Those that make a difference on a kind of device."""
-        return Options(self.fastmath, self.debug) if kind == "cpu" else self
+        return Options(self.fastmath, self.debug, self.boundscheck) if kind == "cpu" else self
 
     def for_threads(self, threads: int) -> "Options":
         """These with bounds of a launch in which blocks of so many threads have enough registers;

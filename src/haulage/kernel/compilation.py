@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 
 
 def options_for(
-    fastmath: Any, debug: bool = False, hints: Mapping[str, Any] | None = None
+    fastmath: Any,
+    debug: bool = False,
+    hints: Mapping[str, Any] | None = None,
+    boundscheck: bool = False,
 ) -> Options:
     """Compiler options from what users write: True, False or fast-math flags; whether to debug; and
-    those of `jit`'s other options that make different code."""
+    those of `jit`'s other options that make different code; whether to check indices."""
     given = {name: value for name, value in (hints or {}).items() if value is not None}
     bounds = given.get("launch_bounds", ())
     return Options(
         fastmath=fastmath if isinstance(fastmath, bool) else frozenset(fastmath or ()),
         debug=debug,
+        boundscheck=boundscheck,
         optimised=bool(given.get("opt", True)),
         lineinfo=bool(given.get("lineinfo", False)),
         launch_bounds=tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,),
@@ -159,6 +163,7 @@ def compile(
 _OPTIONS = {
     "fastmath": "fastmath",
     "debug": "debug",
+    "boundscheck": "boundscheck",
     "opt": "optimised",
     **{name: name for name in ("lineinfo", "launch_bounds", "max_registers")},
 }
@@ -172,8 +177,10 @@ def _with_given(made_with: Options, fastmath: Any, given: Mapping[str, Any]) -> 
     if fastmath is not None:
         given = {"fastmath": fastmath, **given}
     check_hints(dict(given))
-    hints = {name: value for name, value in given.items() if name not in ("fastmath", "debug")}
-    wanted = options_for(fastmath, bool(given.get("debug")), hints)
+    checks = ("fastmath", "debug", "boundscheck")
+    hints = {name: value for name, value in given.items() if name not in checks}
+    debug, boundscheck = bool(given.get("debug")), bool(given.get("boundscheck"))
+    wanted = options_for(fastmath, debug, hints, boundscheck)
     changed = {_OPTIONS[name]: getattr(wanted, _OPTIONS[name]) for name in given}
     return replace(made_with, **changed)
 

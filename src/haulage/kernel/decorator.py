@@ -23,7 +23,6 @@ _HINTS = (
 )
 # Option: why what it asks for is not done.
 _REFUSED = {
-    "boundscheck": "indices are not checked; compare them with the array's shape in the kernel",
     **dict.fromkeys(
         ("argtypes", "restype", "bind"),
         'signatures are the first argument, as in jit("void(float32[:])")',
@@ -38,6 +37,7 @@ def jit(
     device: bool = False,
     fastmath: Any = False,
     debug: Any = None,
+    boundscheck: Any = False,
     cache: bool = False,
     extensions: Any = None,
     link: Any = None,
@@ -55,8 +55,11 @@ def jit(
         fastmath: True, or a set of LLVM's fast-math flags: floats may be reordered and rounded
             differently. Sums and products are contracted even without it, as on GPUs.
         debug: the launch waits for the kernel and raises what a thread of it failed of, with its
-            thread and block, and division by zero is such a failure. Where it is not said, Numba's
-            setting `CUDA_DEBUGINFO_DEFAULT` is asked, if Numba is loaded.
+            thread and block, and division by zero and an index out of bounds are such failures.
+            Where it is not said, Numba's setting `CUDA_DEBUGINFO_DEFAULT` is asked, if Numba is
+            loaded.
+        boundscheck: an index out of bounds is an error, raised by the next call that waits, as
+            with `debug`; also in the functions that a kernel calls.
         cache: keep the compiled code on disk, for other processes. A function for kernels is kept
             as a part of the kernels that call it.
         extensions: objects that prepare the arguments of launches, see
@@ -71,8 +74,8 @@ def jit(
         ValueError: `launch_bounds` or `shared_memory_carveout` has a value that no device takes.
         TypeError: an option is unknown, or it is no function that is to be compiled.
         ValueError: `link` is given with `device=True`; name it in `declare_device`.
-        NotImplementedError: `boundscheck` or `nopython=False`, which change what a kernel
-            does, or `argtypes`, `restype` or `bind` of old programs are given.
+        NotImplementedError: `nopython=False`, which changes what a kernel does, or `argtypes`,
+            `restype` or `bind` of old programs are given.
 
     Warns:
         NumbaInvalidConfigWarning: options that numba.cuda warns of, in programs that import it.
@@ -93,7 +96,9 @@ def jit(
     advice.of_options(hints, bool(debug))
     if link and device:
         raise ValueError("jit(device=True, link=...): the kernels that call it are to be linked")
-    chosen = replace(options_for(fastmath, bool(debug), hints), linked=pieces(link))
+    chosen = replace(
+        options_for(fastmath, bool(debug), hints, bool(boundscheck)), linked=pieces(link)
+    )
 
     def decorate(function: Any, signatures: Sequence[Any]) -> Any:
         function = _python_function(function)

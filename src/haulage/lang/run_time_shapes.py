@@ -59,6 +59,4 @@ def stop_if(
     with tools.cgutils.if_unlikely(builder, wrong):
         place = tools.source_place(builder)
         number = faults.error(builder.module, MemoryError, message, place, figures)
-        told = tools.I32(faults.figures_message(number))
-        context.haulage_target.message(builder, told, values)
-        context.call_conv.stop_thread(builder, number)
+        context.call_conv.stop_thread(builder, number, values)

@@ -138,6 +138,36 @@ def check_place(word: str, array: Any, index: Any) -> None:
         raise TypingError(f"{word}: {len(kinds)} indices for an array of {array.ndim} dimensions")
 
 
+def check_index(
+    context: Any,
+    builder: Any,
+    index: Any,
+    size: Any,
+    axis: int,
+    array: str,
+    *,
+    wraps: bool = True,
+) -> None:
+    """Let the thread raise an IndexError if `index` is none of an axis with `size` places; both are
+    64 bits wide. Negative ones count from the end if it `wraps`, else they are far too large.
+    `array` says which array it is, in Python's words."""
+    place = index
+    if wraps:
+        is_negative = builder.icmp_signed("<", index, I64(0))
+        place = builder.select(is_negative, builder.add(index, size), index)
+    with cgutils.if_unlikely(builder, builder.icmp_unsigned(">=", place, size)):
+        named = f"array {array!r}" if array else "an array"
+        number = context.haulage_faults.error(
+            builder.module,
+            IndexError,
+            "",
+            source_place(builder),
+            f": index {{}} is out of bounds for axis {axis} of {named} with size {{}}",
+            getattr(builder, "source_function", ""),
+        )
+        context.call_conv.stop_thread(builder, number, [index, size])
+
+
 def element_pointer(
     context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any
 ) -> Any:
@@ -154,6 +184,12 @@ def element_pointer(
         context.cast(builder, each, kind, types.intp)
         for each, kind in zip(indices, index_types, strict=True)
     ]
+    if context.checks_indices:
+        sizes = cgutils.unpack_tuple(builder, array.shape, array_type.ndim)
+        name = getattr(builder, "source_array", "")
+        for axis, (each, kind, size) in enumerate(zip(wide, index_types, sizes, strict=True)):
+            wraps = getattr(kind, "signed", True)
+            check_index(context, builder, each, size, axis, name, wraps=wraps)
     # Unsigned and compile-time indices need no wraparound, but folding it is LLVM's work.
     return cgutils.get_item_pointer(context, builder, array_type, array, wide, wraparound=True)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar, TypeVarTuple, cast
 
 from haulage.backends.base import Backend, KernelCrashed, KernelStopped
-from haulage.compiler.faults import FIGURES
 from haulage.errors import IllegalAddress, KernelError, thread_error
 from haulage.runtime import observing, printing
 
@@ -48,45 +47,45 @@ def crashed(stopped: KernelCrashed, kernel: str) -> Exception:
     )
 
 
-# What threads of debug kernels told of themselves and nobody has read: fault -> its cells.
+# What threads told of themselves and nobody has read, fault -> the indices of a thread, of its
+# block, and figures of a fault that has any.
 _told: dict[int, tuple[int, ...]] = {}
-_INDICES = struct.Struct("=6q")
-# The same for figures of faults that have any.
-_figures: dict[int, tuple[int, ...]] = {}
+_INDICES = 6
 
 
 def _read(backend: Backend) -> None:
     """Take what threads have told; of several with one fault the first in linear order counts."""
     found: dict[int, tuple[int, ...]] = {}
     for number, cells in backend.messages(-1)[0]:
-        if -number >= FIGURES:
-            _figures[-number - FIGURES] = struct.unpack(f"={len(cells) // 8}q", cells)
-            continue
-        indices = _INDICES.unpack(cells)
+        told = struct.unpack(f"={len(cells) // 8}q", cells)
         known = found.get(-number)
-        if known is None or indices[::-1] < known[::-1]:
-            found[-number] = indices
+        if known is None or _order(told) < _order(known):
+            found[-number] = told
     _told.update(found)
 
 
-def figures(backend: Backend, fault: int, words: str) -> str:
-    """`words` with the numbers that a thread told when it met `fault`; nothing if these found no
-    room."""
-    _read(backend)
-    told = _figures.pop(fault, None)
-    return words.format(*told) if told else ""
+def _order(told: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    # A function tells of what it calls again, without the figures.
+    return told[:_INDICES][::-1], -len(told)
 
 
-def failed_thread(backend: Backend, fault: int, faults_of_kernel: Iterable[int]) -> str:
-    """Which thread of a debug kernel met `fault`, in words; the first of several in linear order.
+def told(
+    backend: Backend, fault: int, words: str, faults_of_kernel: Iterable[int]
+) -> tuple[str, str]:
+    """`words` with the figures of the thread that met `fault`, and which thread it was, in words;
+    the first of several in linear order.
 
-    Nothing if more threads failed than the device could note.
+    Each is nothing if that was not told, or more threads failed than the device could note.
     """
     _read(backend)
-    failed = _told.get(fault)
+    cells = _told.get(fault)
     for number in faults_of_kernel:
         _told.pop(number, None)
-    return f"tid={list(failed[:3])} ctaid={list(failed[3:])}" if failed else ""
+    if cells is None:
+        return "", ""
+    figures = cells[_INDICES:]
+    thread = f"tid={list(cells[:3])} ctaid={list(cells[3:_INDICES])}"
+    return words.format(*figures) if figures else "", thread
 
 
 def waited(wait: Callable[[*Ts], R], *args: *Ts) -> R:

@@ -5,6 +5,7 @@ user's; each function passes its own on to what it calls. A kernel's status also
 its thread came out.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -68,9 +69,15 @@ class CallConvention(MinimalCallConv):
             f"raise {exc.__name__}(...): in a kernel the arguments must be constants", loc=loc
         )
 
-    def stop_thread(self, builder: Any, fault: int) -> None:
-        """End the function, and with it the thread, with a fault's number."""
-        self._return_errcode_raw(builder, fault)
+    def stop_thread(self, builder: Any, fault: int, figures: Sequence[Any] = ()) -> None:
+        """End the function, and with it the thread, with a fault's number. With `figures`, values
+        64 bits wide, it tells them and where it stands."""
+        if figures:
+            number = ir.Constant(errcode_t, fault)
+            self._tell_place(builder, number, figures)
+            super()._return_errcode_raw(builder, number)
+        else:
+            self._return_errcode_raw(builder, fault)
 
     def _return_errcode_raw(self, builder: Any, code: Any) -> None:
         # Of a debug function's own faults and of those that its callees give back.
@@ -81,12 +88,13 @@ class CallConvention(MinimalCallConv):
             code = code_of(getattr(builder, "end", 0))
         super()._return_errcode_raw(builder, code)
 
-    def _tell_place(self, builder: Any, fault: Any) -> None:
-        """Send the thread's indices as a message whose number is minus the fault's."""
+    def _tell_place(self, builder: Any, fault: Any, figures: Sequence[Any] = ()) -> None:
+        """Send the thread's indices, and figures, as a message whose number is minus the
+        fault's."""
         target = self.context.haulage_target
         names = [f"{group}.{axis}" for group in ("threadIdx", "blockIdx") for axis in "xyz"]
         cells = [builder.zext(target.register(builder, name), ir.IntType(64)) for name in names]
-        target.message(builder, builder.neg(fault), cells)
+        target.message(builder, builder.neg(fault), [*cells, *figures])
 
     def set_try_status(self, builder: Any) -> None:
         raise UnsupportedError("try and except mean nothing in a kernel; test what may go wrong")

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from numba.core import compiler, sigutils, types, typing
 from numba.core.dispatcher import Dispatcher
 from numba.core.target_extension import target_override
+from numba.core.targetconfig import ConfigStack
 
 from haulage.compiler.frontend.binding import bind_types
 from haulage.compiler.frontend.flags import numba_flags
@@ -32,7 +33,8 @@ class DeviceFunction(Dispatcher):
         super().__init__(py_func, targetoptions={}, pipeline_class=SIMTPipeline)
         self._options = options
         self._declared = declared
-        self._results: dict[Any, Any] = {}
+        # By the arguments' types, and whether indices are checked.
+        self._results: dict[tuple[Any, bool], Any] = {}
 
     def fold_argument_types(self, args: Any, kws: Any) -> Any:
         """The function's signature, and a type for each of its parameters."""
@@ -63,8 +65,12 @@ class DeviceFunction(Dispatcher):
         return types.unliteral(self.targetdescr.typing_context.resolve_value_type(kind.value))
 
     def compile_for(self, args: Any, return_type: Any = None) -> Any:
-        """Numba's compile result for a tuple of argument types."""
-        result = self._results.get(args)
+        """Numba's compile result for a tuple of argument types.
+
+        Where the function that is being compiled has its indices checked, so has this.
+        """
+        key = (args, _checks_indices())
+        result = self._results.get(key)
         if result is None:
             context = self.targetdescr.target_context
             # The counter is how Numba's type inference notices a function that calls itself.
@@ -75,19 +81,35 @@ class DeviceFunction(Dispatcher):
                     self.py_func,
                     args,
                     return_type,
-                    numba_flags(self._options, self.targetdescr.kind),
+                    self._flags(),
                     {},
                     pipeline_class=SIMTPipeline,
                 )
             result.library.finalize()
-            self._results[args] = result
+            self._results[key] = result
             self.overloads[tuple(args)] = result
             context.insert_user_function(result.entry_point, result.fndesc, [result.library])
         return result
 
+    def _flags(self) -> Any:
+        flags = numba_flags(self._options, self.targetdescr.kind)
+        flags.boundscheck = flags.boundscheck or _checks_indices()
+        return flags
+
+    def get_overload(self, sig: Any) -> Any:
+        args, _ = sigutils.normalize_signature(sig)
+        result = self._results.get((tuple(args), _checks_indices()))
+        return super().get_overload(sig) if result is None else result.entry_point
+
     def compile(self, sig: Any) -> Any:
         args, return_type = sigutils.normalize_signature(sig)
         return self.compile_for(args, return_type)
+
+
+def _checks_indices() -> bool:
+    """Whether the function that Numba is compiling has its indices checked."""
+    flags = ConfigStack.top_or_none()
+    return bool(flags is not None and flags.boundscheck)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from numba.core.typed_passes import (
 )
 from numba.core.untyped_passes import DeadBranchPrune, IRProcessing
 
+from haulage.compiler.frontend import indices
 from haulage.compiler.frontend.binding import LEFT_OUT, bind
 from haulage.compiler.frontend.bytecode import KERNEL, TranslateByteCode
 from haulage.compiler.frontend.constants import FoldConstants
@@ -79,6 +80,10 @@ class _PlacedLower(_BoundLower):
         self.builder.source_place = (self.loc.filename, self.loc.line)
         self.builder.tells_place = isinstance(self.context.error_model, PythonErrorModel)
         self.builder.end = getattr(inst, "haulage_end", 0)
+        if self.context.checks_indices:
+            self.builder.source_function = self.func_ir.func_id.func_name
+            self.builder.source_array = indices.array_of_call(self, inst)
+            indices.check(self, inst)
         try:
             super().lower_inst(inst)
         except Exception as error:

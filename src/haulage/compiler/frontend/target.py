@@ -143,7 +143,9 @@ class _FastErrorModel(PythonErrorModel):
 class SIMTContext(BaseContext):
     """Lowers kernels for one target."""
 
-    enable_boundscheck = False
+    # Whether indices are checked, by `lang.tools.check_index`. Numba's own checks know no array's
+    # name, and are never made.
+    checks_indices = False
     haulage_faults = TABLE
     haulage_prints = prints.TABLE
 
@@ -189,6 +191,8 @@ class SIMTContext(BaseContext):
             self.install_registry(divisions.registry)
 
     def subtarget(self, **options: Any) -> Any:
+        if options.pop("enable_boundscheck", False):
+            options["checks_indices"] = True
         made = super().subtarget(**options)
         if (
             made.fastmath

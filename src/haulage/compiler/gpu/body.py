@@ -76,7 +76,7 @@ class GPUBody(Body):
                 "cooperative": self.lowered.cooperative,
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
-                "debug": self._options.debug,
+                "names_threads": self._options.debug or self._options.boundscheck,
                 **made.metadata,
             },
             faults=self.lowered.faults,

@@ -187,7 +187,7 @@ class Loaded:
         )
         if observing.observer is not None:
             self._launch = self._observed(self._launch, 4)
-        debug = code.metadata["debug"]
+        names_threads = code.metadata["names_threads"]
 
         def describe(stopped: KernelStopped) -> Exception:
             if isinstance(stopped, KernelCrashed):
@@ -195,11 +195,9 @@ class Loaded:
             number = stopped.code
             fault = code.faults[number]
             figures, thread = "", ""
-            if fault.figures:
-                figures = faults.figures(device.backend, number, fault.figures)
-            if debug:
-                thread = faults.failed_thread(device.backend, number, code.faults)
-            return fault.describe(name, figures, thread)
+            if names_threads or fault.figures:
+                figures, thread = faults.told(device.backend, number, fault.figures, code.faults)
+            return fault.describe(name, figures, thread if names_threads else "")
 
         faults.describe[self.function] = describe
         printing.expect(device.backend, code.prints)
