@@ -246,7 +246,7 @@ REFUSED = {
     calls_dot: "cannot multiply matrices by @ or np.dot",
     yields: "cannot be generators",
     awaits: "cannot be coroutines",
-    generator_expression: "yield in a closure is unsupported",
+    generator_expression: "cannot have generators",
     comprehension: "cannot make a list",
     makes_a_list: "cannot make a list",
     makes_a_dictionary: "cannot make a dictionary",

@@ -4,6 +4,7 @@ writes them, and their types."""
 import ast
 import functools
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,9 @@ _FUNCTION = "haulage_function"
 _SYMBOLS = {function: symbol for symbol, function in BINOPS_TO_OPERATORS.items()}
 _IN_PLACE = {function: symbol for symbol, function in INPLACE_BINOPS_TO_OPERATORS.items()}
 _UNARY = {operator.neg: "-", operator.pos: "+", operator.invert: "~", operator.not_: "not "}
+
+# A variable of a function that Numba put in the place of its call.
+_INLINED = re.compile(r"\w+_v\d+_(?P<name>\w+)")
 
 # Text of longer expressions would be no help.
 _DEEPEST = 8
@@ -64,6 +68,11 @@ class Operand:
         if self.origin.op == "build_tuple":
             return tuple(map(self.source.operand, self.origin.items))
         return ()
+
+    def owner(self, attribute: str) -> "Operand | None":
+        """What it is the attribute of, if it is one of that name."""
+        found = self._part("getattr", "value")
+        return found if found is not None and self.origin.attr == attribute else None
 
     def operator(self) -> Any:
         """The function of the arithmetic that it is made by, None if it is of none."""
@@ -192,6 +201,7 @@ class Source:
     def __init__(self, function_ir: Any, type_of: Callable[[str], Any]) -> None:
         self._definitions = function_ir._definitions
         self._type_of = type_of
+        self._own = function_ir.func_id.code.co_varnames
 
     def operand(self, variable: Any) -> Operand:
         """A variable of Numba's IR, or a constant, as the program has it."""
@@ -261,7 +271,7 @@ class Source:
         if not isinstance(variable, ir.Var):
             return repr(variable)
         if not variable.is_temp:
-            return str(variable.name).partition(".")[0]
+            return self._name(str(variable.name))
         origin = self._origin(variable)
         if depth > _DEEPEST or origin is None:
             return "..."
@@ -270,6 +280,12 @@ class Source:
         if isinstance(origin, ir.Const):
             return repr(origin.value)
         return self._of_expression(origin, depth + 1) if isinstance(origin, ir.Expr) else "..."
+
+    def _name(self, name: str) -> str:
+        """A variable's name, without what Numba makes of it."""
+        plain = name.partition(".")[0]
+        inlined = _INLINED.fullmatch(plain)
+        return inlined["name"] if inlined and plain not in self._own else plain
 
     def _of_expression(self, value: Any, depth: int) -> str:
         def text(each: Any) -> str:

@@ -14,7 +14,7 @@ from numba.core.byteflow import TraceRunner
 from haulage import config
 from haulage.compiler.frontend.binding import NO_METHOD
 from haulage.compiler.frontend.described import short
-from haulage.compiler.frontend.mistakes import diagnosis, nothing_like_it
+from haulage.compiler.frontend.mistakes import advice, diagnosis, nothing_like_it
 from haulage.compiler.frontend.operations import function_of, operation_of
 from haulage.compiler.frontend.quoting import quoted
 from haulage.compiler.frontend.refusals import INSTEAD_OF_ALLOCATING, NO_FORMATTING
@@ -54,6 +54,7 @@ _CONSTRUCTS = {
         "parameters; define it outside of the kernel"
     ),
     NO_METHOD: NO_METHOD,
+    "yield in a closure": "a kernel cannot have generators, as (x for x in y) is one; write a loop",
     "Multiple argument raise": "a kernel cannot raise one exception from another; leave out `from`",
 }
 
@@ -88,6 +89,8 @@ _MOST_LINES = 6
 
 # Calls that are shown next to the failing line; of more, the outermost one.
 _INNERMOST = 3
+
+_RETURN = re.compile(r"(?m)^\s*Return of: ")
 
 # How Numba writes the type of a constant.
 _LITERAL = re.compile(r"Literal\[\w+\]\((?P<value>[^()]*)\)")
@@ -149,7 +152,10 @@ def _message(error: BaseException, what: str, argument_types: tuple[Any, ...]) -
 
 def places(error: BaseException) -> list[Place]:
     """Where in the program the error arose, innermost first, then who called that."""
-    found = dict.fromkeys(map(_told, _PLACE.finditer(str(error))))
+    first, *others = _RETURN.split(str(error))
+    # Of several places where a function returns, the first one.
+    text = "".join([first, *others[:1], *(each.partition("During")[2] for each in others[1:])])
+    found = dict.fromkeys(map(_told, _PLACE.finditer(text)))
     # Of an error that went through several functions, the place in the outermost.
     own = getattr(error, "loc", None)
     if isinstance(own, ir.Loc):
@@ -218,7 +224,8 @@ def _reason(error: BaseException) -> tuple[str, str]:
             return sentence, ""
     operation = operation_of(error)
     if said := _said_by_word(text):
-        return said, operation.text if operation else ""
+        whole = "; ".join(filter(None, (said, advice(operation))))
+        return whole, operation.text if operation else ""
     if found := diagnosis(operation):
         return found.reason, found.mark
     if NEW_ARRAY in text:

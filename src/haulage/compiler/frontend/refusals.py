@@ -6,6 +6,7 @@ Numba itself meets most of it late, in the middle of its own library, and says s
 import inspect
 import operator
 import os
+import random
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -45,6 +46,11 @@ _TEXTS = frozenset((str, repr, format, ascii))
 NO_FORMATTING = (
     "a kernel cannot make a text of a value (f-strings, str, %, format); print takes values one "
     'after another, as in print("x is", x), and what raise and assert say is constant'
+)
+
+NO_RANDOM = (
+    "the generators of random and np.random are the host's, which kernels do not have; random "
+    "numbers in a kernel come from cuda.random"
 )
 
 INSTEAD_OF_ALLOCATING = (
@@ -108,8 +114,12 @@ class RefuseAllocation(FunctionPass):
             return False
         for statement in _statements(function_ir):
             value = getattr(statement, "value", None)
+            if isinstance(value, (ir.Global, ir.FreeVar)) and _is_generators(value.value):
+                _refuse(NO_RANDOM, value)
             if not isinstance(value, ir.Expr):
                 continue
+            if value.op == "getattr" and guard(find_const, function_ir, value.value) is random:
+                _refuse(NO_RANDOM, value)
             if value.op in _HEAP:
                 _refuse(
                     f"a kernel cannot make {_HEAP[value.op]}, as it has no heap; use a tuple, or "
@@ -187,6 +197,11 @@ def _register(function_ir: Any, variable: Any) -> str:
         return ""
     owner = _named(function_ir, found.value)
     return f"{owner.name}.{found.attr}" if isinstance(owner, Register3) else ""
+
+
+def _is_generators(value: Any) -> bool:
+    """Whether a value is a function of the module `random`, by a name of its own."""
+    return isinstance(getattr(value, "__self__", None), random.Random)
 
 
 def _yields(statement: Any) -> bool:

@@ -29,11 +29,22 @@ def _no_value_yet(found: re.Match[str], function: Any) -> str:
 
 def _two_types(found: re.Match[str], function: Any) -> str:
     name = found["name"].partition(".")[0]
+    name = "the value of the expression" if name.startswith("$") else name
     one, other = (_LITERAL.sub(r"\1", found[each]) for each in ("one", "other"))
     return (
         f"Cannot unify {one} and {other}: {name} has one of these types on one way through the "
         "function and the other on another; use two names, or convert one"
     )
+
+
+def _two_results(found: re.Match[str], function: Any) -> str:
+    listed = _LITERAL.sub(r"\1", found["listed"])
+    return f"a function returns values of one type, and this one of several: {listed}"
+
+
+def _no_such_function(found: re.Match[str], function: Any) -> str:
+    call = _LITERAL.sub(r"\1", found["call"])
+    return f"kernels have no {call}, a function of arguments of these types"
 
 
 def _unusable(found: re.Match[str], function: Any) -> str:
@@ -63,6 +74,11 @@ SENTENCES: tuple[tuple[re.Pattern[str], Tell], ...] = (
     (
         re.compile(r"Cannot unify (?P<one>.+) and (?P<other>.+) for '(?P<name>[^']+)'"),
         _two_types,
+    ),
+    (re.compile(r"Can't unify return type from the following types: (?P<listed>.+)"), _two_results),
+    (
+        re.compile(r"No implementation of function [\s\S]*?>>> (?P<call>[^\n]+)"),
+        _no_such_function,
     ),
     (
         re.compile(

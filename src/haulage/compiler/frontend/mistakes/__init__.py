@@ -10,7 +10,7 @@ from haulage.compiler.frontend.mistakes import arithmetic, attributes, calls, it
 from haulage.compiler.frontend.mistakes.diagnosis import Diagnosis
 from haulage.compiler.frontend.operations import Operation
 
-__all__ = ["Diagnosis", "diagnosis", "nothing_like_it"]
+__all__ = ["Diagnosis", "advice", "diagnosis", "nothing_like_it"]
 
 _Diagnose = Callable[[Operation], Diagnosis | None]
 
@@ -52,3 +52,8 @@ def nothing_like_it(operation: Operation | None) -> Diagnosis | None:
     """That kernels have no such operation for operands of these types."""
     diagnose = None if operation is None else _NOTHING_LIKE_IT.get(operation.name)
     return None if diagnose is None or operation is None else diagnose(operation)
+
+
+def advice(operation: Operation | None) -> str:
+    """What to write for an argument of a call, where that is known; else ""."""
+    return calls.advice(operation) if operation is not None and operation.name == "call" else ""

@@ -8,7 +8,7 @@ from haulage.compiler.frontend.mistakes.diagnosis import (
     is_none,
     not_a_value,
     nothing,
-    of_grid,
+    of_tuple,
 )
 from haulage.compiler.frontend.operations import Operation
 
@@ -23,7 +23,7 @@ def wrong_operand(operation: Operation) -> Diagnosis | None:
             return Diagnosis(
                 f"{nothing(each)}, and {operation.symbol} takes numbers", operation.text
             )
-        if isinstance(each.kind, types.BaseTuple) and (advice := of_grid(each)):
+        if advice := of_tuple(each):
             return Diagnosis(f"{each.text} is no number: {advice}", operation.text)
     kinds = [each.kind for each in operation.operands]
     if any(map(is_text, kinds)) and not all(map(is_text, kinds)):

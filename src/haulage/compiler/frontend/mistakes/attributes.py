@@ -19,7 +19,7 @@ _INSTEAD = {
     "numpy.random.": "random numbers in a kernel come from cuda.random",
     "random.": "random numbers in a kernel come from cuda.random",
     "time.": "measure around the launch, with cuda.synchronize() before the clock is read",
-    "numpy.linalg.": "write it as loops, or call it before or after the launch",
+    "numpy.": "write it as a loop, or call it outside and give the kernel its result",
 }
 
 _OF_ARRAYS = (
@@ -34,7 +34,7 @@ def no_such_attribute(operation: Operation) -> Diagnosis | None:
     owner, name = operation.operands[0], str(operation.detail)
     kind = owner.kind
     if isinstance(kind, types.Module):
-        return Diagnosis(_of_module(owner, kind.pymod, name), operation.text)
+        return Diagnosis(_of_module(kind.pymod, name), operation.text)
     if is_none(kind):
         return Diagnosis(f"{nothing(owner)}, which has no attribute {name!r}", operation.text)
     if isinstance(kind, types.Record) and name not in kind.fields:
@@ -52,10 +52,10 @@ def no_such_attribute(operation: Operation) -> Diagnosis | None:
     )
 
 
-def _of_module(owner: Operand, module: Any, name: str) -> str:
+def _of_module(module: Any, name: str) -> str:
     full = f"{module.__name__}.{name}"
     if not hasattr(module, name):
-        return f"{owner.text} has no {name!r}{did_you_mean(name, dir(module))}"
+        return f"{module.__name__} has no {name!r}{did_you_mean(name, dir(module))}"
     value = getattr(module, name)
     what = "a class" if isinstance(value, type) else "a function"
     if isinstance(value, python_types.ModuleType):

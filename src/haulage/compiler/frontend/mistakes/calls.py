@@ -8,7 +8,7 @@ from haulage.compiler.frontend.mistakes.diagnosis import (
     is_none,
     not_a_value,
     nothing,
-    of_grid,
+    of_tuple,
 )
 from haulage.compiler.frontend.operations import Operation
 from haulage.compiler.frontend.words import NamespaceType, Register3Type
@@ -43,7 +43,7 @@ def wrong_arguments(operation: Operation) -> Diagnosis | None:
             return Diagnosis(f"{nothing(each)}; {function_name(called.kind)} takes none", each.text)
         if isinstance(each.kind, Register3Type):
             return not_a_value(each)
-        if isinstance(each.kind, types.BaseTuple) and (advice := of_grid(each)):
+        if advice := of_tuple(each):
             return Diagnosis(f"{each.text} is no number: {advice}", each.text)
     return None
 
@@ -61,13 +61,19 @@ def of_no_array(operation: Operation) -> Diagnosis | None:
     )
 
 
-def nothing_like_it(operation: Operation) -> Diagnosis | None:
+def advice(operation: Operation) -> str:
+    """What to write for an argument that is a tuple, behind the reason that a word gives."""
+    return next(filter(None, map(of_tuple, operation.operands[1:])), "")
+
+
+def nothing_like_it(operation: Operation) -> Diagnosis:
     """That kernels have no such function of arguments of these types."""
     called, *given = operation.operands
-    if not isinstance(called.kind, (types.Function, types.BoundFunction)):
-        return None
     listed = [described(each.kind) for each in given]
     listed += [f"{name}={described(each.kind)}" for name, each in operation.keywords.items()]
+    arrays = [each.text for each in given if isinstance(each.kind, types.Array)]
     return Diagnosis(
-        f"a kernel has no {called.text} of {', '.join(listed) or 'nothing'}", operation.text
+        f"a kernel has no {called.text} of {', '.join(listed) or 'nothing'}"
+        f"{f'; give it one element, as in {arrays[0]}[i]' if arrays else ''}",
+        operation.text,
     )

@@ -29,12 +29,19 @@ def not_a_value(operand: Operand) -> Diagnosis | None:
         name = function_name(kind)
         return Diagnosis(f"{text} is the function {name}: call it, as in cuda.{name}(1)", text)
     if isinstance(kind, (types.Function, types.BoundFunction, types.Dispatcher)):
-        return Diagnosis(f"{text} is {described(kind)}: call it, as in {text}(...)", text)
+        name = function_name(kind) if operand.is_name else text
+        return Diagnosis(f"{text} is {described(kind)}: call it, as in {name}(...)", text)
     return None
 
 
-def of_grid(operand: Operand) -> str:
-    """What to write where a tuple of `cuda.grid(2)` is taken for an index; "" for other tuples."""
+def of_tuple(operand: Operand) -> str:
+    """What to write where a tuple of `cuda.grid(2)`, or a shape, is taken for a number; "" for
+    other tuples and other values."""
+    if not isinstance(operand.kind, types.BaseTuple):
+        return ""
+    array = operand.owner("shape")
+    if array is not None:
+        return f"write {operand.text}[0], or {array.text}.size"
     called = operand.called()
     if called is None or not isinstance(called.kind, types.Function):
         return ""

@@ -13,7 +13,7 @@ from haulage.compiler.frontend.mistakes.diagnosis import (
     is_none,
     not_a_value,
     nothing,
-    of_grid,
+    of_tuple,
 )
 from haulage.compiler.frontend.operations import Operand, Operation, tidy
 from haulage.spelling import did_you_mean
@@ -162,12 +162,12 @@ def too_many_indices(operation: Operation) -> Diagnosis | None:
     ]
     if len(counted) <= owner.kind.ndim:
         return None
-    advice = of_grid(index)
+    advice = of_tuple(index)
     if not advice:
         advice = (
             f"give it an array with {axes(len(counted))}"
             if owner.parameter
-            else f"write {owner.kind.ndim}"
+            else f"write {owner.kind.ndim} of them"
         )
     listed = f"{index.text} is {described(index.kind)}" if index.is_name else index.text.strip("()")
     return Diagnosis(
