@@ -22,6 +22,8 @@ class Driver:
         self.room = room
         self.held: dict[int, int] = {}  # address -> bytes, of pages or of segments
         self._next = 1 << 40
+        self.ranges: dict[int, int] = {}
+        self.most: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -29,6 +31,10 @@ class Driver:
 
     def reserve(self, nbytes: int) -> int:
         address, self._next = self._next, self._next + nbytes
+        self.ranges[address] = nbytes
+        if self.most is not None and sum(self.ranges.values()) > self.most:
+            del self.ranges[address]
+            raise OutOfMemory(f"{nbytes} addresses asked")
         return address
 
     def map(self, address: int, nbytes: int) -> None:
@@ -45,11 +51,24 @@ class Driver:
     def allocate(self, nbytes: int) -> tuple[int, int]:
         self._check(nbytes)
         address = self.reserve(nbytes)
+        del self.ranges[address]
         self.held[address] = nbytes
         return address, address
 
-    def release(self, address: int, host: int) -> None:
-        del self.held[address]
+    def release(self, address: int, host_or_bytes: int) -> None:
+        """Give a segment back, or the addresses of a range or its end, without memory."""
+        for start, size in self.ranges.items():
+            if start <= address < start + size:
+                assert address + host_or_bytes == start + size
+                assert not any(address <= page < start + size for page in self.held)
+                self.ranges[start] = address - start
+                break
+        else:
+            del self.held[address]
+
+    def limit(self) -> int | None:
+        """How many addresses there may be."""
+        return self.most
 
     def has(self, address: int, nbytes: int) -> bool:
         """Whether there is memory behind all of the bytes."""
@@ -211,3 +230,39 @@ def test_blocks_that_grow_do_not_pile_up_what_the_smaller_ones_had(
             arena.free(*block)
         before = blocks[1::2]
         size = (size + size // 8) // QUANTUM * QUANTUM
+
+
+def test_where_addresses_are_limited_few_are_reserved_and_those_without_memory_go_back() -> None:
+    driver = Driver()
+    driver.most = 1 << 30
+    arena = virtual(driver)
+    taken = [(arena.allocate(nbytes), nbytes) for nbytes in (40 * MIB, MIB, 100 * MIB, 3 * MIB)]
+    assert sum(driver.ranges.values()) <= 200 * MIB
+    for address, nbytes in taken:
+        assert driver.has(address, nbytes)
+    for address, nbytes in taken[1:]:
+        arena.free(address, nbytes)
+    arena.trim()
+    assert sum(driver.ranges.values()) < 100 * MIB
+    assert driver.has(*taken[0])
+    arena.free(*taken[0])
+    arena.trim()
+    assert (sum(driver.ranges.values()), driver.nbytes, arena.reserved) == (0, 0, 0)
+    again = arena.allocate(30 * MIB)
+    arena.repair()
+    assert driver.has(again, 30 * MIB)
+    assert arena.reserved == driver.nbytes
+
+
+def test_addresses_go_back_before_there_are_none_for_a_block() -> None:
+    driver = Driver()
+    driver.most = 1 << 30
+    arena = virtual(driver)
+    for _ in range(5):
+        address = arena.allocate(700 * MIB)
+        arena.free(address, 700 * MIB)
+        arena.trim()
+        other = arena.allocate(900 * MIB)
+        arena.free(other, 900 * MIB)
+        arena.trim()
+    assert driver.nbytes == 0

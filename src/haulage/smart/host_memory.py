@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from haulage.runtime import memory
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.host_arrays import (
     HostVisibleNDArray,
@@ -36,7 +37,7 @@ def make(nbytes: int, where: Any, now: bool) -> tuple[np.ndarray | None, Block |
         kind = MappedNDArray if where == "mapped" else ManagedNDArray
         made: HostVisibleNDArray = kind(nbytes, 1, _BYTES)
         return made.view(np.ndarray), made.block
-    return (np.empty(nbytes, np.uint8) if now else None), None
+    return (memory.on_host(np.empty, nbytes, np.uint8) if now else None), None
 
 
 def bytes_of(array: np.ndarray) -> np.ndarray:

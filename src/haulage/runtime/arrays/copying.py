@@ -44,7 +44,7 @@ class DeviceNDArrayBase(Strided):
         """
         if ary is None:
             order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
-            target = np.empty(self.shape, self.dtype, order=order)
+            target = memory.on_host(np.empty, self.shape, self.dtype, order)
         else:
             if movers.moves_itself(ary):
                 return self._copy_to_mover(ary, stream)

@@ -719,7 +719,7 @@ class Coherence(GivingWay):
             self._host_writers = ()
         host = self._host
         if host is None:
-            host = self._host = np.empty(self.nbytes, np.uint8)
+            host = self._host = memory.on_host(np.empty, self.nbytes, np.uint8)
         if mode != "w":
             self._take_in(why, part - self._on_host.valid)
             return host

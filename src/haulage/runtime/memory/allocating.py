@@ -3,6 +3,11 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
 from haulage import config
 from haulage.backends.base import DEVICE, KINDS
 from haulage.errors import OutOfMemory
@@ -16,7 +21,8 @@ from haulage.runtime.memory.pool import Pool
 from haulage.runtime.stream import Stream, is_blocking
 
 # Where memory is the host's too, other programs need what is free; elsewhere it is kept.
-_SPARE_SHARE, _LEAST_SPARE = 16, 256 << 20
+# What was not used for a second goes back as well: see `decay`.
+_SPARE_SHARE, _LEAST_SPARE, _SPARE_SHARE_OF_LITTLE = 16, 256 << 20, 8
 # Memory grows by so much, as pages of that size are fastest to get and to use.
 _STEP = 2 << 20
 # The host's memory that is pinned can be used for nothing else.
@@ -223,8 +229,17 @@ def _new_heap(device: Device, kind: str, flags: int) -> Heap:
     if kind != DEVICE:
         spare = _SPARE_PINNED
     elif properties.host_memory_is_device_memory:
-        spare = max(_LEAST_SPARE, properties.total_memory // _SPARE_SHARE)
+        total = min(properties.total_memory, address_limit() or properties.total_memory)
+        spare = max(total // _SPARE_SHARE, min(_LEAST_SPARE, total // _SPARE_SHARE_OF_LITTLE))
     return Heap(device, kind, flags, Arena(space), spare)
+
+
+def address_limit() -> int | None:
+    """Bytes of addresses that this process may have (`ulimit -v`); None: no limit."""
+    if resource is None:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else int(soft)
 
 
 class _Pages:
@@ -245,6 +260,14 @@ class _Pages:
     def unmap(self, address: int, nbytes: int) -> None:
         self._device.activate()
         self._device.backend.unmap(address, nbytes)
+
+    def release(self, address: int, nbytes: int) -> None:
+        self._device.activate()
+        self._device.backend.release(address, nbytes)
+
+    def limit(self) -> int | None:
+        on_host = self._device.properties.host_memory_is_device_memory
+        return address_limit() if on_host else None
 
 
 def _virtual(device: Device) -> Virtual | None:

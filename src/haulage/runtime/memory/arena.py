@@ -25,8 +25,9 @@ SLACK = 125
 _SEGMENTS = ((1 << 20, 2 << 20), (10 << 20, 20 << 20))
 _SEGMENT_STEP = 2 << 20
 
-# What is reserved at once where addresses are scarce.
-_SMALL_RANGE = 256 << 20
+# What is reserved at once where addresses are scarce: at most this, and of a limit of the process's
+# this part.
+_SMALL_RANGE, _LIMIT_SHARE = 256 << 20, 64
 
 # No processor has so many.
 _ADDRESSES = 1 << 60
@@ -236,6 +237,15 @@ class Pages(Protocol):
         """None any more."""
         ...
 
+    def release(self, address: int, nbytes: int) -> None:
+        """The addresses of a reservation, or of its end, are others' again; only where there is a
+        limit."""
+        ...
+
+    def limit(self) -> int | None:
+        """How many addresses the process may have, as others need some of them; None: no limit."""
+        ...
+
 
 class Virtual:
     """Ranges of addresses with memory behind the parts that are in use.
@@ -295,14 +305,18 @@ class Virtual:
     def _add_range(self, nbytes: int) -> None:
         if nbytes >= _ADDRESSES:
             raise OutOfMemory(f"{nbytes:,} bytes are more than a program can address")
-        size = max(self._range_bytes, rounded(nbytes, self._granularity))
+        least = rounded(nbytes, self._granularity)
+        limit = self._pages.limit()
+        usual = self._range_bytes
+        if limit is not None:
+            usual = min(usual, _SMALL_RANGE, rounded(limit // _LIMIT_SHARE, self._granularity))
+        size = max(usual, least)
         while True:
             try:
                 address = self._pages.reserve(size)
                 break
             except DeviceError:
-                # There may be a limit for addresses, which others need, too.
-                least = rounded(nbytes, self._granularity)
+                # The system may have other limits for them.
                 if size <= max(_SMALL_RANGE, least):
                     raise
                 size = max(_SMALL_RANGE, least)
@@ -328,11 +342,30 @@ class Virtual:
             self.reserved -= whole
             given += whole
             self._pages.unmap(start, whole)
+        if self._pages.limit() is not None:
+            self._release_ends()
         return given
 
+    def _release_ends(self) -> None:
+        """Give the addresses back of ranges, or of their ends, without any memory."""
+        for start, size in tuple(self._ranges):
+            unused = self._empty.ending_at(start + size, across=True)
+            if not unused:
+                continue
+            end = start + size - unused
+            self._ranges.remove((start, size))
+            if unused < size:
+                self._ranges.append((start, size - unused))
+                self._empty.walls.add(end)
+            self._empty.cut(end, unused)
+            self._pages.release(end, unused)
+
     def repair(self) -> None:
-        """By the table of addresses without memory."""
+        """By the tables of ranges, and of addresses without memory."""
         self._empty.repair()
+        for address, nbytes in tuple(self._empty):
+            if not any(start <= address < start + size for start, size in self._ranges):
+                self._empty.cut(address, nbytes)
         self.reserved = sum(size for _, size in self._ranges) - self._empty.nbytes
 
     def host_address(self, address: int) -> int:

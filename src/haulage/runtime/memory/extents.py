@@ -75,9 +75,10 @@ class Extents:
         if rest:
             self._insert(address + nbytes, rest)
 
-    def ending_at(self, address: int) -> int:
-        """Bytes of the range that ends before `address`; 0 if none does, or there is a wall."""
-        start = None if address in self.walls else self._starts.get(address)
+    def ending_at(self, address: int, across: bool = False) -> int:
+        """Bytes of the range that ends before `address`; 0 if none does, or there is a wall, unless
+        that does not matter."""
+        start = None if address in self.walls and not across else self._starts.get(address)
         return 0 if start is None else address - start
 
     def drain(self) -> list[tuple[int, int]]:

@@ -14,10 +14,13 @@ from typing import NamedTuple
 from haulage import forks
 from haulage.errors import DeviceError, OutOfMemory
 from haulage.runtime.device import Device
-from haulage.runtime.memory import classes
+from haulage.runtime.memory import classes, decay
 from haulage.runtime.memory.arena import Arena, rounded
 from haulage.runtime.memory.counters import Counter
 from haulage.runtime.memory.pool import Holder, Pool
+
+# From so many slabs of 64 KiB on somebody looks whether their blocks come back.
+_MANY_SLABS = 512
 
 # No limit: more bytes than there are.
 UNLIMITED = 1 << 62
@@ -65,6 +68,7 @@ class Heap:
         self.slabs: dict[int, Slab] = {}
         # Those whose stream is gone, with work still in it.
         self.leaving: list[Pool] = []
+        self.decay = decay.watch(self) if device.properties.host_memory_is_device_memory else None
         self._lock = threading.Lock()
         # Something has come out of the middle of a change, such as Ctrl-C, or a fork into it.
         self._is_torn = False
@@ -109,6 +113,8 @@ class Heap:
         """
         if nbytes > classes.LARGEST:
             self._give_large(pool, address, rounded(nbytes), holder)
+            if self.decay is not None:
+                self.decay.freed()
             return
         cells = pool.free[classes.class_of(nbytes)]
         if holder is None:
@@ -134,6 +140,9 @@ class Heap:
             pool.held += nbytes
             count = nbytes // size
             pool.free[number] += range(address + (count - 1) * size, address - size, -size)
+        # Small blocks come back without a call: the thread that sees to them begins here.
+        if self.decay is not None and len(self.slabs) >= _MANY_SLABS:
+            decay.start()
 
     def unit_of(self, address: int, nbytes: int) -> Place:
         """What a block's pages belong to: itself, or the slab that it is cut from."""
@@ -171,6 +180,32 @@ class Heap:
             if given < enough and self._free_slabs():
                 given += self.arena.trim(enough - given)
             return given
+
+    @property
+    def free_in_lists(self) -> int:
+        """Bytes of slabs that no small block has, about."""
+        counter, arena = self.counter, self.arena
+        pools = (*tuple(self.pools.values()), *tuple(self.leaving))
+        elsewhere = arena.free_bytes + sum(pool.parked.nbytes for pool in pools)
+        return max(0, self.reserved - counter.in_use - elsewhere)
+
+    def free_slabs(self) -> int:
+        """Give to the arena the slabs of which all is free; bytes of these.
+
+        Raises:
+            Busy: not now.
+        """
+        with self._held():
+            return self._free_slabs()
+
+    def give_back_idle(self, enough: int) -> int:
+        """Give free memory of the arena back to the device, `enough` bytes; how much that was.
+
+        Raises:
+            Busy: not now.
+        """
+        with self._held():
+            return self.arena.trim(enough)
 
     def cached(self) -> Iterator[Place]:
         """(address, bytes) of all that is held and no block has.
@@ -313,6 +348,13 @@ class Heap:
                 self.arena.trim(excess)
 
     def _allocate(self, nbytes: int) -> int:
+        address = self._allocated(nbytes)
+        decaying = self.decay
+        if decaying is not None and self.arena.free_bytes < decaying.lowest:
+            decaying.lowest = self.arena.free_bytes
+        return address
+
+    def _allocated(self, nbytes: int) -> int:
         try:
             return self.arena.allocate(nbytes)
         except OutOfMemory:

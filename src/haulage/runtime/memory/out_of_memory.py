@@ -4,7 +4,8 @@ import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
@@ -108,6 +109,26 @@ def climb(
         if is_first:
             _here.climbs = False
     raise holders.described(error, device, nbytes, kind)
+
+
+def on_host(make: Callable[..., T], *args: Any) -> T:
+    """`make(*args)`, which takes memory of the host that is no device's; once more where there is
+    none, when what devices have free of the host's memory went back.
+
+    Raises:
+        MemoryError: there is none left.
+    """
+    try:
+        return make(*args)
+    except MemoryError:
+        given = 0
+        for heap in tuple(heaps.values()):
+            if heap.decay is not None:
+                with suppress(Busy):
+                    given += heap.trim()
+        if not given:
+            raise
+    return make(*args)
 
 
 def _steps(

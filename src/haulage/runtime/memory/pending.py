@@ -1,7 +1,7 @@
 """What is to be done once streams have passed some events: mostly, memory to be given back."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -66,6 +66,10 @@ class _Pending:
         """Do what has its events all reached; no more after so many that have not."""
         self._take(_Waiting.is_reached, patience)
 
+    def reap_of(self, devices: Collection[Device]) -> None:
+        """`reap` of what is on some devices."""
+        self._take(lambda entry: entry.device in devices and entry.is_reached())
+
     def wait(self, device: Device) -> None:
         """Do all of `device`, waiting for its streams, and for threads that are about to do it."""
 
@@ -121,6 +125,9 @@ class _Pending:
 
 
 _pending = _Pending()
+
+# What is called with the device when something begins to wait.
+noted: list[Callable[[Device], object]] = []
 
 # An allocation looks at no more than so many that are not done yet.
 _PATIENCE = 4
@@ -205,6 +212,8 @@ def _wait_for(device: Device, busy: list[Stream], action: Callable[[], object]) 
                 unmarked.remove(stream)
     finally:
         _pending.add(_Waiting(device, events, unmarked, action))
+    for note in noted:
+        note(device)
     return unmarked
 
 
@@ -212,6 +221,17 @@ def reap() -> None:
     """Do what waited for streams which are done with it by now; never waits."""
     if _pending.waiting:
         _pending.reap()
+
+
+def reap_of(devices: Collection[Device]) -> None:
+    """`reap` of what is on some devices."""
+    if is_waiting(devices):
+        _pending.reap_of(devices)
+
+
+def is_waiting(devices: Collection[Device]) -> bool:
+    """Whether anything waits for streams of some devices."""
+    return any(entry.device in devices for entry in tuple(_pending.waiting))
 
 
 def reap_some() -> None:
