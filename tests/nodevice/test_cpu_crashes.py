@@ -8,7 +8,10 @@ import subprocess
 import sys
 import textwrap
 
+import llvmlite.binding as llvm
 import pytest
+
+from haulage.backends.cpu_driver.pool_ir import pool_ir
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", "aarch64"),
@@ -63,6 +66,23 @@ def run(tmp_path, code, *options, **settings):
         check=False,
         env=settings,
     )
+
+
+@pytest.mark.parametrize(
+    ("machine", "system", "triple"),
+    [
+        ("aarch64", "Linux", "aarch64-unknown-linux-gnu"),
+        ("arm64", "Darwin", "arm64-apple-darwin"),
+        ("riscv64", "Linux", "aarch64-unknown-linux-gnu"),
+    ],
+)
+def test_the_code_is_code_of_other_systems_too(machine, system, triple):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    module = llvm.parse_assembly(pool_ir(machine, system))
+    module.verify()
+    made = llvm.Target.from_triple(triple).create_target_machine().emit_assembly(module)
+    assert ("sigaltstack" in made) == (machine == "aarch64")
 
 
 def output(tmp_path, code, *options, **settings):
@@ -348,6 +368,37 @@ def test_a_recursion_without_an_end_is_an_error_and_200_000_calls_are_right(tmp_
     assert (done.returncode, done.stderr) == (0, ""), done
 
 
+def test_frames_wider_than_a_page_do_not_step_into_the_stack_of_another_thread(tmp_path):
+    code = """
+    @cuda.jit(device=True)
+    def wide(n, a):
+        room = cuda.local.array(3000, np.float64)
+        for i in range(3000):
+            if a[0] == i:
+                room[i] = n
+        if n == 0:
+            return room[int(a[0])]
+        return wide(n - 1, a) * 3 + room[int(a[0])]
+
+    @cuda.jit
+    def kernel(n, a):
+        a[1] = wide(n, a)
+
+    streams = [cuda.stream() for _ in range(4)]
+    for _ in range(6):
+        for stream in streams:
+            kernel[1, 1, stream](10**6, a)
+        for stream in streams:
+            try:
+                stream.synchronize()
+            except RecursionError as error:
+                assert "kernel kernel" in str(error)
+            else:
+                raise AssertionError("nothing was raised")
+    """
+    output(tmp_path, code)
+
+
 HANDLERS = """
 import faulthandler
 told = error_of(lambda: far[70, 32](a, FAR))
@@ -366,6 +417,30 @@ def test_faulthandler_enabled_before_does_not_hear_of_kernels_but_of_all_else(tm
     assert done.returncode == -signal.SIGSEGV
     assert done.stderr.count("Fatal Python error: Segmentation fault") == 1
     assert "string_at" in done.stderr
+
+
+def test_under_pytest_kernels_that_fail_fail_their_tests_and_no_more(tmp_path):
+    code = """
+    import pytest
+
+    def test_good():
+        goes_on()
+
+    def test_bad():
+        far[70, 32](a, FAR)
+        cuda.synchronize()
+
+    def test_expected():
+        with pytest.raises(IllegalAddress, match="kernel far"):
+            far[70, 32](a, FAR)
+            cuda.synchronize()
+        goes_on()
+    """
+    done = run(tmp_path, code, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist")
+    assert done.returncode == 1, done
+    assert "1 failed, 2 passed" in done.stdout
+    assert "IllegalAddress: kernel far" in done.stdout
+    assert "Fatal Python error" not in done.stdout + done.stderr
 
 
 ENABLED_LATER = """

@@ -4,6 +4,7 @@ They are `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), `b
 block function for one block size) and `llvm` (widened); then assembly and object code.
 """
 
+import re
 from functools import cached_property
 from typing import Any
 
@@ -101,9 +102,21 @@ class CPUBody(Body):
         )
 
 
+# The first lines of functions that were not inlined, as they call themselves: all but ours.
+_CALLED = re.compile(
+    r'^(define internal [^\n]*@(?!"?haulage)[^\n]*?)((?: ![\w.]+ !\d+)* \{)$', re.M
+)
+
+
+def _probing(text: str) -> str:
+    """The module's text, whose functions that call themselves touch each page of a frame: a wide
+    one must not step over the page behind the end of a stack."""
+    return _CALLED.sub(r'\1 "probe-stack"="inline-asm"\2', text)
+
+
 def _optimised(blocks: Transformed, target: Target, *, widen: bool) -> Any:
     """The module of blocks, with the mathematics that it calls, at LLVM's level 3."""
-    module = llvm.parse(with_definitions(blocks.llvm, target))
+    module = llvm.parse(with_definitions(_probing(blocks.llvm), target))
     # Threads side by side would become a vector that is gathered from their rows.
     llvm.optimise(module, target, 3, widen=widen, superwords=not blocks.jammed)
     settled = far.settled(str(module))
