@@ -13,6 +13,7 @@
     │   └── LimitError (DeviceError)        ... beyond what the device takes
     │       └── RocLimitError               ... of a kernel of roc
     ├── CompileError (TypeError)            a kernel could not be compiled
+    ├── SignatureError (TypeError)          a signature names no types, or is for no kernel
     ├── LeakError (AssertionError)          memory outlived what it was allocated in
     ├── TransferError (AssertionError)      more was copied than a block of the program may
     ├── CoherenceError (RuntimeError)       an array was changed in two places at once
@@ -204,6 +205,10 @@ class RocLimitError(LimitError):
 
 class CompileError(HaulageError, TypeError):
     """A kernel could not be compiled; the message names the kernel and the line."""
+
+
+class SignatureError(HaulageError, TypeError):
+    """A signature cannot be read, names no types, or is not one of a kernel."""
 
 
 class LeakError(HaulageError, AssertionError):

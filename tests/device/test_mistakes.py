@@ -393,5 +393,12 @@ def test_a_name_that_is_near_to_none(owner):
     assert "Did you mean" not in str(caught.value)
 
 
+def test_an_option_that_is_nearly_one():
+    with pytest.raises(TypeError, match=r"unknown options: devcie. Did you mean 'device'\?"):
+        cuda.jit(devcie=True)
+    with pytest.raises(TypeError, match=r"unknown options: max_register. .*'max_registers'\?"):
+        roc.jit(max_register=32)
+
+
 # Names of the kernels above.
 assert all((math, random, randint, time))

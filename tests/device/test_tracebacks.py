@@ -101,6 +101,17 @@ def test_no_frame_but_the_programs_own_of_launches_that_cannot_be(error, launch)
     assert files(caught.value) == {__file__}
 
 
+@pytest.mark.parametrize(
+    "signature", ["void(float[:)", "void(flaot64)", "int32(int32)", "void(float32[:], None)", "3"]
+)
+@pytest.mark.parametrize("words", [cuda, roc])
+def test_no_frame_but_the_programs_own_of_signatures_that_cannot_be(words, signature):
+    with pytest.raises(TypeError, match="signature") as caught:
+        words.jit(signature)(wrong)
+    assert isinstance(caught.value, HaulageError)
+    assert files(caught.value) == {__file__}
+
+
 def test_a_failure_of_a_debug_kernel_has_no_frame_but_the_programs_own():
     @cuda.jit(debug=True, opt=False)
     def divides(x):

@@ -13,6 +13,7 @@ from haulage.kernel.kernel import Kernel
 from haulage.kernel.linkable import pieces
 from haulage.kernel.roc_kernel import RocKernel
 from haulage.kernel.vocabulary import CUDA, ROC, Vocabulary
+from haulage.spelling import did_you_mean
 from haulage.tracebacks import brief_errors
 
 # Options that make nothing different on the CPU; they are kept on the kernel for devices that
@@ -21,6 +22,7 @@ _HINTS = (
     *("inline", "forceinline", "lineinfo", "lto", "opt"),
     *("max_registers", "launch_bounds", "shared_memory_carveout"),
 )
+_NAMED = ("device", "fastmath", "debug", "cache", "extensions", "link")
 # Option: why what it asks for is not done.
 _REFUSED = {
     **dict.fromkeys(
@@ -90,7 +92,9 @@ def jit(
     if not options.pop("nopython", True):
         raise NotImplementedError("jit(nopython=False): kernels run without Python's interpreter")
     if options:
-        raise TypeError(f"jit got unknown options: {', '.join(sorted(options))}")
+        names = sorted(options)
+        hint = did_you_mean(names[0], (*_NAMED, *_HINTS)) if len(names) == 1 else ""
+        raise TypeError(f"jit got unknown options: {', '.join(names)}{hint}")
     if debug is None:
         debug = advice.setting("CUDA_DEBUGINFO_DEFAULT")
     advice.of_options(hints, bool(debug))

@@ -7,14 +7,16 @@ from haulage.compiler.frontend.lower import (
     Lowered,
     LoweredFunction,
     compile_function,
-    declared_signature,
     function_text,
     lower,
     lower_function,
+    result_type,
+)
+from haulage.compiler.frontend.signatures import (
+    declared_signature,
     parse_declaration,
     parse_function_signature,
     parse_signature,
-    result_type,
 )
 from haulage.compiler.frontend.target import descriptor
 from haulage.compiler.options import Options
