@@ -7,8 +7,6 @@ HAULAGE_DEVICE says on which device they act.
 PYTEST_DONT_REWRITE: that word is for pytest, which else warns that this was imported before it.
 """
 
-from __future__ import annotations
-
 __version__ = "0.1.0"
 
 # First: another thread may fork while this one imports what follows.
@@ -33,24 +31,6 @@ __all__ = [
     "uninstall",
 ]
 
-# As `typing` has it, whose import would take longer than this whole module.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from haulage import cuda, hip, memory, roc
-    from haulage.hook.installing import install, uninstall
-    from haulage.kernel import compile
-    from haulage.runtime.adversary import adversary
-    from haulage.runtime.device import devices, use
-    from haulage.runtime.transfers.explained import explain
-    from haulage.runtime.transfers.recording import (
-        assert_no_transfers,
-        max_transfers,
-        transfers,
-    )
-    from haulage.smart import SmartArray
-
 # Name -> (module, attribute or None for the module itself), imported when first asked for.
 _LAZY: dict[str, tuple[str, str | None]] = {
     "cuda": ("haulage.cuda", None),
@@ -73,7 +53,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _LAZY:
         from haulage.spelling import did_you_mean
 
@@ -91,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "errors", *(name for name in globals() if name.startswith("__"))})

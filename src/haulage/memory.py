@@ -22,7 +22,7 @@ Who gives the memory (an allocator is any object with `allocate` and `deallocate
     haulage.memory.Failing(a, nth=3)    fails, to test what a program does then
 """
 
-from typing import NoReturn
+from typing import NoReturn as _NoReturn
 
 from haulage.runtime.memory.adaptors import Counts, Failing, Limit, Log, Statistics
 from haulage.runtime.memory.allocators import get_allocator, set_allocator, using_allocator
@@ -34,7 +34,7 @@ from haulage.runtime.memory.limits import limit
 from haulage.runtime.memory.out_of_memory import Registration, on_out_of_memory
 from haulage.runtime.memory.owners import Site, track
 from haulage.runtime.memory.statistics import Stats, Usage, reset_peak, snapshot, stats, trim
-from haulage.spelling import did_you_mean
+from haulage.spelling import did_you_mean as _did_you_mean
 
 __all__ = [
     "Allocator",
@@ -66,6 +66,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> NoReturn:
-    meant = "" if name.startswith("_") else did_you_mean(name, __all__)
+def __getattr__(name: str) -> _NoReturn:
+    meant = "" if name.startswith("_") else _did_you_mean(name, __all__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

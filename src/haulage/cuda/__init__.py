@@ -78,7 +78,7 @@ from haulage.api import (
     zeros,
     zeros_like,
 )
-from haulage.compat.submodules import submodules_of
+from haulage.compat.submodules import submodules_of as _submodules_of
 from haulage.cuda import _elsewhere
 from haulage.cuda import cg as cg
 from haulage.errors import DeviceNotFound as CudaSupportError
@@ -111,7 +111,6 @@ from haulage.lang.sync import (
     threadfence_block,
     threadfence_system,
 )
-from haulage.lang.vectors import *  # noqa: F403
 from haulage.lang.warp import (
     activemask,
     all_sync,
@@ -129,20 +128,6 @@ from haulage.lang.warp import (
     syncwarp,
     warpsize,
 )
-
-# As `typing` has it.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from haulage.cuda import cudadrv as cudadrv
-    from haulage.cuda import libdevice as libdevice
-    from haulage.cuda import random as random
-    from haulage.cuda.cudadrv import devicearray as devicearray
-    from haulage.cuda.cudadrv import devices as devices
-    from haulage.cuda.cudadrv import driver as driver
-    from haulage.lib.reduce import Reduce
-    from haulage.lib.reduce import Reduce as reduce
-    from haulage.lib.ufuncs import cuda_guvectorize as guvectorize
-    from haulage.lib.ufuncs import cuda_vectorize as vectorize
 
 __all__ = [
     # arrays on the device
@@ -293,9 +278,15 @@ __all__ = [
     "guvectorize",
 ]
 __all__ += _vectors.__all__
+globals().update({name: getattr(_vectors, name) for name in _vectors.__all__})
 
 # As numba.cuda and numba-cuda tell which of them this is, and whether Numba is there.
 implementation = "Haulage"
 HAS_NUMBA = True
 
-__getattr__, __dir__ = submodules_of(__name__, _elsewhere.MODULES, _elsewhere.NAMES)
+__getattr__, __dir__ = _submodules_of(
+    __name__,
+    _elsewhere.MODULES,
+    _elsewhere.NAMES,
+    offered=[*__all__, *_elsewhere.OFFERED],
+)

@@ -18,6 +18,14 @@ _TYPES = """
     uintc uintp ulong ulonglong ushort void
 """
 
+# Of these and of the submodules what `dir()` gives: what programs write.
+_OFFERED = """
+    cg cudadrv extending libdevice random testing types
+    boolean complex64 complex128 float32 float64 int8 int16 int32 int64 intp uint8 uint16 uint32
+    uint64 uintp void
+"""
+OFFERED = _OFFERED.split()
+
 _LINKABLE = "Archive CUSource Cubin Fatbin LTOIR LinkableCode Object PTXSource"
 
 # Names, and the full names of what they name.

@@ -12,3 +12,8 @@ from haulage.cuda import random as random
 from haulage.hook.installing import install as pose_as_cuda
 
 __all__ = [*_of_cuda, "pose_as_cuda"]
+
+
+def __dir__() -> list[str]:
+    own = {"cg", "hipdrv", "random", *(name for name in globals() if name.startswith("__"))}
+    return sorted({*__all__, *own})

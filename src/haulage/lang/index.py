@@ -4,10 +4,10 @@ from typing import Any
 
 from haulage.lang.word import Register3, word
 
-threadIdx = Register3("threadIdx")
-blockIdx = Register3("blockIdx")
-blockDim = Register3("blockDim")
-gridDim = Register3("gridDim")
+threadIdx = Register3("threadIdx", "The thread's place in its block, from 0: `.x`, `.y`, `.z`.")
+blockIdx = Register3("blockIdx", "The block's place in the grid, from 0: `.x`, `.y`, `.z`.")
+blockDim = Register3("blockDim", "Threads of a block: `.x`, `.y`, `.z`.")
+gridDim = Register3("gridDim", "Blocks of the grid: `.x`, `.y`, `.z`.")
 
 
 def _wide(tools: Any, target: Any, builder: Any, register: str) -> Any:

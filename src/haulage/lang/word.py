@@ -8,6 +8,26 @@ from haulage.spelling import did_you_mean
 Build = Callable[..., Any]
 
 
+class _Signature:
+    """The signature of a word, as `inspect.signature` and completion ask for it: that of its
+    `build` without the tools; where that takes any arguments, what its docstring begins with.
+    Made when it is asked for: there are hundreds of words."""
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            raise AttributeError("__signature__")
+        import inspect
+        import re
+
+        empty = inspect.Parameter.empty
+        own = list(inspect.signature(owner.build).parameters.values())[1:]
+        told = re.match(r"`\w+\(([\w, :]*)\)`", owner.__doc__ or "")
+        if told and any(parameter.kind is parameter.VAR_POSITIONAL for parameter in own):
+            names = re.findall(r"(\w+)(?:: \w+)?(?:, )?", told[1])
+            own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
+        return inspect.Signature([parameter.replace(annotation=empty) for parameter in own])
+
+
 class Word:
     """A function of the kernel language.
 
@@ -15,6 +35,8 @@ class Word:
     given to `numba.extending.intrinsic` does; `tools` is the module `haulage.lang.tools`.
     Return None for argument types that the word does not take.
     """
+
+    __signature__ = _Signature()
 
     def __init__(self, name: str, build: Build) -> None:
         self.__name__ = name.rpartition(".")[2]
@@ -66,13 +88,32 @@ class Register:
 class Register3:
     """Three 32-bit index registers that a kernel reads as `.x`, `.y` and `.z`."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, meaning: str = "") -> None:
+        self.__name__ = name
+        self.__doc__ = meaning or type(self).__doc__
+
+    @property
+    def x(self) -> int:
+        """Along the first axis, int32."""
+        return self._read("x")
+
+    @property
+    def y(self) -> int:
+        """Along the second axis, int32."""
+        return self._read("y")
+
+    @property
+    def z(self) -> int:
+        """Along the third axis, int32."""
+        return self._read("z")
+
+    def _read(self, axis: str) -> int:
+        raise RuntimeError(f"{self.__name__}.{axis} means something only inside a kernel")
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute in ("x", "y", "z"):
-            raise RuntimeError(f"{self.name}.{attribute} means something only inside a kernel")
-        raise AttributeError(f"{self.name} has no {attribute!r}; it has x, y and z", name=attribute)
+        raise AttributeError(
+            f"{vars(self).get('__name__')} has no {attribute!r}; it has x, y and z", name=attribute
+        )
 
     def __repr__(self) -> str:
-        return f"<kernel registers {self.name}>"
+        return f"<kernel registers {self.__name__}>"

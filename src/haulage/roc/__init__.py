@@ -66,7 +66,7 @@ from haulage.api import (
 )
 from haulage.api import current_context as get_context
 from haulage.api import gpus as agents
-from haulage.compat.submodules import submodules_of
+from haulage.compat.submodules import submodules_of as _submodules_of
 from haulage.kernel import roc_jit as jit
 from haulage.lang.atomic import atomic
 from haulage.lang.clock import clock, clock64, globaltimer
@@ -89,18 +89,6 @@ from haulage.lang.sync import (
 )
 from haulage.lang.warp import activelanepermute_wavewidth, ds_bpermute, ds_permute
 from haulage.roc.arguments import to_device
-
-# As `typing` has it.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from haulage.lib.reduce import Reduce
-    from haulage.lib.reduce import Reduce as reduce
-    from haulage.lib.ufuncs import roc_guvectorize as guvectorize
-    from haulage.lib.ufuncs import roc_vectorize as vectorize
-    from haulage.roc import cg as cg
-    from haulage.roc import hsadrv as hsadrv
-    from haulage.roc import random as random
-    from haulage.roc.testing import test as test
 
 __all__ = [
     # arrays on the device
@@ -208,4 +196,6 @@ _NAMES = {
     "vectorize": "haulage.lib.ufuncs.roc_vectorize",
 }
 
-__getattr__, __dir__ = submodules_of(__name__, names=_NAMES)
+__getattr__, __dir__ = _submodules_of(
+    __name__, names=_NAMES, offered=[*__all__, "cg", "hsadrv", "random"]
+)

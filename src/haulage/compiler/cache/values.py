@@ -301,7 +301,7 @@ def _word_name(value: Any) -> str:
     if isinstance(value, Register):
         return f"{value.name} {value.read.__module__} {value.read.__qualname__}"
     if isinstance(value, Register3):
-        return value.name
+        return value.__name__
     return f"{value.__name__} {sorted(vars(value))}"
 
 

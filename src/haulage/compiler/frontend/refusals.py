@@ -196,7 +196,7 @@ def _register(function_ir: Any, variable: Any) -> str:
     if not isinstance(found, ir.Expr) or found.op != "getattr":
         return ""
     owner = _named(function_ir, found.value)
-    return f"{owner.name}.{found.attr}" if isinstance(owner, Register3) else ""
+    return f"{owner.__name__}.{found.attr}" if isinstance(owner, Register3) else ""
 
 
 def _is_generators(value: Any) -> bool:

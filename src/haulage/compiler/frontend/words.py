@@ -124,7 +124,7 @@ def value_type(value: Any) -> Any:
         # A number whose value is read where a constant would be written.
         return types.int32
     if isinstance(value, Register3):
-        return Register3Type(value.name)
+        return Register3Type(value.__name__)
     if isinstance(value, Namespace):
         return NamespaceType(value)
     return None
