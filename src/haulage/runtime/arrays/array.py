@@ -374,7 +374,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             TypeError: a value on the device of another dtype.
         """
         target = self._selected(key)
-        if stream or not elements.store(target, (), value):
+        if stream != 0 or not elements.store(target, (), value):
             target.setitem(..., value, stream)
 
     def _selected(self, key: Any) -> DeviceNDArray:
@@ -437,7 +437,7 @@ def _element(view: DeviceNDArray, stream: StreamLike) -> Any:
         return view
     if view.dtype.names is not None:
         return _record(view)
-    value = PENDING if stream else elements.load(view, ())
+    value = elements.load(view, ()) if stream == 0 else PENDING
     return view.copy_to_host(stream=stream)[()] if value is PENDING else value
 
 
