@@ -163,7 +163,7 @@ def test_haulages_own_setting_counts_before_numbas(monkeypatch):
 
 def test_another_value_of_the_setting(monkeypatch):
     monkeypatch.setenv("HAULAGE_FULL_TRACEBACKS", "yes")
-    with pytest.raises(ValueError, match="HAULAGE_FULL_TRACEBACKS='yes': expected 0, or 1"):
+    with pytest.raises(ValueError, match="HAULAGE_FULL_TRACEBACKS='yes': expected 0 or 1"):
         cuda.jit(wrong)[1, 1](np.zeros(4))
 
 

@@ -64,6 +64,9 @@ _ALLOCATES = (
     "NRT required but not enabled",
 )
 
+# Words of Numba that mean an operation that it has not for these types.
+_MISSING = ("No implementation of function", "No definition for lowering")
+
 _NO_ALLOCATION = (
     "this would make a new array, string or list: a kernel cannot allocate memory; "
     f"{INSTEAD_OF_ALLOCATING}"
@@ -232,7 +235,8 @@ def _reason(error: BaseException) -> tuple[str, str]:
         return _first_of(text), ""
     if any(words in text for words in _ALLOCATES):
         return _NO_ALLOCATION, operation.text if operation else ""
-    if "No implementation of function" in text and (found := nothing_like_it(operation)):
+    missing = any(words in text for words in _MISSING)
+    if missing and (found := nothing_like_it(operation)):
         return found.reason, found.mark
     for pattern, told in SENTENCES:
         if matched := pattern.search(text):

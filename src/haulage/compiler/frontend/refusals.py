@@ -48,6 +48,8 @@ NO_FORMATTING = (
     'after another, as in print("x is", x), and what raise and assert say is constant'
 )
 
+_GENERATORS = (random, np.random)
+
 NO_RANDOM = (
     "the generators of random and np.random are the host's, which kernels do not have; random "
     "numbers in a kernel come from cuda.random"
@@ -118,7 +120,7 @@ class RefuseAllocation(FunctionPass):
                 _refuse(NO_RANDOM, value)
             if not isinstance(value, ir.Expr):
                 continue
-            if value.op == "getattr" and guard(find_const, function_ir, value.value) is random:
+            if value.op == "getattr" and _module(function_ir, value.value) in _GENERATORS:
                 _refuse(NO_RANDOM, value)
             if value.op in _HEAP:
                 _refuse(
@@ -197,6 +199,18 @@ def _register(function_ir: Any, variable: Any) -> str:
         return ""
     owner = _named(function_ir, found.value)
     return f"{owner.__name__}.{found.attr}" if isinstance(owner, Register3) else ""
+
+
+def _module(function_ir: Any, variable: Any) -> ModuleType | None:
+    """The module that a variable is, by its name or as the attribute of one."""
+    found = guard(get_definition, function_ir, variable)
+    value = None
+    if isinstance(found, (ir.Global, ir.FreeVar)):
+        value = found.value
+    elif isinstance(found, ir.Expr) and found.op == "getattr":
+        owner = _module(function_ir, found.value)
+        value = None if owner is None else getattr(owner, found.attr, None)
+    return value if isinstance(value, ModuleType) else None
 
 
 def _is_generators(value: Any) -> bool:

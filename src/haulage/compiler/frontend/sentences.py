@@ -7,8 +7,14 @@ from typing import Any
 
 from haulage.spelling import did_you_mean
 
-# How Numba writes the type of a constant.
+# How Numba writes the type of a constant, and of a tuple whose items are of one type.
 _LITERAL = re.compile(r"Literal\[(\w+)\]\([^()]*\)")
+_TUPLE = re.compile(r"UniTuple\(([^()]+) x (\d+)\)")
+
+
+def _plain(types: str) -> str:
+    """Numba's names of types without those."""
+    return _TUPLE.sub(r"tuple of \2 \1", _LITERAL.sub(r"\1", types))
 
 
 def _undefined(found: re.Match[str], function: Any) -> str:
@@ -30,7 +36,7 @@ def _no_value_yet(found: re.Match[str], function: Any) -> str:
 def _two_types(found: re.Match[str], function: Any) -> str:
     name = found["name"].partition(".")[0]
     name = "the value of the expression" if name.startswith("$") else name
-    one, other = (_LITERAL.sub(r"\1", found[each]) for each in ("one", "other"))
+    one, other = (_plain(found[each]) for each in ("one", "other"))
     return (
         f"Cannot unify {one} and {other}: {name} has one of these types on one way through the "
         "function and the other on another; use two names, or convert one"
@@ -38,12 +44,12 @@ def _two_types(found: re.Match[str], function: Any) -> str:
 
 
 def _two_results(found: re.Match[str], function: Any) -> str:
-    listed = _LITERAL.sub(r"\1", found["listed"])
+    listed = _plain(found["listed"])
     return f"a function returns values of one type, and this one of several: {listed}"
 
 
 def _no_such_function(found: re.Match[str], function: Any) -> str:
-    call = _LITERAL.sub(r"\1", found["call"])
+    call = _plain(found["call"])
     return f"kernels have no {call}, a function of arguments of these types"
 
 
