@@ -62,7 +62,7 @@ def event(timing: bool = True) -> Event:
     return Event(current_device(), timing)
 
 
-def graph(stream: StreamLike = None, name: str = "graph") -> Graph:
+def graph(stream: StreamLike = None, name: str = "graph", mode: str = "global") -> Graph:
     """A graph, to be captured by `with graph() as g:` and then run by `g.launch()`.
 
     Args:
@@ -70,18 +70,24 @@ def graph(stream: StreamLike = None, name: str = "graph") -> Graph:
             stream; but inside of the `with` the calling thread's work for the default stream is
             work for this one.
         name: what `haulage trace` calls the graph.
+        mode: who must not wait for the whole device during the capture, as `synchronize()` does,
+            by the names of CUDA's modes. 'global': no thread of the process; 'thread_local': not
+            the one that captures; 'relaxed': all may. Who may waits for all that is not captured.
 
     Raises:
         TypeError: `stream` is no stream.
+        ValueError: there is no such mode.
     """
-    return Graph(stream, name)
+    return Graph(stream, name, mode)
 
 
 def synchronize() -> None:
-    """Wait for all work of the current device.
+    """Wait for all work of the current device; while a graph is captured, for all that is not.
 
     Raises:
         KernelError: threads of a kernel had failed.
+        CaptureError: a thread of the process captures a graph, and its mode forbids this thread to
+            wait for the device: 'global', the default, forbids it to all threads; see `graph`.
     """
     current_device().synchronize()
     memory.reap()

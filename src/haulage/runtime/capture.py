@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from haulage.runtime.stream import Stream
 
 
+# Who must not wait for the device as a whole during a capture, by CUDA's names: no thread, not the
+# one that captures, or all may.
+MODES = ("global", "thread_local", "relaxed")
+
+
 class Capture:
     """One recording, from its begin in `origin` to its end.
 
@@ -25,23 +30,28 @@ class Capture:
         blocks: memory that the recorded work uses, which must live as long as it can be run.
         checks: to be called before it is run; they raise where memory of others is gone.
         waits: whether who runs it waits for its end, as for a kernel with `debug=True`.
+        mode: one of `MODES`: who must not wait for the device as a whole meanwhile.
         is_active: until it is ended.
     """
 
     __slots__ = (
         "_marks",
         "_streams",
+        "_thread",
         "blocks",
         "checks",
         "device",
         "is_active",
         "is_lost",
+        "mode",
         "origin",
         "waits",
     )
 
-    def __init__(self, origin: "Stream") -> None:
+    def __init__(self, origin: "Stream", mode: str = "global") -> None:
         self.origin = origin
+        self.mode = mode
+        self._thread = 0
         self.device: Device = origin.device
         self.blocks: dict[Block, None] = {}
         self.checks: dict[Any, Callable[[], object]] = {}
@@ -72,6 +82,7 @@ class Capture:
         if origin.handle in device.capturing or backend.capture_query(origin.handle):
             raise CaptureError(f"{origin!r} is being captured already; end that capture first")
         try:
+            self._thread = threading.get_ident()
             self._enter(origin)
             self.is_active = True
             device.activate()
@@ -147,6 +158,12 @@ class Capture:
     def hold(self, block: "Block") -> None:
         """Note that the recorded work uses a block."""
         self.blocks[block] = None
+
+    def forbids_waits(self) -> bool:
+        """Whether this thread must not wait for the device."""
+        if self.mode == "thread_local":
+            return self._thread == threading.get_ident()
+        return self.mode == "global"
 
     def _check_active(self) -> None:
         if self.is_lost:
@@ -277,16 +294,32 @@ def check_runs(stream: "Stream", what: str) -> None:
 
 
 def check_none_captured(device: "Device") -> None:
-    """See that the device as a whole can be waited for.
+    """See that no stream of the device is captured.
 
     Raises:
-        CaptureError: a stream of it is captured.
+        CaptureError: one is.
     """
     for capture in device.capturing.values():
         raise CaptureError(
-            f"{device} cannot be waited for while {capture.origin!r} is captured; wait after the "
-            "end of the capture"
+            f"{device} cannot be reset while {capture.origin!r} is captured; do that after the end "
+            "of the capture"
         )
+
+
+def check_can_wait(device: "Device") -> None:
+    """See that this thread may wait for what of the device is not captured.
+
+    Raises:
+        CaptureError: a stream of it is captured in a mode that forbids this.
+    """
+    for capture in device.capturing.values():
+        if capture.forbids_waits():
+            raise CaptureError(
+                f"{device} cannot be waited for while {capture.origin!r} is captured in the mode "
+                f"{capture.mode!r}; wait after the end of the capture, or for one stream, or "
+                "capture with cuda.graph(mode='thread_local'), where other threads can wait for "
+                "all that is not captured, or mode='relaxed', where all can"
+            )
 
 
 def _start_anew() -> None:

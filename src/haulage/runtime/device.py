@@ -13,8 +13,8 @@ from haulage import config, forks
 from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.errors import DeviceError, DeviceNotFound, warn
 from haulage.runtime import faults, printing
-from haulage.runtime.capture import Capture, check_none_captured
-from haulage.runtime.stream import Stream, after_wait
+from haulage.runtime.capture import Capture, check_can_wait, check_none_captured
+from haulage.runtime.stream import Stream, after_wait, wait_for_uncaptured
 
 if TYPE_CHECKING:
     from haulage.runtime.context import Context
@@ -174,11 +174,12 @@ class Device:
         self.backend.activate(self.id)
 
     def synchronize(self) -> None:
-        """Wait for all its work.
+        """Wait for all its work; while a stream of it is captured, for all that is not.
 
         Raises:
             KernelError: threads of a kernel had failed.
-            CaptureError: a stream of it is being captured.
+            CaptureError: a stream of it is captured, by any thread, in a mode that forbids this
+                thread to wait; the mode is by default 'global', which forbids it to all.
         """
         self.finish()
         for call in tuple(after_wait):
@@ -187,7 +188,9 @@ class Device:
     def finish(self) -> None:
         """`synchronize` for Haulage's own needs, as that of `Stream`."""
         if self.capturing:
-            check_none_captured(self)
+            check_can_wait(self)
+            wait_for_uncaptured(self)
+            return
         backend = self.backend
         backend.activate(self.id)
         faults.waited(backend.synchronize)

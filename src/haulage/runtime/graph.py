@@ -8,7 +8,7 @@ from typing import Any
 from haulage.backends.base import NON_BLOCKING
 from haulage.errors import CaptureError
 from haulage.runtime import finalize, observing, ordering
-from haulage.runtime.capture import Capture, inside
+from haulage.runtime.capture import MODES, Capture, inside
 from haulage.runtime.device import Device, current_device
 from haulage.runtime.memory import Block, pending
 from haulage.runtime.memory.lent import Lent
@@ -37,6 +37,9 @@ class Graph:
         device: whose streams it records, and on which it runs.
         stream: the stream that is captured.
         name: what `haulage trace` calls it.
+        mode: who must not wait for the whole device during the capture, as `synchronize()` does:
+            'global': no thread; 'thread_local': not the one that captures; 'relaxed': all may. Who
+            may waits for all that is not captured.
         count: how many kernels, copies and fills it has, as the device's driver counts them; 0
             before the capture has ended.
     """
@@ -53,12 +56,18 @@ class Graph:
         "_waits",
         "count",
         "device",
+        "mode",
         "name",
         "stream",
     )
 
-    def __init__(self, stream: StreamLike = None, name: str = "graph") -> None:
+    def __init__(
+        self, stream: StreamLike = None, name: str = "graph", mode: str = "global"
+    ) -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode {mode!r}: expected one of {', '.join(map(repr, MODES))}")
         self._handle = 0
+        self.mode = mode
         self.device: Device = stream.device if isinstance(stream, Stream) else current_device()
         if stream is None:
             # It waits for no other, so that all others can be used meanwhile.
@@ -104,7 +113,7 @@ class Graph:
         """
         if self._handle or self._capture is not None:
             raise CaptureError(f"{self!r} is captured once; make another graph")
-        capture = Capture(self.stream)
+        capture = Capture(self.stream, self.mode)
         capture.begin()
         self._capture = capture
         self._state = "is being captured; launch it after that"

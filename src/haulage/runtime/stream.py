@@ -154,18 +154,22 @@ class Stream:
 
     # ---- graphs -----------------------------------------------------------------------------
 
-    def begin_capture(self) -> None:
+    def begin_capture(self, mode: str = "global") -> None:
         """Record what is handed to the stream from now on instead of running it; see `graph()`.
 
         Other than inside of `with graph()`, the default stream is none of it.
 
+        Args:
+            mode: 'global', 'thread_local' or 'relaxed', as for `graph()`.
+
         Raises:
             CaptureError: it is the default stream, or is being captured already.
             Unsupported: the device has no graphs.
+            ValueError: there is no such mode.
         """
         from haulage.runtime.graph import Graph  # which stands on this file
 
-        made = Graph(self)
+        made = Graph(self, mode=mode)
         made.begin()
         _captured[self.device, self.handle] = made
 
@@ -465,6 +469,38 @@ def marked(stream: Stream) -> int:
     """The handle of the stream in which an event marks the end of a stream's work, whichever thread
     records it."""
     return 0 if stream._is_of_each_thread() else stream.handle
+
+
+def wait_for_uncaptured(device: "Device") -> None:
+    """Wait for all work of a device but what is captured; drivers refuse to wait for a device then.
+
+    Raises:
+        KernelError: threads of a kernel had failed, the first of them; all is waited for.
+    """
+    backend, errors = device.backend, []
+
+    def wait(call: Callable[[int], object], handle: int) -> None:
+        try:
+            faults.waited(call, handle)
+        except Exception as error:  # whatever the kernel's threads failed with
+            errors.append(error)
+
+    device.activate()
+    for (place, handle), _ in tuple(_owned.items()):
+        if place is device and handle not in device.capturing:
+            wait(backend.stream_synchronize, handle)
+    # What the default stream waits for, be its owner gone, is done before this event.
+    mark = capture.mark_of_handle(device, 0)
+    event = mark or backend.event_create(False)
+    try:
+        if not mark:
+            backend.event_record(event, 0)
+        wait(backend.event_synchronize, event)
+    finally:
+        if not mark:
+            backend.event_destroy(event)
+    if errors:
+        raise errors[0]
 
 
 def is_blocking(stream: Stream) -> bool:
