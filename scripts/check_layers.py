@@ -37,7 +37,7 @@ ORDER: list[set[str]] = [
     {"numba_bridge", "numba_smart", "disk_cache"},
     {"tracebacks"},
     {"config"},
-    {"errors", "extras", "forks", "spelling"},
+    {"checks", "errors", "extras", "forks", "spelling"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 

@@ -161,10 +161,10 @@ def test_parts_that_do_not_belong_together_are_refused():
 @pytest.mark.parametrize(
     ("size", "offset", "error", "expected"),
     [
-        (-1, 0, ValueError, "size -1: expected a number of bytes from 0 on"),
-        (80, -8, ValueError, "offset -8: expected"),
-        ("80", 0, TypeError, "size '80': expected a whole number of bytes"),
-        (80, 1.5, TypeError, "offset 1.5: expected a whole number of bytes"),
+        (-1, 0, ValueError, "bytes of size -1: expected a whole number from 0"),
+        (80, -8, ValueError, "bytes of offset -8: expected"),
+        ("80", 0, TypeError, "bytes of size '80': expected a whole number"),
+        (80, 1.5, TypeError, "bytes of offset 1.5: expected a whole number"),
     ],
 )
 def test_what_is_no_number_of_bytes_makes_no_handle(size, offset, error, expected):

@@ -45,7 +45,7 @@ def test_select_device_refuses_what_is_no_device(words):
     with pytest.raises(DeviceNotFound, match=r"select_device\(-1\)"):
         words.select_device(-1)
     for wrong in ("0", 1.0, None, True):
-        with pytest.raises(TypeError, match="expected the number of a device"):
+        with pytest.raises(TypeError, match=r"the number of a device .*: expected a whole number"):
             words.select_device(wrong)
     with pytest.raises(DeviceNotFound, match=r"current_context\(7\)"):
         words.current_context(7)
@@ -174,7 +174,7 @@ def test_a_device_without_peers_says_so(device):
     context = cuda.current_context()
     if len(devices_of(device.kind)) == 1:
         assert not context.can_access_peer(1)
-    with pytest.raises(ValueError, match="flags 1"):
+    with pytest.raises(ValueError, match=r"flags=1.: expected 0"):
         context.enable_peer_access(context, flags=1)
     if device.kind == "cpu":
         with pytest.raises(Unsupported, match="peer_enable"):

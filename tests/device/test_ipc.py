@@ -355,7 +355,7 @@ def test_open_ipc_array_takes_a_handle_in_each_form():
         (2, "i8", 80, 0, ValueError, "takes 88 bytes"),
         (10, "i8", None, 1, ValueError, "the memory given has 79"),
         (0, "i8", None, 81, ValueError, "offset 81: the memory that was exported has 80"),
-        (1, "i8", None, -8, ValueError, "offset -8: expected a number of bytes from 0 on"),
+        (1, "i8", None, -8, ValueError, "bytes of offset -8: expected a whole number"),
         (1, "i8", None, 1.5, TypeError, "offset 1.5: expected a whole number"),
         (-1, "i8", None, 0, ValueError, "negative"),
         (1, "O", None, 0, TypeError, "object"),

@@ -177,17 +177,17 @@ def test_handle_0_is_the_default_stream():
 
 @pytest.mark.parametrize("handle", ["1", 1.5, None, True, Foreign(0, 0)])
 def test_a_handle_that_is_no_int_is_refused(handle):
-    with pytest.raises(TypeError, match="expected the driver's handle"):
+    with pytest.raises(TypeError, match=r"the driver's handle .*: expected a whole number"):
         cuda.external_stream(handle)
 
 
 @pytest.mark.parametrize("handle", [-1, 1 << 64])
 def test_a_handle_that_is_no_address_is_refused(handle):
-    with pytest.raises(ValueError, match="address"):
+    with pytest.raises(ValueError, match=r"the driver's handle .*: expected a whole number from 0"):
         cuda.external_stream(handle)
-    with pytest.raises(ValueError, match="address"):
+    with pytest.raises(ValueError, match="expected an address"):
         cuda.to_device(np.ones(3), stream=Foreign(0, handle))
-    with pytest.raises(ValueError, match="address"):
+    with pytest.raises(ValueError, match="expected an address"):
         add[1, 32, Foreign(0, handle)]
 
 

@@ -367,7 +367,7 @@ def test_max_blocksize_bounds_the_block(most):
     width.max_blocksize = most
     assert width(np.zeros(300, np.int64)).max() == min(most, 256)
     assert width(np.zeros((30, 6), np.int64)[:, ::2]).max() <= most
-    with pytest.raises(ValueError, match="1 or more"):
+    with pytest.raises(ValueError, match="max_blocksize 0: expected a whole number from 1"):
         width.max_blocksize = 0
 
 

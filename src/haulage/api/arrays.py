@@ -5,6 +5,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from haulage.checks import flag, one_of
 from haulage.errors import DeviceMismatch
 from haulage.runtime import native
 from haulage.runtime.arrays import layout, transfer
@@ -67,6 +68,7 @@ def to_device_of(
     Raises:
         DeviceMismatch: `obj`, `to` or `stream` is of another device.
     """
+    copy = flag(copy, "to_device: copy")
     for given in (obj, to):
         of = device_of_array(given)
         if device is not None and of is not None and of is not device:
@@ -225,6 +227,7 @@ def empty_like(
     check_array(ary)
     kind = transfer.check_dtype(ary.dtype if dtype is None else dtype)
     shape = tuple(ary.shape)
+    one_of(order, "order", ("C", "F", "A", "K"))
     if order == "A":
         order = layout.layout_letter(shape, ary.strides, ary.dtype.itemsize).replace("A", "C")
     if order == "K":
@@ -284,7 +287,8 @@ def like(ary: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def check_array(ary: Any) -> None:
     """TypeError unless `ary` has a shape, strides and a dtype, as arrays of host and device do."""
-    if not (hasattr(ary, "shape") and hasattr(ary, "strides") and hasattr(ary, "dtype")):
+    has_all = hasattr(ary, "shape") and hasattr(ary, "strides") and hasattr(ary, "dtype")
+    if isinstance(ary, type) or not has_all:
         raise TypeError(f"{type(ary).__name__} object: expected an array, of the host or a device")
 
 
@@ -295,4 +299,6 @@ def prepare(
     sizes = layout.normalise_shape(shape)
     kind = transfer.check_dtype(dtype)
     in_order = layout.order_strides(sizes, kind.itemsize, order)
-    return sizes, in_order if strides is None or strides == () else strides, kind
+    if strides is None or (isinstance(strides, tuple) and not strides):
+        return sizes, in_order, kind
+    return sizes, strides, kind

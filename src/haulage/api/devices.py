@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import ParamSpec, TypeVar
 
 from haulage import platforms
+from haulage.checks import whole_number
 from haulage.errors import DeviceNotFound
 from haulage.runtime import context
 from haulage.runtime.context import Context
@@ -123,8 +124,7 @@ def current_context(devnum: int | None = None) -> Context:
 
 def _numbered(number: int, who: str) -> Device:
     present = list_devices()
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{who}({number!r}): expected the number of a device")
+    number = whole_number(number, f"{who}: the number of a device")
     if not 0 <= number < len(present):
         there = ", ".join(str(device) for device in present)
         raise DeviceNotFound(f"{who}({number}): there is no such device; present: {there}")
@@ -197,8 +197,12 @@ class _Devices:
 
     def __getitem__(self, number: int) -> Device:
         present = self.lst
+        if not isinstance(number, slice):
+            number = whole_number(number, "gpus: the number of a device")
         try:
             return present[number]
+        except TypeError:
+            raise TypeError(f"gpus[{number}]: a slice has whole numbers or None") from None
         except IndexError:
             there = ", ".join(str(device) for device in present)
             raise IndexError(f"gpus[{number}]: there is no such device; present: {there}") from None

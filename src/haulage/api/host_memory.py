@@ -8,6 +8,7 @@ import numpy as np
 
 from haulage.api.arrays import Shape, like, prepare
 from haulage.backends.base import MAPPED
+from haulage.checks import flag
 from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.address import address_of
@@ -93,7 +94,7 @@ def managed_array(
         shape, dtype, strides, order, stream: as for `mapped_array`.
         attach_global: False makes it the host's at first, where the driver knows such a thing.
     """
-    hints = () if attach_global else ("attach_host",)
+    hints = () if flag(attach_global, "attach_global") else ("attach_host",)
     return ManagedNDArray(*prepare(shape, dtype, strides, order), stream, hints=hints)
 
 
@@ -114,7 +115,7 @@ def finegrain_array(
 
 
 def _hints(portable: bool, wc: bool) -> tuple[str, ...]:
-    return tuple(name for name, asked in (("portable", portable), ("wc", wc)) if asked)
+    return tuple(n for n, asked in (("portable", portable), ("wc", wc)) if flag(asked, n))
 
 
 # ---- memory that the host has already -----------------------------------------------------------

@@ -1,6 +1,5 @@
 """Streams and events of the current device."""
 
-import operator
 from contextlib import AbstractContextManager
 
 from haulage.runtime import memory
@@ -24,7 +23,7 @@ def stream(*, priority: int = 0) -> Stream:
     Raises:
         TypeError: `priority` is no whole number.
     """
-    return Stream.create(current_device(), priority=operator.index(priority))
+    return Stream.create(current_device(), priority=priority)
 
 
 def default_stream() -> Stream:

@@ -50,6 +50,8 @@ class AsFunction(PickledFunction):
         """
         from haulage.compiler.frontend import compile_function, parse_function_signature
 
+        if not isinstance(args, (tuple, list)):
+            raise TypeError(f"compile_device({args!r}): expected a tuple of types of arguments")
         kinds, _ = parse_function_signature(tuple(args))
         return compile_function(self, kinds, return_type, self._target())
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from haulage import config
+from haulage.checks import flag
 from haulage.compiler.options import Options
 from haulage.errors import Unsupported
 from haulage.kernel.configuration import check_hints
@@ -32,14 +33,23 @@ def options_for(
     given = {name: value for name, value in (hints or {}).items() if value is not None}
     bounds = given.get("launch_bounds", ())
     return Options(
-        fastmath=fastmath if isinstance(fastmath, bool) else frozenset(fastmath or ()),
+        fastmath=fastmath if isinstance(fastmath, bool) else _flags(fastmath),
         debug=debug,
         boundscheck=boundscheck,
-        optimised=bool(given.get("opt", True)),
-        lineinfo=bool(given.get("lineinfo", False)),
+        optimised=flag(given.get("opt", True), "opt"),
+        lineinfo=flag(given.get("lineinfo", False), "lineinfo"),
         launch_bounds=tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,),
         max_registers=given.get("max_registers", 0),
     )
+
+
+def _flags(given: Any) -> frozenset[str]:
+    try:
+        return frozenset(given or ())
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"fastmath={given!r}: expected True, False or a set of names of flags"
+        ) from None
 
 
 def body_for(

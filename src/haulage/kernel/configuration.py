@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from haulage.checks import whole_number
 from haulage.errors import LaunchError, LaunchTypeError, LimitError
 from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
 from haulage.runtime.stream import Stream, serial_of
@@ -110,9 +111,13 @@ def for_tasks(
         LaunchError: `ntasks` or `block` is no number of threads.
     """
     for what, number in (("tasks", ntasks), ("threads a block", block)):
-        if isinstance(number, bool) or not hasattr(number, "__index__"):
-            raise LaunchTypeError(f"forall: {what} {number!r}: expected an int, 0 or more")
-        if number < 0:
+        try:
+            whole = whole_number(number, what)
+        except TypeError:
+            raise LaunchTypeError(
+                f"forall: {what} {number!r}: expected an int, 0 or more"
+            ) from None
+        if whole < 0:
             task = "Can't create ForAll with negative task count" if what == "tasks" else what
             raise LaunchError(f"forall: {task}: {number}")
     threads = int(block) or usual
@@ -136,9 +141,7 @@ def check_hints(hints: dict[str, Any]) -> None:
     ):
         if count is None:
             continue
-        if isinstance(count, bool) or not hasattr(count, "__index__"):
-            raise TypeError(f"{name} {count!r}: expected an int")
-        if count < 0:
+        if whole_number(count, name) < 0:
             raise ValueError(f"{name} {count}: must not be negative")
     carveout = hints.get("shared_memory_carveout")
     if isinstance(carveout, str) and carveout.lower() not in ("default", "maxl1", "maxshared"):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from haulage.checks import flag
 from haulage.kernel import advice
 from haulage.kernel.compilation import options_for
 from haulage.kernel.configuration import check_hints
@@ -87,9 +88,9 @@ def jit(
     for name, why in _REFUSED.items():
         # Off is False, None or an empty sequence.
         wanted = options.pop(name, None)
-        if wanted:
+        if flag(wanted, name):
             raise NotImplementedError(f"jit({name}={wanted!r}) is not there in this version: {why}")
-    if not options.pop("nopython", True):
+    if not flag(options.pop("nopython", True), "nopython"):
         raise NotImplementedError("jit(nopython=False): kernels run without Python's interpreter")
     if options:
         names = sorted(options)
@@ -97,12 +98,12 @@ def jit(
         raise TypeError(f"jit got unknown options: {', '.join(names)}{hint}")
     if debug is None:
         debug = advice.setting("CUDA_DEBUGINFO_DEFAULT")
-    advice.of_options(hints, bool(debug))
+    debug, device, cache = flag(debug, "debug"), flag(device, "device"), flag(cache, "cache")
+    advice.of_options(hints, debug)
     if link and device:
         raise ValueError("jit(device=True, link=...): the kernels that call it are to be linked")
-    chosen = replace(
-        options_for(fastmath, bool(debug), hints, bool(boundscheck)), linked=pieces(link)
-    )
+    boundscheck = flag(boundscheck, "boundscheck")
+    chosen = replace(options_for(fastmath, debug, hints, boundscheck), linked=pieces(link))
 
     def decorate(function: Any, signatures: Sequence[Any]) -> Any:
         function = _python_function(function)
@@ -111,7 +112,7 @@ def jit(
         if device:
             return DeviceFunction(function, vocabulary, chosen, hints, signatures)
         kind = RocKernel if vocabulary is ROC else Kernel
-        kernel = kind(function, vocabulary, chosen, hints, signatures, bool(cache))
+        kernel = kind(function, vocabulary, chosen, hints, signatures, cache)
         kernel.extensions.extend(extensions or ())
         return kernel
 

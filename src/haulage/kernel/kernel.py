@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from haulage import config, forks
+from haulage.checks import flag
 from haulage.compiler.options import Options
 from haulage.errors import HaulageError, LaunchError, LaunchTypeError
 from haulage.kernel import advice
@@ -462,11 +463,12 @@ class Kernel(AsFunction, Inspection):
 
     def disable_compile(self, val: bool = True) -> None:
         """Take no other signatures than those compiled by now, or with False any again."""
+        only = flag(val, "disable_compile: val")
         with self._lock:
             here = device.current_device().code_for
             compiled = [keys for of, keys in self._overloads if of == here]
             self._declared += [keys for keys in compiled if keys not in self._declared]
-            self._only_declared = val
+            self._only_declared = only
             self.chosen = {}
 
     def _state(self) -> tuple[Any, ...]:

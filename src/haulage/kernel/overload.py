@@ -256,6 +256,8 @@ class Overload:
 
     def inspect_types(self, file: Any = None) -> None:
         """Print the source with the types that were inferred, to `file` or `sys.stdout`."""
+        if file is not None and not callable(getattr(file, "write", None)):
+            raise TypeError(f"inspect_types({file!r}): expected a file to write text to, or None")
         print(f"{self.body.name} {self.argument_types}", file=file)
         print("-" * 80, file=file)
         print(self.body.lowered.types, file=file)

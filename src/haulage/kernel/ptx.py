@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from haulage.checks import flag
 from haulage.compiler.linked import Linked, is_name
 from haulage.compiler.options import Options
 from haulage.errors import Unsupported
@@ -192,11 +193,13 @@ def _compiled(
     if not inspect.isfunction(function):
         raise TypeError(f"cuda.compile takes a Python function, got {pyfunc!r}")
     called = f"cuda.compile({function.__qualname__})"
+    device, forceinline = flag(device, "device"), flag(forceinline, "forceinline")
     _check(called, device, abi, output)
     _check_options(called, device, forceinline, launch_bounds)
-    advice.of_options({"opt": opt, "lineinfo": lineinfo}, bool(debug))
+    debug, lineinfo, opt = flag(debug, "debug"), flag(lineinfo, "lineinfo"), flag(opt, "opt")
+    advice.of_options({"opt": opt, "lineinfo": lineinfo}, debug)
     hints = {"lineinfo": lineinfo, "opt": opt, "launch_bounds": launch_bounds}
-    options = options_for(fastmath, bool(debug), hints)
+    options = options_for(fastmath, debug, hints)
     target = PLATFORMS["nvidia"].new_target(_architecture(cc), CUDA.warp_size)
     c_name = _c_name(called, function, abi, abi_info)
     if device:
@@ -228,16 +231,16 @@ def _function(
 
 
 def _check(called: str, device: bool, abi: str, output: str) -> None:
-    if abi not in ("numba", "c"):
+    if not isinstance(abi, str) or abi not in ("numba", "c"):
         raise Unsupported(f"{called}: Unsupported ABI: {abi}; there are numba and c")
     if abi == "c" and not device:
         raise Unsupported(f"{called}: The C ABI is not supported for kernels; say abi='numba'")
-    if output == "ltoir":
+    if isinstance(output, str) and output == "ltoir":
         raise Unsupported(
             f"{called}: LTO-IR is made by NVIDIA's compiler NVVM, and Haulage makes PTX with LLVM; "
             "say output='ptx', which every linker of NVIDIA's takes"
         )
-    if output != "ptx":
+    if not isinstance(output, str) or output != "ptx":
         raise Unsupported(f"{called}: Unsupported output type: {output}; there is ptx")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from haulage.backends.base import DEVICE, PORTABLE, WRITE_COMBINED
+from haulage.checks import flag, whole_number
 from haulage.errors import Unsupported
 from haulage.runtime import device as devices
 from haulage.runtime import finalize, memory, occupancy
@@ -142,20 +143,24 @@ class Context:
         Raises:
             OutOfMemory: the device has no room.
         """
-        block = memory.allocate(self.device, bytesize, DEVICE)
-        return Span(block, block.device_ptr, bytesize)
+        nbytes = whole_number(bytesize, "memalloc: bytes", 0)
+        block = memory.allocate(self.device, nbytes, DEVICE)
+        return Span(block, block.device_ptr, nbytes)
 
     def memallocmanaged(self, bytesize: int, attach_global: bool = True) -> ManagedNDArray:
         """Managed memory as an array of `bytesize` bytes; without `attach_global` the host's at
         first. It too can be the `gpu_data` of a `DeviceNDArray`."""
-        hints = () if attach_global else ("attach_host",)
+        hints = () if flag(attach_global, "attach_global") else ("attach_host",)
+        bytesize = whole_number(bytesize, "memallocmanaged: bytes", 0)
         return ManagedNDArray(bytesize, 1, np.uint8, device=self.device, hints=hints)
 
     def memhostalloc(
         self, bytesize: int, mapped: bool = False, portable: bool = False, wc: bool = False
     ) -> np.ndarray:
         """Pinned host memory as a NumPy array of `bytesize` bytes; a mapped one with `mapped`."""
-        if mapped:
+        bytesize = whole_number(bytesize, "memhostalloc: bytes", 0)
+        portable, wc = flag(portable, "portable"), flag(wc, "wc")
+        if flag(mapped, "mapped"):
             hints = [name for name, asked in (("portable", portable), ("wc", wc)) if asked]
             return MappedNDArray(bytesize, 1, np.uint8, device=self.device, hints=hints)
         flags = PORTABLE * portable | WRITE_COMBINED * wc
@@ -171,6 +176,8 @@ class Context:
         """
         from haulage.runtime.plugins import asking
 
+        size = whole_number(size, "mempin: bytes", 0)
+        mapped = flag(mapped, "mempin: mapped")
         return asking.mempin(self.memory_manager, owner, pointer, size, mapped)
 
     @contextmanager
@@ -199,6 +206,7 @@ class Context:
             DeviceError: the memory is gone, or out of this process's reach.
             ValueError: it has fewer bytes.
         """
+        size = whole_number(size, "open_ipc_handle: bytes", 0)
         return ipc.open_memory(self.device, handle).view(0, size)
 
     # ---- streams and events -----------------------------------------------------------------
@@ -287,8 +295,7 @@ class Context:
             Unsupported: they cannot.
             ValueError: `flags` is not 0; there are none.
         """
-        if flags:
-            raise ValueError(f"enable_peer_access: flags {flags!r}; expected 0, there are none")
+        _no_flags("enable_peer_access", flags)
         peer = self._peer(peer_context)
         if peer is None:
             raise Unsupported(
@@ -301,7 +308,7 @@ class Context:
     def _peer(self, peer: "int | Context") -> int | None:
         """The number of a device of this one's driver; None if it is another's."""
         if not isinstance(peer, Context):
-            return peer
+            return whole_number(peer, "the number of a device, or its Context:", 0)
         return peer.device.id if peer.device.backend is self.device.backend else None
 
     def __eq__(self, other: object) -> bool:
@@ -318,7 +325,7 @@ _extras: dict[Device, dict[Any, Any]] = {}
 
 
 def _no_flags(who: str, flags: int | None) -> None:
-    if flags:
+    if flags is not None and whole_number(flags, f"{who}: flags"):
         raise ValueError(f"{who}(flags={flags!r}): expected 0 or None, there are no flags")
 
 

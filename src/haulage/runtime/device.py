@@ -4,7 +4,7 @@ import atexit
 import contextvars
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -142,8 +142,12 @@ class Device:
         Raises:
             DeviceNotFound: this process does not see it.
         """
+        if not isinstance(identity, Mapping):
+            raise TypeError(
+                f"from_identity({identity!r}): expected what get_device_identity() gives"
+            )
         for device in devices():
-            if device.get_device_identity() == identity:
+            if device.get_device_identity() == dict(identity):
                 return device
         present = ", ".join(str(device) for device in devices())
         raise DeviceNotFound(f"device {identity!r} is not visible here; present: {present}")
@@ -320,6 +324,12 @@ def _look_for(driver: Driver) -> tuple[Device, ...]:
 def devices() -> list[Device]:
     """All devices that are present, the preferred ones first."""
     return [device for kind in tuple(_drivers) for device in devices_of(kind)]
+
+
+def check_device(given: Any, what: str) -> None:
+    """TypeError unless `given` is a `Device`."""
+    if not isinstance(given, Device):
+        raise TypeError(f"{what}: device {given!r}: expected a Device, as get_current_device()")
 
 
 # Of the number of a device.

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from haulage.checks import flag
 from haulage.errors import CaptureError, DeviceMismatch
 from haulage.runtime import faults, finalize
 from haulage.runtime.capture import Capture, capture_of
-from haulage.runtime.device import Device
+from haulage.runtime.device import Device, check_device
 from haulage.runtime.handle import Handle
 from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
 
@@ -27,6 +28,8 @@ class Event:
     __slots__ = ("__weakref__", "_capture", "_is_recorded", "device", "handle", "timing")
 
     def __init__(self, device: Device, timing: bool = True) -> None:
+        check_device(device, "Event")
+        timing = flag(timing, "Event: timing")
         device.activate()
         self.device = device
         self.timing = timing

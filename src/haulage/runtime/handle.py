@@ -20,4 +20,14 @@ class Handle(int):
 
 def number_of(given: Any) -> int:
     """An address or a handle that was given as an int or as a ctypes integer; none is 0."""
-    return int(getattr(given, "value", given) or 0)
+    number = getattr(given, "value", given)
+    if number is None:
+        return 0
+    try:
+        if isinstance(number, (str, bytes, bytearray, float)):
+            raise TypeError
+        return int(number)
+    except Exception:
+        raise TypeError(
+            f"{given!r}: expected an address or a handle, as an int or an integer of ctypes"
+        ) from None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from haulage.checks import whole_number
 from haulage.runtime.device import Device
 from haulage.runtime.launching.launch import ANY_BLOCK
 
@@ -24,8 +25,8 @@ def active_blocks(device: Device, kernel: Any, threads: int, shared_bytes: int) 
         ValueError: it has no signature, or more than one.
     """
     limit = device.properties.max_threads_per_block
-    if threads < 1:
-        raise ValueError(f"a block of {threads} threads: expected 1 or more")
+    threads = whole_number(threads, "threads of a block", 1)
+    shared_bytes = whole_number(shared_bytes, "bytes of shared memory", 0)
     loaded = _overload(kernel).load(device, (min(threads, limit), 1, 1))
     device.activate()
     return device.backend.occupancy(loaded.function, threads, shared_bytes)
@@ -54,6 +55,10 @@ def best_block(
     Raises:
         TypeError, ValueError: as `active_blocks` does; or no size of block fits.
     """
+    limit = whole_number(limit, "most threads of a block", 0)
+    shared_bytes = whole_number(shared_bytes, "bytes of shared memory", 0)
+    if not callable(shared_of):
+        whole_number(shared_of, "bytes of shared memory for a number of threads", 0)
     most = device.properties.max_threads_per_block
     most = min(limit, most) if limit > 0 else most
     block = (most, 1, 1) if device.properties.code_per_block else ANY_BLOCK
@@ -72,12 +77,12 @@ def best_block(
 
 def _overload(kernel: Any) -> Any:
     overloads = getattr(kernel, "overloads", None)
-    if overloads is not None:
+    if isinstance(overloads, dict):
         if len(overloads) != 1:
             raise ValueError(
                 f"{kernel!r} has {len(overloads)} signatures; give kernel.overloads[signature]"
             )
         (kernel,) = overloads.values()
-    if not hasattr(kernel, "load"):
+    if not hasattr(kernel, "max_cooperative_grid_blocks"):
         raise TypeError(f"{kernel!r}: expected a kernel, or one of kernel.overloads")
     return kernel

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import forks
 from haulage.backends.base import NON_BLOCKING
+from haulage.checks import flag, whole_number
 from haulage.errors import CaptureError, DeviceError
 from haulage.runtime import capture, faults, finalize
 from haulage.runtime.handle import Handle
@@ -65,12 +66,19 @@ class Stream:
         blocking: bool = False,
         keeps: Any = None,
     ) -> None:
+        self.owned = False  # until there is a device to give it back to
+        if not hasattr(device, "default_stream"):
+            # The first stream of a device is made by the device itself.
+            _check_device(device, "Stream")
+        self.handle = Handle(whole_number(handle, "Stream: handle", 0))
         self.device = device
         self._keeps = keeps
-        self.handle = Handle(handle)
-        self.owned = owned
         self.role = role
-        self._blocking = blocking or not handle
+        self._blocking = flag(blocking, "Stream: blocking") or not handle
+        self.owned = flag(owned, "Stream: owned")
+        if self.owned and not handle:
+            self.owned = False
+            raise ValueError("Stream: owned with handle 0, the default stream, which nobody owns")
         self._serial = next(_serials)
 
     @property
@@ -83,6 +91,9 @@ class Stream:
         cls, device: "Device", flags: int = 0, role: str = "", priority: int = 0
     ) -> "Stream":
         """A new stream of `device`, with flags and priority as in `haulage.backends.base`."""
+        _check_device(device, "Stream.create")
+        flags = whole_number(flags, "Stream.create: flags", 0)
+        priority = whole_number(priority, "Stream.create: priority")
         device.activate()
         handle = device.backend.stream_create(flags, priority)
         made = cls(device, handle, True, role, blocking=not flags & NON_BLOCKING)
@@ -352,6 +363,13 @@ class _Call:
 at_end: list[Callable[["Device", int], object]] = []
 
 
+def _check_device(given: Any, what: str) -> None:
+    from haulage.runtime.device import Device, check_device  # which has streams
+
+    if type(given) is not Device:
+        check_device(given, what)
+
+
 def _destroy(device: "Device", handle: int) -> None:
     try:
         for note in at_end:
@@ -401,13 +419,7 @@ def external_stream(device: "Device", handle: int, keeps: Any = None) -> Stream:
         ValueError: it is no address.
         DeviceError: the device has no such stream.
     """
-    if isinstance(handle, bool) or not hasattr(handle, "__index__"):
-        raise TypeError(
-            f"external_stream({handle!r}): expected the driver's handle of a stream, an int"
-        )
-    handle = handle.__index__()
-    if not 0 <= handle < 1 << 64:
-        raise ValueError(f"external_stream({handle}): expected a handle, which is an address")
+    handle = whole_number(handle, "external_stream: the driver's handle", 0, (1 << 64) - 1)
     if handle == 0:
         return device.default_stream
     if handle == _NUMBERS["legacy"]:

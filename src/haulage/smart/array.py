@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 
+from haulage.checks import flag, one_of
 from haulage.errors import CaptureError
 from haulage.platforms import PLATFORMS
 from haulage.runtime.arrays import dlpack, fields, layout, transfer
@@ -112,9 +113,11 @@ class SmartArray(NumpyLike):
         order: str | None = None,
         where: str | Device = HOST,
     ) -> None:
-        place = HOST if where in host_memory.KINDS else _place(where, host_memory.KINDS)
-        if order not in (None, "C", "F"):
-            raise ValueError(f"SmartArray: order {order!r}: expected 'C', 'F' or None")
+        is_kind = isinstance(where, str) and where in host_memory.KINDS
+        place = HOST if is_kind else _place(where, host_memory.KINDS)
+        if order is not None:
+            one_of(order, "SmartArray: order", ("C", "F"))
+        copy = flag(copy, "SmartArray: copy")
         if (obj is None) == (shape is None):
             given = "neither" if obj is None else "both"
             raise TypeError(
@@ -546,7 +549,9 @@ class SmartArray(NumpyLike):
             BufferError: DLPack cannot describe them, or there is no such device.
             CoherenceError: another library has them on another device, to write to them.
         """
-        if dl_device is None or tuple(dl_device) == dlpack.HOST:
+        if dl_device is not None:
+            dl_device = dlpack.pair(dl_device, "dl_device")
+        if dl_device is None or dl_device == dlpack.HOST:
             if dl_device is not None:
                 options["dl_device"] = dl_device
             return self.get().__dlpack__(**options)

@@ -72,7 +72,7 @@ def parse_declaration(signature: Any) -> tuple[tuple[Any, ...], Any]:
         arguments, returned = sigutils.normalize_signature(signature)
     except SignatureError:
         raise
-    except (SyntaxError, NameError, AttributeError, KeyError, TypeError) as error:
+    except (SyntaxError, NameError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise SignatureError(f"the signature {signature!r} cannot be read: {error}") from error
     except NotImplementedError as error:
         # Numba calls what it finds by a name.

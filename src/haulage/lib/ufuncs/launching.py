@@ -1,12 +1,12 @@
 """Kernels of ufuncs: compiled once for each kind of arguments, and started."""
 
-import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from haulage import forks
+from haulage.checks import whole_number
 from haulage.kernel import Kernel, Vocabulary, advice, jit
 from haulage.kernel.configuration import in_blocks
 from haulage.lib.ufuncs.operands import is_array
@@ -96,10 +96,7 @@ def checked_block_size(most: Any) -> int:
     Raises:
         TypeError, ValueError: it is no such int.
     """
-    size = operator.index(most)
-    if size < 1:
-        raise ValueError(f"max_blocksize {most!r}: expected 1 or more")
-    return size
+    return whole_number(most, "max_blocksize", 1)
 
 
 def blocks(elements: int, size: int) -> int:

@@ -12,7 +12,7 @@ from haulage.runtime.arrays.copying import DeviceNDArrayBase, converted, opened
 from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.hints import with_hints
 from haulage.runtime.arrays.strided import Span, Strided, given_memory
-from haulage.runtime.device import Device, current_device
+from haulage.runtime.device import Device, check_device, current_device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike, binding, device_of
@@ -74,6 +74,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         low, high = layout.extent(sizes, steps, kind.itemsize)
         given = given_memory(gpu_data, writeback)
         if given is None:
+            if device is not None:
+                check_device(device, type(self).__name__)
             place = device or device_of(stream) or current_device()
             bound = binding(stream, place)
             block = memory.allocate(place, high - low, stream=bound)
@@ -374,7 +376,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             TypeError: a value on the device of another dtype.
         """
         target = self._selected(key)
-        if stream != 0 or not elements.store(target, (), value):
+        if _is_named(stream) or not elements.store(target, (), value):
             target.setitem(..., value, stream)
 
     def _selected(self, key: Any) -> DeviceNDArray:
@@ -431,13 +433,17 @@ def _record(array: DeviceNDArray) -> DeviceRecord:
     return made
 
 
+def _is_named(stream: StreamLike) -> bool:
+    return stream is not None and not (type(stream) is int and stream == 0)
+
+
 def _element(view: DeviceNDArray, stream: StreamLike) -> Any:
     """What a view without axes is as an element: a NumPy scalar or a record; else the view."""
     if view.shape:
         return view
     if view.dtype.names is not None:
         return _record(view)
-    value = elements.load(view, ()) if stream == 0 else PENDING
+    value = PENDING if _is_named(stream) else elements.load(view, ())
     return view.copy_to_host(stream=stream)[()] if value is PENDING else value
 
 

@@ -6,6 +6,7 @@ functions behind ctypes may not. It never looks at the elements; so an array at 
 serves as well, and only the device is written into the structure here.
 """
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +76,19 @@ _BYTES = {"b": {1}, "i": {1, 2, 4, 8}, "u": {1, 2, 4, 8}, "f": {2, 4, 8}, "c": {
 def place_of(device: Device) -> Place:
     """What DLPack calls a device: (type, number)."""
     return _OF_DEVICE[device.kind], device.id
+
+
+def pair(given: Any, what: str) -> Place:
+    """Two whole numbers, as DLPack names a place, or its version.
+
+    Raises:
+        TypeError: they are none.
+    """
+    try:
+        first, second = given
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} {given!r}: expected a tuple of two whole numbers") from None
 
 
 def device_at(place: Place) -> Device:
@@ -258,13 +272,13 @@ def place_asked(exporter: Any) -> Place:
         TypeError: it does not say so as the protocol asks.
     """
     try:
-        kind, number = exporter.__dlpack_device__()
-        return int(kind), int(number)
+        place = exporter.__dlpack_device__()
     except AttributeError:
         raise TypeError(
             f"{type(exporter).__name__} object has __dlpack__ but no __dlpack_device__; "
             "DLPack needs both"
         ) from None
+    return pair(place, f"__dlpack_device__ of a {type(exporter).__name__} gave")
 
 
 def tensor_of(

@@ -108,7 +108,7 @@ def load(array: "DeviceNDArray", key: Any) -> Any:
         return PENDING
     try:
         return array.device.backend.host_access(known.read, key)
-    except IndexError:
+    except (IndexError, OverflowError):
         return PENDING  # who copies says what is wrong
 
 
@@ -126,5 +126,5 @@ def store(array: "DeviceNDArray", key: Any, value: Any) -> bool:
         return False
     try:
         return array.device.backend.host_access(known.write, key, value) is not PENDING
-    except IndexError:
+    except (IndexError, OverflowError):
         return False

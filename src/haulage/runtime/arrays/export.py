@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from haulage.checks import flag
 from haulage.runtime import memory, ordering
 from haulage.runtime import stream as streams
 from haulage.runtime.arrays import dlpack, layout
@@ -52,8 +53,9 @@ class Exchange(DeviceNDArrayBase):
         """
         self.block.use()
         own = dlpack.place_of(self.device)
-        place = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
-        versioned = max_version is not None and max_version[0] >= 1
+        place = own if dl_device is None else dlpack.pair(dl_device, "dl_device")
+        versioned = max_version is not None and dlpack.pair(max_version, "max_version")[0] >= 1
+        copy = None if copy is None else flag(copy, "copy")
         dlpack.check_dtype(self.dtype)
         if dlpack.is_called(self, place):
             consumer = _consumer_stream(self.device, stream)

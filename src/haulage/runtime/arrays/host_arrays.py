@@ -16,13 +16,14 @@ from haulage.backends.base import (
     PORTABLE,
     WRITE_COMBINED,
 )
+from haulage.checks import one_of
 from haulage.runtime import memory
 from haulage.runtime.arrays import dlpack, layout, transfer
 from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.strided import Span, given_memory
-from haulage.runtime.device import Device, current_device
+from haulage.runtime.device import Device, check_device, current_device
 from haulage.runtime.memory import Block
 from haulage.runtime.stream import Stream
 from haulage.runtime.stream_arguments import StreamLike, device_of, is_foreign, resolve
@@ -74,9 +75,13 @@ class HostVisibleNDArray(np.ndarray):
         low, high = layout.extent(sizes, steps, element.itemsize)
         given = given_memory(gpu_data, writeback)
         if given is None:
+            if device is not None:
+                check_device(device, cls.__name__)
             place = device or device_of(stream) or current_device()
             bound = resolve(stream, place)
-            flags = sum(_FLAGS[hint] for hint in hints)
+            if isinstance(hints, str) or not isinstance(hints, Sequence):
+                raise TypeError(f"hints {hints!r}: expected a sequence of names")
+            flags = sum(_FLAGS[one_of(hint, "hint", _FLAGS)] for hint in hints)
             block = memory.allocate(place, high - low, cls.kind, flags)
             start = 0
         else:

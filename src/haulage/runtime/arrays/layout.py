@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from math import prod
 from typing import Any, SupportsIndex
 
+from haulage.checks import one_of
 from haulage.errors import noted
 
 Ints = tuple[int, ...]
@@ -37,7 +38,10 @@ def whole_numbers(given: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
             pass
         if isinstance(given, Mapping | Set):
             raise TypeError(f"{type(given).__name__} object has no order")
-    return tuple(operator.index(n) for n in given)  # type: ignore[union-attr]
+    try:
+        return tuple(operator.index(n) for n in given)  # type: ignore[union-attr]
+    except TypeError:
+        raise TypeError(f"{given!r}: expected a whole number or a tuple of them") from None
 
 
 def normalise_shape(shape: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
@@ -95,11 +99,9 @@ def f_strides(shape: Sequence[int], itemsize: int) -> Ints:
 
 def order_strides(shape: Sequence[int], itemsize: int, order: str) -> Ints:
     """Byte strides of an array in `order`, 'C' or 'F'."""
-    if order == "C":
+    if one_of(order, "order", ("C", "F")) == "C":
         return c_strides(shape, itemsize)
-    if order == "F":
-        return f_strides(shape, itemsize)
-    raise ValueError(f"order {order!r}: expected 'C' or 'F'")
+    return f_strides(shape, itemsize)
 
 
 def dense_strides(
@@ -204,7 +206,10 @@ def index(shape: Sequence[int], strides: Sequence[int], key: Any) -> tuple[int, 
             new_strides.append(0)
             only_numbers = False
         elif isinstance(k, slice):
-            start, stop, step = k.indices(shape[axis])
+            try:
+                start, stop, step = k.indices(shape[axis])
+            except TypeError:
+                raise IndexError(f"index {k!r}: a slice has whole numbers or None") from None
             n = len(range(start, stop, step))
             offset += start * strides[axis] if n else 0
             new_shape.append(n)
@@ -218,9 +223,10 @@ def index(shape: Sequence[int], strides: Sequence[int], key: Any) -> tuple[int, 
 
 
 def _whole_number(key: Any, axis: int, n: int) -> int:
-    dtype = getattr(key, "dtype", None)
-    is_bool = isinstance(key, bool) or (dtype is not None and dtype.kind == "b")
-    if is_bool or isinstance(key, list) or getattr(key, "ndim", 0):
+    # A class of arrays has such attributes too.
+    of_array = not isinstance(key, type) and hasattr(key, "dtype")
+    is_bool = isinstance(key, bool) or (of_array and getattr(key.dtype, "kind", "") == "b")
+    if is_bool or isinstance(key, list) or (of_array and getattr(key, "ndim", 0)):
         what = "a Boolean mask" if is_bool else "an index array"
         raise IndexError(
             f"{what} cannot select elements of a device array; index the host copy "
@@ -325,6 +331,13 @@ def reshape(
     return tuple(reversed(result))
 
 
+def _axes(given: SupportsIndex | Sequence[SupportsIndex]) -> Ints:
+    try:
+        return whole_numbers(given)
+    except TypeError:
+        raise TypeError(f"axis {given!r}: expected a whole number or a tuple of them") from None
+
+
 def transpose(
     shape: Sequence[int], strides: Sequence[int], axes: Sequence[SupportsIndex] | None
 ) -> tuple[Ints, Ints]:
@@ -336,7 +349,7 @@ def transpose(
     ndim = len(shape)
     if axes is None:
         return tuple(shape[::-1]), tuple(strides[::-1])
-    chosen = [operator.index(a) for a in axes]
+    chosen = _axes(axes)
     order = [a + ndim if a < 0 else a for a in chosen]
     if sorted(order) != list(range(ndim)):
         there = f"axes {tuple(chosen)}: expected each of the {ndim} axes once"
@@ -364,7 +377,7 @@ def squeeze(
     if axis is None:
         gone = {a for a in range(ndim) if shape[a] == 1}
     else:
-        named = whole_numbers(axis)
+        named = _axes(axis)
         gone = {a + ndim if a < 0 else a for a in named}
         if len(gone) != len(named) or any(not 0 <= a < ndim or shape[a] != 1 for a in gone):
             raise ValueError(

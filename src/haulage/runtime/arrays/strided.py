@@ -8,6 +8,7 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
+from haulage.checks import one_of, whole_number
 from haulage.errors import noted
 from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.device import Device
@@ -79,7 +80,8 @@ class Span:
         Raises:
             ValueError: they are not all in it.
         """
-        end = self.size if stop is None else stop
+        start = whole_number(start, "start")
+        end = self.size if stop is None else whole_number(stop, "stop")
         if not 0 <= start <= end <= self.size:
             raise ValueError(f"bytes {start} to {end} of {self.size}: expected a part of them")
         return Span(self.block, self.device_pointer + start, end - start)
@@ -93,8 +95,7 @@ class Span:
             ValueError: `byte` is not one of 0 to 255, there are not as many bytes, or the memory
                 is closed.
         """
-        if not 0 <= byte <= 255:
-            raise ValueError(f"memset to {byte}: expected a byte, 0 to 255")
+        byte = whole_number(byte, "memset: byte", 0, 255)
         part = self.view(0, count)
         chosen = for_work(stream, self.block.device)
         self.block.use(chosen)
@@ -423,8 +424,6 @@ class Strided:
         )
 
     def _order(self, order: str) -> str:
-        if order == "A":
+        if one_of(order, "order", ("C", "F", "A")) == "A":
             return "F" if self.layout == "F" else "C"
-        if order not in ("C", "F"):
-            raise ValueError(f"order {order!r}: expected 'C', 'F' or 'A'")
         return order

@@ -9,6 +9,7 @@ import numpy as np
 
 from haulage import config
 from haulage.backends.base import NON_BLOCKING
+from haulage.checks import flag
 from haulage.errors import DeviceMismatch
 from haulage.runtime import device as devices
 from haulage.runtime import memory
@@ -96,6 +97,7 @@ def from_dlpack(
             f"from_dlpack({type(obj).__name__}): expected an object with __dlpack__; "
             "to_device takes what NumPy can convert"
         )
+    copy = None if copy is None else flag(copy, "from_dlpack: copy")
     target = target or current_device()
     tensor = _tensor(obj, target, for_work(stream, target), copy)
     bound = binding(stream, target)

@@ -1,7 +1,6 @@
 """Device memory that processes share: handles that are sent, and arrays that are opened by them."""
 
 import ctypes
-import operator
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from haulage.backends.base import DEVICE
+from haulage.checks import whole_number
 from haulage.errors import DeviceError, DeviceMismatch, Unsupported, noted
 from haulage.runtime import memory
 from haulage.runtime.arrays import layout, transfer
@@ -110,7 +110,7 @@ class IpcHandle:
                 ValueError("IpcHandle is already opened"), "close() it first, or use another one"
             )
         device = find(self.device, "the IPC handle's device")
-        if context is not None and context.device is not device:
+        if context is not None and _device_of(context) is not device:
             raise DeviceMismatch(f"memory of {device} cannot be opened in {context!r}")
         block = _open(device, self.handle)
         if self.offset + self.size > block.nbytes:
@@ -133,6 +133,7 @@ class IpcHandle:
         Raises:
             ValueError, DeviceError, DeviceNotFound: as for `open`.
         """
+        _device_of(context)
         source = self.open()
         try:
             host = DeviceNDArray(self.size, 1, np.uint8, gpu_data=source).copy_to_host()
@@ -147,7 +148,7 @@ class IpcHandle:
     def can_access_peer(self, context: Any) -> bool:
         """Whether the device of `context` reaches the memory, so that `open` will do."""
         own = find(self.device, "the IPC handle's device")
-        return own is context.device or context.can_access_peer(own.id)
+        return own is _device_of(context) or context.can_access_peer(own.id)
 
     def open_array(
         self,
@@ -420,14 +421,15 @@ def _close(device: Device, pointer: int) -> None:
     device.backend.ipc_close(pointer)
 
 
+def _device_of(context: Any) -> Device:
+    device = getattr(context, "device", None)
+    if not (isinstance(device, Device) and hasattr(context, "can_access_peer")):
+        raise TypeError(f"context {context!r}: expected a Context, as current_context()")
+    return device
+
+
 def _count(name: str, given: SupportsIndex) -> int:
-    try:
-        number = operator.index(given)
-    except TypeError:
-        raise TypeError(f"{name} {given!r}: expected a whole number of bytes") from None
-    if number < 0:
-        raise ValueError(f"{name} {number}: expected a number of bytes from 0 on")
-    return number
+    return whole_number(given, f"IPC handle: bytes of {name}", 0)
 
 
 def _bytes_of(handle: Any) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
 from haulage import forks
+from haulage.checks import whole_number
 from haulage.errors import OutOfMemory
 from haulage.runtime.memory.calls import Allocator, Calls, name_of
 from haulage.runtime.memory.ends import Pool
@@ -56,7 +57,7 @@ class Limit(_Adaptor):
 
     def __init__(self, upstream: Allocator | None, nbytes: int) -> None:
         super().__init__(upstream)
-        self.nbytes = _whole("Limit", "nbytes", nbytes, least=0)
+        self.nbytes = whole_number(nbytes, "Limit: nbytes", 0)
         self.in_use = 0
 
     def allocate(self, nbytes: int) -> int:
@@ -245,15 +246,17 @@ class Failing(_Adaptor):
         error: Callable[[str], BaseException] = OutOfMemory,
     ) -> None:
         super().__init__(upstream)
-        several = nth if isinstance(nth, Collection) else (nth,)
-        self._nth = frozenset(_whole("Failing", "nth", one, least=1) for one in several)
-        self._every = None if every is None else _whole("Failing", "every", every, least=1)
-        if not 0 <= probability <= 1:
+        several: Any = (nth,)
+        if isinstance(nth, Collection) and getattr(nth, "shape", None) != ():
+            several = nth
+        self._nth = frozenset(whole_number(one, "Failing: nth", 1) for one in several)
+        self._every = None if every is None else whole_number(every, "Failing: every", 1)
+        if not (isinstance(probability, (int, float)) and 0 <= probability <= 1):
             raise ValueError(f"Failing(probability={probability!r}): expected 0 to 1")
         if not callable(error):
             raise TypeError(f"Failing(error={error!r}): expected an exception class")
         self._probability = probability
-        self._chance = random.Random(seed)
+        self._chance = random.Random(whole_number(seed, "Failing: seed"))
         self._error = error
         self.calls = 0
         self.failures = 0
@@ -278,12 +281,3 @@ class Failing(_Adaptor):
             finally:
                 del error  # which holds this frame
         return super().allocate(nbytes)
-
-
-def _whole(who: str, name: str, given: Any, least: int) -> int:
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise TypeError(f"{who}({name}={given!r}): expected a whole number")
-    number: int = given.__index__()
-    if number < least:
-        raise ValueError(f"{who}({name}={number}): expected {least} or more")
-    return number

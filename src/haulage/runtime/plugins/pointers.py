@@ -8,9 +8,11 @@ import numpy as np
 
 from haulage import forks
 from haulage.backends.base import DEVICE, MANAGED, MAPPED, PINNED
+from haulage.checks import whole_number
 from haulage.runtime import memory, unraisable
 from haulage.runtime.arrays import transfer
 from haulage.runtime.arrays.strided import Span
+from haulage.runtime.device import Device
 from haulage.runtime.handle import Handle, number_of
 from haulage.runtime.memory import Block
 
@@ -55,12 +57,9 @@ class MemoryPointer(Span):
     ) -> None:
         address = _address(pointer)
         device = getattr(context, "device", None)
-        if device is None:
+        if not isinstance(device, Device):
             raise TypeError(f"{type(self).__name__}(context={context!r}): expected a Context")
-        if not hasattr(size, "__index__"):
-            raise TypeError(f"{type(self).__name__}(size={size!r}): expected a number of bytes")
-        if size < 0:
-            raise ValueError(f"{type(self).__name__}(size={size}): expected 0 bytes or more")
+        size = whole_number(size, f"{type(self).__name__}: size", 0)
         if finalizer is not None and not callable(finalizer):
             raise TypeError(
                 f"{type(self).__name__}(finalizer={finalizer!r}): expected a function without "
