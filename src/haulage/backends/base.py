@@ -120,7 +120,8 @@ class KernelCrashed(KernelStopped):
     """A kernel accessed what is no memory, or used up a stack; what it wrote before is there.
 
     `address` is that of the access, or None if nobody knows. It happened in one of the `blocks`
-    (first, last), numbers along the grid; None if that is forgotten. `stack` is the size in bytes
+    (first, last), as they are numbered in the order in which they run, of a `grid`; None if that is
+    forgotten. `stack` is the size in bytes
     of the stack that was used up, 0 if none was. `bus` says that there is memory which the system
     could not provide, as of a file that is too short.
     """
@@ -131,12 +132,14 @@ class KernelCrashed(KernelStopped):
         code: int,
         address: int | None = None,
         blocks: tuple[int, int] | None = None,
+        grid: tuple[int, int, int] = (1, 1, 1),
         stack: int = 0,
         bus: bool = False,
     ) -> None:
         super().__init__(function, code)
         self.address = address
         self.blocks = blocks
+        self.grid = grid
         self.stack = stack
         self.bus = bus
 

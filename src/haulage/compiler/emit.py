@@ -67,6 +67,7 @@ class CPUBody(Body):
                 "block": block,
                 "way": blocks.way,
                 "pieces": blocks.pieces,
+                "order": blocks.order,
                 "shared_bytes": blocks.shared_bytes,
                 "local_bytes": blocks.local_bytes,
                 "block_bytes": blocks.block_bytes,

@@ -23,14 +23,15 @@ def translate(stopped: KernelStopped) -> Exception:
     return made(stopped)
 
 
-def crashed(stopped: KernelCrashed, kernel: str) -> Exception:
-    """The exception for the user of a kernel that accessed what is no memory, or used up a
-    stack."""
+def crashed(stopped: KernelCrashed, kernel: str, order: str) -> Exception:
+    """The exception for the user of a kernel that accessed what is no memory, or used up a stack;
+    its blocks run along the axes of `order`, fastest last."""
     blocks = ""
     if stopped.blocks is not None:
-        first, last = stopped.blocks
-        several = first != last
-        blocks = f" of one of the blocks {first} to {last}" if several else f" of block {first}"
+        first, last = (_block(number, stopped.grid, order) for number in stopped.blocks)
+        blocks = (
+            f" of one of the blocks {first} to {last}" if first != last else f" of block {first}"
+        )
     if stopped.stack:
         return thread_error(
             RecursionError,
@@ -45,6 +46,15 @@ def crashed(stopped: KernelCrashed, kernel: str) -> Exception:
         f"kernel {kernel}: a thread{blocks} accessed {place}, {why}; run it with jit(debug=True), "
         "which finds an index out of bounds, with its thread and its array"
     )
+
+
+def _block(number: int, grid: tuple[int, int, int], order: str) -> list[int]:
+    """A block's indices of its number."""
+    indices = [0, 0, 0]
+    for axis in reversed(order):
+        place = "xyz".index(axis)
+        number, indices[place] = divmod(number, grid[place])
+    return indices
 
 
 # What threads told of themselves and nobody has read, fault -> the indices of a thread, of its

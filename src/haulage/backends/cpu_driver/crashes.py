@@ -22,9 +22,12 @@ _BELOW, _WITHIN = 2 << 20, 4096
 
 
 class _Crash(ctypes.Structure):
-    _fields_ = tuple(
-        (name, ctypes.c_uint64)
-        for name in ("number", "entry", "signal", "address", "first", "last", "low", "nbytes")
+    _fields_ = (
+        *(
+            (name, ctypes.c_uint64)
+            for name in ("number", "entry", "signal", "address", "first", "last", "low", "nbytes")
+        ),
+        ("grid", ctypes.c_uint32 * 4),
     )
 
 
@@ -74,7 +77,10 @@ def stopped(function: int, fault: int) -> KernelStopped:
     stack = 0
     if address is not None and crash.low - _BELOW <= address < crash.low + _WITHIN:
         stack = int(crash.nbytes)
-    return KernelCrashed(function, fault, address, blocks, stack, crash.signal == _SIGBUS)
+    x, y, z, _ = crash.grid
+    return KernelCrashed(
+        function, fault, address, blocks, (x, y, z), stack, crash.signal == _SIGBUS
+    )
 
 
 def of_copy(fault: int, dst: int, src: int, nbytes: int) -> DeviceError:

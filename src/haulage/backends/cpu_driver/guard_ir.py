@@ -59,8 +59,9 @@ TEXT = """
 ; it allocates, pieces owned, those, lowest address of the stack, its bytes; of a crash: address,
 ; signal
 %record = type {{ ptr, ptr, ptr, i64, i64, i64, i64, [{owned} x ptr], i64, i64, i64, i64 }}
-; number, entry, signal, address, first block, last block, lowest address of the stack, its bytes
-%crash = type {{ i64, ptr, i64, i64, i64, i64, i64, i64 }}
+; number, entry, signal, address, first block, last block, lowest address of the stack, its bytes,
+; the grid's extents
+%crash = type {{ i64, ptr, i64, i64, i64, i64, i64, i64, [2 x i64] }}
 %name = type {{ ptr, ptr, ptr, i64 }}       ; next, entry, text, bytes
 %stack = type {{ ptr, i32, i64 }}           ; stack_t
 ; sigaction: handler, mask, flags, (restorer)
@@ -161,6 +162,10 @@ freed:
   %at = getelementptr [{crashes} x %crash], ptr @crashed, i64 0, i64 %place
   store i64 %number, ptr %at
 {copied}
+  %launch_at = getelementptr %record, ptr %record, i32 0, i32 2
+  %launch = load ptr, ptr %launch_at
+  %grid_at = getelementptr %crash, ptr %at, i32 0, i32 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %grid_at, ptr %launch, i64 12, i1 false)
   ret i64 %number
 }}
 
@@ -168,7 +173,7 @@ define i32 @crash(i64 %number, ptr %into) {{
   %serial = sub i64 %number, {crash}
   %place = urem i64 %serial, {crashes}
   %at = getelementptr [{crashes} x %crash], ptr @crashed, i64 0, i64 %place
-  call void @llvm.memcpy.p0.p0.i64(ptr %into, ptr %at, i64 64, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %into, ptr %at, i64 80, i1 false)
   %found = load i64, ptr %into
   %same = icmp eq i64 %found, %number
   %known = zext i1 %same to i32

@@ -47,7 +47,8 @@ class CannotCut(Exception):
 class Transformed:
     """The module's text, the way that was taken, and how many pieces and bytes it has.
 
-    `pieces` is 0 for coroutines; `shared_bytes` and `local_bytes` are per block and per thread,
+    `pieces` is 0 for coroutines; `order` has the grid's axes, that along which blocks follow one
+    another last; `shared_bytes` and `local_bytes` are per block and per thread,
     `block_bytes` what a block may take that waits for its grid; `uses_dynamic_shared` whether the
     address of the launch's dynamic shared memory is needed; `jammed` whether a few threads run side
     by side somewhere (`jam.py`).
@@ -56,6 +57,7 @@ class Transformed:
     llvm: str
     way: str
     pieces: int
+    order: str
     shared_bytes: int
     local_bytes: int
     block_bytes: int
@@ -142,6 +144,7 @@ def transform(
         _without_repeated_declarations(module),
         taken,
         count,
+        DEFAULT_ORDER if cooperative else order,
         sum(room.nbytes for room in kernel.shared if room.name != f"%{WARP_ROOM}"),
         sum(room.nbytes for room in kernel.private),
         grids.block_bytes(kernel, block) if cooperative else 0,

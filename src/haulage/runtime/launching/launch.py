@@ -191,7 +191,7 @@ class Loaded:
 
         def describe(stopped: KernelStopped) -> Exception:
             if isinstance(stopped, KernelCrashed):
-                return faults.crashed(stopped, name)
+                return faults.crashed(stopped, name, code.metadata["order"])
             number = stopped.code
             fault = code.faults[number]
             figures, thread = "", ""
