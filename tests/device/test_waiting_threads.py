@@ -177,6 +177,49 @@ def test_a_limited_number_of_looks_is_enough():
 
 
 @cuda.jit
+def two_names_of_one_array(flag, same, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        while cuda.atomic.add(flag, 0, 0) == 0:
+            pass
+        out[0] = 1
+    elif t == 9:
+        cuda.atomic.exch(same, 0, 1)
+
+
+def test_another_thread_writes_the_flag_by_another_name():
+    flag, out = _zeros(1), _zeros(1)
+    two_names_of_one_array[1, 32](flag, flag, out)
+    assert out.copy_to_host()[0] == 1
+
+
+@cuda.jit
+def versions(version, data, differences):
+    t = cuda.threadIdx.x
+    if t == 40:
+        for k in range(50):
+            cuda.atomic.add(version, 0, 1)
+            cuda.threadfence()
+            data[0] = data[1] = k
+            cuda.threadfence()
+            cuda.atomic.add(version, 0, 1)
+    else:
+        while True:
+            seen = cuda.atomic.add(version, 0, 0)
+            if seen > 0 and seen % 2 == 0:
+                differences[t] = data[0] - data[1]
+                cuda.threadfence()
+                if cuda.atomic.add(version, 0, 0) == seen:
+                    break
+
+
+def test_readers_wait_for_a_whole_version_of_data():
+    differences = cuda.to_device(np.full(64, 5, np.int32))
+    versions[1, 64](_zeros(1), _zeros(2), differences)
+    assert differences.copy_to_host().sum() == 5
+
+
+@cuda.jit
 def turns_of_two(turn, log):
     t = cuda.threadIdx.x
     if t in (5, 40):

@@ -24,6 +24,7 @@ from math import prod
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.barriers import BARRIERS, BLOCK_WIDE
 from haulage.compiler.simt.model import Block, Function, Instruction
+from haulage.compiler.simt.waiting_loops import zero_added
 from haulage.compiler.simt.written import ANYWHERE, Roots, may_meet
 from haulage.targets.cpu import YIELD
 
@@ -34,6 +35,12 @@ _SUCCESS = re.compile(r"extractvalue [^%]*(%\S+), 1$")
 _COMPARED = re.compile(r"icmp (eq|ne) \S+ (%[^,]+), (-?\d+)$")
 _BRANCH = re.compile(r"br i1 ([^,]+), label ([^,]+), label ([^,\s]+)")
 _BOTH = re.compile(r"(?:select i1 (%[^,]+), i1 (%[^,]+), i1 false|and i1 (%[^,]+), (%\S+))$")
+# fmt: off
+_PLAIN = frozenset((
+    "getelementptr", "sext", "zext", "trunc", "add", "sub", "mul", "and", "or", "xor", "shl",
+    "select", "icmp", "srem", "urem", "sdiv", "udiv",
+))
+# fmt: on
 _INDEX = re.compile(r"icmp (eq|ne) i32 %threadIdx\.([xyz]), (\d+)$")
 
 
@@ -194,8 +201,7 @@ def _expression(function: Function, name: str) -> object:
 
     def made(name: str, depth: int) -> object:
         item = items.get(name)
-        plain = item is not None and item.opcode in ("getelementptr", "sext", "zext", "add", "mul")
-        if item is None or not plain or depth == 0:
+        if item is None or item.opcode not in _PLAIN or depth == 0:
             return name
         text = item.text.split(" = ", 1)[1]
         for each in item.operands:
@@ -253,21 +259,22 @@ class _Guards:
         )
 
     def is_alone_in(self, loop: graph.Loop, asked: Set[str], roots: Roots) -> bool:
-        """Whether one thread is in a loop, and it alone writes what is `asked` there."""
+        """Whether one thread is in a loop, and it alone writes what is `asked` there. What nobody
+        seems to write another thread may have by another name."""
         writers = {
             label
             for label, block in self._function.blocks.items()
-            if any(may_meet(roots.written_by(item), asked) for item in block.body)
+            for item in block.body
+            if may_meet(roots.written_by(item), asked) and not zero_added(item, self._items)
         }
-        return any(
-            all(
-                any(
-                    label in self._closest and graph.dominates(self._closest, start, label)
-                    for start in starts
-                )
-                for label in {loop.header} | writers
-            )
+        return bool(writers) and any(
+            all(self._is_behind(starts, label) for label in {loop.header} | writers)
             for starts in self._starts.values()
+        )
+
+    def _is_behind(self, starts: Set[str], label: str) -> bool:
+        return label in self._closest and any(
+            graph.dominates(self._closest, start, label) for start in starts
         )
 
 

@@ -106,25 +106,23 @@ class _Memory:
         self.items = {name: item for name, (_, item) in function.definitions().items()}
         self.roots = Roots(function)
         self._own = {name for name, item in self.items.items() if item.opcode == "alloca"}
-        self._writes: list[tuple[Instruction, set[str]]] = []
-        for block in function.blocks.values():
-            for item in block.body:
-                written = self.roots.written_by(item) - self._own
-                if written:
-                    self._writes.append((item, written))
+        self._written = [
+            self.roots.written_by(item) - self._own
+            for block in function.blocks.values()
+            for item in block.body
+            if not self.adds_nothing(item)
+        ]
 
     def asked(self, item: Instruction) -> set[str]:
-        """The roots of memory that an instruction reads and threads write, if there is any."""
+        """The roots of memory that an instruction reads and threads may write meanwhile, if there
+        is any. Who reads by an atomic operation expects that, whatever this kernel writes."""
         if item.opcode not in ("load", "atomicrmw", "cmpxchg") or not item.operands:
             return set()
         places = self.roots.of(item.operands[0])
         if places <= self._own:
             return set()
-        idle = item.opcode == "load" or self.adds_nothing(item)
-        others = (
-            written for writer, written in self._writes if not (idle and self.adds_nothing(writer))
-        )
-        return places if any(may_meet(written, places) for written in others) else set()
+        written = item.stays or any(may_meet(each, places) for each in self._written)
+        return places if written else set()
 
     def adds_nothing(self, item: Instruction) -> bool:
         """`zero_added` of an instruction here."""
