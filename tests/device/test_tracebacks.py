@@ -167,6 +167,17 @@ def test_another_value_of_the_setting(monkeypatch):
         cuda.jit(wrong)[1, 1](np.zeros(4))
 
 
+@pytest.mark.parametrize("name", ["operations._note_constraint", "reasons.diagnosis"])
+def test_what_fails_while_the_reason_is_looked_for_does_not_hide_it(monkeypatch, name):
+    def broken(*_):
+        raise KeyError("broken")
+
+    monkeypatch.setattr(f"haulage.compiler.frontend.{name}", broken)
+    with pytest.raises(CompileError, match="no_such_attribute") as caught:
+        cuda.jit(wrong)[1, 1](np.zeros(4))
+    assert "KeyError('broken')" in caught.value.__notes__[0]
+
+
 def test_a_shortened_error_is_still_of_numbas_class_and_can_be_pickled():
     with pytest.raises(errors.TypingError) as caught:
         cuda.jit(wrong)[1, 1](np.zeros(4))
@@ -294,7 +305,8 @@ def test_ipython_prints_at_most_one_screen_with_the_reason_last(tmp_path):
     )
     printed = done.stdout
     assert rows(printed) <= 24, printed
-    assert printed.rstrip().splitlines()[-3:] == [
+    assert printed.rstrip().splitlines()[-4:] == [
+        "  in Cell In[2], line 5",
         "    out[i] = x[i / 2]",
         "               ^^^^^",
         LAST,

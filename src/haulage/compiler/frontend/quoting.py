@@ -2,6 +2,8 @@
 
 import ast
 import linecache
+import sys
+from typing import Any
 
 
 def quoted(filename: str, line: int, mark: str = "") -> list[str]:
@@ -17,6 +19,15 @@ def quoted(filename: str, line: int, mark: str = "") -> list[str]:
         start, end = (len(text.encode()[:column].decode()) - indent for column in span)
         lines.append(f"    {' ' * start}{'^' * max(end - start, 1)}")
     return lines
+
+
+def shown_place(filename: str, line: int) -> str:
+    """A line of a file as messages name it; one of a notebook's cell as IPython does."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
+    cell = name(filename)
+    return f"{filename}:{line}" if cell is None else f"{' '.join(cell)}, line {line}"
 
 
 def _span(filename: str, line: int, mark: str) -> tuple[int, int] | None:

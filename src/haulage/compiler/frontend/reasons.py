@@ -16,7 +16,7 @@ from haulage.compiler.frontend.binding import NO_METHOD
 from haulage.compiler.frontend.described import short
 from haulage.compiler.frontend.mistakes import advice, diagnosis, nothing_like_it
 from haulage.compiler.frontend.operations import function_of, operation_of
-from haulage.compiler.frontend.quoting import quoted
+from haulage.compiler.frontend.quoting import quoted, shown_place
 from haulage.compiler.frontend.refusals import INSTEAD_OF_ALLOCATING, NO_FORMATTING
 from haulage.compiler.frontend.returns import NEW_ARRAY
 from haulage.compiler.frontend.sentences import SENTENCES
@@ -110,7 +110,10 @@ def compile_error(error: Exception, what: str, argument_types: tuple[Any, ...]) 
     Where `error` is Numba's it is one of that class too, as programs for Numba expect.
     """
     message = _message(error, what, argument_types)
-    return _error(type(error), message, getattr(error, "loc", None))
+    made = _error(type(error), message, getattr(error, "loc", None))
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(note)
+    return made
 
 
 def _error(kind: Any, message: str, loc: Any = None) -> CompileError:
@@ -136,7 +139,12 @@ def _class_for(kind: Any) -> Any:
 
 def _message(error: BaseException, what: str, argument_types: tuple[Any, ...]) -> str:
     listed = ", ".join(map(short, argument_types))
-    reason, mark = _reason(error)
+    try:
+        reason, mark = _reason(error)
+    except Exception as failed:
+        # What is wrong in here must not take the place of what is wrong with the program.
+        error.add_note(f"What it is about could not be told: {failed!r}")
+        reason, mark = _first_of(_without_stages(str(error))), ""
     lines = [f"{what} for ({listed}) cannot be compiled"]
     found = places(error)
     left_out = found[_INNERMOST:-1] if len(found) > _INNERMOST + 1 else []
@@ -145,7 +153,7 @@ def _message(error: BaseException, what: str, argument_types: tuple[Any, ...]) -
             if (filename, line) == left_out[0]:
                 lines.append(f"  ... {len(left_out)} calls between")
             continue
-        lines.append(f"  {'called from' if number else 'in'} {filename}:{line}")
+        lines.append(f"  {'called from' if number else 'in'} {shown_place(filename, line)}")
         lines += quoted(filename, line, "" if number else mark)
     lines.append(reason)
     if config.full_tracebacks():
