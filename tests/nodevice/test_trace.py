@@ -123,7 +123,7 @@ def test_a_trace_says_where_its_files_are_and_what_was_seen(traced):
     assert f"{folder}/haulage-trace-moves.html" in done.stderr
     assert f"{folder}/haulage-trace-moves.json" in done.stderr
     assert "uploads: 3, " in done.stderr
-    assert "2 transfers repeated unchanged data: 15.62 KiB" in done.stderr
+    assert "3 transfers repeated unchanged data: 23.44 KiB" in done.stderr
     assert not list(folder.glob("*.unfinished"))
 
 
@@ -223,14 +223,69 @@ def test_repeated_data_is_told_with_the_line_that_moved_it_first(traced):
         for row in Page(folder / "haulage-trace-moves.html").rows
         if row[2:3] in (["upload"], ["download"])
     ]
-    upload, download = sorted(rows, key=lambda row: row[2], reverse=True)
+    upload, *downloads = sorted(rows, key=lambda row: row[2], reverse=True)
     here = line_of(program, "return cuda.to_device")
     assert upload[:4] == ["1", "7.81 KiB", "upload", "cpu:0"]
     assert upload[4].startswith(here)
     assert upload[6] == here
-    assert download[:3] == ["1", "7.81 KiB", "download"]
-    assert download[4].startswith(line_of(program, "kept.copy_to_host(back)"))
-    assert download[6] == line_of(program, "back = ")
+    assert [row[:3] for row in downloads] == [["1", "7.81 KiB", "download"]] * 2
+    # What was sent comes back into a new array, and again into that.
+    again, fetched = line_of(program, "kept.copy_to_host(back)"), line_of(program, "back = ")
+    assert {(row[4].split("called")[0], row[6]) for row in downloads} == {
+        (fetched, here),
+        (again, fetched),
+    }
+
+
+COPIES = """
+import numpy as np
+from haulage import cuda
+
+@cuda.jit
+def add(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] + 1
+
+@cuda.jit
+def double(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= 2
+
+host, out = np.arange(1000.0), cuda.device_array(1000)
+"""
+LOOPS = {
+    # Sent again and fetched again, unchanged: 4 and 4.
+    "for _ in range(5):\n    x = cuda.to_device(host)\n"
+    "    add[32, 32](x, out)\n    out.copy_to_host()": 8,
+    # Of a new array each time, at an address that is used again: 4 uploads.
+    "for _ in range(5):\n    x, y = cuda.to_device(host), cuda.device_array(1000)\n"
+    "    add[32, 32](x, y)\n    y.copy_to_host()": 4,
+    # What was sent is changed on the device: none.
+    "for _ in range(5):\n    x = cuda.to_device(host)\n    double[32, 32](x)": 0,
+    # The same contents of another array, by another line: none.
+    "x = cuda.to_device(host)\ny = cuda.to_device(host.copy())": 0,
+    # Into the same array of the host: 4.
+    "for _ in range(5):\n    out.copy_to_host(host)": 4,
+    # In a stream, from pinned memory.
+    "host = cuda.pinned_array(1000)\nhost[:] = 7\nstream = cuda.stream()\n"
+    "for _ in range(5):\n    out.copy_to_device(host, stream=stream)\n    stream.synchronize()": 4,
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_trace_and_advise_count_the_same_repeats(tmp_path, loop):
+    program = written(tmp_path / "loop.py", COPIES + loop)
+    done = trace("--no-html", program, cwd=tmp_path)
+    told = re.search(r"(\d+) transfers repeated unchanged data", done.stderr)
+    command = [sys.executable, "-m", "haulage", "advise", "--device", "cpu", "--json", str(program)]
+    advised = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    counted = json.loads(advised.stdout.splitlines()[-1])["repeated"]["count"]
+    assert (int(told[1]) if told else 0) == counted == LOOPS[loop], done.stderr + advised.stderr
+    # What was looked at for that is no event of the program's.
+    copies = [e for e in events(tmp_path / "haulage-trace-loop.json", "X") if "bytes" in e["args"]]
+    assert len(copies) == json.loads(advised.stdout.splitlines()[-1])["transfers"]["count"]
 
 
 def test_a_page_stands_alone(traced):

@@ -3,13 +3,11 @@
 import random
 from itertools import pairwise
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulage.tracing.memory_log import MemoryLog
 from haulage.tracing.operations import Operation, Operations
-from haulage.tracing.repeats import Repeats
 from haulage.tracing.result import shown
 
 GROUP = ("cpu:0", "device")
@@ -99,34 +97,6 @@ def test_operations_of_ever_new_streams_are_left_out_and_counted():
         assert len(kept.kept) <= 50
     assert kept.left_out + sum(each.count for each in kept.kept) == kept.count == 1000
     assert [figures[0] for figures in kept.totals.values()] == [1000]
-
-
-def test_only_the_same_contents_to_the_same_place_are_repeats():
-    repeats = Repeats()
-    data = np.arange(12.0).reshape(3, 4)
-
-    def look(kind, host, address=8, device="cpu:0", place=1):
-        before = sum(count for count, _ in repeats.found.values())
-        repeats.look(device, kind, host, address, place)
-        return sum(count for count, _ in repeats.found.values()) - before
-
-    assert look("upload", data) == 0
-    assert look("upload", data.copy(), address=16) == 1  # whatever array holds them
-    assert look("upload", np.asfortranarray(data)) == 0
-    assert look("upload", np.asfortranarray(data)) == 1
-    assert look("upload", data[:, ::2]) == 0
-    assert look("upload", data[:, ::2].copy()) == 1
-    assert look("upload", data, device="cpu:1") == 0
-    assert look("upload", data + 1) == 0
-    assert look("download", data) == 0
-    assert look("download", data, address=16) == 0
-    assert look("download", data, address=16) == 1
-    assert look("upload", np.empty(0)) == 0
-    assert look("upload", np.empty(0)) == 0
-    assert repeats.found["upload", "cpu:0", 1, 1][1] == 96 + 96 + 48
-    frozen = np.array(5, "M8[s]")
-    frozen.flags.writeable = False
-    assert look("upload", frozen) == 0
 
 
 @given(st.text(st.characters(), max_size=20))

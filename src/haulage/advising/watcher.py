@@ -5,15 +5,13 @@ Only the standard library is imported before the program itself asks for a devic
 
 import atexit
 import threading
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from haulage.advising.hosts import Hosts
-from haulage.advising.known import Copied, Known
 from haulage.tracing.operations import Clock, Operation
-from haulage.tracing.repeats import digest
+from haulage.tracing.repeats import Before, Repeats
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +109,7 @@ class Watcher:
         self.not_compared = Amount()
         # Devices whose kernels use host arrays in place when nobody asks for copies.
         self.in_place: set[str] = set()
-        self._known = Known()
+        self._repeats = Repeats(hold=True)
         self._hosts = Hosts()
         self._by_key: dict[Any, Row] = {}
         self._clocks: dict[int, Clock] = {}
@@ -133,64 +131,32 @@ class Watcher:
             call()
             return
         row = self._row(copy)
-        keys = _keys(copy, row)
-        sent = b"" if copy.is_new else digest(copy.host)
-        before = None if copy.down else self._sent_before(keys, sent, copy.host)
         operation = Operation("", "", copy.place.nbytes, 0, 0)
-        self._clock(copy.stream.device).around(operation, copy.stream.handle, call, ())
-        if copy.down:
-            if copy.stream.handle and not copy.stream.idle():
-                self._count(row, True, operation, None)
-                with self._lock:
-                    self.not_compared.count += 1
-                    self.not_compared.nbytes += operation.nbytes
-                return
-            had, sent = sent, digest(copy.host)
-            before = self._came_before(keys, sent, None if copy.is_new else had == sent)
-        again = before is not None
+        clock, stream = self._clock(copy.stream.device), copy.stream.handle
+        looked = self._repeats.around(copy, row, lambda: clock.around(operation, stream, call, ()))
+        if not looked.compared:
+            self._count(row, True, operation, None)
+            with self._lock:
+                self.not_compared.count += 1
+                self.not_compared.nbytes += operation.nbytes
+            return
         if not copy.is_new:
-            self._note_host(row, copy.host, needed=not (copy.down or again))
-        block, address, nbytes, dense, _ = copy.place
-        made = Copied(sent, weakref.ref(block), address, nbytes, dense, copy.down, again, row)
-        self._known.note(keys, made, block)
-        self._count(row, copy.down, operation, before)
+            self._note_host(row, copy.host, needed=not copy.down and looked.before is None)
+        self._count(row, copy.down, operation, looked.before)
 
     def closing(self, block: "Block") -> None:
         """Look at what a block has before it is closed."""
-        self._known.closing(block)
+        self._repeats.closing(block)
 
     def let_go(self) -> None:
         """Hold no memory of devices any more."""
-        self._known.let_go()
+        self._repeats.let_go()
 
     def make_room(self, device: "Device", nbytes: int, wanted: int) -> int:
         """Hold less memory of a device that has no room; how many bytes less."""
         if self._closed:
             return 0
-        return self._known.let_go(device, wanted)
-
-    # ---- what is found --------------------------------------------------------------------
-
-    def _sent_before(
-        self, keys: tuple[Any, ...], sent: bytes, host: "np.ndarray"
-    ) -> "Before | None":
-        """Where the device has these bytes from, if it has them still."""
-        for key in keys[1:]:
-            known = self._known.of(key, sent)
-            if known is not None:
-                still = self._known.is_still_there(known, host)
-                return None if still is False else Before(known, still is None)
-        return None
-
-    def _came_before(
-        self, keys: tuple[Any, ...], came: bytes, was_there: bool | None
-    ) -> "Before | None":
-        """Where the host has bytes from that came to an array; `was_there`: that had them before;
-        None: it is a new one."""
-        known = self._known.of(keys[0], came)
-        if was_there is False or (was_there is None and known is None):
-            return None
-        return Before(known, False)
+        return self._repeats.let_go(device, wanted)
 
     # ---- what is noted --------------------------------------------------------------------
 
@@ -221,7 +187,7 @@ class Watcher:
             if number in row.hosts or len(row.hosts) < _MOST_HOSTS:
                 row.hosts[number] = row.hosts.get(number, 0) + needed
 
-    def _count(self, row: Row, down: bool, operation: Operation, before: "Before | None") -> None:
+    def _count(self, row: Row, down: bool, operation: Operation, before: Before | None) -> None:
         way, nbytes = row.down if down else row.up, operation.nbytes
         with self._lock:
             way.all.add(nbytes)
@@ -281,23 +247,3 @@ class Watcher:
             self._settle()
             self._closed = True
             self.let_go()
-
-
-class Before(NamedTuple):
-    """Why a copy was not needed: the copy before of the same bytes, if that is known, and whether
-    the device may have lost or changed them meanwhile."""
-
-    known: Copied | None
-    is_unsure: bool
-
-
-def _keys(copy: "HostCopy", row: Row) -> tuple[Any, ...]:
-    """What stands for a copy: the device's end, the host's, and the line."""
-    from haulage.runtime.transfers.listed import extent
-
-    device, place = str(copy.stream.device), copy.place
-    return (
-        (device, place.block.generation, place.address, place.nbytes),
-        (device, "host", *extent(copy.host)),
-        (device, "line", id(row), place.nbytes),
-    )

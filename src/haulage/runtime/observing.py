@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from haulage.runtime.device import Device
     from haulage.runtime.memory.block import Block
     from haulage.runtime.transfers.entry import Transfer
@@ -57,15 +55,6 @@ class Observer(Protocol):
         Work that it tells of itself is a part of this one.
         `kind` is one of this module's, `name` that of a kernel or graph, `nbytes` what is moved or
         written. What is handed to a stream that is captured is not done now, and not to be told.
-        """
-        ...
-
-    def moved(
-        self, device: "Device", kind: str, host: "np.ndarray", address: int, done: bool
-    ) -> None:
-        """What `host` holds was an upload's or a download's; the device's end is at `address`.
-
-        `done` is whether the copy is over; it may still be on its way then.
         """
         ...
 

@@ -8,18 +8,17 @@ import atexit
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from haulage.runtime.observing import COMPILE, UPLOAD
+from haulage.runtime.observing import COMPILE
+from haulage.tracing.comparing import Comparing
 from haulage.tracing.memory_log import MemoryLog
 from haulage.tracing.operations import Clock, Operation, Operations
-from haulage.tracing.repeats import Repeats
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from haulage.runtime.device import Device
     from haulage.runtime.memory.block import Block
 
@@ -49,12 +48,12 @@ class Recorder:
     """
 
     def __init__(self, most: int, compare: bool) -> None:
-        self._compare = compare
         self.began = time.monotonic_ns()
         self.began_at = time.time()
         self.operations = Operations(most)
         self.memory = MemoryLog(most)
-        self.repeats = Repeats()
+        # None: copies are not compared.
+        self.comparing = Comparing(self) if compare else None
         # What a lane is: (name of a device, handle of its stream, ""), or ("", number of a thread,
         # its name).
         self.lanes: list[tuple[str, int, str]] = []
@@ -101,8 +100,8 @@ class Recorder:
 
     @property
     def inside(self) -> bool:
-        """Whether this thread is handing work to a stream."""
-        return getattr(self._of_thread, "inside", False)
+        """Whether this thread is handing work to a stream, or does what is not told."""
+        return getattr(self._of_thread, "inside", False) or self._is_untold
 
     def around(
         self,
@@ -141,19 +140,31 @@ class Recorder:
             device.activate()
         return given
 
-    def moved(
-        self, device: "Device", kind: str, host: "np.ndarray", address: int, done: bool
-    ) -> None:
-        """Compare what was copied with what was before."""
-        if not self._compare:
-            return
-        with self._placing:
-            if done or kind == UPLOAD:
-                # A host array must be left alone until its upload is over: it holds what is moved.
-                place = self._place_of(_mark())
-                self.repeats.look(str(device), kind, host, address, place)
-            else:
-                self.repeats.pass_over(host.nbytes)
+    @contextmanager
+    def untold(self) -> Iterator[None]:
+        """What this thread does inside is not the program's, and not noted."""
+        before, self._of_thread.untold = self._is_untold, True
+        try:
+            yield
+        finally:
+            self._of_thread.untold = before
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What this thread does inside is the program's again."""
+        before, self._of_thread.untold = self._is_untold, False
+        try:
+            yield
+        finally:
+            self._of_thread.untold = before
+
+    @property
+    def _is_untold(self) -> bool:
+        return getattr(self._of_thread, "untold", False)
+
+    def place(self, mark: Any) -> int:
+        """The number of a line."""
+        return self._place(mark)
 
     def compiling(self, kernel: str, work: Callable[..., Any], *args: Any) -> Any:
         """Note how long the host compiles."""
@@ -169,6 +180,8 @@ class Recorder:
 
     def waited(self, wait: Callable[..., Any], *args: Any) -> Any:
         """Note how long the host waits."""
+        if self._is_untold:
+            return wait(*args)
         begin = time.monotonic_ns()
         try:
             return wait(*args)

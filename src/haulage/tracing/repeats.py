@@ -1,61 +1,98 @@
-"""Copies that repeated what was copied before: found by comparing digests of the contents."""
+"""Which copies repeat unchanged data: the one definition, for `haulage trace` and `haulage advise`.
 
-import hashlib
-from collections import OrderedDict
-from typing import TYPE_CHECKING
+A copy to the device does if the same host array, or the same line, sent the same bytes last, and
+the device has them still. A copy to the host does if the host array had these bytes before, or, for
+a new one, if they are those of the last copy to or from the same memory of the device.
+"""
 
-from haulage.runtime.observing import DOWNLOAD
+import weakref
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from haulage.tracing.known import Copied, Known, digest
 
 if TYPE_CHECKING:
     import numpy as np
 
-# Digests that are kept; the one that was met longest ago goes first.
-_MOST = 65536
+    from haulage.runtime.device import Device
+    from haulage.runtime.memory import Block
+    from haulage.runtime.transfers.host_copy import HostCopy
 
-# (kind, device, address for downloads, digest)
-_Key = tuple[str, str, int, bytes]
+
+class Before(NamedTuple):
+    """Why a copy was not needed: the copy before of the same bytes, if that is known, and whether
+    the device may have lost or changed them meanwhile."""
+
+    known: Copied | None
+    is_unsure: bool
+
+
+class Looked(NamedTuple):
+    """What comparing a copy gave: the one before, if it repeated that; and whether it could be
+    compared, which a copy that is still on its way cannot."""
+
+    before: Before | None
+    compared: bool
 
 
 class Repeats:
-    """How often, and from which lines, unchanged data was copied again."""
+    """Compares copies with those before. `hold` is as for `Known`."""
 
-    def __init__(self) -> None:
-        self._met: OrderedDict[_Key, int] = OrderedDict()
-        # (kind, device, place of the first copy, place of the later one) -> [how many, bytes]
-        self.found: dict[tuple[str, str, int, int], list[int]] = {}
-        # Copies, and their bytes, that were still on their way and could not be compared.
-        self.not_compared = [0, 0]
+    def __init__(self, hold: bool) -> None:
+        self._known = Known(hold)
 
-    def look(self, device: str, kind: str, host: "np.ndarray", address: int, place: int) -> None:
-        """Compare what `host` holds, uploaded or downloaded just now, with what was before.
+    def around(self, copy: "HostCopy", line: Hashable, call: Callable[[], object]) -> Looked:
+        """Make `call()`, which hands the copy that `line` asks for to its stream; compare it."""
+        keys = _keys(copy, line)
+        sent = b"" if copy.is_new else digest(copy.host)
+        before = None if copy.down else self._sent_before(keys, sent, copy.host)
+        call()
+        if copy.down:
+            if copy.stream.handle and not copy.stream.idle():
+                return Looked(None, False)
+            had, sent = sent, digest(copy.host)
+            before = self._came_before(keys, sent, None if copy.is_new else had == sent)
+        block, address, nbytes, dense, _ = copy.place
+        again = before is not None
+        made = Copied(sent, weakref.ref(block), address, nbytes, dense, copy.down, again, line)
+        self._known.note(keys, made, block)
+        return Looked(before, True)
 
-        An upload repeats one of the same contents to the same device. A download repeats one of
-        the same contents from the same address.
-        """
-        if not host.nbytes:
-            return
-        key = (kind, device, address if kind == DOWNLOAD else 0, digest(host))
-        first = self._met.get(key)
-        if first is None:
-            self._met[key] = place
-            if len(self._met) > _MOST:
-                self._met.popitem(last=False)
-            return
-        self._met.move_to_end(key)
-        found = self.found.setdefault((kind, device, first, place), [0, 0])
-        found[0] += 1
-        found[1] += host.nbytes
+    def closing(self, block: "Block") -> None:
+        """Look at what a block has before it is closed."""
+        self._known.closing(block)
 
-    def pass_over(self, nbytes: int) -> None:
-        """Note a copy that cannot be compared."""
-        self.not_compared[0] += 1
-        self.not_compared[1] += nbytes
+    def let_go(self, device: "Device | None" = None, wanted: int | None = None) -> int:
+        """As `Known.let_go`."""
+        return self._known.let_go(device, wanted)
+
+    def _sent_before(self, keys: tuple[Any, ...], sent: bytes, host: "np.ndarray") -> Before | None:
+        """Where the device has these bytes from, if it has them still."""
+        for key in keys[1:]:
+            known = self._known.of(key, sent)
+            if known is not None:
+                still = self._known.is_still_there(known, host)
+                return None if still is False else Before(known, still is None)
+        return None
+
+    def _came_before(
+        self, keys: tuple[Any, ...], came: bytes, was_there: bool | None
+    ) -> Before | None:
+        """Where the host has bytes from that came to an array; `was_there`: that had them before;
+        None: it is a new one."""
+        known = self._known.of(keys[0], came)
+        if was_there is False or (was_there is None and known is None):
+            return None
+        return Before(known, False)
 
 
-def digest(host: "np.ndarray") -> bytes:
-    """A digest of the bytes of an array, in the order in which they lie, and of their number."""
-    made = hashlib.blake2b(digest_size=16)
-    made.update(f"{host.nbytes}".encode())
-    flat = host.reshape(-1, order="A") if host.flags.forc else host.flatten()
-    made.update(flat.view("u1").data)
-    return made.digest()
+def _keys(copy: "HostCopy", line: Hashable) -> tuple[Any, ...]:
+    """What stands for a copy: the device's end, the host's, and the line."""
+    from haulage.runtime.transfers.listed import extent
+
+    device, place = str(copy.stream.device), copy.place
+    return (
+        (device, place.block.generation, place.address, place.nbytes),
+        (device, "host", *extent(copy.host)),
+        (device, "line", line, place.nbytes),
+    )

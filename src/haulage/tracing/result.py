@@ -137,7 +137,8 @@ def made_of(recorder: Recorder, program: str) -> Result:
         into[2] += busy
     totals = [Total(*key, *figures) for key, figures in merged.items()]
     again: dict[tuple[str, str, int, int], list[int]] = {}
-    for (kind, device, first, place), (count, nbytes) in recorder.repeats.found.items():
+    compared = {} if recorder.comparing is None else recorder.comparing.found
+    for (kind, device, first, place), (count, nbytes) in compared.items():
         into = again.setdefault((kind, device, names.number(first), names.number(place)), [0, 0])
         into[0] += count
         into[1] += nbytes
@@ -258,7 +259,16 @@ def _notes(recorder: Recorder) -> list[str]:
         notes.append(f"{unfinished} operations were not over when the program ended; not shown.")
     for device, why in recorder.failed.items():
         notes.append(f"{device} could not be asked for times any more: {shown(why)}")
-    count, nbytes = recorder.repeats.not_compared
+    comparing = recorder.comparing
+    if comparing is None:
+        return notes
+    if comparing.unsure:
+        notes.append(
+            f"{comparing.unsure} of the repeated transfers brought what was in memory that the "
+            "program has let go of; haulage advise, which holds that, tells whether a kernel had "
+            "changed it."
+        )
+    count, nbytes = comparing.not_compared
     if count:
         notes.append(
             f"{count} downloads ({nbytes / 1e6:.1f} MB) into pinned memory in a stream were still "

@@ -62,11 +62,19 @@ class _Session:
         self._recorder: Recorder | None = None
 
     def begin(self) -> None:
+        self._compare_no_more()
         self._recorder = Recorder(self._settings.most, self._settings.compare)
         observing.observer = self._recorder
         observing.frames = self._settings.frames
+        if self._recorder.comparing is not None:
+            observing.watchers = (*observing.watchers, self._recorder.comparing)
+
+    def _compare_no_more(self) -> None:
+        own = None if self._recorder is None else self._recorder.comparing
+        observing.watchers = tuple(each for each in observing.watchers if each is not own)
 
     def end(self) -> None:
+        self._compare_no_more()
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return

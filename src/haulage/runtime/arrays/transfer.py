@@ -207,7 +207,7 @@ def move_untold(
             staged = staging.copy(*work)
         else:
             size = prod(sizes) * nbytes
-            staged = _observed(host, stream, down, of_device[0], size, False, staging.copy, work)
+            staged = _observed(stream, down, size, staging.copy, work)
         if not staged:
             _move_host(host, stream, False, *part, shape, nbytes)
 
@@ -275,7 +275,7 @@ def _move_host(
             low, high = _bounds(host)
             down = low <= target < high
             size = _size(shape, itemsize, parts)
-            _observed(host, stream, down, source if down else target, size, runs_on, move, work)
+            _observed(stream, down, size, move, work)
         if not runs_on:
             stream.finish()
     except BaseException:
@@ -285,26 +285,14 @@ def _move_host(
 
 
 def _observed(
-    host: np.ndarray,
-    stream: Stream,
-    down: bool,
-    address: int,
-    nbytes: int,
-    runs_on: bool,
-    copy: Callable[..., Any],
-    work: tuple[Any, ...],
+    stream: Stream, down: bool, nbytes: int, copy: Callable[..., Any], work: tuple[Any, ...]
 ) -> Any:
-    """`copy(*work)`, told to whoever observes; `address` is the device's end of it."""
+    """`copy(*work)`, told to whoever observes."""
     watching = observing.observer
     if watching is None or stream.handle in stream.device.capturing:
         return copy(*work)
     kind = observing.DOWNLOAD if down else observing.UPLOAD
-    done = watching.around(stream.device, stream.handle, kind, "", nbytes, copy, *work)
-    if done is not False:
-        if not runs_on:
-            stream.finish()
-        watching.moved(stream.device, kind, host, address, not runs_on)
-    return done
+    return watching.around(stream.device, stream.handle, kind, "", nbytes, copy, *work)
 
 
 def _size(shape: Sequence[int], itemsize: int, parts: Parts | None) -> int:

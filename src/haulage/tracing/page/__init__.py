@@ -149,8 +149,8 @@ def _repeats(result: Result) -> str:
     wasted = size(sum(each.nbytes for each in result.repeats))
     times = sum(each.count for each in result.repeats)
     about = (
-        f"{times} transfers moved {wasted} again that were unchanged: an upload of contents that "
-        "the device was sent before, a download of what was downloaded from there before"
+        f"{times} transfers moved {wasted} again that were unchanged: an upload of what the same "
+        "array or line had sent and the device had still, a download of what the host had already"
     )
     heads = ["#times", "#bytes wasted", "what", "device", "line", "function", "moved first at"]
     return _table(about, heads, rows)

@@ -1,11 +1,10 @@
 """What was copied last from where to where: by which a copy is found to have been needed or not."""
 
+import hashlib
 import threading
 import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from haulage.tracing.repeats import digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,11 +46,12 @@ class Copied(NamedTuple):
 class Known:
     """The last copy under each of some keys.
 
-    The memory of the device that it was from or at is held, so that it can be looked at whether the
-    bytes are still there when the program has let go of it; by the first key it is not.
+    With `hold` the memory of the device that it was from or at is held, so that it can be looked at
+    whether the bytes are still there when the program has let go of it; by the first key it is not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hold: bool) -> None:
+        self._hold_blocks = hold
         self._copies: OrderedDict[Any, Copied] = OrderedDict()
         # By the number of the block: the block, and how many keys hold it.
         self._held: OrderedDict[int, tuple[Block, int]] = OrderedDict()
@@ -125,7 +125,7 @@ class Known:
         return sum(block.nbytes for block in gone)
 
     def _hold(self, block: "Block") -> None:
-        if block.pool is not None:
+        if self._hold_blocks and block.pool is not None:
             _, count = self._held.pop(block.generation, (block, 0))
             self._held[block.generation] = block, count + 1
             if not count:
@@ -144,6 +144,15 @@ class Known:
     def _drop(self, number: int) -> None:
         block, _ = self._held.pop(number)
         self._bytes[str(block.device)] -= block.nbytes
+
+
+def digest(host: "np.ndarray") -> bytes:
+    """A digest of the bytes of an array, in the order in which they lie, and of their number."""
+    made = hashlib.blake2b(digest_size=16)
+    made.update(f"{host.nbytes}".encode())
+    flat = host.reshape(-1, order="A") if host.flags.forc else host.flatten()
+    made.update(flat.view("u1").data)
+    return made.digest()
 
 
 def _are_same(one: "np.ndarray", other: "np.ndarray") -> bool:
