@@ -150,3 +150,11 @@ def test_an_unknown_way_is_refused(monkeypatch):
     monkeypatch.setenv("HAULAGE_CPU_THREADS", "sideways")
     with pytest.raises(ValueError, match="sideways"):
         haulage.compile(scale, "void(float32[::1], float32)")
+
+
+def test_ptx_of_a_function_that_debugs_has_a_channel_that_a_linker_shares():
+    def fill(x, y):
+        x[0] = 1 // y
+
+    ptx, _ = cuda.compile_ptx(fill, "void(float64[:], int64)", device=True, debug=True, opt=False)
+    assert ".weak .global" in ptx

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from haulage.backends.base import NON_BLOCKING
+from haulage.checks import one_of
 from haulage.errors import CaptureError
 from haulage.runtime import finalize, observing, ordering
 from haulage.runtime.capture import MODES, Capture, inside
@@ -64,8 +65,7 @@ class Graph:
     def __init__(
         self, stream: StreamLike = None, name: str = "graph", mode: str = "global"
     ) -> None:
-        if mode not in MODES:
-            raise ValueError(f"mode {mode!r}: expected one of {', '.join(map(repr, MODES))}")
+        one_of(mode, "mode", MODES)
         self._handle = 0
         self.mode = mode
         self.device: Device = stream.device if isinstance(stream, Stream) else current_device()

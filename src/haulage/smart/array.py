@@ -356,6 +356,7 @@ class SmartArray(NumpyLike):
             KernelError: a kernel that had to be waited for had failed.
             CoherenceError: a device and a NumPy array were written at the same time.
         """
+        one_of(mode, "get: mode", ("r", "w", "rw"))
         place = _place(where)
         why = f"get({str(where)!r})" if mode != "w" else f"get({str(where)!r}, 'w')"
         if place == HOST:

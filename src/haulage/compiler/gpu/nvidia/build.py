@@ -100,4 +100,4 @@ def _share_channel(module: Any) -> None:
     """Let a linker take the variables of the channel that another module has."""
     for variable in module.global_variables:
         if variable.name in (CHANNEL, MODULE):
-            variable.linkage = "weak"
+            variable.linkage = "weak_any"
