@@ -131,6 +131,20 @@ def test_the_command_prints_a_line_or_an_object_for_each_name(
     assert all(entry["right"] and entry["rounds"] == 2 for entry in told["timed"])
 
 
+def test_no_terminal_is_too_narrow_for_the_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for columns in ("40", "140"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert cli.main(["bench", "saxpy", "--small", "--rounds", "1"]) == 0
+        told = capsys.readouterr().out
+        assert "…" not in told
+        assert "interval" in told
+        assert " <= " in told
+        assert ("━" in told) == (columns == "140")
+
+
 def test_a_wrong_result_is_told_and_is_the_exit_status(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -62,11 +63,14 @@ def run(names: Sequence[str], chosen: argparse.Namespace) -> int:
     if chosen.json:
         shown = [outcome.facts() for outcome in outcomes]
         print(json.dumps({"device": str(device), "name": device.name, "timed": shown}, indent=1))
-    elif sys.stdout.isatty():
-        _print_table(heading, outcomes)
     else:
-        print(heading)
-        print("\n".join(tables.plain([_HEADS, *map(_cells, outcomes)], _NUMBERS)))
+        lines = tables.plain([_HEADS, *map(_cells, outcomes)], _NUMBERS)
+        # With a frame and room at each side of a cell. A narrower one would cut the numbers short.
+        framed = max(map(len, lines)) + len(_HEADS) + 3
+        if sys.stdout.isatty() and shutil.get_terminal_size().columns >= framed:
+            _print_table(heading, outcomes)
+        else:
+            print("\n".join([heading, *lines]))
     return 0 if all(outcome.right for outcome in outcomes) else 1
 
 
