@@ -7,7 +7,7 @@ import inspect
 import operator
 import os
 import random
-from types import ModuleType
+from types import BuiltinMethodType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numba
@@ -215,7 +215,8 @@ def _module(function_ir: Any, variable: Any) -> ModuleType | None:
 
 def _is_generators(value: Any) -> bool:
     """Whether a value is a function of the module `random`, by a name of its own."""
-    return isinstance(getattr(value, "__self__", None), random.Random)
+    is_method = isinstance(value, (MethodType, BuiltinMethodType))
+    return is_method and isinstance(value.__self__, random.Random)
 
 
 def _yields(statement: Any) -> bool:

@@ -62,7 +62,7 @@ def nothing(operand: Operand) -> str:
         return f"{operand.text} is None: {function_name(called.kind)} returns nothing"
     if operand.parameter:
         return f"the argument {operand.parameter!r} is None in this call"
-    return f"{operand.text} is None"
+    return "this is None" if operand.text == "None" else f"{operand.text} is None"
 
 
 def is_none(kind: Any) -> bool:
