@@ -1,5 +1,6 @@
 """Calls of functions in kernels: each argument goes to the parameter that Python gives it to."""
 
+import math
 import random
 import re
 
@@ -130,6 +131,24 @@ def test_kernels_bind_their_arguments():
     for args, named in [((1,), {}), ((), {"a": 1, "d": 2}), ((1, 2), {"b": 3, "d": 4})]:
         with pytest.raises(TypeError):
             kernel[1, 1](out, *args, **named)
+
+
+def test_equal_defaults_that_differ():
+    functions = [
+        cuda.jit(device=True)(lambda x=0.0: math.copysign(1, x)),
+        cuda.jit(device=True)(lambda x=-0.0: math.copysign(1, x)),
+        cuda.jit(device=True)(lambda x=(3, 0.0): x[0] / 2 + math.copysign(1, x[1])),
+        cuda.jit(device=True)(lambda x=(3.0, -0.0): x[0] / 2 + math.copysign(1, x[1])),
+    ]
+    a, b, c, d = functions
+
+    @cuda.jit
+    def kernel(out):
+        out[0], out[1], out[2], out[3] = a(), b(), c(), d()
+
+    out = np.zeros(4)
+    kernel[1, 1](out)
+    assert out.tolist() == [each.py_func() for each in functions] == [1, -1, 2.5, 0.5]
 
 
 def test_inner_functions_call_one_another():

@@ -9,7 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from numba.core import types
+from numba.core.datamodel import models, register_default
 from numba.core.errors import TypingError
+from numba.core.utils import get_hashable_key
 
 NO_KEYWORDS = "a kernel's function cannot take **keywords; name its parameters"
 NO_METHOD = (
@@ -24,6 +26,29 @@ class _LeftOut:
 
 # What a parameter gets whose argument is left out, and which so has its default.
 LEFT_OUT = _LeftOut()
+
+
+class Default(types.Omitted):
+    """The type of an argument that is left out.
+
+    Numba keeps one type for equal defaults, and of those 0.0 and -0.0, or (1,) and (True,), differ.
+    """
+
+    @property
+    def key(self) -> Any:
+        return _exactly(self.value)
+
+
+register_default(Default)(models.OmittedArgDataModel)
+
+
+def _exactly(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return type(value), tuple(map(_exactly, value))
+    if isinstance(value, (float, complex)):
+        # It tells the sign of a zero, and the least difference.
+        return type(value), repr(value)
+    return type(value), get_hashable_key(value)
 
 
 def bind(
@@ -53,11 +78,11 @@ def bind(
 def bind_types(
     name: str, signature: inspect.Signature, args: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """The same for Numba types: `Omitted` for what is left out, a tuple's type for `*args`."""
+    """The same for Numba types: `Default` for what is left out, a tuple's type for `*args`."""
 
     def kind_of(parameter: inspect.Parameter, bound: Any) -> Any:
         if bound is LEFT_OUT:
-            return types.Omitted(parameter.default)
+            return Default(parameter.default)
         if parameter.kind is parameter.VAR_POSITIONAL:
             return types.StarArgTuple(bound)
         return bound

@@ -41,6 +41,7 @@ from haulage.compiler.frontend.device_function import (
     plain_device_function,
 )
 from haulage.compiler.frontend.pipeline import SubroutinePipeline
+from haulage.compiler.frontend.visible import LoweringLoader, TypingLoader
 from haulage.lang.word import Register
 from haulage.targets.base import Target
 
@@ -71,6 +72,11 @@ class SIMTTypingContext(typing.BaseContext):
         for module in (cmathdecl, enumdecl, mathdecl, npydecl):
             self.install_registry(module.registry)
         self.install_registry(extending.typing_registry)
+
+    def install_registry(self, registry: Any) -> None:
+        if registry not in self._registries:
+            self._registries[registry] = TypingLoader(registry)
+        super().install_registry(registry)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
         found = super().resolve_getattr(typ, attr)
@@ -156,6 +162,7 @@ class SIMTContext(BaseContext):
     def init(self) -> None:
         self.data_model_manager = extending.data_models.chain(datamodel.default_manager)
         self._codegen = IRCodegen(self.haulage_target)
+        self._subroutines: dict[Any, dict[Any, Any]] = {}
 
     def load_additional_registries(self) -> None:
         # Importing these fills Numba's registry of builtins.
@@ -169,6 +176,7 @@ class SIMTContext(BaseContext):
             slicing,
             tupleobj,
         )
+        from numba.misc import literal  # noqa: F401
         from numba.np import arrayobj, npdatetime, npyimpl  # noqa: F401
 
         self.install_registry(cmathimpl.registry)
@@ -182,6 +190,11 @@ class SIMTContext(BaseContext):
         self.install_registry(printing.registry)
         self.install_registry(words.registry)
         self.install_registry(extending.lowering_registry)
+
+    def install_registry(self, registry: Any) -> None:
+        if registry not in self._registries:
+            self._registries[registry] = LoweringLoader(registry)
+        super().install_registry(registry)
 
     def refresh(self) -> None:
         super().refresh()
@@ -200,6 +213,9 @@ class SIMTContext(BaseContext):
             and isinstance(made.error_model, PythonErrorModel)
         ):
             made.error_model = _FastErrorModel(made.call_conv)
+        # Numba would give a kernel the functions that it made for one with other flags.
+        flags = frozenset(made.fastmath.flags) if made.fastmath else frozenset()
+        made.cached_internal_func = self._subroutines.setdefault((flags, made.enable_debuginfo), {})
         return made
 
     def create_module(self, name: str) -> Any:
