@@ -975,6 +975,7 @@ def test_a_launch_is_one_operation_of_a_trace(monkeypatch):
     recorder = Recorder(1000, compare=True)
     a, down = zeros(), cuda.pinned_zeros(N, np.int64)
     monkeypatch.setattr(observing, "observer", recorder)
+    monkeypatch.setattr(observing, "watchers", (recorder.comparing,))
 
     @cuda.jit
     def observed(a):
@@ -993,7 +994,7 @@ def test_a_launch_is_one_operation_of_a_trace(monkeypatch):
     drawn = [(each.kind, each.name) for each in result.drawn]
     work = [each for each in drawn if each[0] not in ("wait", "compile")]
     assert work == [("graph", "one step")] * 2
-    assert recorder.repeats.not_compared == [0, 0]
+    assert recorder.comparing.not_compared == [0, 0]
 
 
 # ---- the process ------------------------------------------------------------------------------
