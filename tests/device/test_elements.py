@@ -262,6 +262,25 @@ def test_what_a_kernel_failed_with_is_raised_where_an_element_is_read():
     assert there[0] == 0
 
 
+def test_what_kernels_print_is_shown_where_an_element_is_read_or_written(capsys, copies):
+    @cuda.jit
+    def say(a):
+        print("it is", a[0])
+
+    there = cuda.to_device(np.arange(3))
+    say[1, 1](there)
+    assert there[1] == 1
+    assert capsys.readouterr().out == "it is 0\n"
+    say[1, 1](there)
+    there[0] = 5
+    assert capsys.readouterr().out == "it is 0\n"
+    copies.clear()
+    assert there[0] == 5
+    there[1] = 4
+    if there.device.properties.host_memory_is_device_memory:
+        assert copies == []
+
+
 def test_in_a_capture_an_element_is_not_read():
     there = cuda.to_device(np.arange(3))
     assert there[1] == 1

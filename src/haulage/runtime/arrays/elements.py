@@ -93,7 +93,6 @@ def _known(array: "DeviceNDArray", key: Any) -> Elements | None:
         not known.in_reach
         or observing.watchers
         or observing.observer is not None
-        or printing.backends
         or array.device.capturing
         or array.block.closed
     ):
@@ -107,9 +106,12 @@ def load(array: "DeviceNDArray", key: Any) -> Any:
     if known is None:
         return PENDING
     try:
-        return array.device.backend.host_access(known.read, key)
+        value = array.device.backend.host_access(known.read, key)
     except (IndexError, OverflowError):
         return PENDING  # who copies says what is wrong
+    if printing.backends and value is not PENDING:
+        printing.flush()  # as after each wait
+    return value
 
 
 def store(array: "DeviceNDArray", key: Any, value: Any) -> bool:
@@ -125,6 +127,9 @@ def store(array: "DeviceNDArray", key: Any, value: Any) -> bool:
     if known is None:
         return False
     try:
-        return array.device.backend.host_access(known.write, key, value) is not PENDING
+        done = array.device.backend.host_access(known.write, key, value) is not PENDING
     except (IndexError, OverflowError):
         return False
+    if printing.backends and done:
+        printing.flush()
+    return done
