@@ -4,6 +4,7 @@
     ├── DeviceError (RuntimeError)          a driver refused what was asked of it
     │   ├── DeviceNotFound (ImportError)    the device that was asked for is not there
     │   ├── OutOfMemory (MemoryError)       the device has no room for what was asked
+    │   ├── Interrupted                     Ctrl-C in another thread stopped a kernel
     │   ├── CaptureError                    a graph cannot record this, or not now
     │   └── Unsupported (NotImplementedError)   this device has no such feature
     ├── DeviceMismatch (ValueError)         one call was given things of two devices
@@ -145,6 +146,11 @@ class CaptureError(DeviceError):
     which would wait for work that is only recorded; or a recording was begun or ended wrongly."""
 
     code = 900
+
+
+class Interrupted(DeviceError):
+    """Kernels were stopped, or did not run, as a thread that waited for them was interrupted: by
+    Ctrl-C, or by another exception of a signal's handler. That thread gets the exception itself."""
 
 
 class Unsupported(DeviceError, NotImplementedError):

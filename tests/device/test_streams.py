@@ -413,7 +413,9 @@ def test_a_fault_becomes_what_its_kernel_says(device, monkeypatch, wait):
         monkeypatch.setattr(device.backend, name, stop)
     with pytest.raises(KernelError, match="fault 7"):
         wait(stream, event)
-    monkeypatch.setitem(faults.describe, 0xABC, lambda code: BarrierError(f"line {code}"))
+    monkeypatch.setitem(
+        faults.describe, 0xABC, lambda stopped: BarrierError(f"line {stopped.code}")
+    )
     with pytest.raises(BarrierError, match="line 7"):
         wait(stream, event)
 

@@ -575,6 +575,7 @@ def test_an_allocator_that_fails_in_a_kernel_ends_the_process_and_names_it(tmp_p
     stream.synchronize()
     """
     done = run(tmp_path, code)
-    assert done.returncode == -signal.SIGSEGV, done
+    # Which one it is depends on what lies where the allocator looks.
+    assert done.returncode in (-signal.SIGSEGV, -signal.SIGBUS), done
     assert "haulage: kernel spoils: " in done.stderr
     assert "debug=True" in done.stderr

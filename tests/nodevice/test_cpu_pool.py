@@ -217,17 +217,22 @@ def test_ctrl_c_ends_a_launch(backend, kernels):
     backend.synchronize()
 
 
-def test_ctrl_c_ends_a_wait_but_not_the_work(backend, kernels):
-    counters, stream = Counters(400, turns=2_000_000), backend.stream_create()
-    launch(backend, kernels["spin"], (400, 1, 1), counters, stream)
+def test_ctrl_c_ends_a_wait_and_the_kernels_that_it_is_for(backend, kernels):
+    counters, stream = Counters(100_000, turns=2_000_000), backend.stream_create()
+    for _ in range(3):
+        launch(backend, kernels["spin"], (100_000, 1, 1), counters, stream)
     main = threading.main_thread().ident
-    timer = threading.Timer(0.02, signal.pthread_kill, (main, signal.SIGINT))
+    timer = threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         backend.stream_synchronize(stream)
     timer.join()
+    assert backend.stream_query(stream)
+    assert 0 < counters.counts.sum() < 100_000
+    again = Counters(1000)
+    launch(backend, kernels["count"], (1000, 1, 1), again, stream)
     backend.stream_synchronize(stream)
-    assert (counters.counts == 1).all()
+    assert (again.counts == 1).all()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -93,8 +93,14 @@ def test_the_number_of_threads_is_a_setting(threads):
     script = """
 counters = Counters(1000)
 function = load("count")
-tasks = lambda: len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
 import os
+from pathlib import Path
+
+def tasks():
+    # But for the one that looks after signals.
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    return sum(name != "haulage-watch" for name in names)
+
 before = tasks()
 for _ in range(20):
     launch(function, 1000, counters)

@@ -344,12 +344,13 @@ try:
 except KeyboardInterrupt:
     gate.set()
     stream.synchronize()
-    print(x.copy_to_host()[0] == handed, handed < 100)
+    print(x.copy_to_host()[0], handed < 100)
 launch(100)
 stream.synchronize()
-print(x.copy_to_host()[0] == handed)
+print(x.copy_to_host()[0])
 """
-    assert output(program) == ["True", "True", "True"]
+    # What waited in the queue is dropped; nothing is half done.
+    assert output(program) == ["1.0", "True", "101.0"]
 
 
 def test_the_end_while_a_thread_waits_for_room():

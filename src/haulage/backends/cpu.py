@@ -58,6 +58,8 @@ class CPUBackend(Backend):
         self._streams = Streams(Threads)
         self._events = Events(self._streams)
         self._graphs = Graphs(self._streams, _run, POOL)
+        self._streams.kernels = frozenset((_run, _run_cooperative, *self._graphs.performers))
+        self._streams.stop_thread = POOL.stop
         self._loader = Loader()
         self._garbage: Garbage | None = None
         seed = config.adversary_seed()
@@ -87,7 +89,7 @@ class CPUBackend(Backend):
             raise DeviceError(f"cpu:{device}: there is one cpu device, cpu:0")
 
     def synchronize(self) -> None:
-        """Wait for all streams; Ctrl-C interrupts the wait, not the work."""
+        """Wait for all streams; Ctrl-C stops the kernels."""
         self._streams.synchronize()
 
     def memory_info(self) -> tuple[int, int]:
@@ -154,7 +156,7 @@ class CPUBackend(Backend):
         self._streams.stream_destroy(stream)
 
     def stream_synchronize(self, stream: int) -> None:
-        """Wait for a stream; Ctrl-C interrupts the wait, not the work."""
+        """Wait for a stream; Ctrl-C stops the kernels that it needs."""
         self._streams.stream_synchronize(stream)
 
     def stream_query(self, stream: int) -> bool:

@@ -12,7 +12,7 @@ from haulage.backends.cpu_driver.guard_ir import CRASH, UNKNOWN
 from haulage.errors import DeviceError, IllegalAddress
 
 # What the pool's code gives to kernels' code, and to this.
-FOR_KERNELS = ("haulage_alloc", "haulage_free")
+FOR_KERNELS = ("haulage_alloc", "haulage_free", "haulage_busy")
 EXPORTS = (*FOR_KERNELS, "guard", "crash", "name")
 
 _SIGBUS = 7

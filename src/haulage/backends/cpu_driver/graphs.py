@@ -68,6 +68,8 @@ class Graphs:
         self._pool = pool
         self._handles = itertools.count(1)
         self._graphs: dict[int, Graph] = {}
+        # What the tasks of launches call.
+        self.performers = (self._perform, self._perform_part)
 
     # ---- recording ----------------------------------------------------------------------------
 

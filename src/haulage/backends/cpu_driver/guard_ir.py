@@ -4,6 +4,7 @@
     i32  crash(number, into)   copy what is known of a crash; returns 0 if it is forgotten
     void name(node)            note how a kernel is called: a node of `%name`, kept for ever
     ptr  haulage_alloc(align, bytes, owned), void haulage_free(ptr)   for kernels' code
+    void haulage_busy(on)      the thread holds a lock, or no more, and cannot leave
 
 and what `guard_handler_ir` has.
 
@@ -13,7 +14,8 @@ running; otherwise the handler that was there before has its turn, as if there w
 
 It cannot jump out of the C library's allocator, whose locks would stay locked. So kernels' code
 allocates by `haulage_alloc`, which notes that in the record. What is `owned` by a batch of blocks
-is freed if that crashes. Nothing else that kernels call holds a lock where it can fail.
+is freed if that crashes. The lock of `messages.py` is noted so too. Nothing else that kernels call
+holds a lock.
 
 All numbers are those of Linux with 64 bits; elsewhere there is no handler, and `guarded` calls the
 entry and nothing else.
@@ -23,6 +25,9 @@ from haulage.backends.cpu_driver import guard_handler_ir
 
 # Crashes' numbers begin here, beyond all faults of kernels.
 CRASH = 1 << 40
+
+# What running blocks gives that were stopped (`stop_ir.py`).
+STOPPED = CRASH - 1
 
 # How many crashes are remembered.
 CRASHES = 64
@@ -36,8 +41,12 @@ _ROOM, _RECORD = 128 << 10, 1024
 # Pieces of memory that a batch of blocks can own; any more are lost if it crashes.
 _OWNED = 8
 
+# The bytes at the beginning of a record that a run of blocks uses: 14 words and those pieces.
+RUN_BYTES = 8 * (14 + _OWNED)
+
 FIGURES: dict[str, object] = {
     "crash": CRASH,
+    "stopped": STOPPED,
     "crashes": CRASHES,
     "unknown": -1,
     "guard_room": _ROOM,
@@ -48,17 +57,24 @@ FIGURES: dict[str, object] = {
 
 def guard_ir(machine: str, system: str) -> str:
     """The text for a machine and system as `platform` names them."""
-    if system == "Linux" and machine.lower() in ("x86_64", "aarch64"):
+    if has_handler(machine, system):
         figures = FIGURES | guard_handler_ir.FIGURES | {"copied": _copied()}
         return (TEXT + guard_handler_ir.TEXT).format(**figures)
     return NO_HANDLER
 
 
+def has_handler(machine: str, system: str) -> bool:
+    """Whether there are handlers of signals for a machine and system."""
+    return system == "Linux" and machine.lower() in ("x86_64", "aarch64")
+
+
 TEXT = """
 ; where a crash goes on (null outside of kernels), entry, launch, first block, last block, whether
 ; it allocates, pieces owned, those, lowest address of the stack, its bytes; of a crash: address,
-; signal
-%record = type {{ ptr, ptr, ptr, i64, i64, i64, i64, [{owned} x ptr], i64, i64, i64, i64 }}
+; signal; the number of Python's call, its slot, the job of a worker; then, for other threads too:
+; the next record, the thread, the number of the call that is to be stopped
+%record = type {{ ptr, ptr, ptr, i64, i64, i64, i64, [{owned} x ptr], i64, i64, i64, i64,
+                  i64, ptr, ptr, ptr, i64, i64 }}
 ; number, entry, signal, address, first block, last block, lowest address of the stack, its bytes,
 ; the grid's extents
 %crash = type {{ i64, ptr, i64, i64, i64, i64, i64, i64, [2 x i64] }}
@@ -85,6 +101,7 @@ declare i64 @pthread_self()
 declare i32 @pthread_getattr_np(i64, ptr)
 declare i32 @pthread_attr_getstack(ptr, ptr, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @pthread_kill(i64, i32)
 declare i32 @sigaction(i32, ptr, ptr)
 declare i32 @sigaltstack(ptr, ptr)
 declare i32 @raise(i32)
@@ -116,8 +133,8 @@ plain:
 begin:
   %record = phi ptr [ %known, %start ], [ %made, %make ]
   %landed = call i32 @_setjmp(ptr %landing) returns_twice
-  %crashes = icmp ne i32 %landed, 0
-  br i1 %crashes, label %crash, label %run
+  %leaves = icmp ne i32 %landed, 0
+  br i1 %leaves, label %left, label %run
 run:
   %entry_at = getelementptr %record, ptr %record, i32 0, i32 1
   store ptr %entry, ptr %entry_at
@@ -133,13 +150,13 @@ run:
   %fault = call i64 %entry(ptr %launch, i64 %first, i64 %last)
   store volatile ptr null, ptr %record
   ret i64 %fault
-crash:
-  %number = call i64 @after_crash(ptr %record)
+left:
+  %number = call i64 @after_leaving(ptr %record, i32 %landed)
   ret i64 %number
 }}
 
-; Frees what the batch owned, and remembers the crash.
-define internal i64 @after_crash(ptr %record) {{
+; Frees what the batch owned, and remembers a crash (1), other than a stop (2).
+define internal i64 @after_leaving(ptr %record, i32 %why) {{
 start:
   %owned_at = getelementptr %record, ptr %record, i32 0, i32 6
   %owned = load i64, ptr %owned_at
@@ -156,6 +173,11 @@ free:
   br label %next
 freed:
   store i64 0, ptr %owned_at
+  %stopped = icmp eq i32 %why, 2
+  br i1 %stopped, label %stop, label %crash
+stop:
+  ret i64 {stopped}
+crash:
   %serial = atomicrmw add ptr @count, i64 1 seq_cst
   %number = add i64 %serial, {crash}
   %place = urem i64 %serial, {crashes}
@@ -250,16 +272,18 @@ read:
   br label %known
 known:
   store [16 x i64] zeroinitializer, ptr %set
-  store i64 1088, ptr %set                     ; SIGBUS (7) and SIGSEGV (11), counted from 1
+  store i64 4195392, ptr %set                  ; SIGBUS (7), SIGSEGV (11), SIGURG (23), from 1
   %m = call i32 @pthread_sigmask(i32 1, ptr %set, ptr null)  ; SIG_UNBLOCK
   %key = load i32, ptr @key
   %k = call i32 @pthread_setspecific(i32 %key, ptr %record)
+  call void @list_record(ptr %record)
   ret ptr %record
 }}
 
 ; When a thread ends.
 define internal void @end_record(ptr %record) {{
   %stack = alloca %stack, align 8
+  call void @unlist_record(ptr %record)
   %room = getelementptr i8, ptr %record, i64 -{guard_stack}
   %s = call i32 @sigaltstack(ptr null, ptr %stack)
   %its = load ptr, ptr %stack
@@ -276,6 +300,25 @@ free:
 }}
 
 ; ---- memory of kernels ------------------------------------------------------------------------
+
+define void @haulage_busy(i64 %on) {{
+start:
+  %record = call ptr @here()
+  %none = icmp eq ptr %record, null
+  br i1 %none, label %end, label %note
+note:
+  %busy_at = getelementptr %record, ptr %record, i32 0, i32 5
+  %before = load volatile i64, ptr %busy_at
+  store volatile i64 %on, ptr %busy_at
+  %was_asked = icmp eq i64 %before, 2          ; to leave, meanwhile
+  br i1 %was_asked, label %again, label %end
+again:
+  %self = call i64 @pthread_self()
+  %k = call i32 @pthread_kill(i64 %self, i32 23)
+  br label %end
+end:
+  ret void
+}}
 
 define ptr @haulage_alloc(i64 %align, i64 %bytes, i1 %owned) {{
 start:
@@ -390,6 +433,10 @@ define ptr @haulage_alloc(i64 %align, i64 %bytes, i1 %owned) {
   %whole = and i64 %over, %mask
   %piece = call ptr @aligned_alloc(i64 %align, i64 %whole)
   ret ptr %piece
+}
+
+define void @haulage_busy(i64 %on) {
+  ret void
 }
 
 define void @haulage_free(ptr %piece) {

@@ -1,8 +1,8 @@
 """The native worker threads that run the blocks of kernels: one pool a process.
 
 The workers are plain pthreads made by the pool's own code rather than Python threads: they never
-touch the interpreter, so they need no thread state, can't delay its end, and take no signals
-(all are blocked in them), which keeps Ctrl-C with the main thread.
+touch the interpreter, so they need no thread state, can't delay its end, and take no signals but
+the pool's own (all others are blocked in them), which keeps Ctrl-C with the main thread.
 """
 
 import contextlib
@@ -16,9 +16,10 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from haulage.backends.cpu_driver import crashes, loader, processor
+from haulage.backends.cpu_driver.interrupts import RUNNING
 from haulage.backends.cpu_driver.pool_copy_ir import COPY_BYTES
 from haulage.backends.cpu_driver.pool_ir import pool_ir
-from haulage.errors import DeviceError
+from haulage.errors import DeviceError, Interrupted
 
 # A launch is cut into this many chunks, or into this many a thread if that is more.
 CHUNKS, CHUNKS_PER_THREAD = 32, 4
@@ -33,9 +34,31 @@ _COPY = struct.Struct("=3I20xQQQ")
 
 
 class _Slot(ctypes.Structure):
-    """Where the pool's code notes a job that is not finished, whatever interrupts the caller."""
+    """Where the pool's code notes a job that is not finished, whatever interrupts the caller, and
+    whether the call was stopped: by an exception of a signal's handler, or by another thread."""
 
-    _fields_ = (("job", ctypes.c_void_p),)
+    _fields_ = (
+        ("job", ctypes.c_void_p),
+        ("left", ctypes.c_int64),
+    )
+
+
+def _raise_left(code: Any) -> None:
+    """Raise what stopped the calling thread's kernel."""
+    error = (ctypes.c_void_p * 3)()
+    if ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code["raised"])(error):
+        restore = ctypes.pythonapi.PyErr_Restore
+        restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
+        restore(*error)
+    raise Interrupted(RUNNING)
+
+
+def _functions_of_python() -> Any:
+    """Addresses of what the pool's code needs to let Python call the handlers of signals."""
+    names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyErr_Fetch", "PyGILState_Release")
+    functions = [getattr(ctypes.pythonapi, name) for name in names]
+    found = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
+    return (ctypes.c_void_p * len(found))(*found)
 
 
 class _State(ctypes.Structure):
@@ -77,24 +100,43 @@ class Pool:
         self._copied = 0  # bytes that `copy` was asked for while no workers ran
         self._phases: Any = None
         self._each: Any = None
+        self._stop: Any = None
 
     def run(self, entry: int, launch: bytes) -> int:
         """Run all blocks of a grid; returns 0 or the first fault.
 
         `entry` is the address of `i64 entry(ptr launch, i64 first, i64 last)`. The calling thread
-        takes part. When an exception (Ctrl-C) comes, the blocks that have not begun are dropped;
-        none is running any more when it leaves this call.
+        takes part. When an exception (Ctrl-C) comes, the blocks that have not begun are dropped,
+        and those that run are stopped: none does any more when it leaves this call.
+
+        Raises:
+            Interrupted: another thread has called `stop` for this one.
         """
-        slot = _Slot()
+        slot, by_force = _Slot(), True
         try:
             run = self._run_all if entry in self.waiting else self._run
             fault: int = run(entry, launch, slot)
-            while slot.job and not self.closing:
-                fault = self._resume(slot)
+            if slot.job or slot.left:
+                fault = self._go_on(slot, fault)
+            by_force = False
         finally:
             if slot.job:
-                self._cancel(slot)
+                self._cancel(slot, by_force)
         return fault
+
+    def _go_on(self, slot: _Slot, fault: int) -> int:
+        """Go on with what a call has left, to its end or that of the process."""
+        while slot.job and not (slot.left or self.closing):
+            fault = self._resume(slot)
+        if slot.left:
+            _raise_left(self._code)
+        return fault
+
+    def stop(self, thread: int) -> None:
+        """Stop what the thread with this `ident` runs, and nothing that it begins later; the call
+        there raises `Interrupted`."""
+        if self._stop is not None:
+            self._stop(thread)
 
     def run_each(
         self, grids: Grids, failed: Callable[[int, int], object], ends: Callable[[], bool]
@@ -106,21 +148,22 @@ class Pool:
         """
         if self._each is None:
             self._start()
-        slot, state = _Slot(), _State()
+        slot, state, by_force = _Slot(), _State(), True
         entries = grids.entries
         try:
             while state.next < len(entries) and not ends():
                 self._each(grids.rows, len(entries), state, slot)
                 fault = state.fault
-                while slot.job and not self.closing:
-                    fault = self._resume(slot)
+                if slot.job or slot.left:
+                    fault = self._go_on(slot, fault)
                 if slot.job:
-                    return
+                    break
                 if fault:
                     failed(entries[state.next - 1], fault)
+            by_force = False
         finally:
             if slot.job:
-                self._cancel(slot)
+                self._cancel(slot, by_force)
 
     def copy(self, dst: int, src: int, nbytes: int, past_caches: bool) -> bool:
         """Copy bytes that do not overlap on all threads; False, and nothing is done, where that is
@@ -149,15 +192,16 @@ class Pool:
         """
         if self._phases is None:
             self._start()
-        slot = _Slot()
+        slot, by_force = _Slot(), True
         try:
             by_all = entry in self.waiting
             fault: int = self._phases(entry, launch, slot, outcomes, blocks, by_all)
-            while slot.job and not self.closing:
-                fault = self._resume(slot)
+            if slot.job or slot.left:
+                fault = self._go_on(slot, fault)
+            by_force = False
         finally:
             if slot.job:
-                self._cancel(slot)
+                self._cancel(slot, by_force)
         return fault
 
     def close(self) -> None:
@@ -171,14 +215,14 @@ class Pool:
         self._workers = 0
         self._run = self._run_all = self._run_first
         self._copy = self._stream = 0
-        self._phases = self._each = None
+        self._phases = self._each = self._stop = None
 
     def code(self) -> Any:
         """What gives the addresses of the pool's own functions by name."""
         with self._lock:
             if self._code is None:
                 names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare"]
-                names += ["copy", "stream", "run_each", *crashes.EXPORTS]
+                names += ["copy", "stream", "run_each", "stop", "watch", "raised", *crashes.EXPORTS]
                 text = pool_ir(platform.machine(), platform.system())
                 self._code = loader.link_ir("pool", names, text, quickly=True)
             return self._code
@@ -194,7 +238,10 @@ class Pool:
             address = self.code().__getitem__
             slot = ctypes.POINTER(_Slot)
             job = ctypes.CFUNCTYPE(ctypes.c_int64, slot)
-            self._resume, self._cancel = job(address("resume")), job(address("cancel"))
+            self._resume = job(address("resume"))
+            cancel = ctypes.CFUNCTYPE(ctypes.c_int64, slot, ctypes.c_int32)
+            self._cancel = cancel(address("cancel"))
+            self._stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64)(address("stop"))
             if not self._prepared:
                 self._prepared = True
                 prepare = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address("prepare"))
@@ -204,6 +251,8 @@ class Pool:
             wanted = threads - 1  # the launching thread takes part
             with _signals_blocked():
                 self._workers += start(max(0, wanted - self._workers))
+                watch = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p)(address("watch"))
+                watch(threading.main_thread().ident or 0, _functions_of_python())
             if self._workers < wanted:
                 raise DeviceError(
                     f"the system started {self._workers} of {wanted} worker threads; "

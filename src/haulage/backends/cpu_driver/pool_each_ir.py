@@ -12,6 +12,7 @@ TEXT = """
 
 define void @run_each(ptr %grids, i64 %count, ptr %state, ptr %slot) {{
 start:
+  %record = call ptr @begin_run(ptr %slot)
   %fault_at = getelementptr i64, ptr %state, i64 1
   %first = load i64, ptr %state
   %begun = call i64 @now(i32 {monotonic})
@@ -41,6 +42,7 @@ grid:
   %again = and i1 %done_well, %goes_on
   br i1 %again, label %grid, label %end
 end:
+  call void @end_run(ptr %record, ptr %slot)
   ret void
 }}
 """

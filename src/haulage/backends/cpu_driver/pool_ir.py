@@ -9,8 +9,8 @@ job is in the list, so once the job is out of the list and `users` is 0, nobody 
     void prepare(target chunks)    once a process, and in a child after a fork
 
 and what the launching thread calls, of `pool_run_ir`, `pool_each_ir` and `pool_phases_ir`, the
-entries of `pool_copy_ir`, and what keeps a kernel's wild access from ending the process, of
-`guard_ir`.
+entries of `pool_copy_ir`, what keeps a kernel's wild access from ending the process, of `guard_ir`,
+and what stops kernels, of `stop_ir`.
 `entry(launch, first, last)` runs the blocks [first, last) and returns 0 or a fault; `launch` begins
 with the grid's three extents (u32).
 """
@@ -21,6 +21,7 @@ from haulage.backends.cpu_driver import (
     pool_each_ir,
     pool_phases_ir,
     pool_run_ir,
+    stop_ir,
 )
 
 # How often an idle worker looks for a new job before it sleeps: about 50 microseconds.
@@ -54,13 +55,15 @@ def pool_ir(machine: str, system: str) -> str:
         monotonic=6 if system == "Darwin" else 1,  # CLOCK_MONOTONIC
         **pool_run_ir.FIGURES,
         **pool_phases_ir.FIGURES,
+        stopped=guard_ir.STOPPED,
     )
-    return text + guard_ir.guard_ir(machine, system) + pool_copy_ir.copy_ir(machine)
+    text += guard_ir.guard_ir(machine, system) + stop_ir.stop_ir(machine, system, _PTHREAD_ROOM)
+    return text + pool_copy_ir.copy_ir(machine)
 
 
 _TEXT = """
-; entry, launch, blocks, blocks a chunk, chunks, next in list, first block, -, | claimed, - | users,
-; fault
+; entry, launch, blocks, blocks a chunk, chunks, next in list, first block, whether to stop, |
+; claimed, - | users, fault
 %job = type {{ ptr, ptr, i64, i64, i64, ptr, i64, i64, i64, [7 x i64], i64, i64, [6 x i64] }}
 %time = type {{ i64, i64 }}
 
@@ -98,6 +101,7 @@ define void @prepare(i64 %target) {{
   %m = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
   %n = call i32 @pthread_cond_init(ptr @new_job, ptr null)
   %l = call i32 @pthread_cond_init(ptr @job_left, ptr null)
+  call void @prepare_stop()
   ret void
 }}
 
@@ -159,6 +163,11 @@ define internal void @run_chunk(ptr %job, i64 %index) {{
 keep:                                         ; the first fault stays
   %fault_at = getelementptr %job, ptr %job, i32 0, i32 11
   %kept = cmpxchg ptr %fault_at, i64 0, i64 %fault seq_cst seq_cst
+  %stopped = icmp eq i64 %fault, {stopped}
+  br i1 %stopped, label %drop, label %done
+drop:                                         ; and so is what has not begun
+  %claimed_at = getelementptr %job, ptr %job, i32 0, i32 8
+  store atomic i64 4611686018427387904, ptr %claimed_at seq_cst, align 8
   br label %done
 done:
   ret void
@@ -248,6 +257,7 @@ done:
 
 define internal ptr @worker(ptr %unused) {{
 entry:
+  %record = call ptr @workers_record()
   %l0 = call i32 @pthread_mutex_lock(ptr @mutex)
   br label %look
 look:                                         ; the mutex is held
@@ -259,7 +269,9 @@ join:
   %users_at = getelementptr %job, ptr %job, i32 0, i32 10
   %u0 = atomicrmw add ptr %users_at, i64 1 seq_cst
   %x1 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  call void @note_job(ptr %record, ptr %job)
   %finished = call i1 @run_chunks(ptr %job, i64 0, i64 -1, i64 0)
+  call void @note_job(ptr %record, ptr null)
   %l1 = call i32 @pthread_mutex_lock(ptr @mutex)
   %u1 = atomicrmw sub ptr %users_at, i64 1 seq_cst
   %last = icmp eq i64 %u1, 1

@@ -32,6 +32,7 @@ TEXT = """
 define i64 @phases(ptr %entry, ptr %launch, ptr %slot, ptr %outcomes, i64 %blocks,
                    i32 %by_all) {{
 start:
+  %record = call ptr @begin_run(ptr %slot)
   %all_threads = icmp ne i32 %by_all, 0
   %mode_at = getelementptr i8, ptr %launch, i64 {mode_at}
   %begun = call i64 @now(i32 {monotonic})
@@ -71,6 +72,7 @@ resume:
   store i32 %new_word, ptr %mode_at
   br label %phase
 done:
+  call void @end_run(ptr %record, ptr %slot)
   ret i64 %fault
 }}
 """

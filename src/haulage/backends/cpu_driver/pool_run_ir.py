@@ -3,7 +3,6 @@
     i64  run(entry, launch, slot)  run a grid; returns its fault, or leaves the job in `slot`
     i64  run_all(entry, launch, slot)  the same with all threads, whatever it took last
     i64  resume(slot)              go on with that job; empties the slot when it is finished
-    i64  cancel(slot)              claim what is left, wait for what runs, give the job back
 
 `run` and `resume` return at the latest when the chunk during which the budget passed is done, so
 that the caller can look after signals.
@@ -79,12 +78,16 @@ define internal void @note_cost(ptr %entry, i64 %blocks, i64 %ns) {{
 }}
 
 define i64 @run(ptr %entry, ptr %launch, ptr %slot) {{
+  %record = call ptr @begin_run(ptr %slot)
   %fault = call i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 false)
+  call void @end_run(ptr %record, ptr %slot)
   ret i64 %fault
 }}
 
 define i64 @run_all(ptr %entry, ptr %launch, ptr %slot) {{
+  %record = call ptr @begin_run(ptr %slot)
   %fault = call i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 true)
+  call void @end_run(ptr %record, ptr %slot)
   ret i64 %fault
 }}
 
@@ -129,6 +132,11 @@ next:
   %one = call i64 @guarded(ptr %entry, ptr %launch, i64 %first, i64 %last)
   %good = icmp eq i64 %fault, 0
   %fault1 = select i1 %good, i64 %one, i64 %fault
+  %stopped = icmp eq i64 %one, {stopped}
+  br i1 %stopped, label %left, label %look
+left:
+  ret i64 %one
+look:
   %time = call i64 @now(i32 {monotonic})
   %all = icmp eq i64 %last, %blocks
   br i1 %all, label %note, label %more
@@ -225,26 +233,16 @@ finish:
 }}
 
 define i64 @resume(ptr %slot) {{
+  %record = call ptr @begin_run(ptr %slot)
   %begun = call i64 @now(i32 {monotonic})
   %fault = call i64 @take_part(ptr %slot, i64 %begun, i64 -1)
+  call void @end_run(ptr %record, ptr %slot)
   ret i64 %fault
 }}
 
-define i64 @cancel(ptr %slot) {{
-  %job = load ptr, ptr %slot
-  %claimed_at = getelementptr %job, ptr %job, i32 0, i32 8
-  store atomic i64 4611686018427387904, ptr %claimed_at seq_cst, align 8
-  %fault = call i64 @leave(ptr %slot, i64 0)
-  ret i64 %fault
-}}
-
-; All chunks are claimed: take the job out of the list and wait until its workers have left it, at
-; most `limit` nanoseconds (0: as long as it takes). Then free it and empty the slot.
-define internal i64 @leave(ptr %slot, i64 %limit) {{
+; Takes the job out of the list, if it is there.
+define internal void @take_out(ptr %job) {{
 entry:
-  %until = alloca %time
-  %job = load ptr, ptr %slot
-  %users_at = getelementptr %job, ptr %job, i32 0, i32 10
   %next_at = getelementptr %job, ptr %job, i32 0, i32 5
   %l0 = call i32 @pthread_mutex_lock(ptr @mutex)
   br label %search
@@ -265,9 +263,32 @@ unlink:
   br label %out
 out:
   %u0 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  ret void
+}}
+
+; The time in so many nanoseconds, as conditions have it.
+define internal void @set_alarm(ptr %until, i64 %limit) {{
+  %real = call i64 @now(i32 0)                  ; conditions are timed on CLOCK_REALTIME
+  %then = add i64 %real, %limit
+  %seconds = udiv i64 %then, 1000000000
+  %ns = urem i64 %then, 1000000000
+  store i64 %seconds, ptr %until
+  %ns_at = getelementptr %time, ptr %until, i32 0, i32 1
+  store i64 %ns, ptr %ns_at
+  ret void
+}}
+
+; All chunks are claimed: take the job out of the list and wait until its workers have left it, at
+; most `limit` nanoseconds (0: as long as it takes). Then free it and empty the slot.
+define internal i64 @leave(ptr %slot, i64 %limit) {{
+entry:
+  %until = alloca %time
+  %job = load ptr, ptr %slot
+  %users_at = getelementptr %job, ptr %job, i32 0, i32 10
+  call void @take_out(ptr %job)
   br label %spin
 spin:
-  %i = phi i32 [ 0, %out ], [ %i1, %again ]
+  %i = phi i32 [ 0, %entry ], [ %i1, %again ]
   %users = load atomic i64, ptr %users_at seq_cst, align 8
   %empty = icmp eq i64 %users, 0
   br i1 %empty, label %done, label %again
@@ -277,13 +298,7 @@ again:
   %more = icmp ult i32 %i1, {spins}
   br i1 %more, label %spin, label %block
 block:
-  %real = call i64 @now(i32 0)                  ; conditions are timed on CLOCK_REALTIME
-  %then = add i64 %real, %limit
-  %seconds = udiv i64 %then, 1000000000
-  %ns = urem i64 %then, 1000000000
-  store i64 %seconds, ptr %until
-  %ns_at = getelementptr %time, ptr %until, i32 0, i32 1
-  store i64 %ns, ptr %ns_at
+  call void @set_alarm(ptr %until, i64 %limit)
   %l1 = call i32 @pthread_mutex_lock(ptr @mutex)
   br label %check
 check:

@@ -17,12 +17,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 from haulage import config
 from haulage.backends.base import NON_BLOCKING, PENDING, KernelStopped
 from haulage.backends.cpu_driver import costs, crashes
 from haulage.backends.cpu_driver.failures import Failures
+from haulage.backends.cpu_driver.interrupts import (
+    DROPPED,
+    doomed,
+    followers_of,
+    nothing,
+)
 from haulage.backends.cpu_driver.recordings import Recorder
 from haulage.backends.cpu_driver.tasks import (
     Adversary,
@@ -35,13 +42,16 @@ from haulage.backends.cpu_driver.tasks import (
     hang,
     leads_to,
 )
-from haulage.errors import DeviceError
+from haulage.errors import DeviceError, Interrupted
 
 DEFAULT_STREAM = 0
 
 # A wait wakes up this often (seconds) so that systems whose lock waits can't be interrupted
 # still see Ctrl-C.
 _TICK = 0.2
+
+# Who is interrupted waits at most so long (seconds) for the kernels that are stopped.
+_LONGEST_STOP = 1.0
 
 
 class Streams:
@@ -58,6 +68,7 @@ class Streams:
         self.ready: deque[Task] = deque()
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
+        self._awaited: dict[int, Task | None] = {}  # by the `ident` of those who wait
         # As with CUDA, 1 and 2 are no handles: other libraries call default streams so.
         self.handles = itertools.count(3)
         self._default = Stream(DEFAULT_STREAM, blocking=False)
@@ -71,6 +82,9 @@ class Streams:
         self._executor = executor(self)
         self._adversary: Adversary | None = None
         self._held: list[Task] | None = None  # its list
+        # What runs kernels, and what stops those that a thread runs.
+        self.kernels: frozenset[Callable[..., None]] = frozenset()
+        self.stop_thread: Callable[[int], object] = bool
 
     # ---- handing over -------------------------------------------------------------------------
 
@@ -100,6 +114,7 @@ class Streams:
         if stream.room <= 0:
             self.wait_for_room(stream)
         task = Task(stream, function, args, callback)
+        task.by = get_ident()
         at_once = False
         try:
             with self.lock:
@@ -138,6 +153,7 @@ class Streams:
                 ):
                     if function is not None and not callback:
                         stream.own = task
+                        task.thread = task.by
                     at_once = True
                 else:
                     stream.room -= 1
@@ -150,6 +166,10 @@ class Streams:
             if not at_once or not (callback or isinstance(error, KernelStopped)):
                 raise
             self._keep(task, error)
+        except BaseException:
+            if at_once:
+                self._drop(task)
+            raise
         finally:
             if at_once:
                 try:
@@ -170,7 +190,9 @@ class Streams:
         stream, last, default = root.stream, tasks[-1], self._default
         if self.closed:
             raise DeviceError("the cpu device takes no more work: the interpreter ends")
+        me = get_ident()
         for task in tasks:
+            task.by = me
             if self._held is None or task.function is None:
                 task.waits -= 1
         for earlier in self._before(stream):
@@ -231,12 +253,17 @@ class Streams:
                     own = stream.tail = stream.own
                     own.done = False
             if own:
+                own.thread = get_ident()
                 begun = time.perf_counter_ns() if handle else 0
                 fault = run(function, launch)
                 if fault:
                     self._keep(own, crashes.stopped(function, fault))
                 if handle:
                     costs.note(function, launch, time.perf_counter_ns() - begun)
+        except BaseException:
+            if own:
+                self._drop(own)
+            raise
         finally:
             if own:
                 try:
@@ -296,9 +323,13 @@ class Streams:
     def perform(self, task: Task) -> None:
         """Run a ready task in this thread; what it raises is kept. `end` must follow."""
         self._here.callback = task if task.callback else None
+        task.thread = get_ident()
         try:
             if task.function is not None:
                 task.function(*task.args)
+        except Interrupted as error:
+            if not task.dropped:
+                self._keep(task, error)
         except BaseException as error:  # of an executor's thread, so nobody else would see it
             self._keep(task, error)
         finally:
@@ -379,10 +410,13 @@ class Streams:
     # ---- waiting ------------------------------------------------------------------------------
 
     def wait(self, tasks: Sequence[Task | None]) -> None:
-        """Return when all `tasks` are done; Ctrl-C interrupts it.
+        """Return when all `tasks` are done.
+
+        Ctrl-C, or whatever a signal's handler raises, interrupts it; see `_stop`.
 
         Raises:
             DeviceError: a callback waits for what can only run once it has returned.
+            Interrupted: they were dropped meanwhile, as another thread was interrupted.
         """
         plan: Plan | None = None
         callback: Task | None = getattr(self._here, "callback", None)
@@ -400,6 +434,10 @@ class Streams:
                 if plan is None and self._adversary is not None:
                     plan = self._adversary.plan(tasks)
                 self._waiting += 1
+                known = task.dropped
+                me = get_ident()
+                before = self._awaited.get(me)
+                self._awaited[me] = task
                 try:
                     while not task.done:
                         if plan is not None:
@@ -408,8 +446,60 @@ class Streams:
                         self._changed.wait(_TICK)
                         if self.ready:
                             self._executor.wake()  # an interrupt may have come before it was
+                except BaseException:
+                    self._stop(tasks)
+                    raise
                 finally:
                     self._waiting -= 1
+                    self._awaited[me] = before
+                    if before is None:
+                        del self._awaited[me]
+                if task.dropped and not known:
+                    raise Interrupted(DROPPED)
+
+    def _stop(self, tasks: Sequence[Task | None]) -> None:
+        """Stop the kernels that `tasks` need, as their wait was interrupted; the lock is held.
+
+        Kernels that come after one of those, in any stream, are dropped; where another thread had
+        handed them over, the next wait for their stream says so. Copies, events and callbacks go
+        on, as others rely on them.
+        """
+        open_tasks = [*self._executor.running(), *self.ready, *(self._held or ())]
+        open_tasks += [stream.own for stream in (self._default, *self._busy)]
+        lost = doomed(open_tasks, tasks, self._is_kernel)
+        self._forgo(lost)
+        # Until they are stopped; not for ever, as there may be something that cannot be.
+        until = time.monotonic() + _LONGEST_STOP
+        running = [task for task in lost if task.thread and task.function is not nothing]
+        while running and time.monotonic() < until:
+            for task in running:
+                self.stop_thread(task.thread)
+            self._changed.wait(0.01)
+            running = [task for task in running if not task.done]
+
+    def _drop(self, task: Task) -> None:
+        """The caller's own task was interrupted: drop the kernels that come after it."""
+        with self.lock:
+            self._forgo(followers_of([task])[1:])
+
+    def _forgo(self, tasks: Sequence[Task]) -> None:
+        me = get_ident()
+        losers: set[Stream] = set()
+        for task in tasks:
+            # Whose own it is hears it by the exception that stops it.
+            if task.function in self.kernels and task is not task.stream.own:
+                if task.by != me:
+                    losers.add(task.stream)
+                if not task.thread:
+                    task.function = nothing
+            task.dropped = True
+        # Who waits for them just now hears it there.
+        heard = {t.stream for who, t in self._awaited.items() if t and t.dropped and who != me}
+        for stream in losers - heard:
+            self.keep(stream, Interrupted(DROPPED))
+
+    def _is_kernel(self, task: Task) -> bool:
+        return task is task.stream.own or task.function in self.kernels
 
     def doze(self, seconds: float) -> None:
         """The lock held once: let ready tasks run, and wait until one ends, or for that time."""
@@ -582,7 +672,7 @@ class Streams:
             stream.tail = stream.halfway = None
             stream.room = 0
             stream.renew_own()
-        for kept in (self.ready, self._busy, self._ended, self._failures):
+        for kept in (self.ready, self._busy, self._ended, self._failures, self._awaited):
             kept.clear()
         self._gate = None
         self._executor.renew()

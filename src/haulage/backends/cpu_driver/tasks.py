@@ -38,7 +38,19 @@ class Stream:
 class Task:
     """One piece of work of a stream; without a function it only marks a point of the stream."""
 
-    __slots__ = ("args", "callback", "done", "followers", "function", "stamp", "stream", "waits")
+    __slots__ = (
+        "args",
+        "by",
+        "callback",
+        "done",
+        "dropped",
+        "followers",
+        "function",
+        "stamp",
+        "stream",
+        "thread",
+        "waits",
+    )
 
     def __init__(
         self, stream: Stream, function: Callable[..., None] | None, args: tuple, callback: bool
@@ -51,6 +63,9 @@ class Task:
         self.followers: list[Task] = []
         self.done = False
         self.stamp = 0  # perf_counter_ns of its end, for marks
+        self.by = 0  # the `ident` of the thread that handed it over
+        self.dropped = False  # whether it, or something before it, was stopped by Ctrl-C
+        self.thread = 0  # the `ident` of the one that runs it
 
 
 def hang(task: Task, predecessor: Task | None) -> None:
@@ -113,6 +128,9 @@ class Executor(Protocol):
 
     def close(self) -> list[Task]:
         """Begin nothing any more; returns the tasks that are running."""
+
+    def running(self) -> list[Task]:
+        """The tasks that are running."""
 
     def join(self) -> None:
         """After `close`, the lock not held: wait for the threads that can be waited for."""

@@ -53,6 +53,10 @@ class Threads:
         """Let idle threads end; returns the tasks that are running."""
         self._closed = True
         self._work.notify_all()
+        return self.running()
+
+    def running(self) -> list[Task]:
+        """The tasks that are running."""
         return list(self._running.values())
 
     def join(self) -> None:
