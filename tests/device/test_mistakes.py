@@ -195,6 +195,13 @@ MISTAKES = {
         "the value of the expression has",
     ),
     "two types": ("v = 1\nif x[0] > 1:\n    v = (1, 2)\nx[0] = v", None, "Cannot unify", "v has"),
+    "loop over a number": (
+        "for i in «x.size»:\n    x[i] = 1",
+        None,
+        "x.size is an int64",
+        "write range(x.size)",
+    ),
+    "loop over range itself": ("for i in «range»:\n    x[i] = 1", None, "call it"),
     "unpacked number": ("a, b = «more»\nx[0] = a", 3, "more is an int64", "into 2 names"),
     "unknown name": ("x[0] = mor", None, "name 'mor' is not defined", "Did you mean 'more'?"),
 }

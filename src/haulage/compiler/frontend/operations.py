@@ -90,11 +90,11 @@ class Operand:
 class Operation:
     """What a program asks for in one place.
 
-    `name` is one of "getitem", "setitem", "getattr", "setattr", "call", "operator", "unpack" and
-    "whole arrays", which is arithmetic on these. `operands`: for an item the array, the index and
-    the value that it is set to; for an attribute the owner and the value; for a call the function
-    and its arguments. `detail`: the attribute's name, the operator's function, the number of names.
-    `text`: how the program writes it; `symbol` is the operator's.
+    `name` is one of "getitem", "setitem", "getattr", "setattr", "call", "operator", "iterate",
+    "unpack" and "whole arrays", which is arithmetic on these. `operands`: for an item the array,
+    the index and the value that it is set to; for an attribute the owner and the value; for a call
+    the function and its arguments. `detail`: the attribute's name, the operator's function, the
+    number of names. `text`: how the program writes it; `symbol` is the operator's.
     """
 
     name: str
@@ -344,6 +344,8 @@ def _of_call_constraint(source: Source, constraint: Any) -> Operation | None:
     function = constraint.func
     if function is operator.getitem:
         return source.of_item(*constraint.args)
+    if function == "getiter":
+        return Operation("iterate", tuple(map(source.operand, constraint.args)))
     if not isinstance(function, str):
         return source.of_operator(function, constraint.args)
     variable = ir.Var(None, function, constraint.loc)

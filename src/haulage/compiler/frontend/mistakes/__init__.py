@@ -28,6 +28,7 @@ _MISTAKES: dict[str, tuple[_Diagnose, ...]] = {
     "setattr": (attributes.cannot_be_set,),
     "call": (calls.of_no_function, calls.wrong_arguments, calls.of_no_array),
     "operator": (arithmetic.wrong_operand,),
+    "iterate": (arithmetic.cannot_be_iterated,),
     "unpack": (arithmetic.cannot_be_unpacked,),
     "whole arrays": (arithmetic.on_whole_arrays,),
 }

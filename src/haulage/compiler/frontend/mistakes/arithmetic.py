@@ -35,6 +35,17 @@ def wrong_operand(operation: Operation) -> Diagnosis | None:
     return None
 
 
+def cannot_be_iterated(operation: Operation) -> Diagnosis | None:
+    """A loop over a number, or over a function that is not called."""
+    value = operation.operands[0]
+    if is_number(value.kind):
+        return Diagnosis(
+            f"{value.text} is {described(value.kind)}, a single number: write range({value.text})",
+            value.text,
+        )
+    return not_a_value(value)
+
+
 def cannot_be_unpacked(operation: Operation) -> Diagnosis | None:
     """A value that is no tuple of as many items."""
     value, count = operation.operands[0], operation.detail
