@@ -174,7 +174,7 @@ NASTY = {
     "module": lambda: np,
     "dtype": lambda: np.dtype("f4"),
     "dtype of objects": lambda: np.dtype("O"),
-    "memoryview": lambda: memoryview(b"abcd"),
+    "memoryview": lambda: memoryview(b"\x02\x03"),
     "ctypes": lambda: ctypes.c_int(3),
     "partial": lambda: functools.partial(int, base=2),
     "NotImplemented": lambda: NotImplemented,
