@@ -50,6 +50,7 @@ def lock() -> Any:
 
 
 def _before() -> None:
+    logging_was_there = _lock_of_logging() is not None
     own: set[str] = set()  # imported by this thread, which forks in the midst of that
     while True:
         for name in _half_imported() - own:
@@ -58,6 +59,9 @@ def _before() -> None:
         busy = _acquire_all()
         # Another thread may have begun an import before the locks were held.
         if busy is None and _half_imported() <= own:
+            theirs = _lock_of_logging()
+            if theirs is not None and not logging_was_there:
+                theirs.acquire()  # its hook for after the fork, which came meanwhile, releases it
             return
         _release_all()
         if busy is not None:
@@ -99,6 +103,10 @@ def _half_imported() -> set[str]:
     }
 
 
+def _lock_of_logging() -> Any:
+    return getattr(sys.modules.get("logging"), "_lock", None)
+
+
 def _once_acquired(lock: Any) -> None:
     with lock:
         pass
@@ -107,7 +115,7 @@ def _once_acquired(lock: Any) -> None:
 def _wait(until: Callable[[Any], object], argument: Any) -> None:
     # What is waited for may need the lock of `logging`, which this thread has where the hook of
     # that was called first.
-    theirs: Any = getattr(sys.modules.get("logging"), "_lock", None)
+    theirs = _lock_of_logging()
     owned = theirs is not None and theirs._is_owned()
     if owned:
         theirs.release()

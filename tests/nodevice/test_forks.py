@@ -66,6 +66,8 @@ kernel()
     ("before", "at", "work"),
     [
         ("from haulage import cuda", "llvmlite.binding.ffi", "import llvmlite.binding"),
+        # It imports `logging`, whose hooks for forks come in the midst of one.
+        ("from haulage import cuda", "numba.core.config", "import numba"),
         # From here on `logging` is used, and its lock is taken before a fork.
         ("from haulage import cuda", "numba.core.types.iterators", "import numba"),
         ("from haulage import cuda", "numba.core.typing.templates", "kernel()"),
