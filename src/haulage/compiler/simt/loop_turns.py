@@ -51,6 +51,7 @@ class Turns:
             if target in loop.labels
         }
         self._cases = self._cases_of(loop.labels - inner)
+        self._ways: dict[tuple[frozenset[str], frozenset[Edge]], list[set[str]]] = {}
 
     def made_from(self, names: Iterable[str]) -> set[str]:
         """The loop's values that are made from some, these included."""
@@ -81,8 +82,11 @@ class Turns:
 
     def ways(self, blocks: Set[str], edges: Set[Edge]) -> list[set[str]]:
         """`_way` for each of the cases in which there is one."""
-        found = [self._way(blocks, edges | case) for case in self._cases]
-        return [labels for labels in found if labels]
+        asked = frozenset(blocks), frozenset(edges)
+        if asked not in self._ways:
+            found = [self._way(blocks, edges | case) for case in self._cases]
+            self._ways[asked] = [labels for labels in found if labels]
+        return self._ways[asked]
 
     def _way(self, blocks: Set[str], edges: Set[Edge]) -> set[str]:
         """Labels of the turns that pass none of some blocks and edges; empty if there are none."""

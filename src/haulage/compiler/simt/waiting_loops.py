@@ -159,6 +159,9 @@ class _Loop:
         if not asks or not self._turns.ways(barriers, set()):
             return []
         counted = self._counted(self._made_from(asks))
+        # Most loops count their turns, and end here.
+        if not self._turns.ways(barriers, counted):
+            return []
         edges: dict[Edge, None] = {}
         for name, places in asks.items():
             gone = counted | self._moves(name)
