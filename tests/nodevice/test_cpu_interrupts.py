@@ -479,3 +479,44 @@ def test_in_a_forked_child():
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), interrupted(lambda: endless[9, 9](x)))
     """
     assert output(program) == ["0", "True"]
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_threads_that_wait_for_what_nobody_writes(threads):
+    program = """
+        from haulage.cuda import cg
+
+        @cuda.jit
+        def of_its_block(flag):
+            t = cuda.threadIdx.x
+            while flag[(t + 1) % 64] == 0:
+                cuda.nanosleep(10)
+            flag[t] = 1
+
+        @cuda.jit
+        def of_a_later_block(flag):
+            b = cuda.blockIdx.x
+            if cuda.threadIdx.x == 0:
+                while b < cuda.gridDim.x - 1 and cuda.atomic.add(flag, b + 1, 0) == 0:
+                    pass
+                cuda.atomic.exch(flag, b, 1)
+
+        @cuda.jit
+        def of_its_grid(flag):
+            grid = cg.this_grid()
+            while cuda.atomic.add(flag, 0, 0) < cuda.gridsize(1) + 1:
+                pass
+            grid.sync()
+            cuda.atomic.add(flag, 0, 1)
+
+        for kernel in (of_its_block, of_a_later_block, of_its_grid):
+            kernel[1, 64](cuda.to_device(np.full(64, 5000)))
+            cuda.synchronize()
+
+            def work():
+                kernel[60, 64](cuda.to_device(np.zeros(64, np.int64)))
+                cuda.synchronize()
+
+            print(interrupted(work))
+    """
+    assert output(program, HAULAGE_NUM_THREADS=threads) == ["True"] * 3
