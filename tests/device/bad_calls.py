@@ -228,7 +228,7 @@ LEFT_OUT = {
     *("set_memory_manager", "set_allocator", "using_allocator", "on_out_of_memory", "limit"),
     *("install", "uninstall", "use", "select_device", "adversary", "track", "test", "detect"),
     *("profile_start", "profile_stop", "load_ipython_extension", "unload_ipython_extension"),
-    *("free", "free_host", "release", "destroy", "breakpoint", "begin_capture"),
+    *("free", "free_host", "release", "destroy", "breakpoint", "begin_capture", "tofile", "dump"),
     # Of results, and what is called between Haulage's own rooms; no page names them.
     *("Stats", "Report", "Log", "Statistics", "Usage", "Counts", "Site", "Registration", "Holding"),
     *("prepare_launch", "repeated", "launch_extended", "load", "reaches"),

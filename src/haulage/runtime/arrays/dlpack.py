@@ -271,6 +271,8 @@ def place_asked(exporter: Any) -> Place:
     Raises:
         TypeError: it does not say so as the protocol asks.
     """
+    if isinstance(exporter, type):
+        raise TypeError(f"{exporter!r}: a class; expected an object with __dlpack__")
     try:
         place = exporter.__dlpack_device__()
     except AttributeError:
