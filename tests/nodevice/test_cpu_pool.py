@@ -2,6 +2,8 @@
 
 import signal
 import struct
+import subprocess
+import sys
 import threading
 import time
 
@@ -257,3 +259,21 @@ def test_signals_at_any_moment_of_short_launches_do_no_harm(backend, kernels, al
         assert backend.stream_query(stream)
         assert backend.stream_query(0)
     assert seen > 200
+
+
+def test_the_pool_begins_while_another_thread_links_a_kernel():
+    """Both need the pool's code; each held a lock that the other one waited for."""
+    program = """
+import threading
+from haulage.backends.cpu_driver import loader
+from haulage.backends.cpu_driver.pool import POOL
+
+with loader.LINKING:
+    starts = threading.Thread(target=POOL._start)
+    starts.start()
+    while POOL._lock.acquire(blocking=False):
+        POOL._lock.release()
+    POOL.code()
+starts.join()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)

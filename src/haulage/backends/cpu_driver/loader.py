@@ -61,7 +61,7 @@ class Loader:
             module = self._modules.pop(handle, None)
         if module is None:
             raise DeviceError(f"the cpu device has no module {handle}; it may be unloaded")
-        with _jit_lock:
+        with LINKING:
             module.tracker.close()
 
     def function(self, handle: int, name: str) -> int:
@@ -87,7 +87,8 @@ class Loader:
 
 
 _jit: Any = None
-_jit_lock = threading.RLock()
+# Held while code is linked, and taken after the pool's lock by those who need both.
+LINKING = threading.RLock()
 _library_numbers = itertools.count(1)
 
 
@@ -98,7 +99,7 @@ def _lock_of_llvm() -> Any:
 
 
 # The child would find them locked for ever.
-forks.held(lambda: _jit_lock)
+forks.held(lambda: LINKING)
 forks.held(_lock_of_llvm)
 
 
@@ -123,10 +124,10 @@ def link(
     """
     needs = needs or []
     if code and linker.is_possible() and not _llvm_is_loaded():
-        with _jit_lock, contextlib.suppress(linker.CannotLink):
+        with LINKING, contextlib.suppress(linker.CannotLink):
             return linker.link(code, _find)
     global _jit
-    with _jit_lock:
+    with LINKING:
         import llvmlite.binding as llvm  # as in `_compiled`
 
         if _jit is None:
@@ -193,7 +194,7 @@ def links_at_once() -> bool:
 
 
 def _compiled(ir: str, level: int) -> bytes:
-    with _jit_lock:
+    with LINKING:
         # In here, as a child that is forked in the midst of this could not import it.
         import llvmlite.binding as llvm
 

@@ -219,7 +219,8 @@ class Pool:
 
     def code(self) -> Any:
         """What gives the addresses of the pool's own functions by name."""
-        with self._lock:
+        # Not under the pool's lock: who links a kernel needs these functions, too.
+        with loader.LINKING:
             if self._code is None:
                 names = ["run", "run_all", "phases", "resume", "cancel", "start", "prepare"]
                 names += ["copy", "stream", "run_each", "stop", "watch", "raised", *crashes.EXPORTS]
