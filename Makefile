@@ -43,7 +43,7 @@ test-codegen: $(READY)  ## Code of the tests' kernels for all of NVIDIA's and AM
 IN_ORDER := random_kernels libdevice math_accuracy native_arrays
 test-adversary: $(READY)  ## The tests of devices with all work late and reordered (SEED=... ARGS=...)
 	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
-	  $(IN_ORDER:%=--ignore=tests/device/test_%.py) $(ARGS)
+	  $(IN_ORDER:%=--ignore=tests/device/test_%.py) $(SIDE_BY_SIDE) $(ARGS)
 
 # HAULAGE_PTX_ARCHITECTURE=sm_90 make test-ptx (or test-nvidia) takes code for these GPUs, not sm_80.
 # Those of what kernels work out; a part of them is in `make test` too (tests/doubles/ptx/part.py).
