@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 TIMES = Path(__file__).with_name("times.json")
-SECONDS = 1.0
-LONGEST = 3.0
+SECONDS = 0.5
+LONGEST = 1.5
 # The file names no function that takes less, all cases together: most do.
 NOTED = 0.5
 
