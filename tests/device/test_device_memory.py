@@ -63,7 +63,7 @@ def test_memset_writes_bytes_in_the_order_of_its_stream():
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [((256,), "memset to 256"), ((-1,), "memset to -1"), ((0, 17), "bytes 0 to 17 of 16")],
+    [((256,), "memset: byte 256"), ((-1,), "memset: byte -1"), ((0, 17), "bytes 0 to 17 of 16")],
 )
 def test_memset_of_what_is_not_there_writes_nothing(arguments, expected):
     array = cuda.to_device(np.arange(4, dtype=np.uint32))

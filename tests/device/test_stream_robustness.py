@@ -209,7 +209,7 @@ def test_an_event_recorded_again_is_the_later_mark():
 
 @pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="no signals on this system")
 @pytest.mark.parametrize("wait", ["stream", "event", "device", "default stream"])
-def test_ctrl_c_in_a_wait_leaves_everything_usable(hold_up, wait):
+def test_ctrl_c_in_a_wait_leaves_everything_usable(device, hold_up, wait):
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread only")
     stream, event, x = cuda.stream(), cuda.event(), cuda.to_device(np.zeros(8))
@@ -231,9 +231,11 @@ def test_ctrl_c_in_a_wait_leaves_everything_usable(hold_up, wait):
         assert not stream.query()
         add[1, 8, stream](x, 1)
     waits[wait]()
-    assert (x.copy_to_host() == 3).all()
+    # The interrupted wait dropped the kernels that it was for; who waits on a GPU leaves them be.
+    left = 1 if device.kind in ("cpu", "far") else 3
+    assert (x.copy_to_host() == left).all()
     add[1, 8, stream](x, 1)
-    assert (x.copy_to_host() == 4).all()
+    assert (x.copy_to_host() == left + 1).all()
 
 
 # ---- the process --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 from haulage import cuda
 from haulage.compiler.emit import CPUBody
-from haulage.compiler.frontend.lower import parse_signature
+from haulage.compiler.frontend import parse_signature
 from haulage.compiler.options import Options
 from haulage.errors import Unsupported
 from haulage.targets import cpu, cpu_levels

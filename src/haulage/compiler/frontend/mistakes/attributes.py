@@ -10,7 +10,7 @@ from haulage.compiler.frontend.described import described, is_number, short
 from haulage.compiler.frontend.mistakes.diagnosis import Diagnosis, is_none, nothing
 from haulage.compiler.frontend.mistakes.items import missing_field
 from haulage.compiler.frontend.operations import Operand, Operation
-from haulage.compiler.frontend.words import NamespaceType, Register3Type
+from haulage.compiler.frontend.words import NamespaceType, Register3Type, value_type
 from haulage.spelling import did_you_mean
 
 # What kernels have in place of functions of the host, by the beginnings of their names.
@@ -34,6 +34,8 @@ def no_such_attribute(operation: Operation) -> Diagnosis | None:
     owner, name = operation.operands[0], str(operation.detail)
     kind = owner.kind
     if isinstance(kind, types.Module):
+        if value_type(getattr(kind.pymod, name, None)) is not None:
+            return None  # a word of kernels, which says itself what is wrong
         return Diagnosis(_of_module(kind.pymod, name), operation.text)
     if is_none(kind):
         return Diagnosis(f"{nothing(owner)}, which has no attribute {name!r}", operation.text)
