@@ -253,5 +253,6 @@ def test_lanes_that_go_the_same_way_are_not_masked_for_the_other():
         out[i] = k
 
     code = haulage.compile(halvings, "void(float32[::1], int32[::1])", block=64)
-    assert "<32 x float>" in code.stages["blocks"]
+    # How many lanes there are depends on the processor.
+    assert re.search(r"fmul <\d+ x float>", code.stages["blocks"])
     assert not re.search(r"select i1 %\S+, <\d+ x i1>", code.stages["blocks"])

@@ -368,6 +368,98 @@ def a_bound_of_work(x, y):
     x[i] = 1
 
 
+def powers(x, factor):
+    i = cuda.grid(1)
+    y = x[i]
+    k = 0
+    while k < 50 and y > 1:
+        y *= factor[0]
+        k += 1
+    factor[i + 1] = k
+
+
+def powers_without_a_bound(x, factor):
+    i = cuda.grid(1)
+    y = x[i]
+    while y > 1:
+        y *= factor[0]
+    factor[i + 1] = y
+
+
+def steps_of_newton(x, tolerance):
+    i = cuda.grid(1)
+    value = x[i]
+    step = 1.0
+    while abs(step) > tolerance[0]:
+        step = (value * value - x[i]) / (2 * value)
+        value -= step
+    x[i] = value
+    tolerance[i + 1] = step
+
+
+def halves_of_an_interval(x, tolerance):
+    i = cuda.grid(1)
+    low, high = 0.0, x[i]
+    while high - low > tolerance[0]:
+        middle = 0.5 * (low + high)
+        if middle * middle > x[i]:
+            high = middle
+        else:
+            low = middle
+    x[i] = low
+    tolerance[i + 1] = high
+
+
+def escapes(parameters, turns):
+    i = cuda.grid(1)
+    real, imaginary = 0.0, 0.0
+    n = 0
+    while n < parameters[0] and real * real + imaginary * imaginary < 4:
+        real, imaginary = (
+            real * real - imaginary * imaginary + parameters[1],
+            2 * real * imaginary + parameters[2],
+        )
+        n += 1
+    turns[i] = n
+    parameters[i] = n
+
+
+def turns_of_collatz(x, last):
+    i = cuda.grid(1)
+    n = x[i]
+    k = 0
+    while n != last[0]:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        k += 1
+    last[i + 1] = k
+
+
+def a_common_divisor(x, last):
+    i = cuda.grid(1)
+    a, b = x[i], x[i + 1]
+    while b != last[0]:
+        a, b = b, a % b
+    last[i + 1] = a
+
+
+def a_random_walk(x, bound):
+    i = cuda.grid(1)
+    state = x[i]
+    place = 0
+    while abs(place) < bound[0]:
+        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+        place += 1 if state & 65536 else -1
+    bound[i + 1] = state
+
+
+def a_search_in_a_hash_table(keys, x):
+    i = cuda.grid(1)
+    place = x[i] % keys.size
+    while keys[place] not in (x[i], -1):
+        place = (place + 1) % keys.size
+    keys[place] = x[i]
+
+
 @pytest.mark.parametrize(
     ("kernel", "kind"),
     [
@@ -387,6 +479,15 @@ def a_bound_of_work(x, y):
         (a_sort_by_insertion, L),
         (turns_with_a_barrier, L),
         (a_bound_of_work, L),
+        (powers, F),
+        (powers_without_a_bound, F),
+        (steps_of_newton, F),
+        (halves_of_an_interval, F),
+        (escapes, F),
+        (turns_of_collatz, L),
+        (a_common_divisor, L),
+        (a_random_walk, L),
+        (a_search_in_a_hash_table, L),
     ],
 )
 def test_a_thread_that_goes_on_by_itself_gives_way_to_none(kernel, kind):
