@@ -201,7 +201,9 @@ def define(context: Any, builder: Any, function: Any, sig: Any, args: list[Any])
     """
     flags = Flags()
     flags.error_model = "numpy"
-    compiled = context.compile_subroutine(builder, function, sig, flags=flags)
+    # Flags that are not set are those of the context.
+    plain = context.subtarget(fastmath=False)
+    compiled = plain.compile_subroutine(builder, function, sig, flags=flags)
     return context.call_internal(builder, compiled.fndesc, sig, args)
 
 
