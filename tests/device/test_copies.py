@@ -630,9 +630,8 @@ def test_copies_make_the_same_calls_for_ten_and_for_ten_million_elements(monkeyp
     [
         lambda a: a.setitem(slice(1, None), a[:-1]),
         lambda a: cuda.device_array_like(a[::2]),
-        lambda a: cuda.to_device(np.broadcast_to(np.uint8(1), a.shape)),
     ],
-    ids=["overlap", "like", "to_device"],
+    ids=["overlap", "like"],
 )
 def test_new_memory_takes_the_same_calls_for_one_and_for_ten_million_elements(monkeypatch, use):
     # Small memory is allocated by other calls, of which emitted code spares all but a few.
