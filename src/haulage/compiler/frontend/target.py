@@ -215,7 +215,9 @@ class SIMTContext(BaseContext):
             made.error_model = _FastErrorModel(made.call_conv)
         # Numba would give a kernel the functions that it made for one with other flags.
         flags = frozenset(made.fastmath.flags) if made.fastmath else frozenset()
-        made.cached_internal_func = self._subroutines.setdefault((flags, made.enable_debuginfo), {})
+        made.cached_internal_func = self._subroutines.setdefault(
+            (flags, made.enable_debuginfo, made.checks_indices), {}
+        )
         return made
 
     def create_module(self, name: str) -> Any:
