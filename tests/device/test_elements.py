@@ -1,6 +1,7 @@
 """Single elements of device arrays, and iteration: what NumPy gives, and how it gets there."""
 
 import itertools
+import os
 import threading
 
 import numpy as np
@@ -186,7 +187,12 @@ def test_a_closed_array_has_no_elements():
 # ---- how they get there -------------------------------------------------------------------------
 
 
+# The adversarial mode holds work back, so that no device is idle.
+HELD_BACK = bool(os.environ.get("HAULAGE_ADVERSARY"))
+
+
 @pytest.mark.usefixtures("near")
+@pytest.mark.skipif(HELD_BACK, reason="no device is idle in the adversarial mode")
 def test_elements_of_an_idle_device_are_loads_and_stores(copies):
     there = cuda.to_device(np.arange(12.0).reshape(3, 4))
     row, records = there[1], cuda.to_device(np.zeros(2, [("x", "f4")]))
@@ -277,7 +283,7 @@ def test_what_kernels_print_is_shown_where_an_element_is_read_or_written(capsys,
     copies.clear()
     assert there[0] == 5
     there[1] = 4
-    if there.device.properties.host_memory_is_device_memory:
+    if there.device.properties.host_memory_is_device_memory and not HELD_BACK:
         assert copies == []
 
 
