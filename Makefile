@@ -23,7 +23,7 @@ demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ 
 	$(BIN)/haulage demo$(if $(PHOTO), "$(PHOTO)")$(if $(DEVICE), --device $(DEVICE))$(if $(OUT), --out "$(OUT)")
 
 # One process for each core, to which whole files are handed.
-SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 test: $(READY)  ## Something of every test, in a few minutes (ARGS=... goes to pytest)
 	$(BIN)/python -m pytest --share quick $(SIDE_BY_SIDE) $(ARGS)
@@ -38,42 +38,30 @@ test-codegen: $(READY)  ## Code of the tests' kernels for all of NVIDIA's and AM
 	$(BIN)/python -m pytest --codegen all tests/device $(ARGS)
 	$(BIN)/python tests/compat --codegen all
 
-# These launch kernels and wait for them one by one: nothing of theirs could be reordered. Or they
-# are about memory that is kept for later, of which there is none in that mode.
-IN_ORDER := random_kernels libdevice math_accuracy native_arrays
 test-adversary: $(READY)  ## The tests of devices with all work late and reordered (SEED=... ARGS=...)
 	HAULAGE_ADVERSARY=$(or $(SEED),1) $(BIN)/python -m pytest tests/device \
-	  $(IN_ORDER:%=--ignore=tests/device/test_%.py) $(SIDE_BY_SIDE) $(ARGS)
+	  -m "not in_order" $(SIDE_BY_SIDE) $(ARGS)
 
 # HAULAGE_PTX_ARCHITECTURE=sm_90 make test-ptx (or test-nvidia) takes code for these GPUs, not sm_80.
-# Those of what kernels work out; a part of them is in `make test` too (tests/doubles/ptx/part.py).
-OF_KERNELS := array_assignment atomics bad_input bad_launches bench_kernels big_kernels borders \
-  captured_arrays chunked_loops clocks cooperative_grids debug divisions documented_cuda \
-  documented_roc early_returns enums exit filled_arrays functions guards gufuncs half hints inspection \
-  jammed_rows kernel_calls kernel_methods kernel_programs kernels lanes launch libdevice \
-  lifted_guards locks math math_accuracy math_in_lanes order_of_accesses print private_arrays random \
-  random_kernels ranges record_kernels records reduce remainders rounding run_time_shapes runs \
-  small_words strided_loops threads_far_apart timedeltas transpose ufuncs unrolled_turns vectors \
-  warp_words warps_apart wavebarrier
 test-ptx: $(READY)  ## The tests of kernels with NVIDIA's code, executed without a GPU (ARGS=...)
-	$(BIN)/python -m pytest --ptx $(OF_KERNELS:%=tests/device/test_%.py) $(ARGS)
+	$(BIN)/python -m pytest --ptx -m ptx tests/device $(ARGS)
 
 # One by one: what one breaks on the stand-in driver is broken for those after it, as on a GPU.
 test-nvidia: $(READY)  ## The tests of devices on the NVIDIA back end, with a stand-in for its driver (ARGS=...)
-	@failed=; for file in tests/device/test_*.py; do \
+	@failed=; for file in $$(find tests/device -name "test_*.py" | sort); do \
 	  $(BIN)/python -m pytest --nvidia-double -q $$file $(ARGS); \
 	  case $$? in 0|5) ;; *) failed="$$failed $$file" ;; esac; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 test-amd: $(READY)  ## The tests of devices on the AMD back end, with a stand-in for the HIP runtime (ARGS=...)
-	@failed=; for file in tests/device/test_*.py; do \
+	@failed=; for file in $$(find tests/device -name "test_*.py" | sort); do \
 	  $(BIN)/python -m pytest --amd-double -q $$file $(ARGS); \
 	  case $$? in 0|5) ;; *) failed="$$failed $$file" ;; esac; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
 	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \
-	  tests/device/test_random_kernels.py $(ARGS)
+	  tests/device/compiler/simt/test_random_kernels.py $(ARGS)
 
 test-compat: $(READY)  ## Numba's own tests of numba.cuda, with Haulage in its place (ARGS="cudapy.test_lang -v")
 	$(BIN)/python tests/compat --codegen once $(ARGS)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from haulage import cuda, roc
-from haulage.compat import not_here
+from haulage.compat.modules import why_missing
 from haulage.hook.answers import answer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -173,10 +173,12 @@ def has(vocabulary: str, name: str) -> bool:
 
 
 def _reason(vocabulary: str, name: str) -> str:
-    reason = not_here.why(name if "." in name else f"numba.{vocabulary}.{name}")
+    short = name.removeprefix(f"numba.{vocabulary}.")
+    reason = why_missing(f"haulage.{vocabulary}.{short}")
     if reason:
         return reason
-    raise ValueError(f"Haulage has no {name}, and src/haulage/compat/not_here.toml says not why")
+    table = f"src/haulage/{vocabulary}/_modules.py"
+    raise ValueError(f"Haulage has no {name}, and {table} says not why")
 
 
 def modules(vocabulary: str) -> str:

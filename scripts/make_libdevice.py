@@ -1,7 +1,7 @@
 """Writes the table of libdevice's functions from the prototypes that Numba carries.
 
 Run it from the repository's root after an update of Numba: `python scripts/make_libdevice.py`.
-It writes `src/haulage/lang/libdevice/words.py` and `src/haulage/cuda/libdevice.py`.
+It writes `src/haulage/lang/libdevice/words.py`.
 """
 
 import importlib.util
@@ -35,21 +35,17 @@ def signature(result: Type, arguments: list) -> tuple[str, str]:
 
 
 def main() -> None:
-    rows, names = [], []
+    rows = []
     for library_name, (result, arguments) in sorted(prototypes().items()):
         name = library_name.removeprefix("__nv_")
         letters, parameters = signature(result, arguments)
-        rows.append(f'{name} = libdevice("{name}", "{letters}", "{parameters}")')
-        names.append(name)
+        rows.append(f'{name} = _libdevice("{name}", "{letters}", "{parameters}")')
     (ROOT / "lang" / "libdevice" / "words.py").write_text(
         '"""The functions of libdevice: name, letters of arguments and results, parameters.\n\n'
         f'{NOTICE}\n"""\n\n'
-        "from haulage.lang.libdevice.word import libdevice\n\n" + "\n".join(rows) + "\n"
-    )
-    lines = "".join(f"{name} = words.{name}\n" for name in names)
-    (ROOT / "cuda" / "libdevice.py").write_text(
-        '"""The functions of CUDA\'s libdevice: `from haulage.cuda import libdevice`.\n\n'
-        f'{NOTICE}\n"""\n\nfrom haulage.lang.libdevice import words\n\n{lines}'
+        "from haulage.lang.libdevice.word import libdevice as _libdevice\n\n"
+        + "\n".join(rows)
+        + "\n"
     )
 
 

@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "nodevice"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-from browser import Browser, path  # noqa: E402
+from support.browser import Browser, path  # noqa: E402
 
 PAGE = ROOT / "docs" / "trace-demo.html"
 PICTURE = ROOT / "docs" / "images" / "trace-demo.png"

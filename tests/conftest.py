@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,6 @@ from doubles import libamdhip64, libcuda, not_on_gpus
 from doubles.far import far_device
 from doubles.far_pair import far_pair
 from doubles.ptx import device as ptx_double
-from doubles.ptx import part
 from doubles.ptx.device import ptx_device
 from doubles.ptx.runtime import compiler
 from haulage.errors import Unsupported
@@ -35,6 +35,8 @@ os.environ["HAULAGE_CACHE_DIR"] = _cache.name
 
 # Options that choose the devices of a run.
 _CHOOSING = ("--far", "--far-second", "--ptx", "--nvidia-double", "--amd-double", "--devices")
+
+_OF_DEVICES = Path(__file__).parent / "device"
 
 # Fixtures that say how the processor runs the threads of a block.
 _WAYS = ("way", "any_way")
@@ -181,11 +183,16 @@ def _collections_leave_other_modules_alone():
     gc.unfreeze()
 
 
+def _below_device(path):
+    """The path of a file below tests/device, as `not_on_gpus.toml` names it; else its whole one."""
+    return (path.relative_to(_OF_DEVICES) if path.is_relative_to(_OF_DEVICES) else path).as_posix()
+
+
 def _also_as_ptx(metafunc):
     """Whether a test is among those that are run by executing PTX besides, if that is possible."""
     chosen = any(metafunc.config.getoption(name) for name in _CHOOSING)
-    name = metafunc.definition.name
-    return not chosen and part.has(metafunc.definition.path.name, name) and compiler() is not None
+    marked = metafunc.definition.get_closest_marker("ptx_always") is not None
+    return not chosen and marked and compiler() is not None
 
 
 def pytest_generate_tests(metafunc):
@@ -231,7 +238,9 @@ def pytest_collection_modifyitems(config, items):
             seen.add(key)
             stands_in = libcuda.is_of_tests() or libamdhip64.is_of_tests()
             double = kind if kind == ptx_double.KIND or stands_in else None
-            reason = not_on_gpus.reason(item.path.name, item.name, kind=kind, double=double)
+            reason = not_on_gpus.reason(
+                _below_device(item.path), item.name, kind=kind, double=double
+            )
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
         kept.append(item)

@@ -4,6 +4,9 @@ The quick share has something of every test function: all cases of those that ar
 `SECONDS`, of longer ones as many cases as fit, spread over them. A function of which one case
 takes longer than `LONGEST` is in the rest. How long functions take was measured, with
 `pytest --measure tests/times.json`; those that the file does not name are short.
+
+Where files are handed to several processes, the longest are first: no process then is left with a
+long one when the others are done.
 """
 
 import json
@@ -19,6 +22,8 @@ SECONDS = 0.5
 LONGEST = 1.5
 # The file names no function that takes less, all cases together: most do.
 NOTED = 0.5
+# What a case of the others takes, about.
+SHORT = 0.02
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -46,13 +51,16 @@ def pytest_configure(config: Any) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     share = config.getoption("--share")
-    if share == "all":
-        return
-    quick = chosen([item.nodeid for item in items], json.loads(TIMES.read_text()))
-    kept = [item for item in items if (item.nodeid in quick) == (share == "quick")]
-    left_out = [item for item in items if (item.nodeid in quick) != (share == "quick")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = kept
+    times = json.loads(TIMES.read_text())
+    if share != "all":
+        quick = chosen([item.nodeid for item in items], times)
+        kept = [item for item in items if (item.nodeid in quick) == (share == "quick")]
+        left_out = [item for item in items if (item.nodeid in quick) != (share == "quick")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+    # In a process of pytest-xdist, which hands files over in this order.
+    if hasattr(config, "workerinput"):
+        items[:] = longest_files_first(items, times)
 
 
 def chosen(tests: Iterable[str], times: dict[str, float]) -> set[str]:
@@ -72,6 +80,18 @@ def chosen(tests: Iterable[str], times: dict[str, float]) -> set[str]:
         number = min(len(cases), max(1, int(SECONDS / seconds))) if seconds else len(cases)
         quick.update(cases[len(cases) * n // number] for n in range(number))
     return quick
+
+
+def longest_files_first(items: list[Any], times: dict[str, float]) -> list[Any]:
+    """`items` file by file, those files first that take longest by `times` (see `chosen`)."""
+    files: Counter[str] = Counter()
+    for item in items:
+        files[_file(item)] += times.get(_function(item.nodeid), SHORT)
+    return sorted(items, key=lambda item: (-files[_file(item)], _file(item)))
+
+
+def _file(item: Any) -> str:
+    return str(item.nodeid.partition("::")[0])
 
 
 def _function(test: str) -> str:

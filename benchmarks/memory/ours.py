@@ -1,7 +1,7 @@
 """Haulage's own lists and arena, over pages or segments that are counted but hold no bytes."""
 
 import haulage.platforms  # noqa: F401  (it makes the devices known)
-from haulage.runtime.device import current_device
+from haulage.runtime.devices.registry import current_device
 from haulage.runtime.memory.arena import Arena, Segments, Space, Virtual
 from haulage.runtime.memory.heap import Heap
 

@@ -12,8 +12,9 @@ from haulage import __version__, config, cuda
 from haulage.api.arrays import prepare
 from haulage.runtime import native
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.device import current_device
-from haulage.runtime.memory import Block, owners
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.memory import Block
+from haulage.runtime.process import call_sites
 
 _array = cuda.device_array(1000, np.float32)
 _pool = _array.block.pool
@@ -49,7 +50,7 @@ NAMES = {
     "heap": _pool.heap,
     "holder": SimpleNamespace(nbytes=4000, device_ptr=0, returned=True),
     "cells": [4096],
-    "mark": owners.mark,
+    "call_site": call_sites.current,
     "Block": Block,
     "dtype": _array.dtype,
 }
@@ -108,7 +109,7 @@ _OF_PYTHON = {
     "an owner's block object of no bytes, made and dropped": Statement(
         "Block(device, 0, 0, 0, 'device', None, None, stream)"
     ),
-    "of that, who asked": Statement("mark()"),
+    "of that, who asked": Statement("call_site()"),
     "of that, when": Statement("monotonic()"),
     "the ledger's counters, and the lists of free addresses": Statement(
         "pool.take_into(holder, cells); pool.take_back(holder, cells)"

@@ -13,7 +13,7 @@ from benchmarks.environments import ROOT
 from benchmarks.memory.allocations import Statement, nanoseconds
 from benchmarks.smart.cases import APART, PROGRAMS, USES
 from haulage import cuda
-from haulage.runtime import observing
+from haulage.runtime.process import runtime
 
 LOOPS, LOOP_SECONDS = 15, 0.001
 
@@ -44,7 +44,7 @@ class Worker:
 
     def __init__(self, apart):
         # Kernels that have used host arrays in place go on to.
-        observing.apart = apart == APART
+        runtime.current.apart = apart == APART
         self._names = {
             "a": _one[1, 1],
             "ab": _two[1, 1],

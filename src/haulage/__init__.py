@@ -37,12 +37,12 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "roc": ("haulage.roc", None),
     "hip": ("haulage.hip", None),
     "memory": ("haulage.memory", None),
-    "use": ("haulage.runtime.device", "use"),
-    "devices": ("haulage.runtime.device", "devices"),
-    "adversary": ("haulage.runtime.adversary", "adversary"),
+    "use": ("haulage.runtime.devices.registry", "use"),
+    "devices": ("haulage.runtime.devices.registry", "devices"),
+    "adversary": ("haulage.runtime.devices.adversary", "adversary"),
     "compile": ("haulage.kernel", "compile"),
     "SmartArray": ("haulage.smart", "SmartArray"),
-    "explain": ("haulage.runtime.transfers.explained", "explain"),
+    "explain": ("haulage.runtime.transfers.explanation", "explain"),
     "transfers": ("haulage.runtime.transfers.recording", "transfers"),
     "assert_no_transfers": ("haulage.runtime.transfers.recording", "assert_no_transfers"),
     "max_transfers": ("haulage.runtime.transfers.recording", "max_transfers"),
@@ -62,8 +62,9 @@ def __getattr__(name: str) -> object:
     module_name, attribute = _LAZY[name]
     import importlib
 
-    # The kinds of devices are registered by the import of this one.
-    importlib.import_module("haulage.platforms")
+    if not module_name.startswith("haulage.hook."):
+        # The kinds of devices are registered by the import of this one.
+        importlib.import_module("haulage.platforms")
     module = importlib.import_module(module_name)
     value = module if attribute is None else getattr(module, attribute)
     globals()[name] = value

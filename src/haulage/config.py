@@ -49,7 +49,8 @@ def _reader(name: str) -> Callable[[], str]:
 # These are asked for in every launch.
 # `HAULAGE_DEVICE`: a device by name and, if wished, number (`cpu`, `nvidia:1`), or "".
 device_choice = _reader("HAULAGE_DEVICE")
-_thread_way = _reader("HAULAGE_CPU_THREADS")
+# What the variable of `thread_way` says, whether that is right or not.
+thread_way_text = _reader("HAULAGE_CPU_THREADS")
 _interface_sync = _reader("NUMBA_CUDA_ARRAY_INTERFACE_SYNC")
 # And this in each allocation.
 _memory_way = _reader("HAULAGE_MEMORY")
@@ -150,7 +151,7 @@ def thread_way() -> str:
         ValueError: the variable is set to something else.
     """
     ways = ("auto", "cut", "scalar", "coroutines")
-    return _one_of("HAULAGE_CPU_THREADS", _thread_way(), ways, "auto")
+    return _one_of("HAULAGE_CPU_THREADS", thread_way_text(), ways, "auto")
 
 
 def processor_level() -> str | None:

@@ -10,11 +10,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable
+    from functools import cached_property
     from typing import Any
+
+else:
+
+    class cached_property:
+        """That of `functools`, which before Python 3.12 has a lock for all objects of a class: a
+        child would find it held by a thread that it does not have."""
+
+        def __init__(self, function):
+            self._function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, made, owner=None):
+            if made is None:
+                return self
+            value = made.__dict__[self._name] = self._function(made)
+            return value
+
 
 # Where another thread imports a module of these for the first time when a process forks, the child
 # would have a part of it, and an import lock that nobody opens.
 _PACKAGES = ("haulage", "llvmlite", "numba")
+
+__all__ = ["cached_property", "held", "in_child", "lock"]
 
 # What gives each lock that is held during a fork, or None while there is no such lock.
 _held: list[Callable[[], Any]] = []

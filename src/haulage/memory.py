@@ -26,14 +26,12 @@ from typing import NoReturn as _NoReturn
 
 from haulage.runtime.memory.adaptors import Counts, Failing, Limit, Log, Statistics
 from haulage.runtime.memory.allocators import get_allocator, set_allocator, using_allocator
-from haulage.runtime.memory.calls import Allocator
-from haulage.runtime.memory.ends import Driver, Pool
-from haulage.runtime.memory.holders import Holding, Report, report
-from haulage.runtime.memory.leaks import leaks
+from haulage.runtime.memory.base_allocators import Allocator, Driver, Pool
 from haulage.runtime.memory.limits import limit
 from haulage.runtime.memory.out_of_memory import Registration, on_out_of_memory
-from haulage.runtime.memory.owners import Site, track
+from haulage.runtime.memory.reports import Holding, Report, leaks, report
 from haulage.runtime.memory.statistics import Stats, Usage, reset_peak, snapshot, stats, trim
+from haulage.runtime.process.call_sites import Site, track
 from haulage.spelling import did_you_mean as _did_you_mean
 
 __all__ = [

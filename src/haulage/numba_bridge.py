@@ -1,7 +1,7 @@
 """What a kernel's arguments are to Numba. Importing this imports Numba.
 
 The launch path knows arguments by keys that it makes without Numba
-(`haulage.runtime.launching.arguments`);
+(`haulage.runtime.launch.kinds`);
 here a key becomes a Numba type, once per signature.
 """
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from haulage.backends.base import Backend, Probe
 from haulage.errors import Unsupported
-from haulage.runtime import device
+from haulage.runtime import composition
+from haulage.runtime.devices import registry
 
 
 @dataclass(frozen=True)
@@ -129,13 +130,14 @@ PLATFORMS: dict[str, Platform] = {
 
 def current_target(warp_size: int) -> Any:
     """The `Target` of the current device, for warps of that many lanes."""
-    here = device.current_device()
+    here = registry.current_device()
     return PLATFORMS[here.kind].device_target(here.properties.architecture, warp_size)
 
 
+composition.start()
 for _platform in PLATFORMS.values():
-    device.register(
-        device.Driver(
+    registry.register(
+        registry.Driver(
             _platform.name,
             _platform.probe,
             _platform.new_backend if _platform.backend else None,

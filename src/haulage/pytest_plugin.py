@@ -167,7 +167,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 def _device(asked: str | None) -> str:
     import haulage.platforms  # noqa: F401  (it makes the devices known)
     from haulage.errors import DeviceNotFound
-    from haulage.runtime.device import current_device, find
+    from haulage.runtime.devices.registry import current_device, find
 
     try:
         device = find(asked, "--haulage-device") if asked else current_device()

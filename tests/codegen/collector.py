@@ -20,7 +20,8 @@ from doubles.amd_described import Launch
 from haulage.compiler.gpu.amd import device_library
 from haulage.errors import CompileError
 from haulage.kernel import caching, compilation, kernel
-from haulage.runtime.launching import arguments
+from haulage.runtime.arrays import keys as argument_keys
+from haulage.runtime.launch import packing
 from haulage.targets import amd, nvidia
 
 # By the kinds of the devices that they are of.
@@ -286,8 +287,8 @@ def _too_large(kind: str, metadata: dict[str, Any]) -> str | None:
 
 def _is_of_no_value(key: Any) -> bool:
     """Whether no launch has a value for an argument."""
-    inner = key[1] if key[0] == arguments.TUPLE else ()
-    return key[0] == arguments.OTHER or any(map(_is_of_no_value, inner))
+    inner = key[1] if key[0] == argument_keys.TUPLE else ()
+    return key[0] == argument_keys.OTHER or any(map(_is_of_no_value, inner))
 
 
 def _launch(metadata: dict[str, Any], keys: Any, target: Any, options: Any) -> Launch:
@@ -295,7 +296,7 @@ def _launch(metadata: dict[str, Any], keys: Any, target: Any, options: Any) -> L
     is_narrow = target.warp_size == 32 and not target.architecture.startswith("gfx9")
     return Launch(
         architecture=target.architecture,
-        format=arguments.Packer(keys)._struct.format,
+        format="@" + "".join(packing.formats(keys)),
         offsets=metadata["argument_offsets"],
         argument_bytes=metadata["argument_bytes"],
         shared_bytes=metadata["shared_bytes"],

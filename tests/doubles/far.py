@@ -27,9 +27,12 @@ from haulage.backends.cpu_driver import copies
 from haulage.backends.cpu_driver.adversary import Garbage
 from haulage.errors import DeviceError, OutOfMemory
 from haulage.platforms import PLATFORMS
-from haulage.runtime import device as devices
-from haulage.runtime.arrays import dlpack, layout
-from haulage.runtime.device import Device, Driver
+from haulage.runtime.devices import registry
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import Driver
+from haulage.runtime.geometry import layout
+from haulage.runtime.process import runtime
+from haulage.runtime.protocols import dlpack
 
 FAR = 0x5A00 << 48
 TOTAL = 1 << 30
@@ -352,15 +355,15 @@ def registered(device: Device, *others: Device) -> Iterator[Device]:
     """While this holds, `device` is found among the others, and kernels can be made for it; so are
     `others` of the same driver."""
     driver = Driver(device.kind, FarBackend.probe, lambda: device.backend)
-    devices.register(driver)
-    devices._found[device.kind] = (device, *others)
+    registry.register(driver)
+    runtime.current.found[device.kind] = (device, *others)
     PLATFORMS[device.kind] = dataclasses.replace(PLATFORMS["cpu"], name=device.kind)
     dlpack._OF_DEVICE[device.kind] = dlpack.CUDA
     dlpack._REACHED[device.kind] = {dlpack.CUDA_HOST, dlpack.CUDA_MANAGED}
     try:
         yield device
     finally:
-        for registry in (devices._drivers, devices._found, platforms.PLATFORMS):
-            registry.pop(device.kind, None)
+        for table in (runtime.current.drivers, runtime.current.found, platforms.PLATFORMS):
+            table.pop(device.kind, None)
         dlpack._OF_DEVICE.pop(device.kind, None)
         dlpack._REACHED.pop(device.kind, None)

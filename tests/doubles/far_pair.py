@@ -20,7 +20,7 @@ from doubles.far import FAR, KIND, TOTAL, FarBackend, Ranges
 from haulage.backends.base import DEVICE, MANAGED, PORTABLE, Backend, Probe, Properties
 from haulage.backends.cpu_driver import copies
 from haulage.errors import DeviceError
-from haulage.runtime.device import Device
+from haulage.runtime.devices.device import Device
 
 _HANDLES = {"stream": "stream", "event": "event", "start": "event", "end": "event"}
 _GIVES_HANDLE = {"stream_create": "stream", "event_create": "event"}

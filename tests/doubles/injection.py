@@ -14,7 +14,7 @@ from doubles.watched import GIVES_BACK, SHORTAGES, Fault, shortage_or_error
 from haulage import cuda
 from haulage.errors import OutOfMemory
 from haulage.runtime import memory
-from haulage.runtime.device import Device
+from haulage.runtime.devices.device import Device
 
 # Calls that a user waits in, and interrupts.
 WAITS = frozenset({"synchronize", "stream_synchronize", "event_synchronize"})

@@ -8,12 +8,8 @@ import itertools
 from ctypes import POINTER, addressof, c_int, c_int32, c_int64, c_void_p, py_object
 
 from haulage.backends.base import NON_BLOCKING
-from haulage.runtime.arrays import dlpack
-from haulage.runtime.arrays.dlpack_structs import (
-    DLManagedTensorVersioned,
-    DLPackVersion,
-    inside,
-)
+from haulage.runtime.protocols import dlpack
+from haulage.runtime.protocols.dlpack_structs import DLManagedTensorVersioned, DLPackVersion, inside
 
 _FROM_OBJECT = ctypes.PYFUNCTYPE(c_int, py_object, POINTER(c_void_p))
 _TENSOR = ctypes.PYFUNCTYPE(c_int, py_object, c_void_p)

@@ -9,8 +9,8 @@ _TABLE = Path(__file__).with_suffix(".toml")
 
 @functools.cache
 def _reasons() -> dict[str, tuple[str, list[str], list[str]]]:
-    """Test, as `file.py::name`, or all of a `file.py` -> (why it does not hold, the kinds of
-    devices that are meant, the stand-ins whose fault that is)."""
+    """Test, as `room/test_file.py::name`, or all of such a file -> (why it does not hold, the kinds
+    of devices that are meant, the stand-ins whose fault that is)."""
     found = {}
     for group in tomllib.loads(_TABLE.read_text())["group"]:
         for test in group["tests"]:
@@ -23,7 +23,7 @@ def reason(file: str, name: str, *, kind: str, double: str | None) -> str | None
     """Why a test does not hold on a GPU, None if it does.
 
     Args:
-        file: the name of the test's file.
+        file: the path of the test's file below tests/device.
         name: that of the test, with its parameters in brackets.
         kind: the kind of the device, "ptx", "nvidia" or "amd".
         double: which stand-in for a GPU it is, "ptx", "nvidia" or "amd"; None: it is none.

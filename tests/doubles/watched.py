@@ -19,8 +19,8 @@ from doubles.far import FarBackend, registered
 from haulage.backends.base import Backend, Probe
 from haulage.backends.cpu import CPUBackend
 from haulage.errors import DeviceError, OutOfMemory
-from haulage.runtime.arrays import layout
-from haulage.runtime.device import Device
+from haulage.runtime.devices.device import Device
+from haulage.runtime.geometry import layout
 
 
 class Injected(DeviceError):

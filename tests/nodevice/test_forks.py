@@ -72,7 +72,7 @@ kernel()
         ("from haulage import cuda", "numba.core.types.iterators", "import numba"),
         ("from haulage import cuda", "numba.core.typing.templates", "kernel()"),
         ("", "haulage.api", "from haulage import cuda"),
-        ("", "haulage.runtime.device", "kernel()"),
+        ("", "haulage.runtime.devices.registry", "kernel()"),
     ],
 )
 def test_a_fork_waits_for_what_another_thread_imports(before, at, work):

@@ -40,6 +40,18 @@ def test_times_are_those_of_functions_that_there_are():
         assert re.search(rf"def {name}\(", text), function
 
 
+class Item:
+    def __init__(self, nodeid):
+        self.nodeid = nodeid
+
+
+def test_the_longest_files_are_handed_over_first():
+    tests = ["a.py::test_1", "a.py::test_2", "b.py::test_long", *cases("c.py::test_many", 3)]
+    times = {"b.py::test_long": 9, "c.py::test_many": 4}
+    ordered = shares.longest_files_first([Item(test) for test in tests], times)
+    assert [item.nodeid for item in ordered] == [*tests[3:], tests[2], *tests[:2]]
+
+
 @pytest.fixture
 def project(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(TESTS))

@@ -6,7 +6,7 @@ from typing import Any
 
 from haulage.advising import changes, source
 from haulage.advising.watcher import Amount, Row, Watcher, Way
-from haulage.runtime.memory import owners
+from haulage.runtime.process import call_sites
 from haulage.tracing.result import shown
 
 
@@ -94,7 +94,7 @@ def _sum(amounts: list[Amount]) -> Amount:
 
 
 def _finding(row: Row, fellows: changes.Fellows) -> Finding:
-    call = source.call_at(row.mark)
+    call = source.call_at(row.call_site)
     if row.argument is not None:
         parameter = row.argument.name.partition("[")[0]
         given = source.argument(call, row.argument.path, parameter)
@@ -108,7 +108,7 @@ def _finding(row: Row, fellows: changes.Fellows) -> Finding:
     kinds = " or ".join(row.arrays)
     return Finding(
         line=changes.line_of(row),
-        function=shown(owners.site(row.mark).function) if row.mark else "",
+        function=shown(call_sites.site(row.call_site).function) if row.call_site else "",
         array=shown(f"{name} {kinds}".strip()),
         called=shown(called),
         up=row.up,

@@ -7,7 +7,7 @@ from typing import Any
 
 from haulage.advising import source
 from haulage.advising.watcher import Row, Way
-from haulage.runtime.memory import owners
+from haulage.runtime.process import call_sites
 from haulage.tracing.result import shown
 
 _IT_A = "it a haulage.SmartArray", "them haulage.SmartArrays"
@@ -62,9 +62,9 @@ def is_out(row: Row) -> bool:
 
 def line_of(row: Row) -> str:
     """'file:line' of a row."""
-    if not row.mark:
+    if not row.call_site:
         return "(no line known)"
-    site = owners.site(row.mark)
+    site = call_sites.site(row.call_site)
     return f"{shown(site.filename)}:{site.line}"
 
 
@@ -142,7 +142,7 @@ def _take_turns(row: Row, others: list[Row]) -> list[str]:
     turning = [
         other
         for other in others
-        if other.mark == row.mark and len(other.hosts.keys() & row.hosts.keys()) > 1
+        if other.call_site == row.call_site and len(other.hosts.keys() & row.hosts.keys()) > 1
     ]
     names = list(dict.fromkeys(map(_name, (row, *turning))))
     return names if len(names) > 1 else []
@@ -150,7 +150,7 @@ def _take_turns(row: Row, others: list[Row]) -> list[str]:
 
 def _where(other: Row, row: Row) -> str:
     """Where a kernel is given what it is given at `row`."""
-    if other.mark == row.mark and other.argument is not None:
+    if other.call_site == row.call_site and other.argument is not None:
         return f"as argument {other.argument.name!r}"
     return f"at {line_of(other)}"
 
@@ -229,7 +229,7 @@ def _name(row: Row) -> str:
     """What the program calls an argument of a launch."""
     assert row.argument is not None
     parameter = row.argument.name.partition("[")[0]
-    given = source.argument(source.call_at(row.mark), row.argument.path, parameter)
+    given = source.argument(source.call_at(row.call_site), row.argument.path, parameter)
     return text(given, row.argument.name or "the array")
 
 

@@ -22,7 +22,7 @@ class Hosts:
         """The number of an array; one thread at a time."""
         import numpy as np
 
-        from haulage.runtime.transfers.listed import extent
+        from haulage.runtime.transfers.entries import extent
 
         owner: Any = host
         while isinstance(owner.base, np.ndarray):

@@ -7,16 +7,16 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from haulage.runtime.memory.owners import Mark
+    from haulage.runtime.process.call_sites import CallSite
 
 _HINTS = ("In", "Out", "InOut")
 
 
-def call_at(mark: "Mark") -> ast.Call | None:
-    """The call that a mark is in; None where the source is not there or the mark is in no call."""
-    if not mark:
+def call_at(call_site: "CallSite") -> ast.Call | None:
+    """The call that a call site is in; None: its source is not there, or it is in no call."""
+    if not call_site:
         return None
-    code, at = mark[0]
+    code, at = call_site[0]
     place = next(islice(code.co_positions(), at // 2, None), None)
     if place is None or None in place:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 from haulage import forks
 from haulage.advising.settings import Settings
 from haulage.advising.watcher import Watcher
-from haulage.runtime import observing
+from haulage.runtime.process import runtime
 from haulage.tracing.starting import at_end, keep_ctrl_c
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ class _Session:
     def begin(self) -> None:
         if self._watcher is not None:
             self._watcher.leave()
-        others = (each for each in observing.watchers if each is not self._watcher)
+            runtime.current.unwatch(self._watcher)
         self._watcher = Watcher()
-        observing.watchers = (*others, self._watcher)
-        observing.apart = True
+        runtime.current.watch(self._watcher)
+        runtime.current.apart = True
 
     def end(self) -> None:
         watcher, self._watcher = self._watcher, None
         if watcher is None:
             return
-        observing.watchers = tuple(each for each in observing.watchers if each is not watcher)
+        runtime.current.unwatch(watcher)
         watcher.close()
         if not self._settings.is_program and not watcher.rows:
             return

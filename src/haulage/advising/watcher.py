@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from haulage.advising.hosts import Hosts
+from haulage.runtime.process import runtime
 from haulage.tracing.operations import Clock, Operation
 from haulage.tracing.repeats import Before, Repeats
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from haulage.runtime.device import Device
+    from haulage.runtime.buffers.host_copy import HostCopy
+    from haulage.runtime.devices.device import Device
     from haulage.runtime.memory import Block
-    from haulage.runtime.memory.owners import Mark
-    from haulage.runtime.observing import Argument
-    from haulage.runtime.transfers.entry import Transfer
-    from haulage.runtime.transfers.host_copy import HostCopy
+    from haulage.runtime.process.call_sites import CallSite
+    from haulage.runtime.process.observing import Argument
+    from haulage.runtime.transfers.entries import Transfer
 
 # After so many copies those that are over are added up.
 _OFTEN = 256
@@ -80,7 +81,7 @@ class Row:
     """Copies that one line of the program asks for; of one argument if it is a launch.
 
     Attributes:
-        mark: the line.
+        call_site: the line.
         called: what the program called, in words.
         argument: of which launch they are an argument; None: of none.
         arrays: the shapes and dtypes of the arrays.
@@ -89,7 +90,7 @@ class Row:
         up, down: the copies by direction.
     """
 
-    mark: "Mark"
+    call_site: "CallSite"
     called: str
     argument: "Argument | None"
     arrays: list[str] = field(default_factory=list)
@@ -131,7 +132,7 @@ class Watcher:
             call()
             return
         row = self._row(copy)
-        operation = Operation("", "", copy.place.nbytes, 0, 0)
+        operation = Operation("", "", copy.nbytes, 0, 0)
         clock, stream = self._clock(copy.stream.device), copy.stream.handle
         looked = self._repeats.around(copy, row, lambda: clock.around(operation, stream, call, ()))
         if not looked.compared:
@@ -141,8 +142,8 @@ class Watcher:
                 self.not_compared.nbytes += operation.nbytes
             return
         if not copy.is_new:
-            self._note_host(row, copy.host, needed=not copy.down and looked.before is None)
-        self._count(row, copy.down, operation, looked.before)
+            self._note_host(row, copy.host, needed=not copy.to_host and looked.before is None)
+        self._count(row, copy.to_host, operation, looked.before)
 
     def closing(self, block: "Block") -> None:
         """Look at what a block has before it is closed."""
@@ -161,17 +162,17 @@ class Watcher:
     # ---- what is noted --------------------------------------------------------------------
 
     def _row(self, copy: "HostCopy") -> Row:
-        from haulage.runtime.arrays.layout import in_words
+        from haulage.runtime.geometry.layout import in_words
 
         path = None if copy.argument is None else copy.argument.path
         # Code by identity: its hash is one of all its contents. The row keeps it.
-        key = (path, *((id(code), at) for code, at in copy.mark))
+        key = (path, *((id(code), at) for code, at in copy.call_site))
         with self._lock:
             row = self._by_key.get(key)
             if row is None:
                 if len(self.rows) >= _MOST_ROWS:
                     return self.rows[-1]
-                row = self._by_key[key] = Row(copy.mark, copy.called, copy.argument)
+                row = self._by_key[key] = Row(copy.call_site, copy.called, copy.argument)
                 self.rows.append(row)
             array = in_words(copy.host.shape, copy.host.dtype)
             if array not in row.arrays and len(row.arrays) < _MOST_ARRAYS:
@@ -220,9 +221,7 @@ class Watcher:
             if clock is None:
                 clock = self._clocks[id(device)] = Clock(device)
                 if len(self._clocks) == 1:
-                    from haulage.runtime.memory import out_of_memory
-
-                    out_of_memory.replicas.append(self.make_room)
+                    runtime.current.evict.append(self.make_room)
                     # Called before what the driver, which is there by now, does at the end.
                     atexit.register(self.close)
         return clock

@@ -64,10 +64,11 @@ from haulage.api.streams import (
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
 from haulage.runtime.context import Context
-from haulage.runtime.event import Event, event_elapsed_time
+from haulage.runtime.devices.event import Event, event_elapsed_time
+from haulage.runtime.devices.graph import Graph
+from haulage.runtime.devices.stream import Stream
 from haulage.runtime.exchange.foreign import as_cuda_array, from_cuda_array_interface, from_dlpack
-from haulage.runtime.graph import Graph
-from haulage.runtime.launching.placing import ArgHint, In, InOut, Out, wrap_arg
+from haulage.runtime.launch.hints import ArgHint, In, InOut, Out, wrap_arg
 from haulage.runtime.memory import MemoryInfo
 from haulage.runtime.plugins.choice import set_memory_manager
 from haulage.runtime.plugins.managers import (
@@ -81,7 +82,6 @@ from haulage.runtime.plugins.pointers import (
     MemoryPointer,
     PinnedMemory,
 )
-from haulage.runtime.stream import Stream
 
 __all__ = [
     # arrays

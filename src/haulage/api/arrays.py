@@ -8,15 +8,17 @@ import numpy as np
 from haulage.checks import flag, one_of
 from haulage.errors import DeviceMismatch
 from haulage.runtime import native
-from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
-from haulage.runtime.arrays.movers import moves_itself, overwritten_in
-from haulage.runtime.arrays.upload import dense_array, device_array_for
-from haulage.runtime.device import Device, current_device
-from haulage.runtime.exchange import foreign
-from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
+from haulage.runtime.arrays.new import dense_array, device_array_for, uploaded
+from haulage.runtime.buffers import pinned_memory
+from haulage.runtime.buffers.coherent import is_coherent, overwritten_in
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream_arguments import StreamLike, device_of, for_work
+from haulage.runtime.geometry import dtypes, layout, numpy_arrays
+from haulage.runtime.protocols import offered
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -69,6 +71,8 @@ def to_device_of(
         DeviceMismatch: `obj`, `to` or `stream` is of another device.
     """
     copy = flag(copy, "to_device: copy")
+    if type(obj) is np.ndarray and to is None:
+        return (uploaded if copy else device_array_for)(obj, stream, device)
     for given in (obj, to):
         of = device_of_array(given)
         if device is not None and of is not None and of is not device:
@@ -76,12 +80,12 @@ def to_device_of(
                 f"{given!r} cannot be used on {device}; copy it by way of the host"
             )
     if to is not None:
-        if copy and moves_itself(to):
+        if copy and is_coherent(to):
             place = for_work(stream, device or current_device())
             with overwritten_in(place, to, "to_device(to=...)") as target:
                 target.copy_to_device(obj, place)
             return to
-        if not (isinstance(to, DeviceNDArrayBase | HostVisibleNDArray) or moves_itself(to)):
+        if not (isinstance(to, DeviceNDArrayBase | HostVisibleNDArray) or is_coherent(to)):
             raise TypeError(
                 f"to_device(to={type(to).__name__}): expected an array or record on the device"
             )
@@ -91,26 +95,24 @@ def to_device_of(
     if isinstance(obj, DeviceNDArrayBase):
         obj.block.use()
         return obj
-    if isinstance(obj, HostVisibleNDArray) and (block := transfer.block_of(obj)) is not None:
+    if isinstance(obj, HostVisibleNDArray) and (block := pinned_memory.block_of(obj)) is not None:
         block.use()
         return obj
     if isinstance(obj, np.void) and obj.dtype.names is not None:
         return _record(obj, stream, device, copy)
-    if moves_itself(obj):
+    if is_coherent(obj):
         strides = layout.dense_strides(obj.shape, obj.strides, obj.dtype.itemsize)
         made = DeviceNDArray(obj.shape, strides, obj.dtype, stream, device=device)
         if copy:
             made.copy_to_device(obj, stream)
         return made
-    if foreign.is_foreign(obj):
-        obj = foreign.as_source(obj, for_work(stream, device or current_device()), kept=True)
+    if offered.is_foreign(obj):
+        obj = offered.as_source(
+            DeviceNDArray, obj, for_work(stream, device or current_device()), kept=True
+        )
         if isinstance(obj, DeviceNDArray):
             return obj
-    host = transfer.host_array(obj)
-    target = device_array_for(host, stream, device)
-    if copy:
-        target.copy_to_device(host, stream)
-    return target
+    return (uploaded if copy else device_array_for)(numpy_arrays.host_array(obj), stream, device)
 
 
 def _record(record: np.void, stream: StreamLike, device: Device | None, copy: bool) -> DeviceRecord:
@@ -212,7 +214,7 @@ def full(
     """
     kind = dtype
     if kind is None:
-        kind = (fill_value if moves_itself(fill_value) else np.asarray(fill_value)).dtype
+        kind = (fill_value if is_coherent(fill_value) else np.asarray(fill_value)).dtype
     return _filled(device_array(shape, kind, order=order, stream=stream), fill_value, stream)
 
 
@@ -225,7 +227,7 @@ def empty_like(
     'F', or 'F' for an array in Fortran order and else 'C' ('A').
     """
     check_array(ary)
-    kind = transfer.check_dtype(ary.dtype if dtype is None else dtype)
+    kind = dtypes.check_dtype(ary.dtype if dtype is None else dtype)
     shape = tuple(ary.shape)
     one_of(order, "order", ("C", "F", "A", "K"))
     if order == "A":
@@ -272,7 +274,7 @@ def is_cuda_array(obj: Any) -> bool:
     """Whether `obj` is on a device: an array or record there, a mapped or managed array, or an
     object of another library with the CUDA array interface."""
     if isinstance(obj, HostVisibleNDArray):
-        return transfer.block_of(obj) is not None
+        return pinned_memory.block_of(obj) is not None
     return isinstance(obj, DeviceNDArrayBase) or hasattr(obj, "__cuda_array_interface__")
 
 
@@ -297,7 +299,7 @@ def prepare(
 ) -> tuple[tuple[int, ...], Shape, np.dtype]:
     """(shape, strides, dtype) of a new array, from what the user gave."""
     sizes = layout.normalise_shape(shape)
-    kind = transfer.check_dtype(dtype)
+    kind = dtypes.check_dtype(dtype)
     in_order = layout.order_strides(sizes, kind.itemsize, order)
     if strides is None or (isinstance(strides, tuple) and not strides):
         return sizes, in_order, kind

@@ -10,7 +10,8 @@ from haulage.checks import whole_number
 from haulage.errors import DeviceNotFound
 from haulage.runtime import context
 from haulage.runtime.context import Context
-from haulage.runtime.device import Device, current_device, devices_of, probe_of, select
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device, devices_of, probe_of, select
 from haulage.runtime.plugins import choice
 
 _Given = ParamSpec("_Given")
@@ -119,7 +120,7 @@ def current_context(devnum: int | None = None) -> Context:
         DeviceNotFound: there is no device of that number.
     """
     chosen = current_device() if devnum is None else _numbered(devnum, "current_context")
-    return Context(chosen)
+    return chosen.primary_context
 
 
 def _numbered(number: int, who: str) -> Device:

@@ -9,13 +9,16 @@ import numpy as np
 from haulage.api.arrays import Shape, like, prepare
 from haulage.backends.base import MAPPED
 from haulage.checks import flag
+from haulage.interruption import on_error
 from haulage.runtime import memory
-from haulage.runtime.arrays import layout, transfer
-from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
-from haulage.runtime.device import Device, current_device
-from haulage.runtime.stream_arguments import StreamLike, device_of
+from haulage.runtime.buffers import pinned_memory
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream_arguments import StreamLike, device_of
+from haulage.runtime.geometry import dtypes, layout
+from haulage.runtime.geometry.numpy_arrays import address_of
 
 
 def pinned_array(
@@ -27,13 +30,15 @@ def pinned_array(
     """
     sizes, steps, kind = prepare(shape, dtype, strides, order)
     steps = layout.normalise_strides(steps, sizes)
-    return transfer.pinned_array(current_device(), sizes, steps, kind)
+    return pinned_memory.pinned_array(current_device(), sizes, steps, kind)
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:
     """A new pinned array with the shape, dtype and order of axes of `ary`, not initialised."""
     shape, strides = like(ary)
-    return transfer.pinned_array(current_device(), shape, strides, transfer.check_dtype(ary.dtype))
+    return pinned_memory.pinned_array(
+        current_device(), shape, strides, dtypes.check_dtype(ary.dtype)
+    )
 
 
 def pinned_zeros(
@@ -141,13 +146,10 @@ class register:
     def __init__(self, *arrays: np.ndarray) -> None:
         self._arrays: list[np.ndarray] = []
         device = current_device()
-        try:
+        with on_error(lambda: deregister(*self._arrays)):
             for array in arrays:
-                transfer.register(array, device)
+                pinned_memory.register(array, device)
                 self._arrays.append(array)
-        except BaseException:
-            deregister(*self._arrays)
-            raise
 
     def __enter__(self) -> None:
         return None
@@ -163,7 +165,7 @@ def deregister(*arrays: np.ndarray) -> None:
     """
     with ExitStack() as undo:
         for array in reversed(arrays):
-            undo.callback(transfer.unregister, array)
+            undo.callback(pinned_memory.unregister, array)
 
 
 @contextmanager
@@ -183,14 +185,14 @@ def mapped(*arylist: np.ndarray, stream: StreamLike = 0) -> Iterator[Any]:
         arrays = []
         for host in arylist:
             array = _map(host, device, stream)
-            undo.callback(transfer.unregister, host)
+            undo.callback(pinned_memory.unregister, host)
             undo.callback(array.close)
             arrays.append(array)
         yield arrays[0] if len(arrays) == 1 else arrays
 
 
 def _map(host: np.ndarray, device: Device, stream: StreamLike) -> DeviceNDArray:
-    device_ptr = transfer.register(host, device)
+    device_ptr = pinned_memory.register(host, device)
     low, high = layout.extent(host.shape, host.strides, host.itemsize)
     first = address_of(host) + low
     block = memory.adopt(device, device_ptr, first, high - low, lambda: None, MAPPED)

@@ -3,13 +3,12 @@
 from contextlib import AbstractContextManager
 
 from haulage.runtime import memory
-from haulage.runtime import stream as streams
-from haulage.runtime.context import Context
-from haulage.runtime.device import current_device
-from haulage.runtime.event import Event
-from haulage.runtime.graph import Graph
-from haulage.runtime.stream import Stream
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.devices import stream_arguments as streams
+from haulage.runtime.devices.event import Event
+from haulage.runtime.devices.graph import Graph
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import StreamLike
 
 
 def stream(*, priority: int = 0) -> Stream:
@@ -99,4 +98,4 @@ def defer_cleanup() -> AbstractContextManager[None]:
     where a device has no room left is memory given back inside. That of a plug-in for the memory of
     the current device is entered too (see `set_memory_manager`).
     """
-    return Context(current_device()).defer_cleanup()
+    return current_device().primary_context.defer_cleanup()

@@ -17,13 +17,8 @@ from haulage.backends.cpu_driver import processor
 from haulage.compiler.gpu.amd import device_library
 from haulage.errors import HaulageError
 from haulage.platforms import PLATFORMS, Platform
-from haulage.runtime.device import (
-    Device,
-    current_device,
-    devices_of,
-    probe_of,
-    why_current,
-)
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device, devices_of, probe_of, why_current
 
 # Their versions are read from their metadata: importing Numba takes half a second.
 _PACKAGES = ("numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-nvvm")

@@ -158,7 +158,7 @@ def _program(words: Sequence[str], command: str) -> Sequence[str]:
 def _check(device: str) -> None:
     import haulage.platforms  # noqa: F401  (it makes the devices known)
     from haulage.errors import DeviceNotFound
-    from haulage.runtime.device import find
+    from haulage.runtime.devices.registry import find
 
     try:
         find(device, "--device")

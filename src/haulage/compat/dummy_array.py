@@ -6,7 +6,7 @@ from math import prod
 from operator import index
 from typing import Any, NamedTuple
 
-from haulage.runtime.arrays import layout
+from haulage.runtime.geometry import layout
 
 
 class Extent(NamedTuple):

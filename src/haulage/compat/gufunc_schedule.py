@@ -5,7 +5,7 @@ from math import prod
 
 from haulage.lib.ufuncs.core_shapes import Core, CoreShapes, parse
 from haulage.lib.ufuncs.operands import broadcast_shape
-from haulage.runtime.arrays.layout import Ints
+from haulage.runtime.geometry.layout import Ints
 
 
 class GUFuncSchedule:

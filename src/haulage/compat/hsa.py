@@ -1,10 +1,14 @@
 """The driver object of numba.roc: what programs ask of it, in terms of devices and streams."""
 
+import sys
 from typing import Any
 
 from haulage.api import close, gpus, is_available, stream, synchronize
-from haulage.runtime.device import Device
-from haulage.runtime.stream import Stream
+from haulage.compat.modules import refuse
+from haulage.runtime.context import Context
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import find
+from haulage.runtime.devices.stream import Stream
 
 
 class Driver:
@@ -57,3 +61,44 @@ hsa = Driver()
 def dgpu_count() -> int:
     """How many devices with memory of their own, or counted as such, there are."""
     return len(gpus) if is_available() else 0
+
+
+def dgpu_present(name: str) -> bool:
+    """The `__getattr__` of `numba.roc.hsadrv.driver`: whether arrays can be on a device.
+
+    That looks for devices, and so is not found out when the module is imported.
+
+    Raises:
+        AttributeError, ImportError: it is another name.
+    """
+    if name != "dgpu_present":
+        why = (
+            "it is a part of HSA's runtime, which is not used; kernels are loaded and launched, "
+            "and memory is copied, by the words of `roc`"
+        )
+        refuse("haulage.roc.hsadrv.driver", name, why, sys._getframe(1))
+    return dgpu_count() > 0
+
+
+def get_gpu(i: int) -> Device:
+    """The device of this number, of the current one's kind."""
+    return gpus[i]
+
+
+def get_num_gpus() -> int:
+    """How many devices there are of the current one's kind."""
+    return len(gpus)
+
+
+def get_all_contexts() -> list[Context]:
+    """The contexts of these devices."""
+    return [each.primary_context for each in gpus]
+
+
+def get_cpu_context() -> Context:
+    """The context of the CPU device."""
+    return find("cpu").primary_context
+
+
+class HsaWarning(UserWarning):
+    """HSA's runtime warned; Haulage does not use it."""

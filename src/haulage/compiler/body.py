@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from haulage import forks
@@ -10,6 +9,7 @@ from haulage.compiler.access.analysis import accesses
 from haulage.compiler.access.model import Accesses
 from haulage.compiler.code import Code
 from haulage.compiler.frontend import Lowered, Options, lower
+from haulage.forks import cached_property
 from haulage.targets.base import Target
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from haulage.compiler import llvm
@@ -10,6 +9,7 @@ from haulage.compiler.faults import Fault
 from haulage.compiler.linked import Linked
 from haulage.compiler.prints import Items
 from haulage.errors import Unsupported
+from haulage.forks import cached_property
 from haulage.targets import cpu_registers
 from haulage.targets.base import Target
 

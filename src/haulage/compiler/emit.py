@@ -5,7 +5,6 @@ block function for one block size) and `llvm` (widened); then assembly and objec
 """
 
 import re
-from functools import cached_property
 from typing import Any
 
 from haulage.compiler import llvm
@@ -19,6 +18,7 @@ from haulage.compiler.simt import entry
 from haulage.compiler.simt.body import KERNEL, NotInlined
 from haulage.compiler.simt.transform import SCALAR, CannotCut, Transformed, transform
 from haulage.errors import CompileError
+from haulage.forks import cached_property
 from haulage.targets.base import Target
 
 

@@ -1,7 +1,7 @@
 """The words of numba.cuda, on any device: `from haulage import cuda`.
 
 Names only; what they mean is in `haulage.api` (the host's side) and `haulage.lang` (the kernel's).
-What few programs name is imported when it is named: `_elsewhere` lists it.
+What few programs name is imported when it is named: `_modules` lists it.
 """
 
 from haulage.api import (
@@ -78,9 +78,8 @@ from haulage.api import (
     zeros,
     zeros_like,
 )
-from haulage.compat.submodules import submodules_of as _submodules_of
-from haulage.cuda import _elsewhere
-from haulage.cuda import cg as cg
+from haulage.compat.modules import serve as _serve
+from haulage.cuda._modules import TABLE as _TABLE
 from haulage.errors import DeviceNotFound as CudaSupportError
 from haulage.errors import KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit
@@ -284,9 +283,4 @@ globals().update({name: getattr(_vectors, name) for name in _vectors.__all__})
 implementation = "Haulage"
 HAS_NUMBA = True
 
-__getattr__, __dir__ = _submodules_of(
-    __name__,
-    _elsewhere.MODULES,
-    _elsewhere.NAMES,
-    offered=[*__all__, *_elsewhere.OFFERED],
-)
+__getattr__, __dir__ = _serve(_TABLE, __all__)

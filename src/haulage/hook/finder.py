@@ -48,9 +48,9 @@ class Finder:
         else:
             return None
         if spec is None:
-            from haulage.compat import not_here
+            from haulage.compat.modules import why_missing
 
-            reason = not_here.why(fullname)
+            reason = why_missing(own)
             raise ModuleNotFoundError(
                 f"No module named {fullname!r}: Haulage answers for it since haulage.install(), "
                 f"and has no {own}{reason and f' ({reason})'}; haulage.uninstall() gives Numba's "

@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from haulage.errors import warn
-from haulage.runtime import device
-from haulage.runtime.launching.launch import Configuration
+from haulage.runtime.devices import registry
+from haulage.runtime.launch.loaded import Configuration
 
 
 def is_wanted() -> bool:
@@ -47,7 +47,7 @@ def of_few_blocks(configuration: Configuration) -> None:
     """Warn of a grid with fewer blocks than the current device runs at one time."""
     if not setting("CUDA_LOW_OCCUPANCY_WARNINGS") or setting("DISABLE_PERFORMANCE_WARNINGS"):
         return
-    here = device.current_device()
+    here = registry.current_device()
     blocks, at_once = prod(configuration.grid), here.properties.multiprocessors
     if blocks < at_once and is_wanted():
         _warn(

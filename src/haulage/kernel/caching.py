@@ -12,7 +12,7 @@ from haulage.disk_cache.folder import warn_once
 from haulage.kernel.compilation import body_for
 from haulage.kernel.vocabulary import Vocabulary
 from haulage.platforms import PLATFORMS
-from haulage.runtime.launching.arguments import Key
+from haulage.runtime.arrays.keys import Key
 
 if TYPE_CHECKING:
     from haulage.compiler.body import Body

@@ -13,8 +13,8 @@ from haulage.kernel.configuration import check_hints
 from haulage.kernel.signatures import keys_of
 from haulage.kernel.vocabulary import CUDA, Vocabulary
 from haulage.platforms import PLATFORMS, current_target
-from haulage.runtime.launching.arguments import Key
-from haulage.runtime.launching.launch import ANY_BLOCK, normalise_dims
+from haulage.runtime.arrays.keys import Key
+from haulage.runtime.launch.loaded import ANY_BLOCK, normalise_dims
 from haulage.tracebacks import brief_errors
 
 if TYPE_CHECKING:

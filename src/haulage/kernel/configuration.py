@@ -8,9 +8,9 @@ import numpy as np
 
 from haulage.checks import whole_number
 from haulage.errors import LaunchError, LaunchTypeError, LimitError
-from haulage.runtime.launching.launch import Configuration, Dims, normalise_dims
-from haulage.runtime.stream import Stream, serial_of
-from haulage.runtime.stream_arguments import Taken, is_foreign
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import ForeignHandle, is_foreign
+from haulage.runtime.launch.loaded import Configuration, Dims, normalise_dims
 
 
 def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> Configuration:
@@ -30,7 +30,7 @@ def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) 
     elif _is_zero(stream):
         stream = 0
     elif is_foreign(stream):
-        stream = stream if isinstance(stream, Taken) else Taken(stream)
+        stream = stream if isinstance(stream, ForeignHandle) else ForeignHandle(stream)
     elif stream is not None:
         raise LaunchError(
             f"stream {stream!r}: expected a stream made by stream(), an object with "
@@ -69,9 +69,9 @@ def key_in_stream(given: Any) -> tuple[Any, Any]:
     if type(shared) is not int:
         return None, None
     if isinstance(stream, Stream):
-        return (grid, block, shared, serial_of(stream)), stream
+        return (grid, block, shared, stream._serial), stream
     if is_foreign(stream):
-        taken = Taken(stream)
+        taken = ForeignHandle(stream)
         return (grid, block, shared, None, taken.handle), taken
     return ((grid, block, shared), 0) if type(stream) is int and stream == 0 else (None, None)
 

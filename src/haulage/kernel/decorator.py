@@ -66,7 +66,7 @@ def jit(
         cache: keep the compiled code on disk, for other processes. A function for kernels is kept
             as a part of the kernels that call it.
         extensions: objects that prepare the arguments of launches, see
-            `haulage.kernel.extensions.prepared`.
+            `haulage.kernel.parameters.prepared`.
         link: code of others that a kernel on an NVIDIA GPU is linked with, see `declare_device`; on
             other devices such a kernel cannot be compiled.
         options: hints (`inline`, `forceinline`, `lineinfo`, `lto`, `opt`, `max_registers`,

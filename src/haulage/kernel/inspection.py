@@ -6,7 +6,7 @@ from typing import Any
 
 from haulage.errors import LaunchError, Unsupported
 from haulage.kernel.overload import Overload
-from haulage.runtime import device
+from haulage.runtime.devices import registry
 from haulage.tracebacks import brief_errors
 
 
@@ -67,7 +67,7 @@ class Inspection(ABC):
         return self._sass(signature, Overload.inspect_sass_cfg)
 
     def _sass(self, signature: Any, question: Callable[[Overload], str]) -> Any:
-        here = device.current_device()
+        here = registry.current_device()
         if here.kind != "nvidia":
             raise Unsupported(
                 f"kernel {self.__qualname__}: SASS is the code of NVIDIA's GPUs, and the current "

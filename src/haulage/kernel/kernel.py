@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from haulage import config, forks
+from haulage import forks
 from haulage.checks import flag
 from haulage.compiler.options import Options
 from haulage.errors import HaulageError, LaunchError, LaunchTypeError
 from haulage.kernel import advice
 from haulage.kernel.as_function import AsFunction
-from haulage.kernel.choosing import best
 from haulage.kernel.compilation import body_for
 from haulage.kernel.configuration import (
     bound,
@@ -23,25 +22,23 @@ from haulage.kernel.configuration import (
     is_plain,
     key_in_stream,
 )
-from haulage.kernel.extensions import prepared
 from haulage.kernel.inspection import Inspection
-from haulage.kernel.launcher import Known, Launcher, Repeated
+from haulage.kernel.launcher import Launcher
 from haulage.kernel.overload import Overload
 from haulage.kernel.parameters import Parameters
-from haulage.kernel.prepared import PreparedLaunch, start, wait_for
-from haulage.kernel.signatures import keys_of
+from haulage.kernel.signatures import best, keys_of
 from haulage.kernel.vocabulary import VOCABULARIES, Vocabulary
 from haulage.platforms import PLATFORMS
-from haulage.runtime import device, observing
-from haulage.runtime.exchange.foreign import is_foreign
-from haulage.runtime.launching import arguments, parts
-from haulage.runtime.launching.arguments import Key
-from haulage.runtime.launching.launch import Configuration, check_limits
-from haulage.runtime.launching.moving import Moving
-from haulage.runtime.launching.parts import MOVING
-from haulage.runtime.launching.places import OTHERS, place_of_launch
-from haulage.runtime.launching.placing import ArgHint, Placement, in_place, is_unaligned
-from haulage.runtime.stream_arguments import device_of, for_work, resolve
+from haulage.runtime.arrays.host_arrays import device_of_array
+from haulage.runtime.arrays.keys import Key
+from haulage.runtime.devices import registry
+from haulage.runtime.launch.hints import leaves, without_hints
+from haulage.runtime.launch.kinds import Kind, key_of
+from haulage.runtime.launch.loaded import Configuration
+from haulage.runtime.launch.placement import Placement, place_of_launch
+from haulage.runtime.launch.plan import LaunchPlan, Plans, launch
+from haulage.runtime.process import observing
+from haulage.runtime.protocols.offered import is_foreign
 from haulage.tracebacks import brief_errors, shorten
 
 if TYPE_CHECKING:
@@ -78,17 +75,18 @@ class Kernel(AsFunction, Inspection):
     ) -> None:
         super().__init__(py_func, vocabulary, options, hints)
         self.cache = cache
-        self._waits = options.debug
+        self.waits = options.debug
         self.extensions: list[Any] = []
         self._overloads: dict[tuple[CodeFor, tuple[Key, ...]], Overload] = {}
         # Another dictionary is put in its place when what it holds is no more to be used.
         self.chosen: dict[tuple[CodeFor, tuple[Key, ...]], Overload] = {}
         # By what stands in `kernel[...]`, in the default stream.
-        self._configured: dict[Any, tuple[Configuration, Known]] = {}
+        self._configured: dict[Any, tuple[Configuration, Plans]] = {}
         self._specializations: dict[tuple[CodeFor, tuple[Key, ...]], Kernel] = {}
         self._lock = forks.lock()
-        self._parameters = Parameters(py_func)
-        self._plain_count = self._parameters.plain_count
+        self.parameters = Parameters(py_func)
+        self.names = self.parameters.names
+        self.plain_count = self.parameters.plain_count
         self._declared: list[tuple[Key, ...]] = []
         for signature in signatures:
             self.compile(signature)
@@ -107,9 +105,9 @@ class Kernel(AsFunction, Inspection):
             else:
                 key, stream = key_in_stream(configuration)
                 if key is not None and (ready := self._configured.get(key)) is not None:
-                    (grid, block, _, shared_bytes), known = ready
+                    (grid, block, _, shared_bytes), plans = ready
                     return self._launcher_class(
-                        self, Configuration(grid, block, stream, shared_bytes), known
+                        self, Configuration(grid, block, stream, shared_bytes), plans
                     )
             if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
                 raise LaunchError(
@@ -151,17 +149,17 @@ class Kernel(AsFunction, Inspection):
             grid, block, chosen, shared_bytes = launcher.configuration
             key, _ = key_in_stream((grid, block, chosen, shared_bytes))
             if key is not None:
-                launcher.known = self._known(key, launcher)
+                launcher.plans = self._known(key, launcher)
         return launcher
 
-    def _known(self, key: Any, launcher: "Launcher") -> Known:
+    def _known(self, key: Any, launcher: "Launcher") -> Plans:
         """What is found out by launches of an equal key, which those of `launcher` are."""
         ready = self._configured.get(key)
         if ready is None:
             if len(self._configured) >= _MANY:
                 self._configured = {}
             # Without the stream, which is not kept here.
-            ready = launcher.configuration._replace(stream=0), launcher.known
+            ready = launcher.configuration._replace(stream=0), launcher.plans
             self._configured[key] = ready
         return ready[1]
 
@@ -186,131 +184,32 @@ class Kernel(AsFunction, Inspection):
             f"write {self.__name__}[blocks, threads](...) or {self.__name__}.forall(n)(...)"
         )
 
-    def launch(
-        self, configuration: Configuration, args: tuple[Any, ...], named: dict[str, Any]
-    ) -> None:
-        """Start the kernel with `configuration`; returns before it has run where it can.
-
-        `args` and `named` are arguments as in a call of the Python function, whose defaults hold.
+    def launch(self, configuration: Configuration, args: tuple[Any, ...]) -> None:
+        """Start the kernel with `configuration` and one argument for each parameter.
 
         Raises:
-            LaunchTypeError: arguments are missing, too many, unknown or given twice.
-            LaunchError: the configuration or the arguments do not fit; nothing ran.
-            DeviceMismatch: arrays and stream are of different devices; nothing ran.
-            CompileError: the kernel cannot be compiled for these arguments.
+            As `runtime.launch.plan.launch`.
         """
-        if named or len(args) != self._plain_count:
-            args = self._parameters.bind(args, named)
-        stream = configuration.stream
-        what = f"kernel {self.__qualname__}"
-        place, others, _ = place_of_launch(args, device_of(stream), what)
-        if place is None:
-            place = device.current_device()
-        stream = for_work(stream, place)
-        check_limits(configuration, place.properties, self.__qualname__)
-        placement = None
-        # Signatures that users write mean aligned elements.
-        unaligned = others and self._only_declared and any(map(is_unaligned, args))
-        if others == OTHERS or unaligned or (others and not in_place(place)):
-            names = self._parameters.names
-            placement = Placement(stream, what, self._only_declared, names, self)
-            args = self._placed(placement, args)
-        handed = False
-        try:
-            overload = self._overload_for(place, args)
-            if placement is not None:
-                grid, block, _, _ = configuration
-                args = placement.move(args, lambda: overload.access.arguments, grid, block)
-            on_host = start(overload, place, configuration, stream, args)
-            handed = True
-        finally:
-            # Also when it failed or was interrupted: a part of it may have run.
-            if placement is not None:
-                placement.release(handed)
-        if placement is not None:
-            placement.copy_back()
-        if on_host or self._waits:
-            # A host array is used in place, and is its owner's again when the call returns. Even
-            # the default stream may not have run it yet, if other streams hold it up. And a debug
-            # kernel's failures are the launch's.
-            wait_for(stream)
+        _, block, stream, shared = configuration
+        key, _ = key_in_stream((configuration.grid, block, stream or 0, shared))
+        launcher = self._launcher_class(self, configuration)
+        plans = launcher.plans if key is None else self._known(key, launcher)
+        launch(self, plans, configuration, stream, args)
 
-    def prepare_launch(
-        self, configuration: Configuration, place: device.Device, args: tuple[Any, ...]
-    ) -> PreparedLaunch:
-        """A launch on `place` that may be repeated with other arguments that have the keys of
-        `args`.
+    def plan(
+        self, configuration: Configuration, stream: Any, kinds: tuple[Kind, ...], args: Any
+    ) -> LaunchPlan:
+        """The plan of launches with arguments of some kinds, of which `args` are some."""
+        return LaunchPlan(self, configuration, stream, kinds, args)
 
-        `args` and `configuration` are of a launch that was made. Host arrays are used in place and
-        have to be aligned.
-        """
-        kinds = tuple(map(parts.kind_of, args))
-        repeated = None
-        if None not in kinds:
-            bound = configuration._replace(stream=place.default_stream)
-            repeated = self.repeated(bound, kinds, args)
-        overload = self._overload_for(place, args)
-        return PreparedLaunch(self, overload, place, configuration, self._waits, repeated)
+    def overload_for(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
+        """The code for arguments with these keys, compiled now if need be."""
+        return self._chosen(code_for, keys)
 
-    def repeated(
-        self, configuration: Configuration, kinds: tuple[Any, ...], args: tuple[Any, ...]
-    ) -> Repeated | None:
-        """What makes launches like one that was made, with other arguments of the same `kinds`
-        (see `runtime.launching.parts`).
-
-        None where more is to be done in each of them, so that `launch` has to.
-        """
-        stream = configuration.stream
-        if self._waits or len(args) != self._plain_count:
-            return None
-        asked = device_of(stream)
-        what = f"kernel {self.__qualname__}"
-        # Where those are that move themselves does not matter.
-        staying = tuple(value for value in args if type(value) not in MOVING)
-        place, others, all_there = place_of_launch(staying, asked, what)
-        if not all_there:
-            return None
-        anywhere = place is None
-        if place is None:
-            place = device.current_device()
-        if others and (not in_place(place) or any(map(is_unaligned, args))):
-            return None
-        chosen, way = self.chosen, config.thread_way()
-        overload = self._overload_for(place, args)
-        loaded = overload.load(place, configuration.block)
-        if loaded.captured or loaded.cooperative:
-            return None
-        header, start = loaded.prepare(configuration)
-        pack = parts.block_packer(len(header), kinds, overload.keys)
-        if pack is None:
-            return None
-        handle = resolve(stream, place).handle
-        moving = None
-        if len(staying) < len(args):
-            if any(
-                declared != given
-                for declared, given in zip(overload.keys, self._keys(args), strict=True)
-                if given[0] == arguments.SCALAR
-            ):
-                # Numbers may not fit, which would be found when the arrays are acquired.
-                return None
-            moving = Moving(what, args, overload.access.arguments)
-        return Repeated(
-            chosen, way, place, anywhere, header, pack, start, handle, bool(others), moving
-        )
-
-    def launch_extended(
-        self, configuration: Configuration, args: tuple[Any, ...], named: dict[str, Any]
-    ) -> None:
-        """`launch` with arguments that `extensions` prepare."""
-        args = self._parameters.bind(args, named)
-        args, later = prepared(self.extensions, args, configuration.stream)
-        self.launch(configuration, args, {})
-        for call in later:
-            call()
-
-    def _overload_for(self, place: device.Device, args: tuple[Any, ...]) -> Overload:
-        return self._chosen(place.code_for, self._keys(args))
+    @property
+    def aligned(self) -> bool:
+        """Whether its arrays have to have aligned elements, as signatures that users write mean."""
+        return self._only_declared
 
     def _chosen(self, code_for: CodeFor, keys: tuple[Key, ...]) -> Overload:
         # `recompile` puts another dictionary in its place, in which nothing old is then put.
@@ -338,26 +237,13 @@ class Kernel(AsFunction, Inspection):
             f"{self._listed(keys)}; it was compiled for these only: {listed}"
         )
 
-    def _keys(self, args: tuple[Any, ...]) -> tuple[Key, ...]:
-        try:
-            return tuple([arguments.key_of(value) for value in args])
-        except TypeError:
-            raise self._no_argument(args) from None
-
-    def _placed(self, placement: Placement, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        try:
-            return placement.place(args)
-        except TypeError as error:
-            values = tuple(arg.value if isinstance(arg, ArgHint) else arg for arg in args)
-            raise self._no_argument(values, error) from error
-
-    def _no_argument(self, args: tuple[Any, ...], why: TypeError | None = None) -> LaunchError:
+    def no_argument(self, args: tuple[Any, ...], why: TypeError) -> LaunchError:
         """The error for the first of `args` that no kernel can take, or else for `why`."""
-        for name, value in zip(self._parameters.names, args, strict=True):
-            if why is not None and is_foreign(value):
+        for name, value in zip(self.names, args, strict=True):
+            if is_foreign(value):
                 continue  # a kernel takes such arrays; what is wrong with this one, `why` tells
             try:
-                arguments.key_of(value)
+                key_of(value)
             except TypeError as error:
                 return LaunchTypeError(f"kernel {self.__qualname__}, argument {name!r}: {error}")
         return LaunchTypeError(f"kernel {self.__qualname__}: {why}")
@@ -370,13 +256,13 @@ class Kernel(AsFunction, Inspection):
 
         Takes a string such as "void(float32[:], int64)", a tuple of dtypes, or Numba's signatures.
         """
-        return self._declare(device.current_device().code_for, self._keys_of(signature))
+        return self._declare(registry.current_device().code_for, self._keys_of(signature))
 
     def _keys_of(self, signature: Any) -> tuple[Key, ...]:
         keys = keys_of(signature, self.vocabulary.maker)
-        if len(keys) != len(self._parameters.names):
+        if len(keys) != len(self.names):
             raise LaunchError(
-                f"kernel {self.__qualname__} takes {len(self._parameters.names)} arguments, "
+                f"kernel {self.__qualname__} takes {len(self.names)} arguments, "
                 f"the signature {signature!r} has {len(keys)}"
             )
         return keys
@@ -401,7 +287,7 @@ class Kernel(AsFunction, Inspection):
             CompileError: it cannot be compiled for this one.
         """
         if signature is not None:
-            place = device.current_device()
+            place = registry.current_device()
             return self._chosen(place.code_for, self._keys_of(signature)).access
         overloads = self.overloads
         if len(overloads) != 1:
@@ -465,7 +351,7 @@ class Kernel(AsFunction, Inspection):
         """Take no other signatures than those compiled by now, or with False any again."""
         only = flag(val, "disable_compile: val")
         with self._lock:
-            here = device.current_device().code_for
+            here = registry.current_device().code_for
             compiled = [keys for of, keys in self._overloads if of == here]
             self._declared += [keys for keys in compiled if keys not in self._declared]
             self._only_declared = only
@@ -498,16 +384,17 @@ class Kernel(AsFunction, Inspection):
             raise RuntimeError(f"kernel {self.__qualname__}: Dispatcher already specialized")
         from haulage import numba_bridge
 
-        args = self._parameters.bind(args, {})
+        args = self.parameters.bind(args, {})
         declared = [numba_bridge.key_of_type(value) for value in args]
         args = tuple(0 if key else value for key, value in zip(declared, args, strict=True))
         what = f"kernel {self.__qualname__}"
-        place = place_of_launch(args, None, what)[0] or device.current_device()
-        placement = Placement(resolve(0, place), what, aligned=True)
+        arrays = [value for value in leaves(args) if device_of_array(value) is not None]
+        place = place_of_launch(arrays, None, what)[0] or registry.current_device()
+        placement = Placement(place.default_stream, what, aligned=True)
         try:
-            placed = self._keys(placement.place(args))
-        finally:
-            placement.release(False)
+            placed = tuple([key_of(value) for value in placement.place(args)])
+        except TypeError as error:
+            raise self.no_argument(without_hints(args), error) from error
         keys = tuple(key or own for key, own in zip(declared, placed, strict=True))
         with self._lock:
             made = self._specializations.get((place.code_for, keys))
@@ -524,7 +411,7 @@ class Kernel(AsFunction, Inspection):
     @property
     def specializations(self) -> dict[tuple[tuple[int, int], tuple[Any, ...]], "Kernel"]:
         """What `specialize` made: (compute capability, tuple of Numba types) -> kernel."""
-        here = device.current_device()
+        here = registry.current_device()
         return {
             (here.properties.compute_capability, types): kernel
             for (code_for, _), kernel in tuple(self._specializations.items())
@@ -540,7 +427,7 @@ class Kernel(AsFunction, Inspection):
     @property
     def overloads(self) -> dict[tuple[Any, ...], Overload]:
         """Tuple of Numba types -> `Overload`, for the kind of the current device."""
-        here = device.current_device().code_for
+        here = registry.current_device().code_for
         return {
             overload.argument_types: overload
             # A copy, as another thread may add one.

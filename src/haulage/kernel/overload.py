@@ -1,15 +1,17 @@
 """A kernel for one signature: its body, its code where that is loaded, and what can be asked."""
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from haulage import config, forks
+from haulage.forks import cached_property
 from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
-from haulage.runtime import device, observing
-from haulage.runtime.launching.arguments import Key, Packer
-from haulage.runtime.launching.launch import ANY_BLOCK, Dims, Loaded, check_limits
+from haulage.runtime.arrays.keys import Key
+from haulage.runtime.devices import registry
+from haulage.runtime.devices.device import Device
+from haulage.runtime.launch.loaded import ANY_BLOCK, Dims, Loaded, check_limits
+from haulage.runtime.process import observing
 
 if TYPE_CHECKING:
     from haulage.compiler.access.model import Accesses
@@ -70,13 +72,12 @@ class Overload:
         self.body = body_for(code_for)
         self._body_for = body_for
         self._carveout = carveout
-        self.packer = Packer(keys)
-        self.loaded: dict[tuple[device.Device, tuple[int, int, int], str], Loaded] = {}
+        self.loaded: dict[tuple[Device, tuple[int, int, int], str], Loaded] = {}
         self._lock = forks.lock()
         self.keys = keys
         self._vocabulary = vocabulary
 
-    def load(self, place: device.Device, block: Dims) -> Loaded:
+    def load(self, place: Device, block: Dims) -> Loaded:
         """The code for blocks of one size, loaded on a device; made now if it is not there yet.
 
         Where code is the same for all sizes, there is another one for blocks of more threads than
@@ -92,7 +93,7 @@ class Overload:
             loaded = self._loaded(place, (bounded, 1, 1), _THREADS)
         return loaded
 
-    def _loaded(self, place: device.Device, block: Dims, way: str) -> Loaded:
+    def _loaded(self, place: Device, block: Dims, way: str) -> Loaded:
         loaded = self.loaded.get((place, block, way))
         if loaded is None:
             with self._lock:
@@ -102,7 +103,7 @@ class Overload:
                     self.loaded[place, block, way] = loaded
         return loaded
 
-    def _load(self, place: device.Device, block: Dims, way: str) -> Loaded:
+    def _load(self, place: Device, block: Dims, way: str) -> Loaded:
         return Loaded(place, self.body.code(block, way), self._carveout)
 
     @cached_property
@@ -153,7 +154,7 @@ class Overload:
         """The code that was loaded last; compiled now for a block of the usual size if none was."""
         if self.loaded:
             return list(self.loaded.values())[-1].code
-        if not device.current_device().properties.code_per_block:
+        if not registry.current_device().properties.code_per_block:
             return self.body.code(ANY_BLOCK, _THREADS)
         return self.body.code((self._vocabulary.usual_block, 1, 1), config.thread_way())
 
@@ -187,12 +188,12 @@ class Overload:
         told = self._told()
         if told is not None:
             return told["max_threads"]
-        return int(device.current_device().properties.max_threads_per_block)
+        return int(registry.current_device().properties.max_threads_per_block)
 
     def _told(self) -> dict[str, int] | None:
         """What the current device's driver says of the code, which is loaded for that; None where
         code is made for one size of block, and says it itself."""
-        place = device.current_device()
+        place = registry.current_device()
         if place.properties.code_per_block:
             return None
         loaded = self.load(place, ANY_BLOCK)
@@ -215,7 +216,7 @@ class Overload:
             LaunchError: no kernel can be launched with such blocks.
         """
         configuration = in_blocks(1, blockdim, 0, dynsmemsize)
-        place = device.current_device()
+        place = registry.current_device()
         check_limits(configuration, place.properties, self.body.name)
         loaded = self.load(place, configuration.block)
         return loaded.max_cooperative_blocks(configuration.block, configuration.shared_bytes)

@@ -18,7 +18,7 @@ from haulage.kernel.compilation import options_for
 from haulage.kernel.configuration import check_hints
 from haulage.kernel.vocabulary import CUDA
 from haulage.platforms import PLATFORMS
-from haulage.runtime import device as devices
+from haulage.runtime.devices import registry
 from haulage.tracebacks import brief_errors
 
 # The oldest generation that CUDA 13 has code for.
@@ -96,7 +96,7 @@ def compile_for_current_device(
     Raises:
         As `compile`.
     """
-    return compile(**locals(), cc=devices.current_device().properties.compute_capability)
+    return compile(**locals(), cc=registry.current_device().properties.compute_capability)
 
 
 @brief_errors
@@ -141,7 +141,7 @@ def compile_ptx_for_current_device(
     Raises:
         As `compile`.
     """
-    return compile(**locals(), cc=devices.current_device().properties.compute_capability)
+    return compile(**locals(), cc=registry.current_device().properties.compute_capability)
 
 
 @brief_errors

@@ -7,8 +7,10 @@ from haulage.kernel.configuration import for_tasks, in_work_items
 from haulage.kernel.kernel import Kernel
 from haulage.kernel.launcher import Launcher
 from haulage.kernel.overload import Overload
-from haulage.runtime import device
-from haulage.runtime.launching.launch import Configuration
+from haulage.runtime.devices import registry
+from haulage.runtime.launch.kinds import Kind
+from haulage.runtime.launch.loaded import Configuration
+from haulage.runtime.launch.plan import LaunchPlan
 from haulage.tracebacks import brief_errors
 
 
@@ -70,16 +72,16 @@ class RocKernel(Kernel):
         """
         return self._for_all(_for_elements, nelem, local_size, stream, sharedmem)
 
-    def launch(
-        self, configuration: Configuration, args: tuple[Any, ...], named: dict[str, Any]
-    ) -> None:
-        """As `Kernel.launch`.
+    def plan(
+        self, configuration: Configuration, stream: Any, kinds: tuple[Kind, ...], args: Any
+    ) -> LaunchPlan:
+        """As `Kernel.plan`.
 
         Raises:
             RocLimitError: the device has not what such a launch takes.
         """
         try:
-            super().launch(configuration, args, named)
+            return super().plan(configuration, stream, kinds, args)
         except LimitError as error:
             advice = "\n* Try reducing group-size." if error.about == "block" else ""
             raise RocLimitError(
@@ -115,7 +117,7 @@ class RocKernel(Kernel):
 
     def _only_overload(self, asked: str) -> Overload:
         if self.specialized:
-            return self._overload(device.current_device().code_for, self._declared[0])
+            return self._overload(registry.current_device().code_for, self._declared[0])
         known = tuple(self.overloads.values())
         if len(known) != 1:
             raise AttributeError(

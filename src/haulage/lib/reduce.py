@@ -16,10 +16,11 @@ from haulage.lang.memory import shared
 from haulage.lang.sync import syncthreads
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
-from haulage.runtime.arrays.movers import moves_itself, overwritten_in, read_in
-from haulage.runtime.arrays.upload import dense_array
-from haulage.runtime.device import Device, current_device
-from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
+from haulage.runtime.arrays.new import dense_array
+from haulage.runtime.buffers.coherent import is_coherent, overwritten_in, read_in
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream_arguments import StreamLike, device_of, for_work
 from haulage.tracebacks import brief_errors
 
 # The first pass leaves one partial result per block, at most this many.
@@ -95,7 +96,7 @@ class Reduce:
             DeviceMismatch: `arr`, `res` and `stream` are of different devices.
             CompileError: the function cannot be compiled for the dtype.
         """
-        given = arr if moves_itself(arr) else _on_device(arr)
+        given = arr if is_coherent(arr) else _on_device(arr)
         array: Any = np.asarray(arr) if given is None else given
         dtype = array.dtype
         _check_array(array)
@@ -108,9 +109,9 @@ class Reduce:
         place = _place(target, taken, stream)
         bound = for_work(stream, place)
         with ExitStack() as acquired:
-            if moves_itself(taken):
+            if is_coherent(taken):
                 taken = read_in(bound, taken, "reduce")
-            if moves_itself(target):
+            if is_coherent(target):
                 target = acquired.enter_context(overwritten_in(bound, target[:1], "reduce"))
             if target is not None and not taken.size:
                 target.setitem(slice(0, 1), first, stream)
@@ -131,12 +132,12 @@ class Reduce:
         if blocks > 1:
             partials = _room(blocks, x, stream)
             first = in_blocks(blocks, _THREADS, stream)
-            kernel.launch(first, (x, partials, _THREADS * turns, init, False), {})
+            kernel.launch(first, (x, partials, _THREADS * turns, init, False))
             x = partials
         if isinstance(stream, int):
             of_one(x, out, x.size, init, True)
         else:
-            kernel.launch(in_blocks(1, _THREADS, stream), (x, out, x.size, init, True), {})
+            kernel.launch(in_blocks(1, _THREADS, stream), (x, out, x.size, init, True))
 
     def __repr__(self) -> str:
         return f"<reduction by {_name(self.functor)}>"
@@ -263,7 +264,7 @@ def _time(init: Any, dtype: np.dtype[Any]) -> Any:
 
 def _result(res: Any, dtype: np.dtype[Any]) -> Any:
     """`res` as a device array, or as it is if it moves itself."""
-    array = res if moves_itself(res) else _on_device(res)
+    array = res if is_coherent(res) else _on_device(res)
     if array is None or array.ndim != 1:
         raise TypeError(
             f"reduce: res={res!r}; expected a device array with one axis, or such a SmartArray"
@@ -272,6 +273,6 @@ def _result(res: Any, dtype: np.dtype[Any]) -> Any:
         raise TypeError(f"reduce: res has dtype {array.dtype}; expected the array's, {dtype}")
     if not array.size:
         raise ValueError("reduce: res has no elements; expected room for one")
-    if not moves_itself(array) and array.readonly:
+    if not is_coherent(array) and array.readonly:
         raise ValueError("reduce: res is read-only")
     return array

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from haulage import api
-from haulage.runtime.arrays import layout
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.geometry import layout
 
 
 def transpose(a: Any, b: Any = None) -> Any:

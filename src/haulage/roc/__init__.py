@@ -66,7 +66,7 @@ from haulage.api import (
 )
 from haulage.api import current_context as get_context
 from haulage.api import gpus as agents
-from haulage.compat.submodules import submodules_of as _submodules_of
+from haulage.compat.modules import serve as _serve
 from haulage.kernel import roc_jit as jit
 from haulage.lang.atomic import atomic
 from haulage.lang.clock import clock, clock64, globaltimer
@@ -88,6 +88,7 @@ from haulage.lang.sync import (
     wavebarrier,
 )
 from haulage.lang.warp import activelanepermute_wavewidth, ds_bpermute, ds_permute
+from haulage.roc._modules import TABLE as _TABLE
 from haulage.roc.arguments import to_device
 
 __all__ = [
@@ -187,15 +188,4 @@ __all__ = [
     "reduce",
 ]
 
-# What few programs name is imported when it is named.
-_NAMES = {
-    "Reduce": "haulage.lib.reduce.Reduce",
-    "guvectorize": "haulage.lib.ufuncs.roc_guvectorize",
-    "reduce": "haulage.lib.reduce.Reduce",
-    "test": "haulage.roc.testing.test",
-    "vectorize": "haulage.lib.ufuncs.roc_vectorize",
-}
-
-__getattr__, __dir__ = _submodules_of(
-    __name__, names=_NAMES, offered=[*__all__, "cg", "hsadrv", "random"]
-)
+__getattr__, __dir__ = _serve(_TABLE, __all__)

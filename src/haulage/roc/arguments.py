@@ -3,12 +3,14 @@
 from typing import Any
 
 from haulage import api
-from haulage.runtime.arrays import layout
+from haulage.compat.arrays import is_cuda_ndarray
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
 from haulage.runtime.context import Context
-from haulage.runtime.device import Device, find
-from haulage.runtime.stream_arguments import StreamLike, device_of
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import find
+from haulage.runtime.devices.stream_arguments import StreamLike, device_of
+from haulage.runtime.geometry import layout
 
 
 def to_device(
@@ -36,6 +38,21 @@ def to_device(
             made.copy_to_device(obj, stream)
         return made
     return api.to_device_of(device, obj, stream, copy, to)
+
+
+def from_array_like(ary: Any, dgpu_data: Any = None) -> DeviceNDArray:
+    """A device array of the shape, strides and dtype of `ary`, over `dgpu_data` or new memory."""
+    return DeviceNDArray(ary.shape, ary.strides, ary.dtype, dgpu_data=dgpu_data)
+
+
+def auto_device(
+    obj: Any, context: Any, stream: StreamLike = None, copy: bool = True
+) -> tuple[Any, bool]:
+    """(`obj` on the device of `context`, whether that is new): what is on a device already is given
+    as it is; `copy` False only allocates."""
+    if is_cuda_ndarray(obj):
+        return obj, False
+    return to_device(obj, stream, context, copy), True
 
 
 def _device(context: Context | Device | str | None) -> Device | None:

@@ -2,33 +2,32 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from haulage.backends.base import DEVICE, PORTABLE, WRITE_COMBINED
 from haulage.checks import flag, whole_number
 from haulage.errors import Unsupported
-from haulage.runtime import device as devices
-from haulage.runtime import finalize, memory, occupancy
-from haulage.runtime.arrays import transfer
+from haulage.runtime import memory
 from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
-from haulage.runtime.arrays.strided import Span
-from haulage.runtime.device import Device
-from haulage.runtime.event import Event
-from haulage.runtime.exchange import ipc
-from haulage.runtime.exchange.ipc import IpcHandle
-from haulage.runtime.handle import Handle
-from haulage.runtime.memory import MemoryInfo
-from haulage.runtime.stream import (
-    Stream,
+from haulage.runtime.buffers import pinned_memory
+from haulage.runtime.buffers.span import Span
+from haulage.runtime.devices.device import Device, Handle
+from haulage.runtime.devices.event import Event
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import (
     external_stream,
     legacy_default_stream,
     per_thread_default_stream,
 )
-
-if TYPE_CHECKING:
-    from haulage.runtime.plugins.managers import BaseCUDAMemoryManager, PendingDeallocations
+from haulage.runtime.exchange import ipc
+from haulage.runtime.exchange.ipc import IpcHandle
+from haulage.runtime.launch import occupancy
+from haulage.runtime.memory import MemoryInfo
+from haulage.runtime.plugins import asking, choice
+from haulage.runtime.plugins.managers import BaseCUDAMemoryManager, PendingDeallocations
+from haulage.runtime.process import finalize, runtime
 
 
 class Context:
@@ -66,8 +65,6 @@ class Context:
 
         The memory manager's `reset` is called as well.
         """
-        from haulage.runtime.plugins import choice
-
         choice.manager_of(self.device)  # so that it is there to be told
         self.device.reset()
 
@@ -78,8 +75,6 @@ class Context:
             NotImplementedError: the memory manager, a plug-in, cannot tell.
             TypeError: it told something else.
         """
-        from haulage.runtime.plugins import asking
-
         return asking.memory_info(self.memory_manager)
 
     @property
@@ -90,7 +85,7 @@ class Context:
     @property
     def extras(self) -> dict[Any, Any]:
         """What programs keep for a context, by keys of theirs."""
-        return _extras.setdefault(self.device, {})
+        return self.device.extras
 
     def prepare_for_use(self) -> None:
         """Make the device ready for calls of its driver, which Haulage's own calls do."""
@@ -100,7 +95,7 @@ class Context:
 
     def push(self) -> None:
         """Make the device current in this thread until `pop`."""
-        devices.enter(self.device)
+        runtime.current.enter(self.device)
 
     def pop(self) -> None:
         """Undo the last `push` of this thread.
@@ -108,7 +103,7 @@ class Context:
         Raises:
             RuntimeError: there was none.
         """
-        devices.leave()
+        runtime.current.leave()
 
     def __enter__(self) -> "Context":
         self.push()
@@ -120,17 +115,13 @@ class Context:
     # ---- memory manager ---------------------------------------------------------------------
 
     @property
-    def memory_manager(self) -> "BaseCUDAMemoryManager":
+    def memory_manager(self) -> BaseCUDAMemoryManager:
         """What gives the device's memory: a plug-in (see `set_memory_manager`), else Haulage."""
-        from haulage.runtime.plugins import choice  # which makes contexts
-
         return choice.manager_of(self.device)
 
     @property
-    def deallocations(self) -> "PendingDeallocations":
+    def deallocations(self) -> PendingDeallocations:
         """What waits to be given back to the device."""
-        from haulage.runtime.plugins.managers import PendingDeallocations
-
         return PendingDeallocations(self)
 
     # ---- memory -----------------------------------------------------------------------------
@@ -164,7 +155,7 @@ class Context:
             hints = [name for name, asked in (("portable", portable), ("wc", wc)) if asked]
             return MappedNDArray(bytesize, 1, np.uint8, device=self.device, hints=hints)
         flags = PORTABLE * portable | WRITE_COMBINED * wc
-        return transfer.pinned_array(self.device, (bytesize,), (1,), np.dtype(np.uint8), flags)
+        return pinned_memory.pinned_array(self.device, (bytesize,), (1,), np.dtype(np.uint8), flags)
 
     def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Any:
         """Pin `size` bytes of the host's memory at the address `pointer`, until what it gives goes.
@@ -174,8 +165,6 @@ class Context:
         Returns:
             A `MappedMemory` with `mapped`, else a `PinnedMemory`.
         """
-        from haulage.runtime.plugins import asking
-
         size = whole_number(size, "mempin: bytes", 0)
         mapped = flag(mapped, "mempin: mapped")
         return asking.mempin(self.memory_manager, owner, pointer, size, mapped)
@@ -319,9 +308,6 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<Context of {self.device}>"
-
-
-_extras: dict[Device, dict[Any, Any]] = {}
 
 
 def _no_flags(who: str, flags: int | None) -> None:

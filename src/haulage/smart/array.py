@@ -1,43 +1,33 @@
-"""The class of SmartArrays: what they stand on, and where they are."""
+"""SmartArray: where its elements are, and who takes them from it."""
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
-from math import prod
-from typing import Any, Literal, Self, SupportsIndex, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
 from haulage.checks import flag, one_of
 from haulage.errors import CaptureError
-from haulage.platforms import PLATFORMS
-from haulage.runtime.arrays import dlpack, fields, layout, transfer
-from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
-from haulage.runtime.arrays.movers import overwritten_in
-from haulage.runtime.coherence import HOST, Coherence, Mode, Place
-from haulage.runtime.device import Device, current_device, find
-from haulage.runtime.launching.parts import MOVING
+from haulage.runtime.buffers.coherent import Whole, overwritten_in
+from haulage.runtime.coherence import HOST, Coherence, Mode
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.geometry import dtypes, layout
+from haulage.runtime.geometry.ranges import Ranges
 from haulage.runtime.memory import Block
-from haulage.runtime.ranges import Ranges
-from haulage.runtime.stream import Stream
-from haulage.smart import host_memory
-from haulage.smart.numpy_like import NumpyLike
-
-# Names for the current device, whatever its kind.
-_GPU = ("gpu", "cuda", "device")
-
-# What is brought to the host for one element, as its neighbours are mostly asked for next.
-_WINDOW = 64 << 10
+from haulage.runtime.protocols import dlpack
+from haulage.smart import creation
+from haulage.smart.numpy_methods import NumpyMethods
 
 # The storages that the host only reads, in the `with host('r')` that is entered.
 _only_read: ContextVar[tuple[Coherence, ...]] = ContextVar("haulage_only_read", default=())
 
 
-class SmartArray(NumpyLike):
+class SmartArray(NumpyMethods):
     """An array with a copy on the host and on each device that has used it.
 
     A kernel to which it is given finds it on its device; the result stays there, and comes to the
@@ -83,26 +73,11 @@ class SmartArray(NumpyLike):
 
     Attributes:
         shape, dtype, strides: as NumPy's.
-        coherence: which copies of its storage are current, and its last transfers with their
+        coherence: which replicas of its storage are current, and its last transfers with their
             causes. Views share it.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_dtype",
-        "_given",
-        "_key",
-        "_launch_kind",
-        "_layout",
-        "_offset",
-        "_own_bytes",
-        "_part",
-        "_shape",
-        "_skew",
-        "_strides",
-        "_typed",
-        "coherence",
-    )
+    __slots__ = ()
 
     def __init__(
         self,
@@ -113,8 +88,8 @@ class SmartArray(NumpyLike):
         order: str | None = None,
         where: str | Device = HOST,
     ) -> None:
-        is_kind = isinstance(where, str) and where in host_memory.KINDS
-        place = HOST if is_kind else _place(where, host_memory.KINDS)
+        is_kind = isinstance(where, str) and where in creation.HOST_MEMORY
+        place = HOST if is_kind else creation.place(where, creation.HOST_MEMORY)
         if order is not None:
             one_of(order, "SmartArray: order", ("C", "F"))
         copy = flag(copy, "SmartArray: copy")
@@ -125,15 +100,15 @@ class SmartArray(NumpyLike):
                 "write SmartArray(array) or SmartArray(shape=..., dtype=...)"
             )
         if obj is not None and not copy:
-            if where in host_memory.KINDS:
+            if where in creation.HOST_MEMORY:
                 raise ValueError(
                     f"SmartArray(copy=False, where={where!r}): it stands on the memory that is "
                     "there; leave one of the two out"
                 )
-            self._adopt(obj, dtype, order)
+            self._set(*creation.in_place(obj, dtype, order))
         else:
-            there = not isinstance(place, str) and _is_on(place, obj, dtype)
-            self._make(obj, shape, dtype, order, where, there)
+            there = not isinstance(place, str) and creation.is_on(place, obj, dtype)
+            self._set(*creation.new(obj, shape, dtype, order, where, there))
         why = f"SmartArray(where={where!r})"
         if isinstance(place, str):
             self.coherence.acquire_host("r", why, self._part)
@@ -142,184 +117,6 @@ class SmartArray(NumpyLike):
                 target.copy_to_device(obj)
         else:
             self._device_array(place, "r", place.default_stream, why)
-
-    # ---- what it stands on ------------------------------------------------------------------
-
-    def _set(
-        self,
-        coherence: Coherence,
-        offset: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        dtype: np.dtype,
-        skew: int,
-    ) -> None:
-        self.coherence = coherence
-        self._offset = offset
-        self._shape = shape
-        self._strides = strides
-        self._dtype = dtype
-        self._skew = skew
-        # What launches and Numba ask for, once they have.
-        self._key: Any = None
-        self._own_bytes = 0
-        self._layout: tuple[np.dtype, int, str, bool, bool] | None = None
-        self._typed: dict[bool, Any] = {}
-        # What `get` gave for devices, as long as somebody has it.
-        self._given: dict[tuple[Device, Mode], weakref.ref[DeviceNDArray]] = {}
-        low, high = layout.extent(shape, strides, dtype.itemsize)
-        self._part = Ranges.of(offset + low, offset + high)
-
-    def _make(
-        self, obj: Any, shape: Any, dtype: Any, order: str | None, where: Any, there: bool
-    ) -> None:
-        """New memory, with the elements of `obj`; if these are `there`, on a device, without them,
-        and without memory yet."""
-        source = None if obj is None or there else np.asarray(obj)
-        like = obj if there else source
-        if like is None:
-            kind, sizes = transfer.check_dtype(dtype), layout.normalise_shape(shape)
-        else:
-            kind = transfer.check_dtype(like.dtype if dtype is None else dtype)
-            sizes = like.shape
-        if like is not None and order is None:
-            strides = layout.dense_strides(sizes, like.strides, kind.itemsize)
-        else:
-            strides = layout.order_strides(sizes, kind.itemsize, order or "C")
-        nbytes = prod(sizes) * kind.itemsize
-        name = f"SmartArray {layout.in_words(sizes, kind)}"
-        flat, shared = host_memory.make(nbytes, where, source is not None or where == HOST)
-        if source is not None:
-            np.ndarray(sizes, kind, flat, 0, strides)[...] = source
-        made = Coherence(nbytes, name, flat, shared, source is not None, kind.itemsize or 1)
-        self._set(made, 0, sizes, strides, kind, 0)
-
-    def _adopt(self, obj: Any, dtype: Any, order: str | None) -> None:
-        if not isinstance(obj, np.ndarray | SmartArray):
-            raise ValueError(
-                f"SmartArray(copy=False) of a {type(obj).__name__}: only the memory of a NumPy "
-                "array or a SmartArray can be used in place; leave copy=False out"
-            )
-        kind = transfer.check_dtype(obj.dtype if dtype is None else dtype)
-        ordered = order is None or obj.strides == layout.order_strides(
-            obj.shape, obj.dtype.itemsize, order
-        )
-        if kind != obj.dtype or not ordered:
-            what = f"dtype {kind}" if kind != obj.dtype else f"order {order!r}"
-            raise ValueError(
-                f"SmartArray(copy=False): cannot make {what} of an array with dtype {obj.dtype} "
-                f"and strides {obj.strides} without a copy; leave copy=False out"
-            )
-        if isinstance(obj, SmartArray):
-            self._set(obj.coherence, obj._offset, obj.shape, obj.strides, kind, obj._skew)
-            return
-        flags = obj.flags
-        if not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
-            what = "has gaps" if flags.writeable else "is read-only"
-            raise ValueError(
-                f"SmartArray(copy=False): the array {what}, so that results cannot come back to "
-                "it; leave copy=False out"
-            )
-        flat = host_memory.bytes_of(obj)
-        shared = obj.block if isinstance(obj, HostVisibleNDArray) else None
-        name = f"SmartArray {layout.in_words(obj.shape, kind)}"
-        made = Coherence(flat.size, name, flat, shared, grain=kind.itemsize or 1)
-        strides = layout.order_strides(obj.shape, kind.itemsize, "C" if flags.c_contiguous else "F")
-        self._set(made, 0, obj.shape, strides, kind, address_of(obj) % host_memory.MOST_ALIGNED)
-
-    def _over(
-        self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
-    ) -> Self:
-        """A view of the same storage, whose first element is `offset` bytes after this one's."""
-        view = object.__new__(type(self))
-        view._set(self.coherence, self._offset + offset, shape, strides, dtype, self._skew)
-        return view
-
-    def _is_same(self, other: Any) -> bool:
-        """Whether another array has the same elements of the same storage."""
-        return (
-            isinstance(other, SmartArray)
-            and other.coherence is self.coherence
-            and (other._offset, other._shape, other._strides, other._dtype)
-            == (self._offset, self._shape, self._strides, self._dtype)
-        )
-
-    def _array(self, room: np.ndarray) -> np.ndarray:
-        offset = self._offset if self._part else 0
-        return np.ndarray(self._shape, self._dtype, room, offset, self._strides)
-
-    def _look(self, why: str) -> np.ndarray:
-        flat = self.coherence.acquire_host("r", why, self._part)
-        # Not by a flag, which whoever has the view could set again.
-        return self._array(np.frombuffer(flat.data.toreadonly(), np.uint8))
-
-    def _element(self, offset: int, why: str) -> Any:
-        at = self._offset + offset
-        # A loop over elements is not to bring them one by one.
-        part = Ranges.of(at, at + self._dtype.itemsize)
-        flat = self.coherence.acquire_host("r", why, part, _WINDOW)
-        if self._dtype.names is None and self._dtype.subdtype is None:
-            return np.ndarray((), self._dtype, flat, at)[()]
-        return np.ndarray((), self._dtype, np.frombuffer(flat.data.toreadonly(), np.uint8), at)[()]
-
-    @contextmanager
-    def _writing(self, why: str, whole: bool = False) -> Iterator[np.ndarray]:
-        coherence, part = self.coherence, self._part
-        alone = coherence.host_alone(part)
-        if alone is not None:
-            yield self._array(alone)
-            return
-        # What is overwritten as a whole need not come to the host before. Should that fail in its
-        # midst, the host's copy is out of date as before.
-        overwritten = whole and part.nbytes == self.nbytes and not coherence.is_current(HOST, part)
-        mode: Mode = "w" if overwritten else "rw"
-        array = self._array(coherence.acquire_host(mode, why, part))
-        try:
-            yield array
-        except BaseException:
-            if mode == "rw":
-                coherence.release(HOST, mode, part=part)
-            else:
-                coherence.cancel(HOST, part)
-            raise
-        coherence.release(HOST, mode, part=part)
-
-    def _device_array(
-        self,
-        device: Device,
-        mode: Mode,
-        stream: Stream,
-        why: str,
-        touched: bool = True,
-        ways: int = 0,
-    ) -> DeviceNDArray:
-        if self._key is None:
-            self._key = self._offset, self._shape, self._strides, self._dtype
-            self._own_bytes = self.nbytes
-        part = self._part if touched else Ranges()
-        return self.coherence.acquire_array(
-            device, mode, stream, why, self._array_over, self._key, part, self._own_bytes, ways
-        )
-
-    def _given_on(self, device: Device, mode: Mode, why: str) -> DeviceNDArray:
-        """The array on a device for the program, which can hand it on to other libraries."""
-        array = self._device_array(device, "r", device.default_stream, why)
-        known = self._given.get((device, mode))
-        given = None if known is None else known()
-        if given is None or given.block.generation != array.block.generation:
-            given = self._array_over(self.coherence.loan(array.block))
-            if mode == "r":
-                given._protect()
-            else:
-                self.coherence.give(self._part, given.block)
-            self._given[device, mode] = weakref.ref(given)
-        return given
-
-    def _array_over(self, block: Block) -> DeviceNDArray:
-        pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
-        array = object.__new__(DeviceNDArray)
-        array._set(block, pointer, self._shape, self._strides, self._dtype, 0, False)
-        return array
 
     # ---- places -----------------------------------------------------------------------------
 
@@ -357,12 +154,12 @@ class SmartArray(NumpyLike):
             CoherenceError: a device and a NumPy array were written at the same time.
         """
         one_of(mode, "get: mode", ("r", "w", "rw"))
-        place = _place(where)
+        place = creation.place(where)
         why = f"get({str(where)!r})" if mode != "w" else f"get({str(where)!r}, 'w')"
         if place == HOST:
             if mode == "r":
                 return self._look(why)
-            return self._array(self.coherence.lease_host(mode, why, self._part))
+            return self._array(self.coherence.borrow_host(mode, why, self._part))
         if mode not in ("r", "rw"):
             raise ValueError(f"get({str(where)!r}, {mode!r}): on a device expected 'r' or 'rw'")
         return self._given_on(place, mode, why)
@@ -409,27 +206,66 @@ class SmartArray(NumpyLike):
             ValueError: `where` is unknown.
             DeviceNotFound: that device is not there.
         """
-        self.coherence.mark_changed(_place(where), self._part)
+        self.coherence.mark_changed(creation.place(where), self._part)
 
-    @property
-    def __haulage_layout__(self) -> tuple[np.dtype, int, str, bool, bool]:
-        """For a launch: dtype, axes, layout, whether it is read-only, whether it is aligned."""
+    def _device_array(
+        self,
+        device: Device,
+        mode: Mode,
+        stream: Stream,
+        why: str,
+        touched: bool = True,
+        ways: int = 0,
+    ) -> DeviceNDArray:
+        if self._key is None:
+            self._key = self._offset, self._shape, self._strides, self._dtype
+            self._own_bytes = self.nbytes
+        part = self._part if touched else Ranges()
+        return self.coherence.acquire_array(
+            device, mode, stream, why, self._array_over, self._key, part, self._own_bytes, ways
+        )
+
+    def _given_on(self, device: Device, mode: Mode, why: str) -> DeviceNDArray:
+        """The array on a device for the program, which can hand it on to other libraries."""
+        array = self._device_array(device, "r", device.default_stream, why)
+        known = self._given.get((device, mode))
+        given = None if known is None else known()
+        if given is None or given.block.generation != array.block.generation:
+            block = self.coherence.hand_out(array.block, self._part, mode != "r")
+            given = self._array_over(block)
+            if mode == "r":
+                given._protect()
+            self._given[device, mode] = weakref.ref(given)
+        return given
+
+    def _array_over(self, block: Block) -> DeviceNDArray:
+        pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
+        array = object.__new__(DeviceNDArray)
+        array._set(block, pointer, self._shape, self._strides, self._dtype, 0, False)
+        return array
+
+    # ---- the protocol of arrays that move themselves: see `runtime.buffers.coherent` ----------
+
+    def __haulage_describe__(self) -> tuple[np.dtype, int, str, bool, bool]:
         if self._layout is None:
             letter = layout.layout_letter(self._shape, self._strides, self._dtype.itemsize)
             at = self._offset + self._skew if self.coherence.is_shared else self._offset
             is_aligned = at % self._dtype.alignment == 0 and (
-                letter != "A" or fields.is_aligned(self._dtype, 0, self._shape, self._strides)
+                letter != "A" or dtypes.is_aligned(self._dtype, 0, self._shape, self._strides)
             )
             self._layout = self._dtype, len(self._shape), letter, False, is_aligned
         return self._layout
 
     def __haulage_acquire__(
-        self, stream: Stream, why: str, mode: str, whole: bool, ways: int = 2
-    ) -> tuple[DeviceNDArray, Callable[[bool], None]]:
-        """For a launch: the array on the stream's device, and what is to be called with whether the
-        kernel has been handed to the stream. The kernel does with it what `mode` says.
-
-        `ways` is how often a host array would be copied for it: there and back, or one of these."""
+        self, stream: Stream | None, why: str, mode: str, whole: Whole = False, ways: int = 2
+    ) -> tuple[DeviceNDArray | np.ndarray, Callable[[bool], None]]:
+        if stream is None:
+            return self._acquired_on_host(why, bool(whole))
+        if mode == "kept":
+            array = self._device_array(stream.device, "r", stream, why)
+            kept = self._array_over(self.coherence.hand_out(array.block, self._part, False))
+            kept._lent(kept=True)
+            return kept, _nothing_to_do
         device, coherence, part = stream.device, self.coherence, self._part
         if device.capturing and stream.handle in device.capturing:
             raise CaptureError(
@@ -438,11 +274,17 @@ class SmartArray(NumpyLike):
                 f"launch of the graph, and mark_changed('{device}') after it if it writes there"
             )
         used: Mode = "r" if mode in ("none", "r") else "rw"
-        if whole and part.nbytes == self.nbytes:
+        # What is there as it is needs no movement either way, so that nobody has to find out.
+        if (
+            whole
+            and used == "rw"
+            and part.nbytes == self.nbytes
+            and (whole is True or (not coherence.is_at_rest_on(device, part) and whole()))
+        ):
             used = "w"
         array = self._device_array(device, used, stream, why, mode != "none", ways)
         if used == "r":
-            return array, _nothing_to_say
+            return array, _nothing_to_do
 
         def done(handed: bool) -> None:
             if handed or used != "w":
@@ -452,29 +294,21 @@ class SmartArray(NumpyLike):
 
         return array, done
 
-    def __haulage_host_writing__(self, why: str) -> AbstractContextManager[np.ndarray]:
-        """For a copy: the elements on the host, all of which are overwritten inside of a `with`."""
-        return self._writing(why, True)
-
-    def __haulage_is_there__(self, device: Device) -> bool:
-        """For a launch: whether a device has the elements, and it does not matter whether a kernel
-        is known to overwrite them all."""
-        return self.coherence.is_at_rest_on(device, self._part)
-
-    def _shares(self, other: Any) -> bool:
-        """Whether another argument of a launch is of the same storage: a SmartArray, itself too, or
-        what stands on a device's copy, as what `get` gives."""
+    def __haulage_shares__(self, other: Any) -> bool:
+        # A SmartArray, or what stands on a device's replica, as what `get` gives.
         if isinstance(other, SmartArray):
             return other.coherence is self.coherence
         block = getattr(other, "block", None)
-        return isinstance(block, Block) and self.coherence.has_copy_in(block)
+        return isinstance(block, Block) and self.coherence.has_replica_in(block)
+
+    # ---- for Numba's compiled functions -----------------------------------------------------
 
     def __haulage_host__(self) -> np.ndarray:
         """For a function that Numba compiled for the host, which may read and write: the array."""
         why = "a function compiled by Numba"
         if self._is_only_read():
             return self._look(why)
-        return self._array(self.coherence.lease_host("rw", why, self._part))
+        return self._array(self.coherence.borrow_host("rw", why, self._part))
 
     @property
     def _numba_type_(self) -> Any:
@@ -492,28 +326,7 @@ class SmartArray(NumpyLike):
     def _is_only_read(self) -> bool:
         return self.coherence in _only_read.get()
 
-    # ---- an array on the host ---------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements along each axis."""
-        return self._shape
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next along each axis."""
-        return self._strides
-
-    @property
-    def dtype(self) -> np.dtype:
-        """What an element is."""
-        return self._dtype
-
-    def _address_bits(self) -> int:
-        return (self._skew + self._offset) % host_memory.MOST_ALIGNED
-
-    def _is_aligned(self) -> bool:
-        return fields.is_aligned(self._dtype, self._address_bits(), self._shape, self._strides)
+    # ---- for NumPy, other libraries and copies ----------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The current elements as a NumPy array: read-only, unless it is a copy."""
@@ -533,7 +346,7 @@ class SmartArray(NumpyLike):
             AttributeError: it has no words for where the dtype's fields lie; NumPy then asks
                 `__array__`.
         """
-        if not fields.has_description(self._dtype):
+        if not dtypes.has_description(self._dtype):
             raise AttributeError(
                 f"NumPy's array interface cannot tell the dtype {self._dtype}; use np.asarray(a)"
             )
@@ -571,14 +384,6 @@ class SmartArray(NumpyLike):
             "that of a.get('gpu') has one on NVIDIA's GPUs, and DLPack works on all"
         )
 
-    def __haulage_lent__(self, stream: Stream) -> DeviceNDArray:
-        """For `as_cuda_array` and `from_dlpack`: an array on the stream's device, for work in it,
-        that counts as written there as long as it or a view of it lives."""
-        array = self._device_array(stream.device, "r", stream, "another array")
-        lent = self._array_over(self.coherence.loan(array.block))
-        lent._lent(kept=True)
-        return lent
-
     def __reduce__(self) -> Any:
         made = _restored, (type(self), self._look("pickling it"))
         return (*made, self.__dict__) if hasattr(self, "__dict__") else made
@@ -603,41 +408,22 @@ class SmartArray(NumpyLike):
         return f"<SmartArray shape={self.shape} dtype={self.dtype} current on {places}>"
 
 
-def _nothing_to_say(handed: bool) -> None:
-    """Of a launch that does not write."""
+def _nothing_to_do(done: bool) -> None:
+    """What is called at the end of a use that needs no release."""
 
 
-MOVING.add(SmartArray)
-
-
-def _is_on(device: Device, obj: Any, dtype: Any) -> bool:
-    """Whether the elements of `obj`, of that dtype, are on a device already."""
-    if dtype is not None and np.dtype(dtype) != getattr(obj, "dtype", None):
-        return False
-    if isinstance(obj, SmartArray):
-        return obj.coherence.is_current(device, obj._part)
-    return isinstance(obj, DeviceNDArray) and obj.device is device
+def made_on_device(array: DeviceNDArray, stream: Stream) -> SmartArray:
+    """The SmartArray of a device array without gaps that work of `stream` has made: it is current
+    on that device only. Nobody else uses the array or its memory."""
+    name, grain = f"SmartArray {array.shape} {array.dtype}", array.dtype.itemsize or 1
+    coherence = Coherence(array.nbytes, name, grain=grain)
+    coherence.adopt(array.block, stream)
+    made = object.__new__(SmartArray)
+    made._set(coherence, 0, array.shape, array.strides, array.dtype, 0)
+    return made
 
 
 def _restored(kind: type[SmartArray], elements: Any, where: str | Device = HOST) -> SmartArray:
     made = object.__new__(kind)
     SmartArray.__init__(made, elements, where=where)
     return made
-
-
-def _place(where: Any, others: Sequence[str] = ()) -> Place:
-    if isinstance(where, Device):
-        return where
-    if isinstance(where, str):
-        if where == HOST:
-            return HOST
-        if where in _GPU:
-            return current_device()
-        if where.partition(":")[0] in PLATFORMS:
-            return find(where, "where")
-    kinds = ", ".join(map(repr, PLATFORMS))
-    more = f", or memory of the host: {', '.join(map(repr, others))}" if others else ""
-    raise ValueError(
-        f"where={where!r}: expected 'host', 'gpu' for the current device, or a device: {kinds}, "
-        f"with a number if wished as in 'nvidia:1'{more}"
-    )

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from haulage.runtime.observing import DOWNLOAD, UPLOAD
+from haulage.runtime.process.observing import DOWNLOAD, UPLOAD
 from haulage.tracing.repeats import Repeats
 
 if TYPE_CHECKING:
+    from haulage.runtime.buffers.host_copy import HostCopy
     from haulage.runtime.memory import Block
-    from haulage.runtime.transfers.entry import Transfer
-    from haulage.runtime.transfers.host_copy import HostCopy
+    from haulage.runtime.transfers.entries import Transfer
     from haulage.tracing.recorder import Recorder
 
 
@@ -45,9 +45,9 @@ class Comparing:
     def around(self, copy: "HostCopy", call: Callable[[], object]) -> None:
         """Compare a copy with those before."""
         recorder = self._recorder
-        place = recorder.place(copy.mark)
+        place = recorder.place(copy.call_site)
         path = None if copy.argument is None else copy.argument.path
-        line = _Line(recorder.place(copy.mark[:1]), path, place)
+        line = _Line(recorder.place(copy.call_site[:1]), path, place)
 
         def hand() -> None:
             with recorder.told():
@@ -55,14 +55,14 @@ class Comparing:
 
         with recorder.untold():
             looked = self._repeats.around(copy, line, hand)
-        nbytes = copy.place.nbytes
+        nbytes = copy.nbytes
         if not looked.compared:
             self.not_compared[0] += 1
             self.not_compared[1] += nbytes
         elif looked.before is not None:
             known = looked.before.known
             first = place if known is None else known.row.place
-            kind = DOWNLOAD if copy.down else UPLOAD
+            kind = DOWNLOAD if copy.to_host else UPLOAD
             found = self.found.setdefault((kind, str(copy.stream.device), first, place), [0, 0])
             found[0] += 1
             found[1] += nbytes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from haulage.runtime.device import Device
+    from haulage.runtime.devices.device import Device
     from haulage.runtime.memory import Block
 
 # So many copies are remembered.
@@ -169,11 +169,9 @@ def _bytes_at(device: "Device", address: int, nbytes: int) -> "np.ndarray":
     """A copy of bytes of a device, once all its work is done."""
     import numpy as np
 
-    from haulage.runtime.arrays import transfer
-    from haulage.runtime.arrays.address import address_of
+    from haulage.runtime.buffers import transfer
 
     device.synchronize()
     found = np.empty(nbytes, np.uint8)
-    ends = (address_of(found), (1,), address, (1,))
-    transfer.move_untold(found, device.default_stream, *ends, (nbytes,), 1)
+    transfer.download_bytes(found, device.default_stream, address)
     return found

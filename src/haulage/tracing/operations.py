@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from haulage.backends.base import NON_BLOCKING
 
 if TYPE_CHECKING:
-    from haulage.runtime.device import Device
+    from haulage.runtime.devices.device import Device
 
 # Drivers give elapsed times as a float32 of milliseconds: within this many a tenth of a microsecond
 # is left of it, so a start that lies further off becomes what later ones are counted from.

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from haulage.runtime.observing import COMPILE
+from haulage.runtime.process.observing import COMPILE
 from haulage.tracing.comparing import Comparing
 from haulage.tracing.memory_log import MemoryLog
 from haulage.tracing.operations import Clock, Operation, Operations
 
 if TYPE_CHECKING:
-    from haulage.runtime.device import Device
+    from haulage.runtime.devices.device import Device
     from haulage.runtime.memory.block import Block
 
 WAIT = "wait"
@@ -58,14 +58,14 @@ class Recorder:
         # its name).
         self.lanes: list[tuple[str, int, str]] = []
         self._lanes: dict[tuple[str, int, str], int] = {}
-        # The marks of places (see `runtime.memory.owners`), by number; that of 0 is empty.
-        self.marks: list[tuple[tuple[CodeType, int], ...]] = [()]
+        # Call sites, by the number of their place; that of 0 is empty.
+        self.call_sites: list[tuple[tuple[CodeType, int], ...]] = [()]
         self._places: dict[tuple[int, ...], int] = {}
         self.waits = [0, 0]
         # What went wrong with a device while its events were asked for times, and ended that.
         self.failed: dict[str, str] = {}
         self._clocks: dict[int, Clock] = {}
-        # (time, device, kind of memory, generation of the block, bytes or -1, mark)
+        # (time, device, kind of memory, generation of the block, bytes or -1, call site)
         self._changes: deque[tuple[int, str, str, int, int, Any]] = deque()
         self._of_host: deque[Operation] = deque()
         self._live: dict[int, tuple[int, int]] = {}
@@ -86,7 +86,7 @@ class Recorder:
         self._changes.append(
             (
                 *(time.monotonic_ns(), str(block.device), block.kind),
-                *(block.generation, block.nbytes, block.mark),
+                *(block.generation, block.nbytes, block.call_site),
             )
         )
         if len(self._changes) >= _OFTEN:
@@ -129,7 +129,7 @@ class Recorder:
                     atexit.register(self.close)
             lane = self._lane(str(device), stream)
             given = clock.around(
-                Operation(kind, name, nbytes, lane, self._place(_mark())), stream, call, args
+                Operation(kind, name, nbytes, lane, self._place(_call_site())), stream, call, args
             )
         finally:
             self._of_thread.inside = False
@@ -162,9 +162,9 @@ class Recorder:
     def _is_untold(self) -> bool:
         return getattr(self._of_thread, "untold", False)
 
-    def place(self, mark: Any) -> int:
+    def place(self, call_site: Any) -> int:
         """The number of a line."""
-        return self._place(mark)
+        return self._place(call_site)
 
     def compiling(self, kernel: str, work: Callable[..., Any], *args: Any) -> Any:
         """Note how long the host compiles."""
@@ -196,7 +196,7 @@ class Recorder:
     def _note_of_thread(self, kind: str, name: str, begin: int, end: int) -> None:
         thread = threading.current_thread()
         lane = self._lane("", threading.get_ident(), thread.name)
-        operation = Operation(kind, name, 0, lane, self._place(_mark()))
+        operation = Operation(kind, name, 0, lane, self._place(_call_site()))
         operation.took(begin, end)
         self._of_host.append(operation)
 
@@ -236,9 +236,9 @@ class Recorder:
         while self._changes:
             waiting.append(self._changes.popleft())
         waiting.sort(key=lambda change: change[0])
-        for at, device, kind, generation, nbytes, mark in waiting:
+        for at, device, kind, generation, nbytes, call_site in waiting:
             if nbytes >= 0:
-                place = self._place(mark)
+                place = self._place(call_site)
                 self._live[generation] = place, nbytes
                 self.memory.add(at, (device, kind), place, nbytes)
             else:
@@ -268,25 +268,25 @@ class Recorder:
                     self.lanes.append(key)
         return lane
 
-    def _place(self, mark: tuple[tuple[CodeType, int], ...]) -> int:
+    def _place(self, call_site: tuple[tuple[CodeType, int], ...]) -> int:
         with self._placing:
-            return self._place_of(mark)
+            return self._place_of(call_site)
 
-    def _place_of(self, mark: tuple[tuple[CodeType, int], ...]) -> int:
+    def _place_of(self, call_site: tuple[tuple[CodeType, int], ...]) -> int:
         # By identity: the hash of a code object is one of all its contents. It is kept, so that
         # no other gets its number.
-        key = tuple([part for code, at in mark for part in (id(code), at)])
+        key = tuple([part for code, at in call_site for part in (id(code), at)])
         place = self._places.get(key)
         if place is None:
-            if len(self.marks) >= _MOST_PLACES:
+            if len(self.call_sites) >= _MOST_PLACES:
                 return NOWHERE
-            place = self._places[key] = len(self.marks)
-            self.marks.append(mark)
+            place = self._places[key] = len(self.call_sites)
+            self.call_sites.append(call_site)
         return place
 
 
-def _mark() -> Any:
+def _call_site() -> Any:
     # Not before the program itself has asked for a device: it imports NumPy.
-    from haulage.runtime.memory.owners import mark
+    from haulage.runtime.process.call_sites import current
 
-    return mark()
+    return current()

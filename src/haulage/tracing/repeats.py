@@ -14,9 +14,9 @@ from haulage.tracing.known import Copied, Known, digest
 if TYPE_CHECKING:
     import numpy as np
 
-    from haulage.runtime.device import Device
+    from haulage.runtime.buffers.host_copy import HostCopy
+    from haulage.runtime.devices.device import Device
     from haulage.runtime.memory import Block
-    from haulage.runtime.transfers.host_copy import HostCopy
 
 
 class Before(NamedTuple):
@@ -45,17 +45,17 @@ class Repeats:
         """Make `call()`, which hands the copy that `line` asks for to its stream; compare it."""
         keys = _keys(copy, line)
         sent = b"" if copy.is_new else digest(copy.host)
-        before = None if copy.down else self._sent_before(keys, sent, copy.host)
+        before = None if copy.to_host else self._sent_before(keys, sent, copy.host)
         call()
-        if copy.down:
+        if copy.to_host:
             if copy.stream.handle and not copy.stream.idle():
                 return Looked(None, False)
             had, sent = sent, digest(copy.host)
             before = self._came_before(keys, sent, None if copy.is_new else had == sent)
-        block, address, nbytes, dense, _ = copy.place
         again = before is not None
-        made = Copied(sent, weakref.ref(block), address, nbytes, dense, copy.down, again, line)
-        self._known.note(keys, made, block)
+        there = weakref.ref(copy.block), copy.address, copy.nbytes, copy.is_dense
+        made = Copied(sent, *there, copy.to_host, again, line)
+        self._known.note(keys, made, copy.block)
         return Looked(before, True)
 
     def closing(self, block: "Block") -> None:
@@ -88,11 +88,11 @@ class Repeats:
 
 def _keys(copy: "HostCopy", line: Hashable) -> tuple[Any, ...]:
     """What stands for a copy: the device's end, the host's, and the line."""
-    from haulage.runtime.transfers.listed import extent
+    from haulage.runtime.transfers.entries import extent
 
-    device, place = str(copy.stream.device), copy.place
+    device = str(copy.stream.device)
     return (
-        (device, place.block.generation, place.address, place.nbytes),
+        (device, copy.block.generation, copy.address, copy.nbytes),
         (device, "host", *extent(copy.host)),
-        (device, "line", line, place.nbytes),
+        (device, "line", line, copy.nbytes),
     )

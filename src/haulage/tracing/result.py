@@ -5,7 +5,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from haulage.runtime.memory import owners
+from haulage.runtime.process import call_sites
 from haulage.tracing.recorder import WAIT, Recorder
 
 
@@ -162,27 +162,27 @@ def made_of(recorder: Recorder, program: str) -> Result:
 
 
 class _Places:
-    """Places by their lines: marks of one line are one place."""
+    """Places by their lines: call sites of one line are one place."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._marks = recorder.marks
+        self._call_sites = recorder.call_sites
         self._numbers: dict[int, int] = {}
         self._known: dict[Place, int] = {}
         self.found: list[Place] = []
 
-    def number(self, mark: int) -> int:
-        """The place of a mark of the recorder's."""
-        known = self._numbers.get(mark)
+    def number(self, call_site: int) -> int:
+        """The place of a call site of the recorder's."""
+        known = self._numbers.get(call_site)
         if known is None:
             lines = tuple(
                 (f"{shown(site.filename)}:{site.line}", shown(site.function))
-                for site in owners.sites(self._marks[mark])
+                for site in call_sites.sites(self._call_sites[call_site])
             )
             place = Place(lines)
             known = self._known.setdefault(place, len(self.found))
             if known == len(self.found):
                 self.found.append(place)
-            self._numbers[mark] = known
+            self._numbers[call_site] = known
         return known
 
 
@@ -211,8 +211,8 @@ def _memory(recorder: Recorder, names: _Places) -> list[Holdings]:
     for group, held in recorder.memory.groups.items():
         held.note_peak()
         holders: dict[int, list[int]] = {}
-        for mark, (nbytes, blocks) in held.at_peak.items():
-            holder = holders.setdefault(names.number(mark), [0, 0])
+        for call_site, (nbytes, blocks) in held.at_peak.items():
+            holder = holders.setdefault(names.number(call_site), [0, 0])
             holder[0] += nbytes
             holder[1] += blocks
         found[group] = Holdings(
@@ -222,9 +222,9 @@ def _memory(recorder: Recorder, names: _Places) -> list[Holdings]:
                 key=lambda holder: -holder[1],
             ),
         )
-    for at, group, mark, nbytes in recorder.memory.changes:
+    for at, group, call_site, nbytes in recorder.memory.changes:
         if nbytes:
-            found[group].changes.append((at - recorder.began, names.number(mark), nbytes))
+            found[group].changes.append((at - recorder.began, names.number(call_site), nbytes))
     return sorted(found.values(), key=lambda each: (each.device, each.kind))
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from haulage import forks
-from haulage.runtime import observing
+from haulage.runtime.process import observing, runtime
 from haulage.tracing.recorder import Recorder
 from haulage.tracing.settings import Settings
 
@@ -64,21 +64,22 @@ class _Session:
     def begin(self) -> None:
         self._compare_no_more()
         self._recorder = Recorder(self._settings.most, self._settings.compare)
-        observing.observer = self._recorder
+        runtime.current.observer = self._recorder
         observing.frames = self._settings.frames
         if self._recorder.comparing is not None:
-            observing.watchers = (*observing.watchers, self._recorder.comparing)
+            runtime.current.watch(self._recorder.comparing)
 
     def _compare_no_more(self) -> None:
         own = None if self._recorder is None else self._recorder.comparing
-        observing.watchers = tuple(each for each in observing.watchers if each is not own)
+        if own is not None:
+            runtime.current.unwatch(own)
 
     def end(self) -> None:
         self._compare_no_more()
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
-        observing.observer = None
+        runtime.current.observer = None
         recorder.sort_in()
         if not self._settings.is_program and not recorder.has_seen:
             return

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import IO
 
-from haulage.runtime.observing import COMPILE, DOWNLOAD, GRAPH, KERNEL, UPLOAD
+from haulage.runtime.process.observing import COMPILE, DOWNLOAD, GRAPH, KERNEL, UPLOAD
 from haulage.tracing import chrome
 from haulage.tracing.page import page
 from haulage.tracing.recorder import Recorder

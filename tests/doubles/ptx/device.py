@@ -18,9 +18,11 @@ from haulage.backends.base import Backend, KernelStopped, Probe, Properties
 from haulage.backends.cpu_driver.pool import POOL
 from haulage.errors import DeviceError
 from haulage.platforms import PLATFORMS
-from haulage.runtime import device as devices
-from haulage.runtime.arrays import dlpack
-from haulage.runtime.device import Device, Driver
+from haulage.runtime.devices import registry
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import Driver
+from haulage.runtime.process import runtime as process
+from haulage.runtime.protocols import dlpack
 
 KIND = "ptx"
 # All blocks of a cooperative launch are there at one time, each thread with a stack of its own.
@@ -181,15 +183,15 @@ def ptx_device() -> Device:
 def registered(device: Device) -> Iterator[Device]:
     """While this holds, `device` is found among the others, and kernels can be made for it."""
     driver = Driver(device.kind, PTXBackend.probe, lambda: device.backend)
-    devices.register(driver)
-    devices._found[device.kind] = (device,)
+    registry.register(driver)
+    process.current.found[device.kind] = (device,)
     PLATFORMS[device.kind] = dataclasses.replace(PLATFORMS["nvidia"], name=device.kind)
     dlpack._OF_DEVICE[device.kind] = dlpack.CPU
     dlpack._REACHED[device.kind] = dlpack._ON_HOST
     try:
         yield device
     finally:
-        for registry in (devices._drivers, devices._found, platforms.PLATFORMS):
-            registry.pop(device.kind, None)
+        for table in (process.current.drivers, process.current.found, platforms.PLATFORMS):
+            table.pop(device.kind, None)
         dlpack._OF_DEVICE.pop(device.kind, None)
         dlpack._REACHED.pop(device.kind, None)

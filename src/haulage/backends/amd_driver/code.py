@@ -10,6 +10,7 @@ from haulage.backends.amd_driver.metadata import Places, places
 from haulage.backends.gpu_driver.calls import NOT_FOUND
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.errors import DeviceError, Unsupported
+from haulage.interruption import on_error
 
 # A variable of modules with kernels that tell nanoseconds: ticks in a millisecond of the clock.
 _CLOCK_RATE = "haulage_clock_rate"
@@ -62,12 +63,9 @@ class Code:
         with self._lock:
             self._device_of[handle] = device
             self._images[handle] = image
-        try:
+        with on_error(self.unload, handle):
             self._channels.connect(handle, device, self._variable)
             self._set_clock(handle, device)
-        except BaseException:
-            self.unload(handle)
-            raise
         return handle
 
     def _set_clock(self, module: int, device: int) -> None:

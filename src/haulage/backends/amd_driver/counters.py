@@ -12,6 +12,7 @@ from collections.abc import Callable
 from haulage.backends.amd_driver.graphs import Graphs
 from haulage.backends.amd_driver.memory import Memory
 from haulage.backends.base import DEVICE
+from haulage.interruption import on_error
 
 # Bytes of a line of a device's cache, so that they do not disturb each other; and of as many as are
 # made at one time.
@@ -56,10 +57,7 @@ class Counters:
         free = self._free.setdefault(device, [])
         if not free:
             page, host = self._memory.alloc(_PAGE, DEVICE, 0)
-            try:
+            with on_error(self._memory.free, page, host, DEVICE):
                 self._write(device, page, bytes(_PAGE))
-            except BaseException:
-                self._memory.free(page, host, DEVICE)
-                raise
             free += range(page + _PAGE - _COUNTER, page - 1, -_COUNTER)
         return free.pop()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.gpu_driver.calls import A_GRAPH
 from haulage.errors import CaptureError
+from haulage.interruption import on_error
 
 # The runtime's numbers: other calls stay possible; an event without timing.
 _RELAXED = 2
@@ -65,11 +66,8 @@ class Graphs:
     def end(self, stream: int) -> tuple[int, int]:
         """(graph that can be launched, copies, fills and launches in it)."""
         kept = self._kept.pop(stream, [])
-        try:
+        with on_error(self._drop, kept):
             graph, count = self._end(stream, kept)
-        except BaseException:
-            self._drop(kept)
-            raise
         return graph, count
 
     def _end(self, stream: int, kept: list[Callable[[], None]]) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from haulage.backends.conformance.room import (
     room_of,
 )
 from haulage.errors import CaptureError, Unsupported
+from haulage.interruption import on_error
 
 
 def _check_of_graphs(function: Callable[[Backend, Room], None]) -> Check:
@@ -41,11 +42,8 @@ def _check_of_graphs(function: Callable[[Backend, Room], None]) -> Check:
 
 def _recorded(backend: Backend, stream: int, record: Callable[[], object]) -> tuple[int, int]:
     backend.capture_begin(stream)
-    try:
+    with on_error(backend.capture_cancel, stream):
         record()
-    except BaseException:
-        backend.capture_cancel(stream)
-        raise
     return backend.capture_end(stream)
 
 

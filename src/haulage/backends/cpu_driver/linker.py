@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 from haulage.backends.cpu_driver import elf
+from haulage.interruption import on_error
 
 _X86_64 = 62  # e_machine EM_X86_64
 _ALLOCATED, _WRITTEN, _THREAD_LOCAL = 0x2, 0x1, 0x400  # sh_flags
@@ -82,7 +83,7 @@ def link(code: bytes, find: Callable[[str], int | None]) -> Linked:
             image[at : at + section.size] = code[section.offset : section.offset + section.size]
 
     base = _room(len(image))
-    try:
+    with on_error(_library().munmap, base, len(image)):
         addresses: dict[int, int] = {}
 
         def address(number: int) -> int:
@@ -100,9 +101,6 @@ def link(code: bytes, find: Callable[[str], int | None]) -> Linked:
             base, start_of_data, mmap.PROT_READ | mmap.PROT_EXEC
         ):
             raise CannotLink("the system gives no memory for code")
-    except BaseException:
-        _library().munmap(base, len(image))
-        raise
     exported = {
         symbol.name: base + places[symbol.section] + symbol.value
         for symbol in symbols

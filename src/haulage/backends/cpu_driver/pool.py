@@ -19,6 +19,7 @@ from haulage.backends.cpu_driver import crashes, loader, processor
 from haulage.backends.cpu_driver.interrupts import RUNNING
 from haulage.backends.cpu_driver.pool_copy_ir import COPY_BYTES
 from haulage.backends.cpu_driver.pool_ir import pool_ir
+from haulage.backends.cpu_driver.pool_run_ir import LEFT
 from haulage.errors import DeviceError, Interrupted
 
 # A launch is cut into this many chunks, or into this many a thread if that is more.
@@ -94,6 +95,7 @@ class Pool:
         self.closing = False
         # Entries of kernels of which one block may wait for another.
         self.waiting: set[int] = set()
+        self._slots: list[_Slot] = []  # empty ones: to make one takes a tenth of a small run
         self._run: Any = self._run_first
         self._run_all: Any = self._run_first
         self._copy = self._stream = 0
@@ -112,25 +114,37 @@ class Pool:
         Raises:
             Interrupted: another thread has called `stop` for this one.
         """
-        slot, by_force = _Slot(), True
+        try:
+            slot = self._slots.pop()
+        except IndexError:
+            slot = _Slot()
         try:
             run = self._run_all if entry in self.waiting else self._run
             fault: int = run(entry, launch, slot)
-            if slot.job or slot.left:
-                fault = self._go_on(slot, fault)
-            by_force = False
-        finally:
-            if slot.job:
-                self._cancel(slot, by_force)
+            if fault == LEFT:
+                fault = self._go_on(slot)
+            else:
+                self._slots.append(slot)
+        except BaseException:
+            self._give_up(slot)
+            raise
         return fault
 
-    def _go_on(self, slot: _Slot, fault: int) -> int:
-        """Go on with what a call has left, to its end or that of the process."""
-        while slot.job and not (slot.left or self.closing):
+    def _go_on(self, slot: _Slot) -> int:
+        """Go on with what a call has left, to its end; that of the process drops it."""
+        fault = LEFT
+        while fault == LEFT and not (slot.left or self.closing):
             fault = self._resume(slot)
         if slot.left:
             _raise_left(self._code)
+        if slot.job:
+            self._cancel(slot, False)
+            fault = 0
         return fault
+
+    def _give_up(self, slot: _Slot) -> None:
+        if slot.job:
+            self._cancel(slot, True)
 
     def stop(self, thread: int) -> None:
         """Stop what the thread with this `ident` runs, and nothing that it begins later; the call
@@ -148,22 +162,21 @@ class Pool:
         """
         if self._each is None:
             self._start()
-        slot, state, by_force = _Slot(), _State(), True
+        slot, state = _Slot(), _State()
         entries = grids.entries
         try:
             while state.next < len(entries) and not ends():
                 self._each(grids.rows, len(entries), state, slot)
                 fault = state.fault
-                if slot.job or slot.left:
-                    fault = self._go_on(slot, fault)
-                if slot.job:
-                    break
+                if fault == LEFT:
+                    fault = self._go_on(slot)
+                    if self.closing:
+                        break
                 if fault:
                     failed(entries[state.next - 1], fault)
-            by_force = False
-        finally:
-            if slot.job:
-                self._cancel(slot, by_force)
+        except BaseException:
+            self._give_up(slot)
+            raise
 
     def copy(self, dst: int, src: int, nbytes: int, past_caches: bool) -> bool:
         """Copy bytes that do not overlap on all threads; False, and nothing is done, where that is
@@ -192,16 +205,15 @@ class Pool:
         """
         if self._phases is None:
             self._start()
-        slot, by_force = _Slot(), True
+        slot = _Slot()
         try:
             by_all = entry in self.waiting
             fault: int = self._phases(entry, launch, slot, outcomes, blocks, by_all)
-            if slot.job or slot.left:
-                fault = self._go_on(slot, fault)
-            by_force = False
-        finally:
-            if slot.job:
-                self._cancel(slot, by_force)
+            if fault == LEFT:
+                fault = self._go_on(slot)
+        except BaseException:
+            self._give_up(slot)
+            raise
         return fault
 
     def close(self) -> None:

@@ -3,9 +3,9 @@
     void  run_each(grids, count, state, slot)  run grids until one fails, or for a while
 
 Each of the grids is three i64: the entry, the launch, and whether all threads run it, whatever it
-took last. `state` is two: the number of the next grid, and the fault of the one before it. It
-returns after the last grid, after one that failed, and as `run` does after the budget, between two
-grids or with the job in `slot`.
+took last. `state` is two: the number of the next grid, and what `run` returns for the one before
+it. It returns after the last grid, after one that failed, and as `run` does after the budget,
+between two grids or with the job in `slot`.
 """
 
 TEXT = """
@@ -30,7 +30,6 @@ grid:
   %next = add i64 %i, 1
   store i64 %next, ptr %state
   %fault = call i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 %by_all)
-  store i64 %fault, ptr %fault_at
   %job = load ptr, ptr %slot
   %finished = icmp eq ptr %job, null
   %good = icmp eq i64 %fault, 0
@@ -42,7 +41,8 @@ grid:
   %again = and i1 %done_well, %goes_on
   br i1 %again, label %grid, label %end
 end:
-  call void @end_run(ptr %record, ptr %slot)
+  %told = call i64 @end_run(ptr %record, ptr %slot, i64 %fault)
+  store i64 %told, ptr %fault_at
   ret void
 }}
 """

@@ -72,7 +72,7 @@ resume:
   store i32 %new_word, ptr %mode_at
   br label %phase
 done:
-  call void @end_run(ptr %record, ptr %slot)
-  ret i64 %fault
+  %told = call i64 @end_run(ptr %record, ptr %slot, i64 %fault)
+  ret i64 %told
 }}
 """

@@ -1,8 +1,9 @@
 """The launching thread's part of the worker threads' code, as LLVM IR.
 
-    i64  run(entry, launch, slot)  run a grid; returns its fault, or leaves the job in `slot`
+    i64  run(entry, launch, slot)  run a grid; returns its fault, or `LEFT` if it leaves the job, or
+                                   that it was stopped, in `slot`
     i64  run_all(entry, launch, slot)  the same with all threads, whatever it took last
-    i64  resume(slot)              go on with that job; empties the slot when it is finished
+    i64  resume(slot)              go on with that job, likewise; empties the slot when it is done
 
 `run` and `resume` return at the latest when the chunk during which the budget passed is done, so
 that the caller can look after signals.
@@ -14,6 +15,9 @@ for kernels one of whose blocks may wait for another one: code says so by export
 """
 
 WAITS = "haulage_waits"
+
+# What a call returns, in the place of a fault, that leaves something in its slot.
+LEFT = -1
 
 FIGURES = {
     # Nanoseconds after which the caller looks after signals.
@@ -80,15 +84,15 @@ define internal void @note_cost(ptr %entry, i64 %blocks, i64 %ns) {{
 define i64 @run(ptr %entry, ptr %launch, ptr %slot) {{
   %record = call ptr @begin_run(ptr %slot)
   %fault = call i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 false)
-  call void @end_run(ptr %record, ptr %slot)
-  ret i64 %fault
+  %told = call i64 @end_run(ptr %record, ptr %slot, i64 %fault)
+  ret i64 %told
 }}
 
 define i64 @run_all(ptr %entry, ptr %launch, ptr %slot) {{
   %record = call ptr @begin_run(ptr %slot)
   %fault = call i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 true)
-  call void @end_run(ptr %record, ptr %slot)
-  ret i64 %fault
+  %told = call i64 @end_run(ptr %record, ptr %slot, i64 %fault)
+  ret i64 %told
 }}
 
 define internal i64 @run_grid(ptr %entry, ptr %launch, ptr %slot, i1 %by_all) {{
@@ -236,8 +240,8 @@ define i64 @resume(ptr %slot) {{
   %record = call ptr @begin_run(ptr %slot)
   %begun = call i64 @now(i32 {monotonic})
   %fault = call i64 @take_part(ptr %slot, i64 %begun, i64 -1)
-  call void @end_run(ptr %record, ptr %slot)
-  ret i64 %fault
+  %told = call i64 @end_run(ptr %record, ptr %slot, i64 %fault)
+  ret i64 %told
 }}
 
 ; Takes the job out of the list, if it is there.

@@ -23,8 +23,10 @@ Where `guard_ir.py` has no handler there is none of this: blocks that run are wa
 """
 
 from haulage.backends.cpu_driver.guard_ir import RUN_BYTES, has_handler
+from haulage.backends.cpu_driver.pool_run_ir import LEFT
 
 FIGURES: dict[str, int] = {
+    "left": LEFT,
     "signal": 23,  # SIGURG, which is ignored where nobody has a handler
     "tick_microseconds": 100_000,
     "idle": 100,
@@ -38,7 +40,8 @@ FIGURES: dict[str, int] = {
 def stop_ir(machine: str, system: str, room: int) -> str:
     """The text for a machine and system as `platform` names them; `room` is enough bytes for any
     type of pthreads."""
-    return TEXT.format(room=room, **FIGURES) if has_handler(machine, system) else NO_STOP
+    text = TEXT if has_handler(machine, system) else NO_STOP
+    return text.format(room=room, **FIGURES)
 
 
 TEXT = """
@@ -185,8 +188,8 @@ end:
   ret ptr %record
 }}
 
-; Notes in the slot whether the call was to be stopped.
-define internal void @end_run(ptr %record, ptr %slot) {{
+; Notes in the slot whether the call was to be stopped; gives what it returns.
+define internal i64 @end_run(ptr %record, ptr %slot, i64 %fault) {{
 start:
   %none = icmp eq ptr %record, null
   br i1 %none, label %end, label %look
@@ -204,7 +207,14 @@ close:
   store volatile i64 %next, ptr %number_at
   br label %end
 end:
-  ret void
+  %stopped_at = getelementptr %slot, ptr %slot, i32 0, i32 1
+  %stopped = load volatile i64, ptr %stopped_at
+  %job = load ptr, ptr %slot
+  %job_bits = ptrtoint ptr %job to i64
+  %rest = or i64 %stopped, %job_bits
+  %empty = icmp eq i64 %rest, 0
+  %outcome = select i1 %empty, i64 %fault, i64 {left}
+  ret i64 %outcome
 }}
 
 define internal i1 @is_to_stop(ptr %record) {{
@@ -304,7 +314,7 @@ done:
   %fault = load atomic i64, ptr %fault_at seq_cst, align 8
   store ptr null, ptr %slot
   call void @free(ptr %job)
-  call void @end_run(ptr %record, ptr %slot)
+  %o = call i64 @end_run(ptr %record, ptr %slot, i64 %fault)
   ret i64 %fault
 }}
 
@@ -563,43 +573,46 @@ awake:
 """
 
 NO_STOP = """
-define internal void @prepare_stop() {
+define internal void @prepare_stop() {{
   ret void
-}
+}}
 
-define internal ptr @begin_run(ptr %slot) {
+define internal ptr @begin_run(ptr %slot) {{
   ret ptr null
-}
+}}
 
-define internal void @end_run(ptr %record, ptr %slot) {
+define internal i64 @end_run(ptr %record, ptr %slot, i64 %fault) {{
+  %job = load ptr, ptr %slot
+  %empty = icmp eq ptr %job, null
+  %outcome = select i1 %empty, i64 %fault, i64 {left}
+  ret i64 %outcome
+}}
+
+define internal void @note_job(ptr %record, ptr %job) {{
   ret void
-}
+}}
 
-define internal void @note_job(ptr %record, ptr %job) {
-  ret void
-}
-
-define internal ptr @workers_record() {
+define internal ptr @workers_record() {{
   ret ptr null
-}
+}}
 
-define i32 @raised(ptr %into) {
+define i32 @raised(ptr %into) {{
   ret i32 0
-}
+}}
 
-define i32 @stop(i64 %thread) {
+define i32 @stop(i64 %thread) {{
   ret i32 0
-}
+}}
 
-define void @watch(i64 %main, ptr %python) {
+define void @watch(i64 %main, ptr %python) {{
   ret void
-}
+}}
 
-define i64 @cancel(ptr %slot, i32 %by_force) {
+define i64 @cancel(ptr %slot, i32 %by_force) {{
   %job = load ptr, ptr %slot
   %claimed_at = getelementptr %job, ptr %job, i32 0, i32 8
   store atomic i64 4611686018427387904, ptr %claimed_at seq_cst, align 8
   %fault = call i64 @leave(ptr %slot, i64 0)
   ret i64 %fault
-}
+}}
 """

@@ -19,7 +19,7 @@ from haulage.errors import CaptureError
 # From so many bytes on a run is a row that the driver's copies of rows move as fast as a kernel.
 ROW = 64
 # Bytes of the pinned buffer between pageable memory and kernels. Larger copies come in pieces of
-# what is above, `runtime.arrays.staging`.
+# what is above, `runtime.buffers.staging`.
 BUFFER = 1 << 20
 
 _WORDS = {1: "|u1", 2: "=u2", 4: "=u4", 8: "=u8", 16: "=c16"}

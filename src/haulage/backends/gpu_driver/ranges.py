@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 
 from haulage.backends.gpu_driver.contexts import Contexts
 from haulage.errors import OutOfMemory
+from haulage.interruption import on_error
 
 # Each granule takes some calls of the driver, so that few large ones are put there sooner.
 _LARGE = 16 << 20
@@ -119,7 +120,7 @@ class Ranges:
         """Put memory of the current device behind addresses."""
         device, chunks = self._contexts.device(), self.chunks
         done = address
-        try:
+        with on_error(lambda: self._unmap(address, done - address)):
             while done < address + nbytes:
                 chunk = chunks.create(device, self._granule, self._is_shared)
                 if not chunk:
@@ -132,9 +133,6 @@ class Ranges:
             with self._lock:
                 self._let(device, address, nbytes)
                 self._mapped[address] = nbytes, device
-        except BaseException:
-            self._unmap(address, done - address)
-            raise
 
     def _let(self, device: int, address: int, nbytes: int) -> None:
         """Let the device, and its peers, use memory that is mapped."""

@@ -20,6 +20,7 @@ from haulage.backends.gpu_driver import ports
 from haulage.backends.gpu_driver.contexts import Contexts
 from haulage.backends.gpu_driver.ranges import Ranges
 from haulage.errors import DeviceError
+from haulage.interruption import on_error
 
 # Bytes of the driver's own handles.
 _DRIVERS = 64
@@ -209,7 +210,7 @@ class Sharing:
                 )
             return self._open_drivers(handle)
         connection = ports.connect(read.process, read.port, read.nbytes)
-        try:
+        with on_error(connection.close):
             answer = ports.ask(connection, read.token, _answer.size)
             if answer is None:
                 raise DeviceError(
@@ -228,9 +229,6 @@ class Sharing:
             else:
                 opened = self._open_whole(drivers, read.token)
                 opened.connection = connection
-        except BaseException:
-            connection.close()
-            raise
         self._note(opened.start + offset, opened)
         return opened.start + offset, read.nbytes
 
@@ -274,11 +272,8 @@ class Sharing:
                     self._note(piece.address, _Opened(piece.address, own=True))
                     return piece.address, piece.nbytes
         address = self._handles.open(handle)
-        try:
+        with on_error(self._handles.close, address):
             _, nbytes = self._handles.extent(address)
-        except BaseException:
-            self._handles.close(address)
-            raise
         self._note(address, _Opened(address))
         return address, nbytes
 
@@ -297,11 +292,8 @@ class Sharing:
             opened = times.pop()
             if not times:
                 del self._opened[address]
-        try:
+        with on_error(self._note, address, opened):
             self._close(opened)
-        except BaseException:
-            self._note(address, opened)
-            raise
         if opened.connection is not None:
             opened.connection.close()
 

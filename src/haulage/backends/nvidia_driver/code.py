@@ -6,6 +6,7 @@ from haulage.backends.gpu_driver.calls import NOT_FOUND
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.nvidia_driver.calls import Calls, bindings
 from haulage.errors import DeviceError
+from haulage.interruption import on_error
 
 # Attributes of functions.
 _THREADS, _SHARED, _CONST, _LOCAL, _REGISTERS, _PTX, _BINARY, _DYNAMIC = 0, 1, 2, 3, 4, 5, 6, 8
@@ -51,11 +52,8 @@ class Code:
         handle = int(module)
         with self._lock:
             self._device_of[handle] = device
-        try:
+        with on_error(self.unload, handle):
             self._channels.connect(handle, device, self._variable)
-        except BaseException:
-            self.unload(handle)
-            raise
         return handle
 
     def unload(self, module: int) -> None:

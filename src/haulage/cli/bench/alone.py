@@ -17,7 +17,7 @@ from haulage.cli import tables
 from haulage.cli.bench import statistics
 from haulage.cli.bench.problems import PROBLEMS, Problem
 from haulage.cli.rounding import Agreement
-from haulage.runtime.device import current_device, find, use
+from haulage.runtime.devices.registry import current_device, find, use
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import haulage.platforms  # noqa: F401  (it makes the devices known)
 from haulage import extras
 from haulage.cli.refusal import Refusal
-from haulage.runtime.device import Device, current_device, find, use
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device, find, use
 
 _PACKAGES = {"matplotlib": "Matplotlib", "PIL": "Pillow", "scipy": "SciPy"}
 _DEFAULT_FOLDER = Path("haulage-demo")

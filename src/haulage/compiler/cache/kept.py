@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from haulage import forks
@@ -14,6 +13,7 @@ from haulage.compiler.options import Options
 from haulage.disk_cache import software, store
 from haulage.disk_cache.folder import warn_once
 from haulage.errors import CompileError
+from haulage.forks import cached_property
 
 if TYPE_CHECKING:
     from haulage.compiler.body import Body

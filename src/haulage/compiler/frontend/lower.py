@@ -7,7 +7,6 @@ import re
 import threading
 import types as python_types
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from llvmlite import ir
@@ -41,6 +40,7 @@ from haulage.compiler.options import Options
 from haulage.compiler.prints import TABLE as PRINTS
 from haulage.compiler.prints import Items
 from haulage.errors import CompileError
+from haulage.forks import cached_property
 from haulage.lang.cg import GRID_GROUP
 from haulage.lang.memory import DYNAMIC_SHARED, LOCAL_ARRAYS
 from haulage.targets.base import Target

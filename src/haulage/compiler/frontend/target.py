@@ -1,7 +1,7 @@
 """Our targets as Numba sees them: one SIMT class, one small class per target below it."""
 
 import operator
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -42,6 +42,7 @@ from haulage.compiler.frontend.device_function import (
 )
 from haulage.compiler.frontend.pipeline import SubroutinePipeline
 from haulage.compiler.frontend.visible import LoweringLoader, TypingLoader
+from haulage.forks import cached_property
 from haulage.lang.word import Register
 from haulage.targets.base import Target
 

@@ -8,12 +8,12 @@ the block's or the thread's own memory, a variable of the module, or anywhere.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from haulage.compiler.gpu.channel import FAULT, MESSAGE
 from haulage.compiler.simt import graph
 from haulage.compiler.simt.model import Function, Instruction
 from haulage.compiler.simt.result_types import split_list
+from haulage.forks import cached_property
 
 # Memory that no argument's address is of.
 SHARED, OWN, MODULE = "shared", "own", "module"

@@ -1,7 +1,6 @@
 """A kernel that is compiled for a GPU: what is the same for those of all makers."""
 
 from abc import abstractmethod
-from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from haulage.compiler.gpu.metadata import of_lines_only
 from haulage.compiler.gpu.modules import internalise
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.unrolling import keep_loops
+from haulage.forks import cached_property
 
 
 class Made(NamedTuple):

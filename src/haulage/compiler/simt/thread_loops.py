@@ -9,7 +9,6 @@ have in common.
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 
 from haulage.compiler.simt import jam, leader, outlined
@@ -35,6 +34,7 @@ from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 from haulage.compiler.simt.runs import WIDTH, Run
 from haulage.compiler.simt.scattered import scattered
+from haulage.forks import cached_property
 
 
 def write(

@@ -9,7 +9,6 @@ barrier has a slot for each warp or thread of the block, other slots are used by
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from haulage.compiler.simt import clipping, exchange_code, leader
 from haulage.compiler.simt.block_function import (
@@ -28,6 +27,7 @@ from haulage.compiler.simt.piece_call import piece_call
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Pieces, Slot
 from haulage.compiler.simt.warps import Warps
+from haulage.forks import cached_property
 
 
 def exchange_rooms(exchanges: Mapping[str, Exchange], warps: Warps) -> tuple[Room, ...]:

@@ -10,8 +10,8 @@ from haulage import api
 from haulage.lib.random import jumps
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
-from haulage.runtime.arrays.movers import moves_itself
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.buffers.coherent import is_coherent
+from haulage.runtime.devices.stream_arguments import StreamLike
 
 xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
 
@@ -66,7 +66,7 @@ def init_xoroshiro128p_states(
         ValueError: `seed` or `subsequence_start` is out of its range; `states` is read-only.
         DeviceMismatch: `states` and `stream` are of different devices.
     """
-    if not (isinstance(states, DeviceNDArray | HostVisibleNDArray) or moves_itself(states)):
+    if not (isinstance(states, DeviceNDArray | HostVisibleNDArray) or is_coherent(states)):
         raise TypeError(f"random states: expected a device array; got {type(states).__name__}")
     _check_states(states)
     values = _checked(seed, subsequence_start)
@@ -83,7 +83,7 @@ def init_xoroshiro128p_states_cpu(
             `seed` is no finite number or `subsequence_start` no int.
         ValueError: `seed` or `subsequence_start` is out of its range; `states` is read-only.
     """
-    if not (isinstance(states, np.ndarray) or moves_itself(states)):
+    if not (isinstance(states, np.ndarray) or is_coherent(states)):
         raise TypeError(f"random states: expected a NumPy array; got {type(states).__name__}")
     _check_states(states)
     states[...] = _filled(len(states), *_checked(seed, subsequence_start))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from haulage.runtime.arrays.layout import Ints
+from haulage.runtime.geometry.layout import Ints
 
 
 def broadcast_strides(shape: Ints, strides: Ints, to: Ints) -> Ints:

@@ -6,7 +6,7 @@ The notation is NumPy's, see "Generalized universal function API" in its documen
 import re
 from dataclasses import dataclass
 
-from haulage.runtime.arrays.layout import Ints
+from haulage.runtime.geometry.layout import Ints
 
 Core = tuple[str, ...]
 

@@ -9,8 +9,8 @@ from haulage.lib.ufuncs import source
 from haulage.lib.ufuncs.launching import SIZE, Kernels, block_size, blocks, key, launch
 from haulage.lib.ufuncs.operands import Array, new_array
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.device import Device
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.stream_arguments import StreamLike
 
 # Blocks of one pass at most, and elements for a block at least: a launch costs as much.
 _MOST_BLOCKS, _LEAST = 256, 8192

@@ -40,8 +40,8 @@ from haulage.lib.ufuncs.passing import Constant, arranged, view
 from haulage.lib.ufuncs.plans import Launched, Made, plan_key
 from haulage.lib.ufuncs.ufunc import cast
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.device import Device
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.stream_arguments import StreamLike
 from haulage.tracebacks import brief_errors, shorten
 
 # Core arrays with fewer elements are like numbers for the caches.

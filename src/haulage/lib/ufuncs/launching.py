@@ -10,18 +10,19 @@ from haulage.checks import whole_number
 from haulage.kernel import Kernel, Vocabulary, advice, jit
 from haulage.kernel.configuration import in_blocks
 from haulage.lib.ufuncs.operands import is_array
+from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.device import Device
-from haulage.runtime.launching import arguments
-from haulage.runtime.launching.arguments import Key
-from haulage.runtime.launching.placing import In, Out, in_place
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.stream_arguments import StreamLike
+from haulage.runtime.launch.hints import In, Out
+from haulage.runtime.launch.kinds import key_of
+from haulage.runtime.launch.placement import in_place
 
 _THREADS = 256
 
-# The keys of counts and of sizes among a kernel's arguments.
-COUNT: Key = (arguments.SCALAR, np.dtype(np.int64))
-SIZE: Key = (arguments.SCALAR, np.dtype(np.uint64))
+# The keys of counts and of sizes among a kernel's keys.
+COUNT: keys.Key = (keys.SCALAR, np.dtype(np.int64))
+SIZE: keys.Key = (keys.SCALAR, np.dtype(np.uint64))
 
 
 class Kernels:
@@ -33,7 +34,7 @@ class Kernels:
         self._made: dict[Hashable, Kernel] = {}
         self._lock = forks.lock()
 
-    def get(self, keys: tuple[Key, ...], kind: Hashable, make: Callable[[], Any]) -> Kernel:
+    def get(self, keys: tuple[keys.Key, ...], kind: Hashable, make: Callable[[], Any]) -> Kernel:
         """The kernel of a `kind` for arguments with `keys`, of the Python function `make()`."""
         kernel = self._made.get((kind, keys))
         if kernel is None:
@@ -48,15 +49,15 @@ class Kernels:
         return kernel
 
 
-def sizes_key(count: int) -> Key:
+def sizes_key(count: int) -> keys.Key:
     """The key of a tuple of `count` sizes."""
-    return (arguments.TUPLE, (SIZE,) * count, None)
+    return (keys.TUPLE, (SIZE,) * count, None)
 
 
-def key(view: Any, *, readonly: bool) -> Key:
+def key(view: Any, *, readonly: bool) -> keys.Key:
     """The key that a kernel is compiled with for an argument: only C order is told apart."""
-    what, dtype, *rest = arguments.key_of(view)
-    if what != arguments.ARRAY:
+    what, dtype, *rest = key_of(view)
+    if what != keys.ARRAY:
         return (what, dtype)
     axes, layout, _, aligned = rest
     # Host arrays whose elements are not aligned are copied by the launch.
@@ -73,7 +74,7 @@ def launch(
     outputs: Sequence[Any],
     copy_inputs: bool = False,
 ) -> None:
-    """Start a kernel with inputs and outputs as its arguments.
+    """Start a kernel with inputs and outputs as its keys.
 
     Host arrays among the inputs go to the device only, and outputs come back only.
     """
@@ -82,7 +83,7 @@ def launch(
         outputs = [Out(value) if _on_host(value) else value for value in outputs]
     configuration = in_blocks(grid, block, stream)
     advice.of_few_blocks(configuration)
-    kernel.launch(configuration, (*inputs, *outputs), {})
+    kernel.launch(configuration, (*inputs, *outputs))
 
 
 def block_size(most: int, usual: int = _THREADS) -> int:

@@ -5,20 +5,20 @@ from typing import Any
 
 from haulage.lib.ufuncs.operands import operand, place_of, target
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.arrays.movers import moves_itself, read_in
-from haulage.runtime.launching.placing import call_all
-from haulage.runtime.stream import Stream
-from haulage.runtime.stream_arguments import StreamLike, for_work
+from haulage.runtime.buffers.coherent import is_coherent, read_in
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import StreamLike, for_work
+from haulage.runtime.launch.placement import call_all
 
 
 def are_there(inputs: Sequence[Any], wanted: Sequence[Any]) -> bool:
     """Whether inputs of a call, or arrays for its outputs, move themselves."""
-    return any(map(is_mover, inputs)) or any(map(moves_itself, wanted))
+    return any(map(is_mover, inputs)) or any(map(is_coherent, wanted))
 
 
 def is_mover(value: Any) -> bool:
     """Whether an input moves itself. One without axes is a number, as NumPy's are."""
-    return moves_itself(value) and bool(value.shape)
+    return is_coherent(value) and bool(value.shape)
 
 
 def call(
@@ -46,8 +46,7 @@ def call(
         for number, value in enumerate(inputs)
     ]
     targets: list[Any] = [
-        each if each is None or moves_itself(each) else target(each, stream, name)
-        for each in wanted
+        each if each is None or is_coherent(each) else target(each, stream, name) for each in wanted
     ]
     is_there = any(isinstance(value, DeviceNDArray) for value in values)
     place = place_of([*values, *targets], stream, name)
@@ -62,7 +61,7 @@ def call(
         ]
         written = []
         for each in targets:
-            if moves_itself(each):
+            if is_coherent(each):
                 each, done = each.__haulage_acquire__(bound, why, "rw", whole, 1)
                 dones.append(done)
             written.append(each)
@@ -81,6 +80,6 @@ def _result(made: Any, stream: Stream | None) -> Any:
     """What a call has made; with a stream, as a SmartArray if it is on the device."""
     if stream is None or not isinstance(made, DeviceNDArray):
         return made
-    from haulage.smart.made_there import made_there
+    from haulage.smart.array import made_on_device
 
-    return made_there(made, stream)
+    return made_on_device(made, stream)

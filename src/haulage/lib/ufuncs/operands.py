@@ -7,17 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from haulage.errors import ShapeMismatch
-from haulage.runtime.arrays import layout
-from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
-from haulage.runtime.arrays.movers import moves_itself
-from haulage.runtime.arrays.upload import dense_array
-from haulage.runtime.device import Device, current_device
-from haulage.runtime.exchange import foreign
-from haulage.runtime.launching.places import place_of_launch
+from haulage.runtime.arrays.new import dense_array
+from haulage.runtime.buffers.coherent import is_coherent
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream_arguments import StreamLike, device_of, for_work
+from haulage.runtime.geometry import layout
+from haulage.runtime.geometry.numpy_arrays import address_of
+from haulage.runtime.launch.placement import place_of_launch
 from haulage.runtime.memory import are_own
-from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
+from haulage.runtime.protocols import offered
 
 # What an operand is, in the order in which its dtype gives way to others.
 ON_DEVICE, ON_HOST, NUMPY_SCALAR, PYTHON_NUMBER = range(4)
@@ -68,8 +69,10 @@ def operand(value: Any, stream: StreamLike, name: str) -> Any:
 def _opened(value: Any, stream: StreamLike) -> Any:
     if isinstance(value, HostVisibleNDArray) and device_of_array(value) is not None:
         return value.device_view()
-    if foreign.is_foreign(value) and not moves_itself(value):
-        return foreign.as_source(value, for_work(stream, device_of(stream) or current_device()))
+    if offered.is_foreign(value) and not is_coherent(value):
+        return offered.as_source(
+            DeviceNDArray, value, for_work(stream, device_of(stream) or current_device())
+        )
     return np.asarray(value)
 
 
@@ -143,8 +146,8 @@ def outputs(out: Any, extra: tuple[Any, ...], nout: int, name: str) -> list[Any]
             continue
         if not (
             isinstance(place, (np.ndarray, DeviceNDArray))
-            or moves_itself(place)
-            or foreign.is_on_device(place)
+            or is_coherent(place)
+            or offered.is_on_device(place)
         ):
             raise TypeError(f"{name}: out={place!r}; expected an array of the host or of a device")
     return list(places)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from haulage.lib.ufuncs.operands import Array, memory_of, shown
-from haulage.runtime.stream_arguments import StreamLike
+from haulage.runtime.devices.stream_arguments import StreamLike
 
 
 class Constant(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from haulage.kernel import Kernel
 from haulage.kernel.configuration import in_blocks
-from haulage.kernel.prepared import PreparedLaunch
+from haulage.kernel.launcher import Launcher
 from haulage.lib.ufuncs.operands import (
     Array,
     as_scalar,
@@ -21,10 +21,11 @@ from haulage.lib.ufuncs.operands import (
 )
 from haulage.lib.ufuncs.passing import Argument, arranged
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.device import Device, current_device
-from haulage.runtime.launching.placing import in_place, is_unaligned
-from haulage.runtime.stream import Stream
-from haulage.runtime.stream_arguments import StreamLike, for_work
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import StreamLike, for_work
+from haulage.runtime.launch.placement import in_place
 
 # Programs whose shapes change with each call would fill the memory with plans.
 _MOST = 256
@@ -85,7 +86,7 @@ class Plan(NamedTuple):
         made: for each output how to make it, None for one that is given.
         arguments: what the kernel gets.
         same_is_fine: as for `collides`.
-        start: launches the kernel.
+        launcher: of the kernel.
     """
 
     place: Device
@@ -94,7 +95,7 @@ class Plan(NamedTuple):
     made: tuple[Made | None, ...]
     arguments: Sequence[Argument]
     same_is_fine: bool
-    start: PreparedLaunch
+    launcher: Launcher
 
     def is_open(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
         """Whether it can be followed.
@@ -124,7 +125,7 @@ class Plan(NamedTuple):
             for value, dtype in zip(inputs, self.scalars, strict=True)
         ]
         passed = arranged(self.arguments, (*values, *results), stream)
-        self.start(passed, for_work(stream, place))
+        self.launcher.launch_in(for_work(stream, place), passed)
         return results
 
 
@@ -165,10 +166,12 @@ class Plans:
             for one, other in zip(given, used, strict=True)
         )
         on_host = [each for each in used if isinstance(each, np.ndarray)]
-        if not same or (on_host and (not in_place(place) or any(map(is_unaligned, on_host)))):
+        if not same or (
+            on_host and (not in_place(place) or not all(each.flags.aligned for each in on_host))
+        ):
             return
-        kernel, grid, block, arguments, passed = launched
-        start = kernel.prepare_launch(in_blocks(grid, block), place, passed)
+        kernel, grid, block, arguments, _ = launched
+        launcher = Launcher(kernel, in_blocks(grid, block))
         while len(self._known) >= _MOST:
             self._known.pop(next(iter(self._known)), None)
         self._known[key] = Plan(
@@ -178,7 +181,7 @@ class Plans:
             made=tuple(made),
             arguments=arguments,
             same_is_fine=same_is_fine,
-            start=start,
+            launcher=launcher,
         )
 
     def clear(self) -> None:

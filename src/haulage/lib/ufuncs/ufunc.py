@@ -43,11 +43,12 @@ from haulage.lib.ufuncs.operands import (
 from haulage.lib.ufuncs.passing import Argument, Constant, Itself, Memory, arranged, view
 from haulage.lib.ufuncs.plans import Launched, Made, plan_key
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.arrays.movers import read_in
-from haulage.runtime.device import Device, current_device
-from haulage.runtime.launching.arguments import Key
-from haulage.runtime.launching.placing import in_place
-from haulage.runtime.stream_arguments import StreamLike, device_of, for_work
+from haulage.runtime.arrays.keys import Key
+from haulage.runtime.buffers.coherent import read_in
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream_arguments import StreamLike, device_of, for_work
+from haulage.runtime.launch.placement import in_place
 from haulage.tracebacks import brief_errors, shorten
 
 # Rows that are shorter share a block.

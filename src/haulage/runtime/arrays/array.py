@@ -1,24 +1,26 @@
 """Arrays and records on a device: elements, fields and copies of strided device memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
 from haulage.backends.base import PENDING
 from haulage.runtime import memory
-from haulage.runtime.arrays import elements, fields, layout, movers, transfer
-from haulage.runtime.arrays.copying import DeviceNDArrayBase, converted, opened
+from haulage.runtime.arrays import elements
+from haulage.runtime.arrays.copying import DeviceNDArrayBase, readable
 from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.hints import with_hints
-from haulage.runtime.arrays.strided import Span, Strided, given_memory
-from haulage.runtime.device import Device, check_device, current_device
+from haulage.runtime.buffers import coherent
+from haulage.runtime.buffers.span import Span, given_memory
+from haulage.runtime.buffers.strided import Strided
+from haulage.runtime.devices.device import Device, check_device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import StreamLike, binding, device_of
+from haulage.runtime.geometry import dtypes, layout
+from haulage.runtime.geometry.numpy_arrays import converted
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream
-from haulage.runtime.stream_arguments import StreamLike, binding, device_of
-
-if TYPE_CHECKING:
-    from haulage.runtime.launching.parts import Part
 
 
 @with_hints
@@ -50,7 +52,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     __slots__ = ("_elements", "_launch_part")
 
     _elements: elements.Elements
-    _launch_part: "Part"
+    _launch_part: Any  # `runtime.launch.kinds.Part`
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     ) -> None:
         sizes = layout.normalise_shape(shape)
         steps = layout.normalise_strides(strides, sizes)
-        kind = transfer.check_dtype(dtype)
+        kind = dtypes.check_dtype(dtype)
         gpu_data = dgpu_data if gpu_data is None else gpu_data
         if kind.subdtype is not None:
             kind, inner = kind.subdtype
@@ -137,7 +139,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             ValueError: the last axis has gaps, its bytes do not make whole elements, or a sub-array
                 dtype is not of the elements' size.
         """
-        new = transfer.check_dtype(dtype)
+        new = dtypes.check_dtype(dtype)
         if new.subdtype is None:
             return super().view(new)
         if new.itemsize != self.dtype.itemsize:
@@ -196,12 +198,12 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             offset, shape, strides, _ = layout.index(self.shape, self.strides, key)
             target = self._view(shape, strides, offset=offset)
         target._check_writeable()
-        if movers.moves_itself(value):
+        if coherent.is_coherent(value):
             layout.broadcast(value.shape, value.strides, shape)  # before anything moves
             if value.dtype != target.dtype:
                 value = np.asarray(value)
-        value = opened(value, self._stream(stream))
-        if isinstance(value, DeviceNDArrayBase):
+        value = readable(value, self._stream(stream))
+        if isinstance(value, Strided):
             target._check_dtype(value.dtype, "value")
             steps = layout.broadcast(value.shape, value.strides, shape)
             target._write_device(value, shape, strides, steps, self._stream(stream))
@@ -213,16 +215,16 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             named = isinstance(stream, Stream) or isinstance(self.stream, Stream)
             target._fill(host, self._stream(stream), wait=not named)
         else:
-            told = host.size > 1
-            target._write_host(host, shape, strides, steps, self._stream(stream), told)
+            is_transfer = host.size > 1
+            target._write_host(host, shape, strides, steps, self._stream(stream), is_transfer)
 
     def _fields(self, key: str | list[Any]) -> Self | None:
         """The view of the fields that a key names, None if it names none."""
         if isinstance(key, str):
-            return self._component(*fields.field(self.dtype, key))
-        if not fields.is_names(key):
+            return self._component(*dtypes.field(self.dtype, key))
+        if not dtypes.is_names(key):
             return None
-        return self._view(self.shape, self.strides, dtype=fields.chosen(self.dtype, key))
+        return self._view(self.shape, self.strides, dtype=dtypes.chosen(self.dtype, key))
 
     def _component(self, dtype: np.dtype, offset: int) -> Self:
         """The view of what lies in each element at a byte offset; sub-arrays add their axes."""
@@ -265,7 +267,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         *,
         device: Device | None = None,
     ) -> None:
-        kind = transfer.check_dtype(dtype)
+        kind = dtypes.check_dtype(dtype)
         if kind.names is None:
             raise TypeError(
                 f"dtype {kind} has no fields; a record has, such as np.dtype([('x', 'f8')])"
@@ -297,17 +299,17 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         return made
 
     def __len__(self) -> int:
-        return len(fields.names(self.dtype))
+        return len(dtypes.names(self.dtype))
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[name] for name in fields.names(self.dtype))
+        return (self[name] for name in dtypes.names(self.dtype))
 
     def __repr__(self) -> str:
         state = ", closed" if self.block.closed else ""
-        return f"<DeviceRecord {fields.described(self.dtype)} on {self.device}{state}>"
+        return f"<DeviceRecord {dtypes.described(self.dtype)} on {self.device}{state}>"
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *fields.names(self.dtype)})
+        return sorted({*super().__dir__(), *dtypes.names(self.dtype)})
 
     def __reduce__(self) -> Any:
         return _record_anew, (self.copy_to_host(), self.dtype, self.readonly)
@@ -387,14 +389,14 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             return view
         if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
             return array._component(
-                *fields.field(self.dtype, fields.numbered(self.dtype, int(key)))
+                *dtypes.field(self.dtype, dtypes.numbered(self.dtype, int(key)))
             )
         raise IndexError(
             f"index {key!r} of a record: expected the name or number of a field, or a list of names"
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _ATTRIBUTES or name not in fields.names(self.dtype):
+        if name in _ATTRIBUTES or name not in dtypes.names(self.dtype):
             if hasattr(type(self), name):
                 # A property that said why it has no value: its error is gone here.
                 return object.__getattribute__(self, name)
@@ -402,7 +404,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         return self[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = fields.names(self.dtype)
+        own = dtypes.names(self.dtype)
         if name in own and hasattr(type(self), name):
             raise AttributeError(
                 f"{name!r} is an attribute of every {type(self).__name__}; the field is "

@@ -1,22 +1,25 @@
 """What arrays and records on a device have in common: copies from, to and on the device."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from haulage.errors import CaptureError, DeviceMismatch, ShapeMismatch
-from haulage.runtime import memory, observing, ordering
-from haulage.runtime.arrays import fields, layout, movers, transfer
-from haulage.runtime.arrays.address import address_of
-from haulage.runtime.arrays.strided import Strided
-from haulage.runtime.device import find
-from haulage.runtime.stream import Stream
-from haulage.runtime.stream_arguments import StreamLike
-from haulage.runtime.transfers import host_copy
-
-if TYPE_CHECKING:
-    from haulage.runtime.exchange.ipc import IpcArrayHandle
+from haulage.runtime import memory
+from haulage.runtime.arrays.keys import ARRAY, RECORD
+from haulage.runtime.buffers import host_copy, transfer
+from haulage.runtime.buffers.coherent import is_coherent, overwritten_in
+from haulage.runtime.buffers.copy import BETWEEN, Copy
+from haulage.runtime.buffers.span import fill
+from haulage.runtime.buffers.strided import Strided
+from haulage.runtime.devices import ordering
+from haulage.runtime.devices.registry import find
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import StreamLike
+from haulage.runtime.geometry import dtypes, layout
+from haulage.runtime.geometry.numpy_arrays import converted, host_array
+from haulage.runtime.process import runtime
+from haulage.runtime.protocols import offered
 
 
 class DeviceNDArrayBase(Strided):
@@ -45,9 +48,10 @@ class DeviceNDArrayBase(Strided):
         if ary is None:
             order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
             target = memory.on_host(np.empty, self.shape, self.dtype, order)
+            shape, strides, steps = self.shape, self.strides, target.strides
         else:
-            if movers.moves_itself(ary):
-                return self._copy_to_mover(ary, stream)
+            if type(ary) is not np.ndarray and is_coherent(ary):
+                return self._copy_to_coherent(ary, stream)
             if not isinstance(ary, np.ndarray):
                 raise TypeError(
                     f"copy_to_host into a {type(ary).__name__}: expected a NumPy array; "
@@ -56,25 +60,14 @@ class DeviceNDArrayBase(Strided):
             if not ary.flags.writeable:
                 raise ValueError("copy_to_host(ary): the host array is read-only")
             target = ary
-        shape, strides, steps = self._fit(target)
+            shape, strides, steps = self._fit(target)
         chosen = self._stream(stream)
         self.block.use(chosen)
-        transfer.move_host(
-            target,
-            chosen,
-            address_of(target),
-            steps,
-            self.device_pointer,
-            strides,
-            shape,
-            self.dtype.itemsize,
-            fields.parts(self.dtype),
-            self.block,
-            ary is None,
-        )
+        made = Copy.to_host(chosen, target, steps, self, strides, shape, ary is None)
+        transfer.perform(made)
         return target
 
-    def _copy_to_mover(self, array: Any, stream: StreamLike) -> Any:
+    def _copy_to_coherent(self, array: Any, stream: StreamLike) -> Any:
         self._fit(array)  # before anything moves
         chosen = self._stream(stream)
         if chosen.handle in self.device.capturing:
@@ -82,7 +75,7 @@ class DeviceNDArrayBase(Strided):
                 "copy_to_host(ary): a graph would write to a SmartArray unseen; copy outside of "
                 "the graph, or into a pinned array"
             )
-        with movers.overwritten_on_host(array, "copy_to_host") as host:
+        with overwritten_in(None, array, "copy_to_host") as host:
             self.copy_to_host(host, stream)
             # To pinned memory the copy may still be on its way.
             if chosen.handle:
@@ -114,16 +107,17 @@ class DeviceNDArrayBase(Strided):
             self._check_context(context)
         self._check_writeable()
         chosen = self._stream(stream)
-        if movers.moves_itself(ary):
-            self._fit(ary)  # before anything moves
-        ary = opened(ary, chosen)
-        if isinstance(ary, DeviceNDArrayBase):
-            shape, strides, steps = self._fit(ary)
-            self._write_device(ary, shape, strides, steps, chosen)
-        else:
-            host = transfer.host_array(ary)
-            shape, strides, steps = self._fit(host)
-            self._write_host(host, shape, strides, steps, chosen)
+        if type(ary) is not np.ndarray:
+            if is_coherent(ary):
+                self._fit(ary)  # before anything moves
+            ary = readable(ary, chosen)
+            if isinstance(ary, Strided):
+                shape, strides, steps = self._fit(ary)
+                self._write_device(ary, shape, strides, steps, chosen)
+                return
+            ary = host_array(ary)
+        shape, strides, steps = self._fit(ary)
+        self._write_host(ary, shape, strides, steps, chosen)
 
     def _check_context(self, context: Any) -> None:
         # A context has its device, and is not known here.
@@ -142,8 +136,20 @@ class DeviceNDArrayBase(Strided):
         host = self.copy_to_host()
         return host if dtype is None else host.astype(dtype, copy=False)
 
-    def get_ipc_handle(self) -> "IpcArrayHandle":
-        """A handle, to be pickled, by which other processes open this very memory.
+    @property
+    def _code_key(self) -> tuple[Any, ...]:
+        """What decides how a kernel is compiled for it; see `launch.kinds.key_of`."""
+        dtype = self.dtype
+        # Fields of packed records, and memory of others, can lie anywhere.
+        aligned = self.device_pointer % dtype.alignment == 0 and (
+            self.layout != "A" or dtypes.is_aligned(dtype, 0, self.shape, self.strides)
+        )
+        if self._haulage_record_:
+            return (RECORD, dtype, self.readonly, aligned)
+        return (ARRAY, dtype, len(self.shape), self.layout, self.readonly, aligned)
+
+    def get_ipc_handle(self) -> Any:
+        """An `IpcArrayHandle`, to be pickled, by which other processes open this very memory.
 
         This process must keep the array alive meanwhile; see `runtime.exchange.ipc`.
 
@@ -151,9 +157,7 @@ class DeviceNDArrayBase(Strided):
             ValueError: it stands on memory that is not the device's own.
             Unsupported: the device cannot share memory between processes.
         """
-        from haulage.runtime.exchange import ipc  # which stands on this file
-
-        return ipc.get_ipc_handle(self)
+        return runtime.current.new_ipc_handle(self)
 
     def fill(self, value: Any, stream: StreamLike = 0) -> None:
         """Set every element to `value`, converted to the dtype as NumPy's assignment does.
@@ -190,27 +194,23 @@ class DeviceNDArrayBase(Strided):
     def _write_host(
         self,
         host: np.ndarray,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        steps: Sequence[int],
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        steps: tuple[int, ...],
         stream: Stream,
-        told: bool = True,
+        is_recorded: bool = True,
     ) -> None:
-        """Copy from the host; one value to all elements is no transfer to be `told` of."""
+        """Copy from the host; one value to all elements is no transfer to be recorded."""
         self.block.use(stream)
-        sides = (self.device_pointer, strides, address_of(host), steps)
-        work = (host, stream, *sides, shape, self.dtype.itemsize, fields.parts(self.dtype))
-        if told:
-            transfer.move_host(*work, self.block)
-        else:
-            transfer.move_untold(*work)
+        copy = Copy.to_device(stream, self, strides, host, steps, shape)
+        transfer.perform(copy if is_recorded else copy._replace(block=None))
 
     def _write_device(
         self,
-        source: "DeviceNDArrayBase",
-        shape: Sequence[int],
-        strides: Sequence[int],
-        steps: Sequence[int],
+        source: Strided,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        steps: tuple[int, ...],
         stream: Stream,
     ) -> None:
         if source.device is not self.device:
@@ -224,25 +224,16 @@ class DeviceNDArrayBase(Strided):
             source = between
         self.block.use(stream)
         source.block.use(stream)
-        transfer.move(
-            stream,
-            self.device_pointer,
-            strides,
-            source.device_pointer,
-            steps,
-            shape,
-            self.dtype.itemsize,
-            fields.parts(self.dtype),
-        )
+        transfer.enqueue(Copy.within(stream, self, strides, source, steps, shape))
         if not stream.handle:
             stream.finish()
 
     def _write_from_other(
         self,
-        source: "DeviceNDArrayBase",
-        shape: Sequence[int],
-        strides: Sequence[int],
-        steps: Sequence[int],
+        source: Strided,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        steps: tuple[int, ...],
         stream: Stream,
     ) -> None:
         """`_write_device` from another device of the driver, which moves whole runs between them.
@@ -257,29 +248,28 @@ class DeviceNDArrayBase(Strided):
         itemsize = self.dtype.itemsize
         dense = layout.dense_strides(shape, strides, itemsize)
         theirs = source._stream(0)
-        if tuple(steps) != dense:
-            between = _room(theirs, tuple(shape), dense, self.dtype)
+        if steps != dense:
+            between = _room(theirs, shape, dense, self.dtype)
             between._write_device(source, shape, dense, steps, theirs)
             source = between
-        if tuple(strides) == dense and fields.parts(self.dtype) is None:
+        if strides == dense and dtypes.parts(self.dtype) is None:
             self._write_bytes(source, theirs, stream)
         else:
-            between = _room(stream, tuple(shape), dense, self.dtype)
+            between = _room(stream, shape, dense, self.dtype)
             between._write_bytes(source, theirs, stream)
             self._write_device(between, shape, strides, dense, stream)
 
-    def _write_bytes(self, source: "DeviceNDArrayBase", after: Stream, stream: Stream) -> None:
+    def _write_bytes(self, source: Strided, after: Stream, stream: Stream) -> None:
         """Copy all bytes from an array on another device, after the work in `after`, a stream of
         that device; both have no gaps."""
         self.block.use(stream)
         source.block.use(stream)
         ordering.after(stream, after)
-        transfer.move(
-            stream, self.device_pointer, (1,), source.device_pointer, (1,), (self.nbytes,), 1
-        )
-        if observing.watchers:
-            ends = (source.device_pointer, self.device_pointer)
-            host_copy.tell_between(source.device, stream, *ends, self.nbytes)
+        ends = self.device_pointer, source.device_pointer
+        copy = Copy.of_bytes(BETWEEN, stream, *ends, self.nbytes)
+        transfer.enqueue(copy)
+        if runtime.current.watchers:
+            host_copy.record_between(source.device, copy)
         if not stream.handle:
             stream.finish()
 
@@ -288,17 +278,17 @@ class DeviceNDArrayBase(Strided):
         return (
             self.layout != "A"
             and 1 <= self.dtype.itemsize <= 16
-            and fields.parts(self.dtype) is None
+            and dtypes.parts(self.dtype) is None
         )
 
     def _fill(self, value: np.ndarray, stream: Stream, wait: bool = True) -> None:
         self.block.use(stream)
         if self.size:
-            transfer.fill(stream, self.device_pointer, value.tobytes(), self.size)
+            fill(stream, self.device_pointer, value.tobytes(), self.size)
         if wait and not stream.handle:
             stream.synchronize()
 
-    def _overlaps(self, other: "DeviceNDArrayBase") -> bool:
+    def _overlaps(self, other: Strided) -> bool:
         if self.block.generation != other.block.generation:
             return False
         low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
@@ -320,13 +310,14 @@ class DeviceNDArrayBase(Strided):
             )
 
     def _fit(
-        self, other: "np.ndarray | DeviceNDArrayBase"
+        self, other: np.ndarray | Strided
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """(shape, own strides, strides of `other`) for a copy between them.
 
         Axes of length 1 are left out where only they differ.
         """
-        self._check_dtype(other.dtype)
+        if other.dtype is not self.dtype:
+            self._check_dtype(other.dtype)
         if self.shape == other.shape:
             return self.shape, self.strides, other.strides
         shape, strides = layout.squeeze(self.shape, self.strides)
@@ -350,23 +341,9 @@ def _room(
     return made
 
 
-def opened(value: Any, stream: Stream) -> Any:
-    """`value`, or for another library's array one over its memory that copies in `stream` read;
-    for a SmartArray its elements on the stream's device."""
-    if isinstance(value, (DeviceNDArrayBase, np.ndarray, np.generic, int, float, complex)):
+def readable(value: Any, stream: Stream) -> Any:
+    """`value`, or for another library's array the memory that copies in `stream` read; for a
+    SmartArray its elements on the stream's device."""
+    if isinstance(value, (Strided, np.ndarray, np.generic, int, float, complex)):
         return value
-    from haulage.runtime.exchange import foreign  # which stands on this file
-
-    return foreign.as_source(value, stream) if foreign.is_foreign(value) else value
-
-
-def converted(value: Any, dtype: np.dtype) -> np.ndarray:
-    """`value` as a host array of `dtype`, converted as NumPy's assignment converts."""
-    if not isinstance(value, np.ndarray | np.generic):
-        return np.array(value, dtype)
-    host = transfer.host_array(value)
-    if host.dtype == dtype:
-        return host
-    made = np.empty(host.shape, dtype)
-    made[...] = host
-    return made
+    return offered.as_source(Strided, value, stream) if offered.is_foreign(value) else value

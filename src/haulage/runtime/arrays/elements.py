@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from haulage.backends.base import PENDING
-from haulage.runtime import observing, printing
+from haulage.runtime.devices import printing
+from haulage.runtime.process import runtime
 
 if TYPE_CHECKING:
     from haulage.runtime.arrays.array import DeviceNDArray
@@ -91,8 +92,8 @@ def _known(array: "DeviceNDArray", key: Any) -> Elements | None:
     # Where somebody is to hear of it, it is a copy; a closed array and a capture are errors.
     if (
         not known.in_reach
-        or observing.watchers
-        or observing.observer is not None
+        or runtime.current.watchers
+        or runtime.current.observer is not None
         or array.device.capturing
         or array.block.closed
     ):
@@ -109,7 +110,7 @@ def load(array: "DeviceNDArray", key: Any) -> Any:
         value = array.device.backend.host_access(known.read, key)
     except (IndexError, OverflowError):
         return PENDING  # who copies says what is wrong
-    if printing.backends and value is not PENDING:
+    if runtime.current.printing and value is not PENDING:
         printing.flush()  # as after each wait
     return value
 
@@ -130,6 +131,6 @@ def store(array: "DeviceNDArray", key: Any, value: Any) -> bool:
         done = array.device.backend.host_access(known.write, key, value) is not PENDING
     except (IndexError, OverflowError):
         return False
-    if printing.backends and done:
+    if runtime.current.printing and done:
         printing.flush()
     return done

@@ -3,15 +3,16 @@
 from typing import Any
 
 from haulage.checks import flag
-from haulage.runtime import memory, ordering
-from haulage.runtime import stream as streams
-from haulage.runtime.arrays import dlpack, layout
+from haulage.runtime import memory
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
-from haulage.runtime.device import Device
-from haulage.runtime.stream import Stream
+from haulage.runtime.devices import ordering
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.stream import Stream, recording_handle
+from haulage.runtime.geometry import layout
+from haulage.runtime.protocols import dlpack
+from haulage.runtime.protocols.cuda_array_interface import number_of, stream_numbered
 
-# How both protocols number CUDA's streams that have no handle of their own.
-_LEGACY, _PER_THREAD = 1, 2
+# DLPack's number for a consumer that wants no waiting.
 _NO_ORDER = -1
 
 
@@ -108,10 +109,9 @@ class Exchange(DeviceNDArrayBase):
     @property
     def _numba_type_(self) -> Any:
         """What `numba.typeof` gives for it: the type that it has as an argument of a kernel."""
-        from haulage import numba_bridge  # which imports Numba
-        from haulage.runtime.launching import arguments  # which stands on this file
+        from haulage import numba_bridge  # lazily: it imports Numba
 
-        return numba_bridge.numba_type(arguments.key_of(self))
+        return numba_bridge.numba_type(self._code_key)
 
     def _lent(self, kept: bool = False) -> object:
         """What another library is to hold besides the block, see `Block.lent`."""
@@ -138,8 +138,8 @@ class Exchange(DeviceNDArrayBase):
                 stream.finish()
             elif stream.device is not self.device:
                 ordering.after(consumer, stream)
-            elif streams.marked(stream) != consumer.handle and not stream.idle():
-                ordering.order(self.device, consumer.handle, streams.marked(stream))
+            elif recording_handle(stream) != consumer.handle and not stream.idle():
+                ordering.order(self.device, consumer.handle, recording_handle(stream))
 
     def _copied(self) -> "Exchange":
         """A new array with the same elements, without gaps; they are there when this returns."""
@@ -160,41 +160,3 @@ def _consumer_stream(device: Device, number: int | None) -> Stream | None:
             raise ValueError(f"stream {number!r}: {device} has none for DLPack, expected None")
         return device.default_stream
     return None if number == _NO_ORDER else stream_numbered(device, number)
-
-
-def stream_numbered(device: Device, number: int | None) -> Stream:
-    """The stream that DLPack and the CUDA array interface mean by a number.
-
-    None means the default stream; AMD's is 0, others have 1 for it and 2 for the per-thread one.
-
-    Raises:
-        TypeError, ValueError: they have no such number.
-        DeviceError: the device has no stream with that handle.
-    """
-    if number is None:
-        return device.default_stream
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise TypeError(f"stream {number!r}: expected a whole number or None")
-    named: tuple[int, ...]
-    refused: tuple[int, ...]
-    if device.kind == "amd":
-        named, refused = (0,), (_LEGACY, _PER_THREAD)
-    else:
-        named, refused = (_LEGACY, _PER_THREAD), (0,)
-    if number < 0 or number in refused:
-        raise ValueError(
-            f"stream {number} of {device}: expected {list(named)} for its default streams, or a "
-            "stream's handle"
-        )
-    if number == named[0]:
-        return device.default_stream
-    return streams.external_stream(device, number)
-
-
-def number_of(stream: Stream) -> int | None:
-    """What DLPack and the CUDA array interface call a stream; the opposite of `stream_numbered`."""
-    if stream.device.properties.host_memory_is_device_memory:
-        return None
-    if stream.handle:
-        return stream.handle
-    return 0 if stream.device.kind == "amd" else _LEGACY

@@ -1,7 +1,7 @@
 """NumPy arrays in memory that host and device both address: mapped and managed arrays."""
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
@@ -18,15 +18,18 @@ from haulage.backends.base import (
 )
 from haulage.checks import one_of
 from haulage.runtime import memory
-from haulage.runtime.arrays import dlpack, layout, transfer
-from haulage.runtime.arrays.address import address_of
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
-from haulage.runtime.arrays.strided import Span, given_memory
-from haulage.runtime.device import Device, check_device, current_device
+from haulage.runtime.buffers import pinned_memory
+from haulage.runtime.buffers.span import Span, given_memory
+from haulage.runtime.devices.device import Device, check_device
+from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import StreamLike, device_of, is_foreign, resolve
+from haulage.runtime.geometry import dtypes, layout
+from haulage.runtime.geometry.numpy_arrays import address_of
 from haulage.runtime.memory import Block
-from haulage.runtime.stream import Stream
-from haulage.runtime.stream_arguments import StreamLike, device_of, is_foreign, resolve
+from haulage.runtime.protocols import dlpack
 
 _FLAGS = {
     "portable": PORTABLE,
@@ -71,7 +74,7 @@ class HostVisibleNDArray(np.ndarray):
     ) -> Self:
         sizes = layout.normalise_shape(shape)
         steps = layout.normalise_strides(strides, sizes)
-        element = transfer.check_dtype(dtype)
+        element = dtypes.check_dtype(dtype)
         low, high = layout.extent(sizes, steps, element.itemsize)
         given = given_memory(gpu_data, writeback)
         if given is None:
@@ -95,7 +98,9 @@ class HostVisibleNDArray(np.ndarray):
                     f"the memory given has {room}"
                 )
             start = pointer - block.device_ptr
-        made = super().__new__(cls, sizes, element, transfer.host_bytes(block), start - low, steps)
+        made = super().__new__(
+            cls, sizes, element, pinned_memory.host_bytes(block), start - low, steps
+        )
         made._stream = bound if bound.handle else 0
         made._hints = tuple(hints)
         return made
@@ -113,7 +118,7 @@ class HostVisibleNDArray(np.ndarray):
     ) -> Any:
         if array is self:
             return self
-        if transfer.block_of(array) is not None:  # some views come by here, as of `squeeze`
+        if pinned_memory.block_of(array) is not None:  # some views come by here, as of `squeeze`
             view = array.view(type(self))
             view.__array_finalize__(self)
             return view
@@ -123,15 +128,15 @@ class HostVisibleNDArray(np.ndarray):
     # By which numba's programs tell arrays of the device.
     @property
     def __cuda_memory__(self) -> bool:
-        return transfer.block_of(self) is not None
+        return pinned_memory.block_of(self) is not None
 
     @property
     def __cuda_ndarray__(self) -> bool:
-        return transfer.block_of(self) is not None
+        return pinned_memory.block_of(self) is not None
 
     @property
     def __hsa_memory__(self) -> bool:
-        return transfer.block_of(self) is not None
+        return pinned_memory.block_of(self) is not None
 
     # ---- what it stands on ----------------------------------------------------------------------
 
@@ -142,7 +147,7 @@ class HostVisibleNDArray(np.ndarray):
         Raises:
             ValueError: it is a copy in ordinary memory, as some NumPy functions make.
         """
-        block = transfer.block_of(self)
+        block = pinned_memory.block_of(self)
         if block is None:
             raise ValueError(
                 f"this array of type {type(self).__name__} is a copy in ordinary host memory, "
@@ -207,11 +212,6 @@ class HostVisibleNDArray(np.ndarray):
         )
         return view
 
-    def __haulage_argument__(self, stream: Stream, why: str) -> tuple[Any, Callable[[], None]]:
-        if transfer.block_of(self) is None:
-            return np.asarray(self), _nothing
-        return self.device_view(), _nothing
-
     def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, **options: Any) -> Any:
         """As NumPy's, once the work that uses the array is done; asked for on a device, as that of
         `device_view()`.
@@ -219,7 +219,7 @@ class HostVisibleNDArray(np.ndarray):
         Raises:
             KernelError: threads of a kernel that was waited for had failed.
         """
-        block = transfer.block_of(self)
+        block = pinned_memory.block_of(self)
         if dl_device is not None:
             if block is not None and tuple(dl_device) != dlpack.HOST:
                 return self.device_view().__dlpack__(dl_device=dl_device, **options)
@@ -233,7 +233,7 @@ class HostVisibleNDArray(np.ndarray):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA array interface of `device_view()`; on NVIDIA's devices only."""
-        if transfer.block_of(self) is None:
+        if pinned_memory.block_of(self) is None:
             raise AttributeError("a copy in ordinary host memory has no __cuda_array_interface__")
         return self.device_view().__cuda_array_interface__
 
@@ -336,7 +336,7 @@ class HostVisibleNDArray(np.ndarray):
         return _plain_if_copied(super().__getitem__(key))
 
     def __reduce__(self) -> Any:
-        if transfer.block_of(self) is None:
+        if pinned_memory.block_of(self) is None:
             return np.asarray(self).__reduce__()
         return _made_anew, (type(self), np.asarray(self), self._hints, self.flags.writeable)
 
@@ -399,21 +399,17 @@ def device_of_array(value: Any) -> Device | None:
     if isinstance(value, DeviceNDArrayBase):
         return value.device
     # A copy that NumPy made of a mapped array is an ordinary host array.
-    if isinstance(value, HostVisibleNDArray) and transfer.block_of(value) is not None:
+    if isinstance(value, HostVisibleNDArray) and pinned_memory.block_of(value) is not None:
         return value.device
     return None
 
 
-def _nothing() -> None:
-    """There is nothing to do when a kernel has been handed to its stream."""
-
-
 def _is_view(value: Any) -> bool:
-    return isinstance(value, HostVisibleNDArray) and transfer.block_of(value) is not None
+    return isinstance(value, HostVisibleNDArray) and pinned_memory.block_of(value) is not None
 
 
 def _plain_if_copied(value: Any) -> Any:
-    if isinstance(value, HostVisibleNDArray) and transfer.block_of(value) is None:
+    if isinstance(value, HostVisibleNDArray) and pinned_memory.block_of(value) is None:
         return value.view(np.ndarray)
     return value
 

@@ -12,13 +12,16 @@ import numpy as np
 from haulage.backends.base import DEVICE
 from haulage.checks import whole_number
 from haulage.errors import DeviceError, DeviceMismatch, Unsupported, noted
+from haulage.interruption import on_error
 from haulage.runtime import memory
-from haulage.runtime.arrays import layout, transfer
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.arrays.strided import Span, Strided
-from haulage.runtime.device import Device, current_device, find
+from haulage.runtime.buffers.span import Span
+from haulage.runtime.buffers.strided import Strided
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device, find
+from haulage.runtime.devices.stream_arguments import StreamLike
+from haulage.runtime.geometry import dtypes, layout
 from haulage.runtime.memory import Block
-from haulage.runtime.stream_arguments import StreamLike
 
 __all__ = ["IpcArrayHandle", "IpcHandle", "get_ipc_handle", "get_memory_handle", "open_ipc_array"]
 
@@ -76,10 +79,10 @@ class IpcHandle:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IpcHandle):
             return NotImplemented
-        return self._told() == other._told()
+        return self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._told())
+        return hash(self._identity())
 
     def __repr__(self) -> str:
         return (
@@ -87,7 +90,7 @@ class IpcHandle:
             f"device={self.device!r})"
         )
 
-    def _told(self) -> tuple[bytes, int, str, int]:
+    def _identity(self) -> tuple[bytes, int, str, int]:
         return self.handle, self.size, self.device, self.offset
 
     def __bytes__(self) -> bytes:
@@ -168,7 +171,7 @@ class IpcHandle:
         Raises:
             ValueError: as for `open`; or such an array takes more memory. Nothing is open then.
         """
-        kind = transfer.check_dtype(dtype)
+        kind = dtypes.check_dtype(dtype)
         sizes = layout.normalise_shape(shape)
         steps = layout.c_strides(sizes, kind.itemsize) if strides is None else strides
         return self._array(context, sizes, steps, kind, 0)
@@ -177,11 +180,8 @@ class IpcHandle:
         self, context: Any, shape: Any, strides: Any, dtype: np.dtype, stream: StreamLike
     ) -> DeviceNDArray:
         span = self.open(context)
-        try:
+        with on_error(self.close):
             return DeviceNDArray(shape, strides, dtype, stream, span)
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         """Let go of the memory; any later use of what was opened is a ValueError.
@@ -195,7 +195,7 @@ class IpcHandle:
 
     def __reduce__(self) -> Any:
         # That it is open here does not go along, nor what it keeps.
-        return type(self), (None, *self._told())
+        return type(self), (None, *self._identity())
 
 
 class IpcArrayHandle:
@@ -325,7 +325,7 @@ def open_ipc_array(
         ValueError: no handle, or the memory is smaller than such an array.
         DeviceError: the memory is gone, or out of this process's reach.
     """
-    kind = transfer.check_dtype(dtype)
+    kind = dtypes.check_dtype(dtype)
     sizes = layout.normalise_shape(shape)
     steps = layout.c_strides(sizes, kind.itemsize) if strides is None else strides
     start = _count("offset", offset)

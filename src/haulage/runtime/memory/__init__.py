@@ -1,13 +1,17 @@
 """Memory of devices: who gives it, who owns it, and when it is given back.
 
-From the bottom: `classes` and `extents` and `arena`, arithmetic of sizes and addresses; `pool`,
-what is free of one stream, and its count; `heap`, the pools of one kind of memory; `decay`, what
-goes back of it as nobody used it; `pending`, what waits for streams; `block`, and `lent` for that
-of others; `allocating`, with `limits` and `out_of_memory`; `owners`, `holders`, `statistics` and
-`leaks` tell of it.
+From the bottom: `classes`, `extents` and `arena` are arithmetic of sizes and addresses; a `pool`
+has what is free of one stream, a `heap` the pools of one kind of memory, and `decay` gives back
+what nobody uses; a `block` is what arrays stand on, an `adopted` one where someone else owns the
+memory. `allocation` makes blocks, within the `limits`, and climbs the steps of `out_of_memory`.
+`base_allocators`, `adaptors` and `allocators` are for programs that bring their own. `reports` and
+`statistics` tell who holds memory, and how much.
 """
 
-from haulage.runtime.memory.allocating import (
+from haulage.runtime.devices.pending import count as pending_count
+from haulage.runtime.devices.pending import flush, hold, reap
+from haulage.runtime.memory.adopted import StreamOrderedBlock, adopt, adopt_from_stream
+from haulage.runtime.memory.allocation import (
     MemoryInfo,
     Provider,
     allocate,
@@ -16,16 +20,13 @@ from haulage.runtime.memory.allocating import (
     provider,
     set_provider,
 )
-from haulage.runtime.memory.block import Block, adopt, are_own, close_all, holding
-from haulage.runtime.memory.lent import Lent, lend
+from haulage.runtime.memory.block import Block, are_own, close_all, holding
 from haulage.runtime.memory.out_of_memory import on_host
-from haulage.runtime.memory.pending import count as pending_count
-from haulage.runtime.memory.pending import flush, hold, reap
 from haulage.runtime.memory.statistics import Usage, stats
 
 __all__ = [
     "Block",
-    "Lent",
+    "StreamOrderedBlock",
     "MemoryInfo",
     "Provider",
     "Usage",
@@ -37,7 +38,7 @@ __all__ = [
     "flush",
     "hold",
     "holding",
-    "lend",
+    "adopt_from_stream",
     "on_host",
     "pending_count",
     "pin",

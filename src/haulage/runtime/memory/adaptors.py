@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from haulage import forks
 from haulage.checks import whole_number
 from haulage.errors import OutOfMemory
-from haulage.runtime.memory.calls import Allocator, Calls, name_of
-from haulage.runtime.memory.ends import Pool
+from haulage.interruption import on_error
+from haulage.runtime.memory.base_allocators import Allocator, Calls, Pool, name_of
 
 __all__ = ["Counts", "Failing", "Limit", "Log", "Statistics"]
 
@@ -69,20 +69,19 @@ class Limit(_Adaptor):
                     "that it may give are in use"
                 )
             self.in_use += nbytes
-        try:
+        with on_error(self._less, nbytes):
             return super().allocate(nbytes)
-        except BaseException:
-            with self._lock:
-                self.in_use -= nbytes
-            raise
 
     def deallocate(self, address: int, nbytes: int) -> None:
         """Give memory back."""
         try:
             super().deallocate(address, nbytes)
         finally:
-            with self._lock:
-                self.in_use -= nbytes
+            self._less(nbytes)
+
+    def _less(self, nbytes: int) -> None:
+        with self._lock:
+            self.in_use -= nbytes
 
 
 class Counts(NamedTuple):
@@ -189,11 +188,8 @@ class Log(_Adaptor):
         except Exception:
             self._write("failed", 0, nbytes)
             raise
-        try:
+        with on_error(super().deallocate, address, nbytes):
             self._write("allocate", address, nbytes)
-        except BaseException:
-            super().deallocate(address, nbytes)
-            raise
         return address
 
     def deallocate(self, address: int, nbytes: int) -> None:

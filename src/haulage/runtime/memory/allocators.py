@@ -1,27 +1,61 @@
 """Allocators that programs bring along: which one gives a device's memory, and how it is asked."""
 
 import weakref
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
-from haulage import forks
 from haulage.backends.base import DEVICE
 from haulage.errors import DeviceError
-from haulage.runtime import device as devices
-from haulage.runtime import unraisable
-from haulage.runtime.device import Device, current_device, find
-from haulage.runtime.memory import allocating
-from haulage.runtime.memory.allocating import Provider
-from haulage.runtime.memory.block import Block, adopt
-from haulage.runtime.memory.calls import Allocator, Calls, end_of, name_of
-from haulage.runtime.memory.elsewhere import counted, with_room
-from haulage.runtime.memory.ends import Driver, Pool
-from haulage.runtime.memory.ranges import Ranges
+from haulage.interruption import on_error
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device, find
+from haulage.runtime.memory import allocation
+from haulage.runtime.memory.adopted import adopt
+from haulage.runtime.memory.allocation import Provider, allocate_external, count_external
+from haulage.runtime.memory.base_allocators import Allocator, Calls, Driver, Pool, base_of, name_of
+from haulage.runtime.memory.block import Block
+from haulage.runtime.process import finalize, runtime
 
 __all__ = ["get_allocator", "set_allocator", "set_plugin", "using_allocator"]
+
+
+class AddressRanges:
+    """A set of ranges, in order; safe for threads."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._sizes: dict[int, int] = {}
+        self._lock = Lock()
+
+    def add(self, start: int, size: int) -> tuple[int, int] | None:
+        """Add `size` (> 0) addresses from `start` on.
+
+        Returns:
+            (start, size) of a range that has some of them, and nothing is added; else None.
+        """
+        with self._lock:
+            place = bisect_left(self._starts, start)
+            if place < len(self._starts) and self._starts[place] < start + size:
+                other = self._starts[place]
+                return other, self._sizes[other]
+            if place:
+                other = self._starts[place - 1]
+                if other + self._sizes[other] > start:
+                    return other, self._sizes[other]
+            insort(self._starts, start)
+            self._sizes[start] = size
+            return None
+
+    def remove(self, start: int) -> None:
+        """Take the range from `start` on away."""
+        with self._lock:
+            del self._sizes[start]
+            del self._starts[bisect_left(self._starts, start)]
+
 
 # Widest access of a kernel to one element: vector types and complex128 take 16 bytes.
 _ALIGNMENT = 16
@@ -46,15 +80,15 @@ def set_allocator(allocator: Allocator | None, device: Device | str | None = Non
     if allocator is None:
         _of.pop(place, None)
     else:
-        _of[place] = _Native(allocator, place)
+        _of[place] = _DeviceAllocator(allocator, place)
     _install()
 
 
 def get_allocator(device: Device | str | None = None) -> Allocator | None:
     """The allocator that was set for a device (None: the current one); None if there is none."""
     place = current_device() if device is None else find(device)
-    native = _of.get(place)
-    return None if native is None else native.allocator
+    chosen = _of.get(place)
+    return None if chosen is None else chosen.allocator
 
 
 @contextmanager
@@ -92,7 +126,7 @@ def plugin() -> Provider | None:
 # ---- how they are asked -----------------------------------------------------------------------
 
 
-class _Native:
+class _DeviceAllocator:
     """The allocator of a device."""
 
     def __init__(self, allocator: Allocator, device: Device) -> None:
@@ -100,43 +134,40 @@ class _Native:
         self.device = device
         self.calls = Calls(allocator)
         self.name = name_of(allocator)
-        end = type(end_of(allocator))
+        end = type(base_of(allocator))
         self.is_pool = end is Pool
         self.is_driver = end is Driver
         # Of the same allocator for all its devices.
         self.lock = _locks.setdefault(id(allocator), _Lock())
 
     def block(self, nbytes: int) -> Block:
-        return with_room(self.device, nbytes, DEVICE, partial(self._block, nbytes))
+        return allocate_external(self.device, nbytes, DEVICE, partial(self._block, nbytes))
 
     def _block(self, nbytes: int) -> Block:
         device = self.device
         address = self._allocate(nbytes)
         host_ptr = address if device.properties.host_memory_is_device_memory else 0
         release = partial(self._release, address, nbytes)
-        try:
+        with on_error(release):
             block = adopt(device, address, host_ptr, nbytes, release)
-        except BaseException:  # Ctrl-C
-            release()
-            raise
-        return counted(block, reserves=not (self.is_pool and allocating.is_pooling()))
+        return count_external(block, reserves=not (self.is_pool and allocation.is_pooling()))
 
     def _allocate(self, nbytes: int) -> int:
-        ranges = _given.setdefault(self.device, Ranges())
+        ranges = _in_use.setdefault(self.device, AddressRanges())
         with self.lock.held, _Current(self.device):
             self.device.activate()
             try:
-                given = self.calls.allocate(nbytes)
+                answer = self.calls.allocate(nbytes)
             except Exception as error:
                 error.add_note(
                     f"raised by allocate({nbytes}) of the allocator {self.name} for {self.device}"
                 )
                 raise
-            address = self._address(given, nbytes)
+            address = self._address(answer, nbytes)
             other = ranges.add(address, nbytes)
             if other is not None:
                 raise ValueError(
-                    f"{self._gave(given, nbytes)}, which overlaps the {other[1]} bytes at "
+                    f"{self._gave(answer, nbytes)}, which overlaps the {other[1]} bytes at "
                     f"{other[0]:#x} that are still in use; expected memory that no array stands on"
                 )
             if not (self.is_pool or self.is_driver):
@@ -148,18 +179,18 @@ class _Native:
                     raise
         return address
 
-    def _address(self, given: Any, nbytes: int) -> int:
-        number = getattr(given, "value", given)
-        if isinstance(given, bool) or not (number is None or hasattr(number, "__index__")):
-            raise TypeError(f"{self._gave(given, nbytes)}; expected an address, an int")
-        if given is None:
+    def _address(self, answer: Any, nbytes: int) -> int:
+        number = getattr(answer, "value", answer)
+        if isinstance(answer, bool) or not (number is None or hasattr(number, "__index__")):
+            raise TypeError(f"{self._gave(answer, nbytes)}; expected an address, an int")
+        if answer is None:
             raise TypeError(
-                f"{self._gave(given, nbytes)}; expected an address, or a MemoryError where there "
+                f"{self._gave(answer, nbytes)}; expected an address, or a MemoryError where there "
                 "is no room"
             )
         address = 0 if number is None else int(number.__index__())
         if address <= 0:
-            raise ValueError(f"{self._gave(given, nbytes)}; expected the address of some memory")
+            raise ValueError(f"{self._gave(answer, nbytes)}; expected the address of some memory")
         return address
 
     def _check(self, address: int, nbytes: int) -> None:
@@ -174,35 +205,35 @@ class _Native:
         except DeviceError as error:
             raise DeviceError(f"{self._gave(hex(address), nbytes)}: {error}") from error
 
-    def _gave(self, given: object, nbytes: int) -> str:
-        return f"the allocator {self.name} of {self.device} gave {given} for {nbytes} bytes"
+    def _gave(self, answer: object, nbytes: int) -> str:
+        return f"the allocator {self.name} of {self.device} gave {answer} for {nbytes} bytes"
 
     def _release(self, address: int, nbytes: int) -> None:
         # That the device could not be made active is no reason to keep the memory.
         with self.lock.held, _Current(self.device):
-            _given[self.device].remove(address)
+            _in_use[self.device].remove(address)
             name = f"deallocate({address:#x}, {nbytes}) of the allocator {self.name}"
-            unraisable.call(self.device.activate, name=name)
-            unraisable.call(self.calls.deallocate, address, nbytes, name=name)
+            finalize.call_unraisable(self.device.activate, name=name)
+            finalize.call_unraisable(self.calls.deallocate, address, nbytes, name=name)
 
 
 class _Router:
     """`memory.Provider` where an allocator is set for some device."""
 
     def allocate(self, device: Device, nbytes: int, kind: str, flags: int) -> Block:
-        native = _of.get(device) if kind == DEVICE else None
-        if native is not None:
-            return native.block(nbytes)
+        chosen = _of.get(device) if kind == DEVICE else None
+        if chosen is not None:
+            return chosen.block(nbytes)
         if _plugin is not None:
             return _plugin.allocate(device, nbytes, kind, flags)
-        return allocating.allocate_of_driver(device, nbytes, kind, flags)
+        return allocation.allocate_of_driver(device, nbytes, kind, flags)
 
     def pin(
         self, device: Device, owner: Any, address: int, nbytes: int
     ) -> tuple[int, Callable[[], object]]:
         if _plugin is not None:
             return _plugin.pin(device, owner, address, nbytes)
-        return allocating.pin(device, address, nbytes)
+        return allocation.pin(device, address, nbytes)
 
     def export(self, block: Block, pointer: int, nbytes: int) -> Any:
         return None if _plugin is None else _plugin.export(block, pointer, nbytes)
@@ -222,14 +253,14 @@ class _Lock:
 
 
 _locks: "weakref.WeakValueDictionary[int, _Lock]" = weakref.WeakValueDictionary()
-_of: dict[Device, _Native] = {}
-_given: dict[Device, Ranges] = {}
+_of: dict[Device, _DeviceAllocator] = {}
+_in_use: dict[Device, AddressRanges] = {}
 _plugin: Provider | None = None
 _router = _Router()
 
 
 def _install() -> None:
-    allocating.set_provider(_router if _of else _plugin)
+    allocation.set_provider(_router if _of else _plugin)
 
 
 class _Current:
@@ -241,16 +272,13 @@ class _Current:
         self._device = device
 
     def __enter__(self) -> None:
-        devices.enter(self._device)
+        runtime.current.enter(self._device)
 
     def __exit__(self, *exception: object) -> None:
-        devices.leave()
+        runtime.current.leave()
 
 
-def _start_anew() -> None:
-    # After a fork: threads that held the locks are not there any more.
+def start_anew() -> None:
+    """After a fork, in the child: threads that held the locks are not there any more."""
     for lock in tuple(_locks.values()):
         lock.held = RLock()
-
-
-forks.in_child(_start_anew)

@@ -176,9 +176,9 @@ class Segments:
 
     def shrink(self, free: Extents, enough: int) -> int:
         """Free segments of which all is free."""
-        given = 0
+        released = 0
         for address, nbytes in list(free):
-            if given >= enough:
+            if released >= enough:
                 break
             if address not in self._segments or self._segments[address][0] != nbytes:
                 continue
@@ -186,9 +186,9 @@ class Segments:
             # Nobody may get what the driver has back, whatever comes in between or goes wrong.
             free.cut(address, nbytes)
             self._forget(address, nbytes, free)
-            given += nbytes
+            released += nbytes
             self._release(address, host)
-        return given
+        return released
 
     def _forget(self, address: int, nbytes: int, free: Extents) -> None:
         del self._segments[address]
@@ -326,25 +326,25 @@ class Virtual:
 
     def shrink(self, free: Extents, enough: int) -> int:
         """Take the memory from whole pages that are free, the last ones first."""
-        given = 0
+        released = 0
         for address, nbytes in reversed(list(free)):
-            if given >= enough:
+            if released >= enough:
                 break
             start = rounded(address, self._granularity)
             whole = (address + nbytes) // self._granularity * self._granularity - start
             if whole <= 0:
                 continue
-            if whole > enough - given:
-                keep = (whole - (enough - given)) // self._granularity * self._granularity
+            if whole > enough - released:
+                keep = (whole - (enough - released)) // self._granularity * self._granularity
                 start, whole = start + keep, whole - keep
             free.cut(start, whole, address)
             self._empty.add(start, whole)
             self.reserved -= whole
-            given += whole
+            released += whole
             self._pages.unmap(start, whole)
         if self._pages.limit() is not None:
             self._release_ends()
-        return given
+        return released
 
     def _release_ends(self) -> None:
         """Give the addresses back of ranges, or of their ends, without any memory."""

@@ -1,4 +1,4 @@
-"""Blocks of memory: what they are, which streams still use them, and their way back."""
+"""Blocks of memory: what they are, which streams still use them, and how they go back."""
 
 import itertools
 import sys
@@ -9,26 +9,110 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
-from haulage.backends.base import DEVICE, MANAGED, MAPPED, PINNED, PORTABLE
+from haulage.backends.base import MANAGED, MAPPED, PINNED, PORTABLE
 from haulage.errors import DeviceError
-from haulage.runtime import finalize, observing, ordering
-from haulage.runtime.capture import active as captures
-from haulage.runtime.capture import capture_of
-from haulage.runtime.device import Device, at_reset
-from haulage.runtime.memory import classes, owners, pending
-from haulage.runtime.memory.heap import Busy, Place, heaps
+from haulage.runtime.devices import ordering, pending
+from haulage.runtime.devices.capture import capture_of
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.memory import classes
+from haulage.runtime.memory.heap import Busy, Extent, heaps
 from haulage.runtime.memory.pool import Pool
-from haulage.runtime.memory.way_back import WayBack
-from haulage.runtime.stream import Stream, at_end, is_blocking
+from haulage.runtime.process import call_sites, finalize, runtime
+
+
+class Deallocation:
+    """Gives the memory of a block back: once, also where Ctrl-C comes in between.
+
+    It holds the block's `home`, so that this stream is there as long as memory is kept for it.
+    """
+
+    __slots__ = ("device_ptr", "home", "nbytes", "pool", "release", "returned", "withdrawn")
+
+    def __init__(self, block: "Block") -> None:
+        self.pool = block.pool
+        self.device_ptr = block.device_ptr
+        self.nbytes = block.nbytes
+        self.home = block.home
+        self.release = block.release
+        self.returned = self.withdrawn = False
+
+    def begin(
+        self,
+        device: Device,
+        streams: dict[int | Stream, Stream] | None,
+        home: Stream | None,
+        action: Callable[[], object],
+    ) -> None:
+        """Call `action`, which is this object or its `withdraw`, when no work uses the memory.
+
+        Where no stream but `home` has used it, that is now: work in `home` comes after what it was
+        handed before. Else all of `streams` must be done with it, and, where there is no home, the
+        default stream too.
+        """
+        try:
+            if home is not None and not streams:
+                action()
+            else:
+                # What is used in the home stream next waits for the default one anyway, see
+                # `Block._note`.
+                users = tuple((streams or {}).values())
+                pending.after(device, users, action, also_default=home is None)
+        except BaseException:
+            # Such as Ctrl-C, or a driver that does not tell whether a stream is done.
+            if not self.returned:
+                finalize.later(self.begin, device, streams, home, action)
+            raise
+
+    def __call__(self) -> None:
+        if self.returned:
+            return
+        pool, release = self.pool, self.release
+        if release is not None or pool is None:
+            if pool is None:
+                self.returned = True
+            elif not pool.take_back(self, []):
+                return  # another thread was first
+            self.release = None
+            if release is not None:
+                release()
+            return
+        try:
+            pool.heap.give(pool, self.device_ptr, self.nbytes, self)
+        except Busy:
+            finalize.later(self)
+        except BaseException:
+            if not self.returned:
+                finalize.later(self)
+            raise
+
+    def withdraw(self, device: Device) -> None:
+        """Give back what is exported, as soon as no other process has it open.
+
+        The driver is asked once only, whatever comes of it: asked again, it knows the memory no
+        more and says that it is free.
+        """
+        if self.withdrawn:
+            return
+        self.withdrawn = True
+        _withheld[device, self.device_ptr] = self
+        device.activate()
+        for piece in device.backend.ipc_withdraw(self.device_ptr):
+            _withheld.pop((device, piece), _nothing)()
+
+
+def _nothing() -> None:
+    """There are no bytes."""
+
+
+# What gives memory back that is free, but lies in pages which other processes still have open.
+_withheld: dict[tuple[Device, int], Deallocation] = {}
+
 
 _generations = itertools.count(1)
 
 # A block remembers this many streams before it looks which of them are done with it.
 _MANY_STREAMS = 8
-
-
-# What gives more blocks that are alive than `_live` has.
-others_alive: list[Callable[[], list["Block"]]] = []
 
 # The blocks that are not given back, by generation.
 _live: dict[int, "weakref.ref[Block]"] = {}
@@ -51,13 +135,17 @@ class Block:
         release: what gives the memory back where it is not a pool's; None: the pool.
         exposed: others, NumPy arrays for one, address the memory directly: `close` then stops its
             use by the device, and the memory lives as long as they hold the block.
-        mark: who asked for it; see `owners`.
+        call_site: which line asked for it.
         born: when, by `time.monotonic()`.
     """
+
+    # The stream that the memory's owner works in; see `adopted.StreamOrderedBlock`.
+    producer: Stream | None = None
 
     __slots__ = (
         "__weakref__",
         "born",
+        "call_site",
         "closed",
         "closed_at",
         "device",
@@ -68,7 +156,6 @@ class Block:
         "home",
         "host_ptr",
         "kind",
-        "mark",
         "nbytes",
         "of_others",
         "pool",
@@ -90,6 +177,7 @@ class Block:
         home: Stream | None = None,
         used_before: bool = False,
         has_memory: bool = True,
+        call_site: call_sites.CallSite | None = None,
     ) -> None:
         self.device = device
         self.device_ptr = device_ptr
@@ -101,15 +189,13 @@ class Block:
         self.pool = pool
         self.home = home
         self.used_before = used_before
-        # Those but `home` that were noted; of other devices of the driver too, for portable memory.
-        # By handle, which hashes fastest; those by themselves.
+        # Streams that have used it, other than `home` and the default one: by their handle, which
+        # hashes fastest; streams of other devices, which use portable memory, by themselves.
         self.streams: dict[int | Stream, Stream] | None = None
         self.closed = self.exposed = self.exported = self.of_others = False
         self.returned = not has_memory
-        self.closed_at: owners.Mark = ()
-        # Blocks that get their memory later are made by `allocating._pooled` and what it calls, and
-        # that is called by `allocate_of_driver`: with `mark` and this method, four frames.
-        self.mark = owners.mark() if has_memory else owners.mark(4)
+        self.closed_at: call_sites.CallSite = ()
+        self.call_site = call_sites.current() if call_site is None else call_site
         self.born = time.monotonic()
         if has_memory:
             self.begun(host_ptr)
@@ -118,8 +204,8 @@ class Block:
         """Itself, which has its memory now; `host_ptr` is the host's address of that."""
         self.host_ptr = host_ptr
         _live[self.generation] = weakref.ref(self)
-        if observing.observer is not None:
-            observing.observer.allocated(self)
+        if runtime.current.observer is not None:
+            runtime.current.observer.allocated(self)
         return self
 
     def use(self, stream: Stream | None = None) -> None:
@@ -131,12 +217,12 @@ class Block:
             ValueError: the block is closed.
         """
         if self.closed:
-            where = f" at {owners.site(self.closed_at)}" if self.closed_at else ""
+            where = f" at {call_sites.site(self.closed_at)}" if self.closed_at else ""
             raise ValueError(
                 f"this memory ({self.nbytes} bytes on {self.device}) was given back by close()"
                 f"{where}; allocate a new array"
             )
-        if captures and stream is not None and (captured := capture_of(stream)) is not None:
+        if stream is not None and stream.device.capturing and (captured := capture_of(stream)):
             captured.hold(self)
             return
         # The device's default stream is not noted: who gives memory back looks at it anyway.
@@ -154,9 +240,9 @@ class Block:
     def close(self) -> None:
         """Give the memory back now, or as soon as the streams that use it are done with it."""
         if not self.closed:
-            for watcher in observing.watchers:
+            for watcher in runtime.current.watchers:
                 watcher.closing(self)
-            self.closed_at = owners.mark()
+            self.closed_at = call_sites.current()
             self.closed = True
             if not self.exposed:
                 self._give_back()
@@ -187,7 +273,7 @@ class Block:
         return None
 
     @property
-    def unit(self) -> Place:
+    def unit(self) -> Extent:
         """(address, bytes) of the memory in whose pages it lies, which no other memory does."""
         if self.pool is None or self.release is not None:
             return self.device_ptr, self.nbytes
@@ -210,7 +296,8 @@ class Block:
             try:
                 self._give_back()
             except BaseException:
-                # Ctrl-C, which ends here: nobody else gives it back.
+                # Such as Ctrl-C, which ends here: nobody else gives it back. Without `on_error`, at
+                # whose begin it could come too.
                 self._give_back()
                 raise
 
@@ -218,7 +305,7 @@ class Block:
         if self.streams is None:
             self.streams = {}
         elif len(self.streams) >= _MANY_STREAMS:
-            # Those noted longest ago, and more than come: what is still busy goes to the end.
+            # Look at the two noted longest ago; what is still busy goes to the end.
             for key, noted in tuple(islice(self.streams.items(), 2)):
                 self._forget_if_idle(key, noted, self.streams)
         if self.used_before and self.home is not None:
@@ -227,7 +314,7 @@ class Block:
             default = self.device.default_stream
             if self.home.handle and not self.home.idle():
                 ordering.after(stream, self.home)
-            if not is_blocking(stream) and not default.idle():
+            if not stream._is_blocking and not default.idle():
                 ordering.after(stream, default)
         self.streams[stream.handle if stream.device is self.device else stream] = stream
 
@@ -257,16 +344,16 @@ class Block:
             and not finalize.deferring()
         ):
             # Also in a collector's pass: it takes neither a lock nor the driver.
-            given = pool.take_back(self, pool.free[classes.class_of(nbytes)])
+            is_back = pool.take_back(self, pool.free[classes.class_of(nbytes)])
         else:
-            given = self._give_back_later()
+            is_back = self._give_back_later()
         _live.pop(self.generation, None)
-        if given and observing.observer is not None:
-            observing.observer.freed(self)
+        if is_back and runtime.current.observer is not None:
+            runtime.current.observer.freed(self)
 
     def _give_back_later(self) -> bool:
         streams, home = self.streams, self.home
-        back = WayBack(self)
+        back = Deallocation(self)
         action: Callable[[], object] = back
         if self.exported and home is not None:
             # Its pages may become others when it is withdrawn: no work may use them then.
@@ -286,7 +373,7 @@ class Block:
         return True
 
 
-def of_class(pool: Pool, home: Stream | None, nbytes: int) -> Block:
+def of_class(pool: Pool, home: Stream | None, nbytes: int, call_site: call_sites.CallSite) -> Block:
     """A new block of one of the size classes; arguments as those of `Block`.
 
     Raises:
@@ -297,7 +384,7 @@ def of_class(pool: Pool, home: Stream | None, nbytes: int) -> Block:
     number = classes.class_of(nbytes)
     cells = pool.free[number]
     # It is there before its memory is, so that it gives that back whatever happens.
-    block = Block(heap.device, 0, 0, nbytes, heap.kind, None, pool, home, True, False)
+    block = Block(heap.device, 0, 0, nbytes, heap.kind, None, pool, home, True, False, call_site)
     while not pool.take_into(block, cells):
         heap.refill(pool, number)
     return block.begun(heap.host_address(block.device_ptr))
@@ -308,29 +395,8 @@ def live_blocks() -> Iterator[Block]:
     for ref in tuple(_live.values()):
         if (block := ref()) is not None and not block.returned:
             yield block
-    for alive in others_alive:
+    for alive in runtime.current.other_blocks:
         yield from (block for block in alive() if not block.returned)
-
-
-def adopt(
-    device: Device,
-    device_ptr: int,
-    host_ptr: int,
-    nbytes: int,
-    release: Callable[[], object],
-    kind: str = DEVICE,
-    pool: Pool | None = None,
-) -> Block:
-    """A block over memory that someone else owns, which `device` can reach.
-
-    `release()` is called once, when the last reference to the block has gone (or it was closed) and
-    the streams that use it are done with it; never at the end of the process. To keep an object
-    alive until then, let it hold the object, as `partial(id, owner)` does. `pool` is what it is
-    counted in, if it is.
-    """
-    block = Block(device, device_ptr, host_ptr, nbytes, kind, release, pool)
-    block.of_others = True
-    return block
 
 
 def are_own(one: Block, other: Block) -> bool:
@@ -362,12 +428,12 @@ def close_all(device: Device) -> int:
     return len(mine)
 
 
-def _stream_ends(device: Device, handle: int) -> None:
+def stream_ends(device: Device, handle: int) -> None:
     """Let the memory of a stream go to others when its work is done."""
     for heap in tuple(heaps.values()):
         pool = heap.pools.pop(handle, None) if heap.device is device else None
         if pool is not None:
-            heap.leaving.append(pool)
+            heap.retiring.append(pool)
             pending.after_end(Stream(device, handle), partial(_retire, pool))
 
 
@@ -376,7 +442,3 @@ def _retire(pool: Pool) -> None:
         pool.heap.retire(pool)
     except Busy:
         finalize.later(_retire, pool)
-
-
-at_reset.append(close_all)
-at_end.append(_stream_ends)

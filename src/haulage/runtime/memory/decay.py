@@ -6,15 +6,14 @@ whose memory is the host's; it is there only while something is to go back.
 """
 
 import _thread
-import atexit
 import time
 from typing import TYPE_CHECKING
 
-from haulage import forks
-from haulage.runtime.memory import classes, pending
+from haulage.runtime.devices import pending
+from haulage.runtime.memory import classes
 
 if TYPE_CHECKING:
-    from haulage.runtime.device import Device
+    from haulage.runtime.devices.device import Device
     from haulage.runtime.memory.heap import Heap
 
 # Seconds for which free memory stays.
@@ -89,8 +88,8 @@ class Decay:
         if idle > 0 and small:
             large += heap.free_slabs()
         left = idle = min(idle, large)
-        while left > 0 and (given := heap.give_back_idle(min(left, _PIECE))):
-            left -= given
+        while left > 0 and (released := heap.give_back_idle(min(left, _PIECE))):
+            left -= released
         if left == idle > 0:
             self._left = self._state()
         self._begin()
@@ -169,12 +168,13 @@ def _run() -> None:
         start()
 
 
-def _note_pending(device: "Device") -> None:
+def note_pending(device: "Device") -> None:
+    """Memory of the device waits for its work; it may be free later."""
     if device in _decays:
         start()
 
 
-def _end() -> None:
+def end() -> None:
     """At exit: no thread may run Python code once the interpreter goes."""
     global _has_ended
     _has_ended = True
@@ -183,14 +183,9 @@ def _end() -> None:
         _gone.acquire(timeout=5)
 
 
-def _start_anew() -> None:
-    # After a fork: the child has no such thread, and perhaps what its parent's was to give back.
+def start_anew() -> None:
+    """After a fork, in the child: it has no such thread, and perhaps what that was to give back."""
     global _is_running, _changing, _wake, _gone
     _is_running = False
     _changing, _wake, _gone = (_thread.allocate_lock() for _ in range(3))
     _wake.acquire()
-
-
-pending.noted.append(_note_pending)
-atexit.register(_end)
-forks.in_child(_start_anew)

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from haulage import forks
 from haulage.errors import DeviceError, OutOfMemory
-from haulage.runtime.device import Device
+from haulage.runtime.devices.device import Device
 from haulage.runtime.memory import classes, decay
 from haulage.runtime.memory.arena import Arena, rounded
-from haulage.runtime.memory.counters import Counter
-from haulage.runtime.memory.pool import Holder, Pool
+from haulage.runtime.memory.pool import Allocation, Counter, Pool
 
 # From so many slabs of 64 KiB on somebody looks whether their blocks come back.
 _MANY_SLABS = 512
@@ -25,7 +23,7 @@ _MANY_SLABS = 512
 # No limit: more bytes than there are.
 UNLIMITED = 1 << 62
 
-Place = tuple[int, int]  # (address, bytes)
+Extent = tuple[int, int]  # (address, bytes)
 
 
 class Busy(Exception):
@@ -67,7 +65,7 @@ class Heap:
         self.pools: dict[int | None, Pool] = {}
         self.slabs: dict[int, Slab] = {}
         # Those whose stream is gone, with work still in it.
-        self.leaving: list[Pool] = []
+        self.retiring: list[Pool] = []
         self.decay = decay.watch(self) if device.properties.host_memory_is_device_memory else None
         self._lock = threading.Lock()
         # Something has come out of the middle of a change, such as Ctrl-C, or a fork into it.
@@ -103,24 +101,24 @@ class Heap:
                     self.refill(pool, number)
         return self._take_large(pool, rounded(nbytes))
 
-    def give(self, pool: Pool, address: int, nbytes: int, holder: Holder | None = None) -> None:
+    def give(self, pool: Pool, address: int, nbytes: int, of: Allocation | None = None) -> None:
         """Take back what `take` gave; later work of the pool's stream may use it at once.
 
-        What held it is counted no more, if it was counted.
+        If `of` is what held it, that is counted no more.
 
         Raises:
             Busy: it has to be given back later.
         """
         if nbytes > classes.LARGEST:
-            self._give_large(pool, address, rounded(nbytes), holder)
+            self._give_large(pool, address, rounded(nbytes), of)
             if self.decay is not None:
                 self.decay.freed()
             return
         cells = pool.free[classes.class_of(nbytes)]
-        if holder is None:
+        if of is None:
             cells.append(address)
         else:
-            pool.take_back(holder, cells)
+            pool.take_back(of, cells)
 
     def refill(self, pool: Pool, number: int) -> None:
         """Cut a slab into blocks of a class, if none of them is free now.
@@ -144,7 +142,7 @@ class Heap:
         if self.decay is not None and len(self.slabs) >= _MANY_SLABS:
             decay.start()
 
-    def unit_of(self, address: int, nbytes: int) -> Place:
+    def unit_of(self, address: int, nbytes: int) -> Extent:
         """What a block's pages belong to: itself, or the slab that it is cut from."""
         if nbytes > classes.LARGEST:
             return address, nbytes
@@ -176,16 +174,16 @@ class Heap:
         """
         with self._held():
             self._settle()
-            given = self.arena.trim(enough)
-            if given < enough and self._free_slabs():
-                given += self.arena.trim(enough - given)
-            return given
+            released = self.arena.trim(enough)
+            if released < enough and self._free_slabs():
+                released += self.arena.trim(enough - released)
+            return released
 
     @property
     def free_in_lists(self) -> int:
         """Bytes of slabs that no small block has, about."""
         counter, arena = self.counter, self.arena
-        pools = (*tuple(self.pools.values()), *tuple(self.leaving))
+        pools = (*tuple(self.pools.values()), *tuple(self.retiring))
         elsewhere = arena.free_bytes + sum(pool.parked.nbytes for pool in pools)
         return max(0, self.reserved - counter.in_use - elsewhere)
 
@@ -207,7 +205,7 @@ class Heap:
         with self._held():
             return self.arena.trim(enough)
 
-    def cached(self) -> Iterator[Place]:
+    def cached(self) -> Iterator[Extent]:
         """(address, bytes) of all that is held and no block has.
 
         Raises:
@@ -215,7 +213,7 @@ class Heap:
         """
         with self._held():
             found = list(self.arena.free_extents)
-            for pool in (*self.pools.values(), *self.leaving):
+            for pool in (*self.pools.values(), *self.retiring):
                 found += pool.parked
                 for number, addresses in enumerate(pool.free):
                     found += [(address, classes.SIZES[number]) for address in tuple(addresses)]
@@ -229,8 +227,8 @@ class Heap:
             Busy: not now.
         """
         with self._held():
-            if pool in self.leaving:
-                self.leaving.remove(pool)
+            if pool in self.retiring:
+                self.retiring.remove(pool)
             heir = self.pool_of(0)
             for address, nbytes in pool.parked.drain():
                 self.arena.free(address, nbytes)
@@ -267,7 +265,7 @@ class Heap:
             with self._lock:
                 if self._is_torn:
                     self.arena.repair()
-                    for pool in (*self.pools.values(), *self.leaving):
+                    for pool in (*self.pools.values(), *self.retiring):
                         pool.parked.repair()
                 self._is_torn = True
                 try:
@@ -282,18 +280,18 @@ class Heap:
     def _free_slabs(self) -> int:
         """Give to the arena the slabs of which all is free, and that no work uses."""
         starts = sorted(self.slabs)
-        given = 0
+        released = 0
         for pool in [pool for pool in tuple(self.pools.values()) if pool.is_idle()]:
             for cells in pool.free:
-                given += self._free_slabs_of(pool, cells, starts) if cells else 0
-        return given
+                released += self._free_slabs_of(pool, cells, starts) if cells else 0
+        return released
 
     def _free_slabs_of(self, pool: Pool, cells: list[int], starts: list[int]) -> int:
         # Others take from the list and add to it meanwhile, one by one.
         taken: list[int] = []
         by_slab: dict[int, list[int]] = {}
         left: Iterable[list[int]] = (taken,)
-        given = 0
+        released = 0
         try:
             # No call in between, so each is in one of the two lists, also after Ctrl-C; and nothing
             # is made between look and removal, as a collection could come of that, whose finalisers
@@ -314,11 +312,11 @@ class Heap:
                     del self.slabs[start]
                     pool.held -= slab.nbytes
                     self.arena.free(start, slab.nbytes)
-                    given += slab.nbytes
+                    released += slab.nbytes
         finally:
             for addresses in left:
                 cells += addresses
-        return given
+        return released
 
     def _take_large(self, pool: Pool, nbytes: int) -> tuple[int, bool]:
         with self._held():
@@ -330,13 +328,13 @@ class Heap:
             pool.held += nbytes
             return address, used_before
 
-    def _give_large(self, pool: Pool, address: int, nbytes: int, holder: Holder | None) -> None:
+    def _give_large(self, pool: Pool, address: int, nbytes: int, of: Allocation | None) -> None:
         try:
             is_idle = pool.is_idle()
         except DeviceError:
             is_idle = False  # not known
         with self._held():
-            if holder is not None and not pool.take_back(holder, []):
+            if of is not None and not pool.take_back(of, []):
                 return  # another thread was first
             pool.held -= nbytes
             if is_idle:
@@ -400,12 +398,10 @@ def heap_of(device: Device, kind: str, flags: int, make: Callable[[], Heap]) -> 
     return heap
 
 
-def _start_anew() -> None:
+def start_anew() -> None:
+    """After a fork, in the child: threads that held the locks are not there any more."""
     global _making
     _making = threading.RLock()
     _inside.clear()
     for heap in heaps.values():
         heap.renew_lock()
-
-
-forks.in_child(_start_anew)

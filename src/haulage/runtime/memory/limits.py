@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from haulage import forks
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
-from haulage.runtime.device import Device, current_device, find
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import current_device, find
 from haulage.runtime.memory.heap import UNLIMITED, heaps
 
 # Looked at in each allocation.
@@ -17,7 +18,7 @@ _limits: dict[Device, int] = {}
 _LIMITED = (DEVICE, MANAGED)
 
 # Held from the look at the limit until what was taken is counted, where there is a limit.
-counting = threading.RLock()
+counting = forks.lock()
 
 # What others than Haulage are asked for, till it is counted: (thread, device, bytes).
 _claims: dict[object, tuple[int, Device, int]] = {}
@@ -111,11 +112,6 @@ def claimed(device: Device, kind: str, nbytes: int) -> Iterator[None]:
         _claims.pop(claim, None)
 
 
-def _start_anew() -> None:
-    # After a fork: threads that held or claimed something are not there any more.
-    global counting
-    counting = threading.RLock()
+def start_anew() -> None:
+    """After a fork, in the child: threads that claimed something are not there any more."""
     _claims.clear()
-
-
-forks.in_child(_start_anew)

@@ -9,19 +9,13 @@ from typing import Any, TypeVar
 
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
-from haulage.runtime import finalize
-from haulage.runtime.device import Device
-from haulage.runtime.memory import holders, limits, pending
+from haulage.runtime.devices import pending
+from haulage.runtime.devices.device import Device
+from haulage.runtime.memory import limits, reports
 from haulage.runtime.memory.heap import UNLIMITED, Busy, heaps
+from haulage.runtime.process import finalize, runtime
 
 T = TypeVar("T")
-
-# Called with a device, the number of bytes that it has no room for, and how many are to be given
-# back of it, if so many can be; how many that was. Filled by those who hold such memory: `replicas`
-# has what needs no copy, as the bytes are elsewhere too, `spills` what copies them to the host.
-Hook = Callable[[Device, int, int], int]
-replicas: list[Hook] = []
-spills: list[Hook] = []
 
 Callback = Callable[[Device, int], object]
 
@@ -108,7 +102,7 @@ def climb(
     finally:
         if is_first:
             _here.climbs = False
-    raise holders.described(error, device, nbytes, kind)
+    raise reports.described(error, device, nbytes, kind)
 
 
 def on_host(make: Callable[..., T], *args: Any) -> T:
@@ -121,12 +115,12 @@ def on_host(make: Callable[..., T], *args: Any) -> T:
     try:
         return make(*args)
     except MemoryError:
-        given = 0
+        released = 0
         for heap in tuple(heaps.values()):
             if heap.decay is not None:
                 with suppress(Busy):
-                    given += heap.trim()
-        if not given:
+                    released += heap.trim()
+        if not released:
             raise
     return make(*args)
 
@@ -144,7 +138,7 @@ def _steps(
     if not is_first:
         return  # what one of the steps below asks for
     if _can_move(device, nbytes, kind):
-        for hooks in (replicas, spills):
+        for hooks in (runtime.current.evict, runtime.current.spill):
             # In pieces that are too small for it there may be as much: so all in the end.
             for enough in (nbytes, UNLIMITED):
                 if sum(hook(device, nbytes, enough) for hook in tuple(hooks)):

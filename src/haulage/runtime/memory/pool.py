@@ -1,24 +1,69 @@
-"""The memory of one stream in a heap: lists of free blocks by class, and counters."""
+"""The memory of one stream in a heap: lists of free blocks by class, and counters.
 
+Counters are always on, so each is a few additions. They are in plain memory, so that machine code
+can count too; in Python only `Pool` counts.
+"""
+
+from array import array
 from typing import TYPE_CHECKING, Protocol
 
 from haulage.runtime.memory import classes
-from haulage.runtime.memory.counters import (
-    ALLOCATIONS,
-    IN_USE,
-    PEAK,
-    Counter,
-    of_device,
-    total,
-)
 from haulage.runtime.memory.extents import Extents
 
 if TYPE_CHECKING:
     from haulage.runtime.memory.heap import Heap
 
 
-class Holder(Protocol):
-    """What has memory: of a block, or of its way back, all that matters here."""
+IN_USE, PEAK, ALLOCATIONS = 0, 1, 2
+
+
+class Counter:
+    """Bytes in use, most bytes since the last `reset_peak`, and blocks given out so far."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self) -> None:
+        self.cells = array("q", (0, 0, 0))
+
+    @property
+    def in_use(self) -> int:
+        """Bytes in use."""
+        return self.cells[IN_USE]
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that were in use."""
+        return self.cells[PEAK]
+
+    @property
+    def allocations(self) -> int:
+        """How many blocks were given out."""
+        return self.cells[ALLOCATIONS]
+
+    def reset_peak(self) -> None:
+        """Let the peak be what is in use now."""
+        cells = self.cells
+        cells[PEAK] = cells[IN_USE]
+
+
+# Of all devices and kinds.
+total = Counter()
+
+_of_devices: dict[object, Counter] = {}
+
+
+def of_device(device: object) -> Counter:
+    """That of all kinds of memory on a device."""
+    return _of_devices.setdefault(device, Counter())
+
+
+def peak_of_all() -> int:
+    """The most bytes in use on all devices; their peaks may have been reset one by one."""
+    return min(total.peak, sum(counter.peak for counter in tuple(_of_devices.values())))
+
+
+class Allocation(Protocol):
+    """Memory that was handed out: a `Block`, or the `Deallocation` of one."""
 
     nbytes: int
     device_ptr: int
@@ -58,7 +103,7 @@ class Pool:
         # Large blocks that work of the stream may still use.
         self.parked = Extents(heap.arena.free_extents.walls)
 
-    def take_into(self, block: Holder, cells: list[int]) -> bool:
+    def take_into(self, block: Allocation, cells: list[int]) -> bool:
         """Let `block` have the last one of some free addresses, and count it; False: there is none.
 
         There is no call in it, so neither another thread nor a signal's handler comes in between:
@@ -89,7 +134,7 @@ class Pool:
             of_all[PEAK] = in_use
         return True
 
-    def take_back(self, block: Holder, cells: list[int]) -> bool:
+    def take_back(self, block: Allocation, cells: list[int]) -> bool:
         """Put the address of `block` to the free ones, and count it no more; False: it was done."""
         of_pool, of_heap, of_device, of_all = self.figures
         nbytes = block.nbytes

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from haulage.errors import DeviceError
-from haulage.runtime import finalize
-from haulage.runtime.device import Device, find
-from haulage.runtime.memory import owners, pending
+from haulage.runtime.devices import pending
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.registry import find
 from haulage.runtime.memory.block import live_blocks
-from haulage.runtime.memory.counters import Counter, of_device, peak_of_all, total
 from haulage.runtime.memory.heap import Busy, Heap, heaps
-from haulage.runtime.memory.pool import Pool
+from haulage.runtime.memory.pool import Counter, Pool, of_device, peak_of_all, total
+from haulage.runtime.process import call_sites, finalize
 
 K = TypeVar("K", bound=Hashable)
 
@@ -176,7 +176,7 @@ def snapshot() -> dict[str, Any]:
                 "stream": None if block.home is None else int(block.home.handle),
                 "age": now - block.born,
                 "generation": block.generation,
-                "owner": [site._asdict() for site in owners.sites(block.mark)],
+                "owner": [site._asdict() for site in call_sites.sites(block.call_site)],
             }
         )
     regions = []

@@ -11,11 +11,11 @@ them, or at once with `HAULAGE_NATIVE=1`.
 import threading
 from typing import TYPE_CHECKING, Any
 
-from haulage import config, forks
+from haulage import config
 from haulage.errors import Unsupported, warn
-from haulage.runtime.memory import block as blocks
 from haulage.runtime.memory.classes import LARGEST
 from haulage.runtime.native import layouts
+from haulage.runtime.process import runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,9 @@ AFTER, AFTER_IF_QUICK = 2000, 200
 
 # None as long as there is no code.
 take: "Callable[..., DeviceNDArray | None] | None" = None
+
+# The one that the code is about.
+_OF_PROCESS = runtime.current
 
 _machine: "Machine | None" = None
 # `plans.learn`, once there is a machine.
@@ -44,8 +47,8 @@ def made(shape: Any, dtype: Any, array: "DeviceNDArray") -> None:
     Raises:
         Unsupported: `HAULAGE_NATIVE=1` asks for what this interpreter can't have.
     """
-    if array.block.nbytes > LARGEST:
-        return  # it comes from the arena, which is Python's
+    if array.block.nbytes > LARGEST or runtime.current is not _OF_PROCESS:
+        return  # it comes from the arena, which is Python's; or is made in a test's own runtime
     if _machine is None and not (_is_time() and _start(array)):
         return
     assert _machine is not None
@@ -82,7 +85,7 @@ def _start(array: "DeviceNDArray") -> bool:
             from haulage.runtime.native.machine import Machine
 
             machine = Machine(array)
-            blocks.others_alive.append(machine.live)
+            runtime.current.other_blocks.append(machine.live)
             # In this order: a signal's handler may come in and allocate.
             _learn = plans.learn
             _machine, take = machine, machine.take
@@ -102,10 +105,7 @@ def _start(array: "DeviceNDArray") -> bool:
         _starting.release()
 
 
-def _start_anew() -> None:
-    # After a fork: a thread of the parent may have been at it.
+def start_anew() -> None:
+    """After a fork, in the child: a thread of the parent may have been at it."""
     global _starting
     _starting = threading.Lock()
-
-
-forks.in_child(_start_anew)

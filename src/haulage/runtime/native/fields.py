@@ -14,7 +14,7 @@ STATE = (
     "array_type",
     "block_type",
     "give_back",
-    # Which device is meant: see `runtime.device.current_device`.
+    # Which device is meant: see `runtime.devices.registry.current_device`.
     "in_context",
     "selected",
     "device_variable",
@@ -40,7 +40,7 @@ STATE = (
 
 # Behind them three tables. Names of modules, each of four cells: the module's dictionary, the keys
 # of that at the time when the place of the value in it was looked for, that place, and the value
-# that the name has while all is plain. First two names of `runtime.device`.
+# that the name has while all is plain. First two names of the `Runtime`.
 WATCHED = 16
 OF_PROCESS, PROCESS_CHOICE, FIRST_PLAIN = 0, 1, 2
 # Plans, by shape and dtype.

@@ -178,7 +178,7 @@ define internal i1 @is_pooled() {{
   ret i1 %is_known
 }}
 
-; As runtime.device.current_device; null: that has to find out.
+; As runtime.devices.registry.current_device; null: that has to find out.
 define internal ptr @current_device() {{
   %none = load ptr, ptr {none}
   %in_context = load ptr, ptr {in_context}

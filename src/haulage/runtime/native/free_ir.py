@@ -1,6 +1,6 @@
 """The emitted code that runs when the last reference to a block goes."""
 
-from haulage.runtime.memory.counters import IN_USE
+from haulage.runtime.memory.pool import IN_USE
 
 TEXT = """
 ; Empty the object of a block that is dead and in no list.

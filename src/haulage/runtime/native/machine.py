@@ -8,13 +8,13 @@ from ctypes import c_char_p, c_int, c_ssize_t, c_uint, c_void_p
 from typing import Any
 
 from haulage.backends.cpu_driver import loader
-from haulage.runtime import adversary, finalize, observing
-from haulage.runtime import device as devices
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.memory import allocating, limits, owners
+from haulage.runtime.devices.device import Device
+from haulage.runtime.memory import allocation, limits
 from haulage.runtime.memory.block import Block
 from haulage.runtime.native import fields, layouts
 from haulage.runtime.native.text import EXPORTS, text
+from haulage.runtime.process import call_sites, finalize, runtime
 
 _DEALLOC, _MEMBERS = 52, 72  # typeslots.h: Py_tp_dealloc, Py_tp_members
 _OBJECT, _NUMBER, _READONLY = 16, 17, 1  # structmember.h: T_OBJECT_EX, T_LONGLONG
@@ -31,7 +31,7 @@ _NAMES = {
 }
 # Computed from these.
 _PROPERTIES: dict[str, Callable[[Any], Any]] = {
-    "mark": lambda block: ((block._code, block._lasti),),
+    "call_site": lambda block: ((block._code, block._lasti),),
     "born": lambda block: block._born * 1e-9,
 }
 # So the numbers of native blocks and of Python's are never the same.
@@ -39,22 +39,23 @@ _FIRST_GENERATION = 1 << 40
 
 # Two that say which device is meant, in the order of `fields`; then those that have these values
 # while all is plain. The first of these matter to blocks that go, too.
+_RUNTIME = runtime.current
 _OF_DEVICES: tuple[tuple[Any, str, object], ...] = (
-    (devices, "_of_process", None),
-    (devices, "_process_choice", None),
+    (_RUNTIME, "chosen", None),
+    (_RUNTIME, "choice", None),
 )
 _WATCHED_BY_FREE: tuple[tuple[Any, str, object], ...] = (
-    (observing, "observer", None),
+    (_RUNTIME, "observer", None),
     (finalize, "_deferring", 0),
     (finalize, "_ended", False),
 )
 _WATCHED = (
     *_OF_DEVICES,
     *_WATCHED_BY_FREE,
-    (allocating, "_provider", None),
+    (allocation, "_provider", None),
     (limits, "is_limited", False),
-    (adversary, "seed", None),
-    (owners, "frames_kept", 1),
+    (_RUNTIME, "adversary_seed", None),
+    (call_sites, "frames_kept", 1),
 )
 
 _ABSENT = object()
@@ -165,8 +166,8 @@ class Machine:
             "array_type": DeviceNDArray,
             "block_type": self.block_type,
             "give_back": Block.__del__,
-            "in_context": devices._in_context,
-            "selected": devices._selected,
+            "in_context": _RUNTIME.entered,
+            "selected": _RUNTIME.selected,
             "environment": environment._data,
             "memory_variable": environment.encodekey("HAULAGE_MEMORY"),
             "device_variable": environment.encodekey("HAULAGE_DEVICE"),
@@ -202,7 +203,7 @@ class Machine:
         self.set("memory_value", environment._data.get(variable, _ABSENT))
         self._find_names()
 
-    def note_device(self, device: devices.Device) -> None:
+    def note_device(self, device: Device) -> None:
         """`device` is meant where neither thread nor process chose one, by what the environment
         says now."""
         environment: Any = os.environ

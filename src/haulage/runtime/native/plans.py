@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from haulage.runtime import device as devices
 from haulage.runtime.arrays.array import DeviceNDArray
+from haulage.runtime.devices import registry
+from haulage.runtime.devices.device import Device
 from haulage.runtime.memory import classes
 from haulage.runtime.memory.block import Block
 from haulage.runtime.native import fields
 from haulage.runtime.native.machine import Machine
+from haulage.runtime.process import runtime
 
 # Types whose dtype is always the same.
 _TYPES = frozenset({bool, int, float, complex, *np.sctypeDict.values()})
@@ -38,7 +40,7 @@ def learn(machine: Machine, shape: Any, dtype: Any, made: DeviceNDArray) -> None
     if block.device is _unchosen_device():
         machine.note_device(block.device)
     machine.note_surroundings()
-    code, place = block.mark[0][0], fields.slot_of(axes, dtype)
+    code, place = block.call_site[0][0], fields.slot_of(axes, dtype)
     code_place = fields.place_of_code(code)
     if machine.codes.has(code_place, lambda other: other is code) and machine.plans.has(
         place, lambda other: _is_of(other, axes, dtype, block)
@@ -120,8 +122,9 @@ def _of_same(plan: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return ours == theirs and other[2] is dtype and other[3] is device
 
 
-def _unchosen_device() -> devices.Device | None:
+def _unchosen_device() -> Device | None:
     """The device that is meant as neither this thread nor the process chose one; None: one did."""
-    if devices._in_context.get() is None and devices._selected.get() is None:
-        return devices.current_device() if devices._of_process is None else None
+    now = runtime.current
+    if now.entered.get() is None and now.selected.get() is None:
+        return registry.current_device() if runtime.current.chosen is None else None
     return None

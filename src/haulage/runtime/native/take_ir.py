@@ -1,6 +1,6 @@
 """The emitted code that makes an array over a block of a free list."""
 
-from haulage.runtime.memory.counters import ALLOCATIONS, IN_USE, PEAK
+from haulage.runtime.memory.pool import ALLOCATIONS, IN_USE, PEAK
 
 TEXT = """
 ; Whether collector passes have put nothing aside that is to be given back first.

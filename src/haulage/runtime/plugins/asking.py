@@ -14,12 +14,13 @@ from haulage.backends.base import (
     WRITE_COMBINED,
 )
 from haulage.errors import DeviceMismatch, Unsupported
-from haulage.runtime.arrays.strided import Span
-from haulage.runtime.device import Device
-from haulage.runtime.memory import Block, MemoryInfo, owners
-from haulage.runtime.memory.elsewhere import counted, with_room
+from haulage.runtime.buffers.span import Span
+from haulage.runtime.devices.device import Device
+from haulage.runtime.memory import Block, MemoryInfo
+from haulage.runtime.memory.allocation import allocate_external, count_external
 from haulage.runtime.plugins.managers import BaseCUDAMemoryManager
 from haulage.runtime.plugins.pointers import block_of
+from haulage.runtime.process import call_sites
 
 # Block -> the manager that has given it, which may keep the block itself.
 _givers: "weakref.WeakKeyDictionary[Block, weakref.ref[Any]]" = weakref.WeakKeyDictionary()
@@ -62,7 +63,7 @@ def allocate(manager: Any, device: Device, nbytes: int, kind: str, flags: int) -
             given = ask(nbytes, *options)
         return _taken(manager, given, nbytes, kind)
 
-    return with_room(device, nbytes, kind, taken)
+    return allocate_external(device, nbytes, kind, taken)
 
 
 def mempin(manager: Any, owner: Any, pointer: Any, size: int, mapped: bool) -> Any:
@@ -139,9 +140,9 @@ def _taken(manager: Any, given: Any, nbytes: int, kind: str) -> Block:
         )
     block = block_of(given)
     _givers[block] = weakref.ref(manager)
-    block.mark = owners.mark()  # till now, the plug-in's own line
-    # What the parent class has from Haulage is counted already.
-    return block if block.pool is not None else counted(block, reserves=True)
+    block.call_site = call_sites.current()  # till now, the plug-in's own line
+    # What the parent class has from Haulage is count_external already.
+    return block if block.pool is not None else count_external(block, reserves=True)
 
 
 def _check(manager: BaseCUDAMemoryManager, given: Any, nbytes: int, kind: str) -> None:

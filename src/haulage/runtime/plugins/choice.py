@@ -1,14 +1,12 @@
 """Which memory manager is asked for memory."""
 
 import importlib
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from haulage import config, forks
-from haulage.runtime.context import Context
-from haulage.runtime.device import Device
+from haulage.runtime.devices.device import Device
 from haulage.runtime.memory import Block, allocators
 from haulage.runtime.plugins import asking
 from haulage.runtime.plugins.managers import (
@@ -19,7 +17,7 @@ from haulage.runtime.plugins.managers import (
 
 Plugin = type[BaseCUDAMemoryManager]
 
-_lock = threading.RLock()
+_lock = forks.lock()
 _plugin: Plugin | None = None
 _managers: dict[Device, BaseCUDAMemoryManager] = {}
 
@@ -80,7 +78,7 @@ def manager_of(device: Device) -> BaseCUDAMemoryManager:
         if manager is None:
             make: Any = _plugin or DriverMemoryManager
             with asking.blamed(make, "__init__"):
-                manager = make(context=Context(device))
+                manager = make(context=device.get_primary_context())
             assert manager is not None
             with asking.blamed(make, "initialize"):
                 manager.initialize()
@@ -131,14 +129,9 @@ class _Asked:
 
 _asked = _Asked()
 
-if config.memory_manager() is not None:
-    allocators.set_plugin(_asked)
 
-
-def _start_anew() -> None:
-    # After a fork: another thread may have held it, which is not there any more.
-    global _lock
-    _lock = threading.RLock()
-
-
-forks.in_child(_start_anew)
+def follow_environment() -> None:
+    """Let the plug-in that `NUMBA_CUDA_MEMORY_MANAGER` names, if it does, give all memory; its
+    module is imported when memory is first asked for."""
+    if config.memory_manager() is not None:
+        allocators.set_plugin(_asked)

@@ -14,12 +14,14 @@ from haulage.backends.base import (
     PORTABLE,
     WRITE_COMBINED,
 )
-from haulage.runtime import finalize, memory
-from haulage.runtime.arrays.strided import Span
+from haulage.interruption import on_error
+from haulage.runtime import memory
+from haulage.runtime.buffers.span import Span
+from haulage.runtime.devices.device import number_of
 from haulage.runtime.exchange import ipc
-from haulage.runtime.handle import number_of
 from haulage.runtime.memory import Block, MemoryInfo, pin
 from haulage.runtime.plugins.pointers import MappedMemory, PinnedMemory
+from haulage.runtime.process import finalize
 
 if TYPE_CHECKING:
     from haulage.runtime.context import Context
@@ -161,11 +163,8 @@ class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
         address = number_of(pointer)
         device_ptr, undo = pin(self.context.device, address, size)
         kind = MappedMemory if mapped else PinnedMemory
-        try:
+        with on_error(undo):
             made = kind(self.context, device_ptr, size, owner, undo)
-        except BaseException:
-            undo()
-            raise
         made.block.host_ptr = address
         return made
 

@@ -9,12 +9,12 @@ import numpy as np
 from haulage import forks
 from haulage.backends.base import DEVICE, MANAGED, MAPPED, PINNED
 from haulage.checks import whole_number
-from haulage.runtime import memory, unraisable
-from haulage.runtime.arrays import transfer
-from haulage.runtime.arrays.strided import Span
-from haulage.runtime.device import Device
-from haulage.runtime.handle import Handle, number_of
+from haulage.runtime import memory
+from haulage.runtime.buffers import pinned_memory
+from haulage.runtime.buffers.span import Span
+from haulage.runtime.devices.device import Device, Handle, number_of
 from haulage.runtime.memory import Block
+from haulage.runtime.process import finalize
 
 if TYPE_CHECKING:
     from haulage.runtime.context import Context
@@ -82,7 +82,7 @@ class MemoryPointer(Span):
     def __array_interface__(self) -> dict[str, Any]:
         if self._kind == DEVICE:
             raise AttributeError(f"{self!r} is memory of the device; copy it with device_to_host")
-        return np.asarray(transfer.host_bytes(self.block)).__array_interface__
+        return np.asarray(pinned_memory.host_bytes(self.block)).__array_interface__
 
 
 class AutoFreePointer(MemoryPointer):
@@ -191,4 +191,4 @@ def _address(pointer: Any) -> int:
 def _finish(finalizer: Finalizer | None, owner: Any, what: str) -> None:
     # `owner` is an argument so that it lives until now.
     if finalizer is not None:
-        unraisable.call(finalizer, name=f"the finalizer of {what}")
+        finalize.call_unraisable(finalizer, name=f"the finalizer of {what}")

@@ -4,18 +4,84 @@ All of it is bounded: of each storage the last transfers, and sums by the lines 
 between; of storages those that came last, and the sums of those before.
 """
 
-import threading
+import itertools
+import os
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 
 from haulage import forks
-from haulage.runtime import observing
-from haulage.runtime.memory import owners
-from haulage.runtime.memory.owners import Mark
-from haulage.runtime.ranges import Ranges
-from haulage.runtime.transfers.entry import Transfer, View
-from haulage.runtime.transfers.named import Named
+from haulage.runtime.geometry.ranges import Ranges
+from haulage.runtime.process import call_sites, runtime
+from haulage.runtime.process.call_sites import CallSite, Site
+from haulage.runtime.transfers.entries import Transfer, View
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+# So many places are known; a program that makes code as it runs has no end of them.
+_MOST_PLACES = 4096
+
+# The numbers of what is made, by file and line.
+_lines: dict[tuple[str, int], Iterator[int]] = {}
+# The same by code and how far it is, to look no line up. The code is kept, so that its number is
+# that of no other.
+_places: dict[tuple[int, int], tuple[CodeType, Iterator[int]]] = {}
+
+
+class StorageName:
+    """A name, which is put together when somebody wants to read it.
+
+    Args:
+        what: what it is, in words.
+        call_site: the line that makes it now.
+    """
+
+    __slots__ = ("_call_site", "_number", "_text", "_what")
+
+    def __init__(self, what: str, call_site: CallSite) -> None:
+        self._what = what
+        self._call_site = call_site
+        self._number = _number(call_site)
+        self._text = ""
+
+    @property
+    def made(self) -> Site | None:
+        """The line that made it; None: not known."""
+        return call_sites.site(self._call_site) if self._call_site else None
+
+    def __str__(self) -> str:
+        if not self._text:
+            text, made = self._what, self.made
+            if made is not None:
+                text += f" made at {os.path.basename(made.filename)}:{made.line}"
+            if self._number > 1:
+                text += f" (no. {self._number:,})"
+            self._text = text
+        return self._text
+
+
+def _number(call_site: CallSite) -> int:
+    """How many this line has made, with this one."""
+    if not call_site:
+        return 1
+    code, at = call_site[0]
+    place = _places.get((id(code), at))
+    if place is None:
+        made = call_sites.site(call_site)
+        numbers = _known(_lines, (made.filename, made.line), itertools.count(1))
+        place = _known(_places, (id(code), at), (code, numbers))
+    return next(place[1])
+
+
+def _known(known: dict[K, V], key: K, value: V) -> V:
+    """What is known by a key, which is `value` if nothing was; the oldest go if there are many."""
+    while len(known) >= _MOST_PLACES:
+        known.pop(next(iter(known)), None)
+    return known.setdefault(key, value)
+
 
 # So many of the last transfers of a storage are remembered.
 _REMEMBERED = 256
@@ -51,7 +117,7 @@ class Sums:
             the host that is not pinned.
     """
 
-    name: Named | None = None
+    name: StorageName | None = None
     nbytes: int = 0
     kept: bool = False
     causes: dict[Any, Cause] = field(default_factory=dict)
@@ -109,23 +175,23 @@ class Account:
 
     __slots__ = ("_writes", "name", "nbytes", "recent", "sums")
 
-    def __init__(self, name: Named, nbytes: int) -> None:
+    def __init__(self, name: StorageName, nbytes: int) -> None:
         self.name = name
         self.nbytes = nbytes
         self.recent: deque[Transfer] = deque(maxlen=_REMEMBERED)
         self.sums = Sums(name, nbytes)
         # Who wrote which bytes, the last one at the end; none is all hidden by one behind it.
-        self._writes: list[tuple[Ranges, Mark, View | None]] = []
+        self._writes: list[tuple[Ranges, CallSite, View | None]] = []
 
-    def wrote(self, mark: Mark, part: Ranges, view: View | None = None) -> None:
+    def wrote(self, call_site: CallSite, part: Ranges, view: View | None = None) -> None:
         """These bytes were written, by this line of the program; or it took a view of them through
         which they may have been."""
         writes = self._writes
         if len(writes) > 1 or (writes and writes[0][0].runs != part.runs):
             writes = [entry for entry in writes if not part.covers(entry[0])][1 - _MOST_WRITES :]
-            self._writes = [*writes, (part, mark, view)]
+            self._writes = [*writes, (part, call_site, view)]
         else:
-            self._writes = [(part, mark, view)]
+            self._writes = [(part, call_site, view)]
 
     def used(self, nbytes: int, found: bool) -> None:
         """Work on a device is to have so many bytes; `found`: they were current there before."""
@@ -158,8 +224,8 @@ class Account:
         nbytes = part.nbytes
         written = (write for write in reversed(self._writes) if write[0] & part)
         _, wrote, view = next(written, (part, (), None))
-        marks = wrote, owners.mark(2)
-        one = Transfer(str(self.name), source, target, nbytes, stream, why, *marks, self, view)
+        lines = wrote, call_sites.current()
+        one = Transfer(str(self.name), source, target, nbytes, stream, why, *lines, self, view)
         self.recent.append(one)
         if not nbytes:
             return
@@ -167,7 +233,7 @@ class Account:
         sums.add(one, 1, nbytes)
         if is_pageable:
             sums.pageable_bytes += nbytes
-        for watcher in observing.watchers:
+        for watcher in runtime.current.watchers:
             watcher.moved(one)
 
     def _entered(self) -> Sums:
@@ -186,7 +252,7 @@ class Account:
 # The sums of the storages that were used last, and of those before.
 _kept: deque[Sums] = deque()
 _older = Sums()
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def every() -> list[Sums]:
@@ -196,11 +262,3 @@ def every() -> list[Sums]:
         older = Sums()
         older.merge(_older)
         return [*([older] if older.uses else []), *_kept]
-
-
-def _in_child() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-forks.in_child(_in_child)

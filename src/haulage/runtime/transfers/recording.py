@@ -3,19 +3,23 @@
 import functools
 import inspect
 import operator
-import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from haulage import forks
 from haulage.errors import TransferError
-from haulage.runtime import observing
-from haulage.runtime.transfers.entry import Transfer
-from haulage.runtime.transfers.host_copy import HostCopy
-from haulage.runtime.transfers.listed import Transfers, lines, total
+from haulage.runtime.process import runtime
+from haulage.runtime.transfers.entries import Transfer, Transfers, lines, total
 
-_changing = threading.Lock()
+_changing = forks.lock()
+
+
+class _Copy(Protocol):
+    """A copy that is told."""
+
+    @property
+    def transfer(self) -> Transfer: ...
 
 
 class transfers(Transfers):
@@ -43,19 +47,19 @@ class transfers(Transfers):
             if self._inside:
                 raise RuntimeError("this object records already; make one for each block")
             self._inside = True
-            observing.watchers = (*observing.watchers, self)
+            runtime.current.watch(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         with _changing:
             self._inside = False
-            observing.watchers = tuple(each for each in observing.watchers if each is not self)
+            runtime.current.unwatch(self)
 
     def moved(self, one: Transfer) -> None:
         """A transfer was made; Haulage tells."""
         self._entries.append(one)
 
-    def around(self, copy: HostCopy, call: Callable[[], object]) -> None:
+    def around(self, copy: _Copy, call: Callable[[], object]) -> None:
         """A copy of no SmartArray is made by `call`; Haulage tells."""
         call()
         self._entries.append(copy.transfer)
@@ -172,11 +176,3 @@ def _limit(name: str, value: Any) -> int | None:
     if number < 0:
         raise ValueError(f"max_transfers({name}={value!r}): expected 0 or more")
     return number
-
-
-def _in_child() -> None:
-    global _changing
-    _changing = threading.Lock()
-
-
-forks.in_child(_in_child)

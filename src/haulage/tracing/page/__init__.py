@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from haulage.runtime.observing import COMPILE, GRAPH, KERNEL
+from haulage.runtime.process.observing import COMPILE, GRAPH, KERNEL
 from haulage.tracing.page.drawing import COLOURS, KINDS, drawing, lanes_drawn
 from haulage.tracing.result import WAIT, Holdings, Place, Result, Total
 from haulage.tracing.words import duration, size, throughput

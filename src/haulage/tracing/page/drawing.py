@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from haulage.runtime.observing import COMPILE, COPY, DOWNLOAD, FILL, GRAPH, KERNEL, UPLOAD
+from haulage.runtime.process.observing import COMPILE, COPY, DOWNLOAD, FILL, GRAPH, KERNEL, UPLOAD
 from haulage.tracing.result import WAIT, Result
 
 # Colours of the owners, those of most bytes first: the palette of Okabe and Ito (2008), which

@@ -6,7 +6,6 @@ follow it in the block.
 """
 
 from dataclasses import replace
-from functools import cached_property
 from math import prod
 
 from haulage.compiler.ends import code_of
@@ -25,6 +24,7 @@ from haulage.compiler.simt.lanes.work import Work, work_of
 from haulage.compiler.simt.model import Block, Cut, Instruction, value_name
 from haulage.compiler.simt.piece_function import DONE, PieceFunctions
 from haulage.compiler.simt.pieces import Piece, Slot
+from haulage.forks import cached_property
 
 _INDICES = ("%threadIdx.x", "%threadIdx.y", "%threadIdx.z")
 # The label of what comes before the piece's own blocks; no block can have it.

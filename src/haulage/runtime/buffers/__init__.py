@@ -1,0 +1,1 @@
+"""Strided memory on a device, and copies between it and the host."""

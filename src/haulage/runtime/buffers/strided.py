@@ -1,0 +1,300 @@
+"""Strided memory on a device: shape, strides and dtype over a block, and its views."""
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, Self, SupportsIndex
+
+import numpy as np
+
+from haulage.checks import one_of
+from haulage.errors import noted
+from haulage.runtime.buffers.span import Span
+from haulage.runtime.devices.device import Device
+from haulage.runtime.devices.stream import Stream
+from haulage.runtime.devices.stream_arguments import StreamLike, for_work, resolve
+from haulage.runtime.geometry import dtypes, layout
+from haulage.runtime.memory import Block
+
+_COPYING = (
+    "operation requires copying: {what} of an array of shape {shape} with strides {strides} "
+    "cannot be a view; copy it into device_array_like(a) first"
+)
+
+
+class Strided:
+    """Shape, strides and dtype over a block of device memory; nothing in it moves bytes.
+
+    Attributes:
+        device: its `Device`.
+        device_pointer: address of the element (0, ..., 0).
+        shape, strides, dtype, size: as NumPy's.
+        block: the `Block` that it stands on.
+        readonly: whether writing to it is refused.
+        layout: 'C', 'F' or 'A', as Numba's array types name it.
+        stream: the stream that it is bound to, or 0.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "block",
+        "device",
+        "device_pointer",
+        "dtype",
+        "layout",
+        "readonly",
+        "shape",
+        "size",
+        "stream",
+        "strides",
+    )
+
+    device: Device
+    device_pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+    size: int
+    block: Block
+    readonly: bool
+    layout: str
+    stream: Stream | int
+
+    __cuda_memory__ = True
+    __cuda_ndarray__ = True
+    __hsa_memory__ = True
+    __hsa_ndarray__ = True
+
+    def _set(
+        self,
+        block: Block,
+        pointer: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype,
+        stream: Stream | int,
+        readonly: bool,
+    ) -> None:
+        self.block = block
+        self.device = block.device
+        self.device_pointer = pointer
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.size = prod(shape)
+        self.stream = stream
+        self.readonly = readonly
+        self.layout = layout.layout_letter(shape, strides, dtype.itemsize)
+
+    def _view(
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        *,
+        offset: int = 0,
+        dtype: np.dtype | None = None,
+        stream: Stream | int | None = None,
+    ) -> Self:
+        view = object.__new__(type(self))
+        view._set(
+            self.block,
+            self.device_pointer + offset,
+            shape,
+            strides,
+            self.dtype if dtype is None else dtype,
+            self.stream if stream is None else stream,
+            self.readonly,
+        )
+        return view
+
+    def _protect(self) -> None:
+        """Make it read-only."""
+        # Records take plain assignment for fields.
+        object.__setattr__(self, "readonly", True)
+
+    def _stream(self, stream: StreamLike) -> Stream:
+        # 0 and None mean the stream that the array is bound to; a stream object means itself.
+        return for_work(stream, self.device, self.stream)
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def alloc_size(self) -> int:
+        """Bytes from the first to the last byte that the elements take."""
+        low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
+        return high - low
+
+    @property
+    def gpu_data(self) -> Span:
+        """The memory that it stands on."""
+        low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
+        return Span(self.block, self.device_pointer + low, high - low)
+
+    @property
+    def dgpu_data(self) -> Span:
+        """The same, as numba.roc calls it."""
+        return self.gpu_data
+
+    def as_hsa_arg(self) -> Span:
+        """The same once more."""
+        return self.gpu_data
+
+    @property
+    def device_ctypes_pointer(self) -> ctypes.c_size_t:
+        """The address of the element (0, ..., 0) as a ctypes integer; 0 if there are no bytes.
+
+        Raises:
+            ValueError: the array is closed.
+        """
+        self.block.use()
+        return ctypes.c_size_t(self.device_pointer)
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        """NumPy's names: C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE."""
+        return {
+            "C_CONTIGUOUS": self.is_c_contiguous(),
+            "F_CONTIGUOUS": self.is_f_contiguous(),
+            "WRITEABLE": not self.readonly,
+        }
+
+    def is_c_contiguous(self) -> bool:
+        """Whether the elements lie without gaps in C order."""
+        return self.layout == "C"
+
+    def is_f_contiguous(self) -> bool:
+        """Whether the elements lie without gaps in Fortran order."""
+        return self.layout == "F" or layout.is_f_contiguous(
+            self.shape, self.strides, self.dtype.itemsize
+        )
+
+    # ---- views ------------------------------------------------------------------------------
+
+    def bind(self, stream: StreamLike = 0) -> Self:
+        """The same array, whose copies use `stream` where they are given none."""
+        bound = resolve(stream, self.device)
+        return self._view(self.shape, self.strides, stream=bound if bound.handle else 0)
+
+    @property
+    def T(self) -> Self:
+        """The view with the axes reversed."""
+        return self.transpose()
+
+    def transpose(self, *order: Any, axes: Any = None) -> Self:
+        """The view with the axes in another order (none given: reversed); nothing is copied.
+
+        The order is one tuple, which can be named `axes`, or the numbers themselves.
+
+        Raises:
+            ValueError: `axes` does not name each axis once.
+        """
+        if order and axes is not None:
+            raise TypeError(f"transpose: axes {axes!r} given twice; give a tuple, or the numbers")
+        if len(order) == 1 and not hasattr(order[0], "__index__"):
+            axes = order[0]
+        elif order:
+            axes = order
+        return self._view(*layout.transpose(self.shape, self.strides, axes))
+
+    def reshape(self, *newshape: Any, order: str = "C") -> Self:
+        """A view with another shape; one number can be -1. `order` is 'C', 'F' or 'A'.
+
+        Raises:
+            ValueError: the number of elements would change.
+            NotImplementedError: the elements would have to be copied.
+        """
+        asked = newshape[0] if len(newshape) == 1 else newshape
+        try:
+            sizes = layout.whole_numbers(asked)
+        except TypeError:
+            raise TypeError(
+                f"reshape to {asked!r}: expected a whole number or a tuple of them"
+            ) from None
+        shape = layout.resolve_shape(self.size, sizes)
+        way = self._order(order)
+        strides = layout.reshape(self.shape, self.strides, self.dtype.itemsize, shape, way)
+        if strides is None:
+            raise NotImplementedError(
+                _COPYING.format(
+                    what=f"the new shape {shape}", shape=self.shape, strides=self.strides
+                )
+            )
+        return self._view(shape, strides)
+
+    def ravel(self, order: str = "C", stream: StreamLike = 0) -> Self:
+        """The view with one axis, bound to `stream` if one is given.
+
+        Raises:
+            NotImplementedError: the elements would have to be copied.
+        """
+        flat = self.reshape(self.size, order=order)
+        return flat.bind(self._stream(stream))
+
+    def squeeze(
+        self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None, stream: StreamLike = 0
+    ) -> Self:
+        """The view without its axes of length 1 (or without those of `axis`).
+
+        Raises:
+            ValueError: an axis that was named has another length.
+        """
+        view = self._view(*layout.squeeze(self.shape, self.strides, axis))
+        return view.bind(self._stream(stream))
+
+    def view(self, dtype: Any) -> Self:
+        """The same bytes as elements of another dtype, by NumPy's rules.
+
+        Raises:
+            ValueError: the last axis has gaps, or its bytes do not make whole elements.
+        """
+        new = dtypes.check_dtype(dtype)
+        old = self.dtype.itemsize
+        if new.itemsize == old:
+            return self._view(self.shape, self.strides, dtype=new)
+        gaps = self.size and self.shape and self.shape[-1] != 1 and self.strides[-1] != old
+        if not self.shape or not new.itemsize or gaps:
+            raise ValueError(
+                "To change to a dtype of a different size, the last axis must be contiguous: "
+                f"cannot view {self!r} with strides {self.strides} as {new}"
+            )
+        count, rest = divmod(self.shape[-1] * old, new.itemsize)
+        if rest:
+            which = "larger" if new.itemsize > old else "smaller"
+            raise noted(
+                ValueError(
+                    f"When changing to a {which} dtype, its size must be a divisor of the total "
+                    "size in bytes of the last axis of the array."
+                ),
+                f"cannot view {self!r} as {new}: the last axis has {self.shape[-1] * old} bytes",
+            )
+        return self._view((*self.shape[:-1], count), (*self.strides[:-1], new.itemsize), dtype=new)
+
+    def split(self, section: int, stream: StreamLike = 0) -> Iterator[Self]:
+        """Views of `section` elements each of an array with one axis; the last can be shorter.
+
+        They are bound to `stream` if one is given.
+        """
+        starts = layout.sections(self.shape, section)
+        bound = self._stream(stream)
+        step = self.strides[0]
+        return (
+            self._view(
+                (min(section, self.size - start),), (step,), offset=start * step, stream=bound
+            )
+            for start in starts
+        )
+
+    def _order(self, order: str) -> str:
+        if one_of(order, "order", ("C", "F", "A")) == "A":
+            return "F" if self.layout == "F" else "C"
+        return order

@@ -1,0 +1,317 @@
+"""NumPy views of the host's memory that a program has borrowed, to write through at any time.
+
+Such a view, and each view and buffer made of it, holds a `BorrowedMemory`; once that has gone,
+nobody can write any more. NumPy reports no writes, so as long as it lives the bytes count as
+changed whenever a device needs them.
+
+Where a device has written since, the view shows what was there before. A fingerprint of the host's
+bytes then tells whether the program wrote there meanwhile, which would be lost.
+"""
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from haulage import forks
+from haulage.errors import CoherenceError
+from haulage.runtime.devices.device import Device
+from haulage.runtime.geometry.numpy_arrays import address_of
+from haulage.runtime.geometry.ranges import Ranges
+from haulage.runtime.process import call_sites
+from haulage.runtime.process.call_sites import CallSite
+from haulage.runtime.transfers.entries import View
+
+if TYPE_CHECKING:
+    from haulage.runtime.coherence.state import State
+
+# Words of a row, each of which has a weight of its own: the sum tells words that changed places.
+_ROW = 4096
+_WEIGHTS = np.random.default_rng(2654435761).integers(0, 2**64, _ROW, np.uint64) | np.uint64(1)
+
+
+class BorrowedMemory:
+    """What NumPy asks for the memory, and what its arrays hold."""
+
+    __slots__ = ("__weakref__", "_borrow", "_host")
+
+    def __init__(self, host: np.ndarray, borrow: "Borrow") -> None:
+        self._host = host
+        self._borrow = borrow
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        host = self._host
+        return {
+            "version": 3,
+            "shape": host.shape,
+            "typestr": host.dtype.str,
+            "data": (address_of(host), False),
+        }
+
+    def __del__(self) -> None:
+        self._borrow.is_alive = False
+
+
+@dataclass(frozen=True, eq=False)
+class Stale:
+    """Bytes of a view that are out of date.
+
+    Attributes:
+        part: which.
+        device: that wrote there.
+        since: the line that let a device write there.
+        fingerprint: of the host's bytes there, which nobody may write now; None: they are
+            undefined, as a copy to them was cut short.
+    """
+
+    part: Ranges
+    device: Device
+    since: CallSite
+    fingerprint: np.ndarray | None
+
+    def was_written(self, host: np.ndarray) -> bool:
+        """Whether somebody wrote there since it became stale, as far as is known."""
+        before = self.fingerprint
+        return before is not None and bool((before != _fingerprint_of(self.part, host)).any())
+
+
+@dataclass(slots=True, eq=False)
+class Borrow:
+    """What is known of borrowed memory.
+
+    Attributes:
+        part: the bytes that can be written by it.
+        call_site: the line that borrowed it.
+        why: what that called, in words.
+        is_overwritten: whether it was borrowed to write all of them.
+        is_alive: whether somebody can still write.
+        stale: what of it is out of date.
+    """
+
+    part: Ranges
+    call_site: CallSite
+    why: str
+    is_overwritten: bool
+    is_alive: bool = True
+    stale: list[Stale] = field(default_factory=list)
+
+    @property
+    def fresh(self) -> Ranges:
+        """The bytes of it that are up to date."""
+        part = self.part
+        for stale in self.stale:
+            part -= stale.part
+        return part
+
+    @property
+    def view(self) -> View | None:
+        """The view that makes its bytes count as written; None: they were written for sure."""
+        if self.is_alive or not self.is_overwritten:
+            return View(self.why, self.is_alive)
+        return None
+
+
+def _fingerprint_of(part: Ranges, host: np.ndarray) -> np.ndarray:
+    return np.concatenate([fingerprint(host[start:stop]) for start, stop in part])
+
+
+def borrow(
+    host: np.ndarray, part: Ranges, call_site: CallSite, why: str, is_overwritten: bool
+) -> tuple[np.ndarray, Borrow]:
+    """All bytes of `host` as an array through which `part` may be written, and what is known of
+    that."""
+    made = Borrow(part, call_site, why, is_overwritten)
+    borrowed: np.ndarray = np.asarray(BorrowedMemory(host, made))
+    return borrowed, made
+
+
+def fingerprint(data: np.ndarray) -> np.ndarray:
+    """Words that differ where bytes do, but with a chance of 2**-64: sums of products of the words
+    and random odd numbers, for each row of 32 KiB."""
+    words = data[: data.size & -8].view(np.uint64) if data.size >= 8 else np.empty(0, np.uint64)
+    rows = words.size // _ROW
+    rest = np.zeros(_ROW, np.uint64)
+    left = np.ascontiguousarray(data[rows * _ROW * 8 :])
+    rest.view(np.uint8)[: left.size] = left
+    with np.errstate(over="ignore"):
+        whole = words[: rows * _ROW].reshape(rows, _ROW) @ _WEIGHTS
+        return np.append(whole, rest @ _WEIGHTS)
+
+
+class Borrows:
+    """The borrows of one storage: what of them counts as written, and what is out of date.
+
+    Args:
+        name: that of the storage, for messages.
+
+    Attributes:
+        records: those that live, and those that are gone and have not been counted as written yet.
+        pending: those for a `with` that overwrites, and that do not count as written yet.
+    """
+
+    __slots__ = ("_name", "pending", "records")
+
+    def __init__(self, name: object) -> None:
+        self._name = name
+        self.records: list[Borrow] = []
+        self.pending: list[Borrow] = []
+
+    def no_longer_pending(self, one: Borrow) -> bool:
+        """Remove one from `pending`; whether it was there."""
+        is_pending = one in self.pending
+        if is_pending:
+            self.pending.remove(one)
+        return is_pending
+
+    def written(
+        self, needed: Ranges | None, host: np.ndarray | None
+    ) -> Iterator[tuple[Ranges, Borrow]]:
+        """What counts as written on the host, and through which borrow: of each that lives what is
+        `needed`; of each that is gone everything, and it is forgotten.
+
+        Raises:
+            CoherenceError: somebody wrote through one that is gone what was out of date.
+        """
+        for one in [one for one in self.records if not one.is_alive]:
+            self.records.remove(one)
+            yield one.fresh, one
+            if one.stale:
+                self.check(one, host)
+        if needed is not None:
+            for one in self.records:
+                yield one.fresh & needed, one
+
+    def not_counted(self) -> Ranges:
+        """What can have been written through those that are gone, and was not counted yet."""
+        gone = [one for one in self.records if not one.is_alive]
+        return Ranges.union(run for one in gone for run in one.fresh)
+
+    def fresh(self) -> Ranges:
+        """The bytes that can be written through any, and are up to date in it."""
+        return Ranges.union(run for one in self.records for run in one.fresh)
+
+    def call_site_of(self, part: Ranges) -> CallSite:
+        """The line that borrowed some of these bytes; () for none."""
+        return next((one.call_site for one in self.records if one.part & part), ())
+
+    def reach(self, part: Ranges) -> bool:
+        """Whether some of these bytes are borrowed."""
+        return any(one.part & part for one in self.records)
+
+    def not_borrowed(self, part: Ranges) -> Ranges:
+        """Those of some bytes that nobody has borrowed."""
+        for one in self.records:
+            part -= one.part
+        return part
+
+    # ---- what is out of date ----------------------------------------------------------------
+
+    def outdate(self, part: Ranges, host: np.ndarray, device: Device, since: CallSite) -> bool:
+        """A device wrote these bytes; whether a view that lives is out of date by that."""
+        changed = False
+        for one in self.records:
+            own = one.fresh & part if one.is_alive else None
+            if own:
+                one.stale.append(Stale(own, device, since, _fingerprint_of(own, host)))
+                changed = True
+        return changed
+
+    def out_of_date(self, device: Device) -> Iterator[Ranges]:
+        """The stale pieces of live views that a device wrote; the caller brings each of them up to
+        date before it asks for the next one."""
+        for one in tuple(self.records):
+            for stale in tuple(one.stale):
+                if one.is_alive and stale.device is device and stale in one.stale:
+                    yield stale.part
+
+    def whole_pieces(self, part: Ranges) -> Ranges:
+        """`part` and the rest of each stale piece that it overlaps: as a piece has one fingerprint,
+        it is brought up to date as a whole."""
+        while True:
+            partly = self.partly_stale(part)
+            if not partly:
+                return part
+            part |= partly
+
+    def partly_stale(self, part: Ranges) -> Ranges:
+        """The stale pieces that `part` overlaps but does not cover."""
+        overlapped = [stale.part for _, stale in self._stale_in(part)]
+        return Ranges.union(run for own in overlapped if not part.covers(own) for run in own)
+
+    def forget_stale(self, part: Ranges) -> None:
+        """The host has the current bytes of each stale piece that overlaps `part`."""
+        for one in self.records:
+            if one.stale:
+                one.stale = [stale for stale in one.stale if not stale.part & part]
+
+    def copy_was_cut_short(self, part: Ranges) -> None:
+        """A copy to the host was not finished: its bytes in stale pieces there are undefined."""
+        for one in self.records:
+            one.stale = [
+                replace(stale, fingerprint=None) if stale.part & part else stale
+                for stale in one.stale
+            ]
+
+    def check_in(self, part: Ranges, host: np.ndarray | None) -> None:
+        """`check`, for the stale pieces that overlap `part`."""
+        self._check(self._stale_in(part), host)
+
+    def check(self, one: Borrow, host: np.ndarray | None) -> None:
+        """See that nobody wrote to stale pieces of a view; it is told once.
+
+        Raises:
+            CoherenceError: somebody did.
+        """
+        self._check([(one, stale) for stale in one.stale], host)
+
+    def _check(self, pieces: list[tuple[Borrow, Stale]], host: np.ndarray | None) -> None:
+        for one, stale in pieces:
+            if host is not None and stale.was_written(host):
+                one.stale = [
+                    replace(each, fingerprint=_fingerprint_of(each.part, host))
+                    for each in one.stale
+                ]
+                given, taken = call_sites.site(stale.since), call_sites.site(one.call_site)
+                raise CoherenceError(
+                    f"{self._name}: a kernel was given it to write at {given}, and meanwhile the "
+                    f"host wrote through a view that was taken at {taken}, which is lost. Call "
+                    "get() or synchronize() between the kernel and the write"
+                )
+
+    def _stale_in(self, part: Ranges) -> list[tuple[Borrow, Stale]]:
+        return [(one, stale) for one in self.records for stale in one.stale if stale.part & part]
+
+
+class OutdatedViews:
+    """The storages of which views show what is out of date, and the devices that wrote it: when the
+    program has waited for these, `refresh` brings the views up to date."""
+
+    def __init__(self) -> None:
+        self._lock = forks.lock()
+        self._devices: weakref.WeakKeyDictionary[State, set[Device]] = weakref.WeakKeyDictionary()
+
+    def __bool__(self) -> bool:
+        return bool(self._devices)
+
+    def add(self, state: "State", device: Device) -> None:
+        """A device wrote what views of a storage show."""
+        with self._lock:
+            self._devices.setdefault(state, set()).add(device)
+
+    def remove(self, state: "State", device: Device) -> None:
+        """They are about to be brought up to date."""
+        with self._lock:
+            self._devices[state].discard(device)
+            if not self._devices[state]:
+                del self._devices[state]
+
+    def of(self, device: Device) -> list["State"]:
+        """The storages of which a device wrote what views show."""
+        with self._lock:
+            return [state for state, devices in self._devices.items() if device in devices]
+
+
+outdated_views = OutdatedViews()

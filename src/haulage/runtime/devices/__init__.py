@@ -1,0 +1,1 @@
+"""Devices, their streams, events, captures and graphs, and what kernels report."""

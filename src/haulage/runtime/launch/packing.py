@@ -1,0 +1,192 @@
+"""The argument block of a launch: the bytes that a kernel finds its arguments in.
+
+Each argument has one field of it, each entry of a tuple one of its own: arrays the bytes that
+`pack_memory` gives, records an address, numbers themselves.
+"""
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from haulage.errors import LaunchError
+from haulage.runtime.arrays.keys import ARRAY, ENUM, OTHER, SCALAR, TUPLE, Key
+from haulage.runtime.geometry.numpy_arrays import address_of
+
+_FORMATS = {
+    **dict(zip(("i1", "i2", "i4", "i8"), "bhiq", strict=True)),
+    **dict(zip(("u1", "u2", "u4", "u8"), "BHIQ", strict=True)),
+    **dict(zip(("f2", "f4", "f8"), "efd", strict=True)),
+    **{"b1": "B", "c8": "ff", "c16": "dd", "M8": "q", "m8": "q"},
+}
+
+
+def _array_format(axes: int) -> str:
+    # As Numba lays arrays out: no reference count, no owner, elements, element size, data.
+    return f"PPqqP{2 * axes}q"
+
+
+# In `_array_format` the address is the fifth word.
+_ADDRESS = slice(32, 40)
+
+
+# By the number of axes, of which NumPy's arrays have 64 at most.
+_PACKERS = [struct.Struct(_array_format(axes)).pack for axes in range(65)]
+
+
+def pack_memory(
+    pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int, itemsize: int
+) -> bytes:
+    """The field of an array whose elements begin at an address."""
+    return _PACKERS[len(shape)](0, 0, size, itemsize, pointer, *shape, *strides)
+
+
+def pack_array(array: Any) -> bytes:
+    """The field of an array of a device."""
+    shape, itemsize = array.shape, array.dtype.itemsize
+    return pack_memory(array.device_pointer, shape, array.strides, array.size, itemsize)
+
+
+def pack_host_array(array: np.ndarray) -> bytes:
+    """The field of an array of NumPy, for kernels that reach the host's memory."""
+    shape = array.shape
+    return _PACKERS[len(shape)](
+        0, 0, array.size, array.itemsize, address_of(array), *shape, *array.strides
+    )
+
+
+def around_address(packed: bytes) -> tuple[bytes, bytes]:
+    """What is before and behind the address in the field of an array."""
+    return packed[: _ADDRESS.start], packed[_ADDRESS.stop :]
+
+
+def flat(keys: Sequence[Key]) -> Iterator[Key]:
+    """Keys, those of a tuple's entries instead of the tuple's."""
+    for key in keys:
+        if key[0] == TUPLE:
+            yield from flat(key[1])
+        elif key[0] == ENUM:
+            yield from flat(key[2:])
+        else:
+            yield key
+
+
+def formats(keys: Sequence[Key]) -> list[str]:
+    """What `struct` calls the fields of a signature with these keys, each aligned to its size."""
+    return [_format(key) for key in flat(keys)]
+
+
+def _format(key: Key) -> str:
+    if key[0] == ARRAY:
+        return _array_format(key[2])
+    if key[0] == SCALAR:
+        kind, size = key[1].kind, key[1].itemsize
+        return _FORMATS[f"{kind}{size}"]
+    return "" if key[0] == OTHER else "P"  # an address, or a pointer to nothing
+
+
+class Block:
+    """Makes argument blocks of one signature.
+
+    Attributes:
+        pack: makes a block of a header and of one value for each field. It raises `struct.error`
+            or OverflowError for numbers that do not fit as they are; `converted` is then to be
+            asked.
+        conversions: (number of a field, function that its value has to go through before `pack`).
+
+    Args:
+        header: bytes before each block, a multiple of 16.
+        declared: the keys of the signature that the code was made for.
+        given: those of the arguments.
+    """
+
+    __slots__ = ("_fields", "_header", "conversions", "pack")
+
+    def __init__(self, header: bytes, declared: tuple[Key, ...], given: tuple[Key, ...]) -> None:
+        self._header = header
+        self._fields = list(zip(flat(declared), formats(declared), strict=True))
+        self.pack = _struct(len(header), tuple(form for _, form in self._fields)).pack
+        self.conversions = [
+            (number, convert)
+            for number, ((key, form), own) in enumerate(zip(self._fields, flat(given), strict=True))
+            if (convert := _conversion(key, form, own)) is not None
+        ]
+
+    def converted(self, values: Sequence[Any]) -> bytes:
+        """The block of values some of which do not fit as they are.
+
+        Raises:
+            LaunchError: a number is outside the range of its declared type, and an int also of the
+                type with the same bits and the other sign: masks are written as 0xFFFFFFFF.
+        """
+        try:
+            return self.pack(
+                self._header,
+                *(
+                    _reinterpreted(form, _NUMBERS[key[1].kind](value))
+                    if key[0] == SCALAR and key[1].kind in _NUMBERS
+                    else value
+                    for (key, form), value in zip(self._fields, values, strict=True)
+                ),
+            )
+        except (struct.error, OverflowError) as error:
+            raise misfit(error) from error
+
+
+def misfit(error: Exception) -> LaunchError:
+    """The error for a number that `struct` does not take."""
+    return LaunchError(f"an argument does not fit its declared type: {error}")
+
+
+_NUMBERS: dict[str, Callable[[Any], Any]] = {"i": int, "u": int, "f": float}
+
+
+@lru_cache(maxsize=1024)
+def _struct(header: int, fields: tuple[str, ...]) -> struct.Struct:
+    # '@' aligns each value to its size, as C does. A field of several words is given as bytes.
+    return struct.Struct(f"@{header}s" + "".join(map(_as_bytes, fields)))
+
+
+def _as_bytes(form: str) -> str:
+    return f"0{form[0]}{struct.calcsize(form)}s" if len(form) > 1 else form
+
+
+def _conversion(declared: Key, form: str, given: Key) -> Callable[[Any], Any] | None:
+    if declared[0] == OTHER:
+        return _no_value
+    if declared[0] != SCALAR:
+        return None
+    kind = declared[1].kind
+    if kind == "b":
+        return None if given == declared else bool
+    return _complex(form) if kind == "c" else None
+
+
+def _complex(form: str) -> Callable[[Any], bytes]:
+    pack = struct.Struct(form).pack
+
+    def convert(value: Any) -> bytes:
+        number = complex(value)
+        try:
+            return pack(number.real, number.imag)
+        except (struct.error, OverflowError) as error:
+            raise misfit(error) from error
+
+    return convert
+
+
+def _no_value(value: Any) -> NoReturn:
+    raise LaunchError(f"no value of a launch has the declared type; got {value!r}")
+
+
+def _reinterpreted(letter: str, value: Any) -> Any:
+    """An int with its highest bit set as one of the other sign, where `letter` declares that."""
+    if not isinstance(value, int) or not re.fullmatch("[bhilqBHILQ]", letter):
+        return value
+    bits = 8 * struct.calcsize(letter)
+    if letter.islower() and 1 << (bits - 1) <= value < 1 << bits:
+        return value - (1 << bits)
+    return value + (1 << bits) if letter.isupper() and -(1 << (bits - 1)) <= value < 0 else value

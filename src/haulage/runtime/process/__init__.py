@@ -1,0 +1,1 @@
+"""What the process as a whole needs: giving things back, observers, who asked for something."""

@@ -1,0 +1,134 @@
+"""Who is told what happens to memory, in streams and to kernels: `haulage trace`, when it runs; and
+who is told of copies between places: `haulage.transfers()` and its like.
+
+Nobody is, mostly: then each place that would tell looks at one name of the `Runtime` and goes on.
+Kernels look when they are loaded, so an observer has to be there before the first of them is.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from haulage.runtime.process import runtime
+
+if TYPE_CHECKING:
+    from haulage.runtime.buffers.host_copy import HostCopy
+    from haulage.runtime.devices.device import Device
+    from haulage.runtime.memory.block import Block
+    from haulage.runtime.transfers.entries import Transfer
+
+# What work of a stream is: the kinds of `Observer.around`.
+KERNEL, UPLOAD, DOWNLOAD, COPY, FILL = "kernel", "upload", "download", "copy", "fill"
+GRAPH = "graph"
+# What the host does for a kernel before it is launched: `Observer.compiling`.
+COMPILE = "compile"
+
+
+class Observer(Protocol):
+    """Is told of each event at once, in the thread that it happens in."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is within `around`."""
+        ...
+
+    def allocated(self, block: "Block") -> None:
+        """A block was given out; `block.call_site` says to whom."""
+        ...
+
+    def freed(self, block: "Block") -> None:
+        """The last reference to a block is gone, or it was closed."""
+        ...
+
+    def around(
+        self,
+        device: "Device",
+        stream: int,
+        kind: str,
+        name: str,
+        nbytes: int,
+        call: Callable[..., Any],
+        *args: Any,
+    ) -> Any:
+        """Make `call(*args)`, which hands work to the stream with this handle of the driver, and
+        return what it gives: False if it did nothing.
+
+        Work that it tells of itself is a part of this one.
+        `kind` is one of this module's, `name` that of a kernel or graph, `nbytes` what is moved or
+        written. What is handed to a stream that is captured is not done now, and not to be told.
+        """
+        ...
+
+    def compiling(self, kernel: str, work: Callable[..., Any], *args: Any) -> Any:
+        """Make `work(*args)`, in which code is made or loaded for a kernel of this name, and return
+        what it gives."""
+        ...
+
+    def waited(self, wait: Callable[..., Any], *args: Any) -> Any:
+        """Make `wait(*args)`, in which the host waits for a device, and return what it gives."""
+        ...
+
+
+class Watcher(Protocol):
+    """Is told of copies between places, in the thread that asks for them."""
+
+    def moved(self, one: "Transfer") -> None:
+        """A copy of a SmartArray's bytes, or one between devices, was handed to its stream."""
+        ...
+
+    def around(self, copy: "HostCopy", call: Callable[[], object]) -> None:
+        """Make `call()`, which hands any other copy from or to the host to its stream."""
+        ...
+
+    def closing(self, block: "Block") -> None:
+        """The program closes a block, which is there still."""
+        ...
+
+    def let_go(self) -> None:
+        """Hold no memory of devices any more: somebody is about to count it."""
+        ...
+
+
+def compiling(kernel: str, work: Callable[..., Any], *args: Any) -> Any:
+    """`work(*args)`, in which code is made or loaded for a kernel, told to who observes."""
+    watching = runtime.current.observer
+    return work(*args) if watching is None else watching.compiling(kernel, work, *args)
+
+
+class Argument(NamedTuple):
+    """An argument of a launch, or an entry of one that is a tuple.
+
+    Attributes:
+        why: the kernel, in words.
+        kernel: itself.
+        name: the parameter, and the places in tuples: 'x', 'x[0]'; '' where it is not known.
+        path: its number, followed by these places.
+    """
+
+    why: str
+    kernel: Any
+    name: str
+    path: tuple[int, ...]
+
+
+class _Launching(threading.local):
+    argument: Argument | None = None
+
+
+# The argument that this thread copies for a launch, noted only where somebody watches.
+launching = _Launching()
+
+
+@contextmanager
+def copying(argument: Argument) -> Iterator[None]:
+    """What is copied inside by this thread is the argument of a launch."""
+    before, launching.argument = launching.argument, argument
+    try:
+        yield
+    finally:
+        launching.argument = before
+
+
+# How many frames of the program's stack are kept of who asked for something, to begin with.
+frames = 1

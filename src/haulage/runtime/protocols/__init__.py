@@ -1,0 +1,1 @@
+"""What arrays of other libraries offer: DLPack, and the CUDA array interface."""

@@ -1,0 +1,93 @@
+"""Loops that threads leave at different times, on lanes of vectors wherever that can be done."""
+
+import numpy as np
+import pytest
+
+import haulage
+from haulage import cuda
+from haulage.compiler.simt import plan
+
+pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
+
+
+@cuda.jit(device=True)
+def steps(v, k):
+    r = 0
+    while v > 0:
+        if v % 3 == k % 3:
+            v -= 2
+            continue
+        r += v
+        v //= 2
+        if r > 60:
+            return r - 60
+    return r
+
+
+def turns(x, counts, last, n):
+    """Loops that threads leave at different times, within two that all turn together; the way
+    from the inner of these to the next turn of the outer one has few instructions."""
+    t = cuda.threadIdx.x
+    i = cuda.blockIdx.x * 40 + t
+    room = cuda.shared.array(40, np.int64)
+    a, b, c, w = x[i], t, 1, 0
+    q0 = 0
+    room[t] = 0
+    cuda.syncthreads()
+    while q0 < 4:
+        q0 += 1
+        for q1 in range(3):
+            if (a - q0) < c:
+                c += 1
+                a, b = b, a
+            else:
+                q2 = 0
+                while q2 < w % 6:
+                    q2 += 1
+                    counts[i] += 1
+                    w = steps(t % 50, a % 9) % 61
+                a = (i - w) % 5
+                q2 = 0
+                while q2 < (a % 5):
+                    q2 += 1
+                    w = q0 % 61
+            for _ in range(x[q0 % n] % 5, -1, -2):
+                b = (c - c) % 16
+                a, b = b, a
+                a, b = b, a
+            else:
+                b = (x[q0 % n] - (b - 4)) % 1009
+            c = (x[q0 % n] * q1) % 5
+        a, b = b, a
+    last[i] = a + b * 100 + c * 10007
+
+
+def test_what_all_have_in_common_is_not_counted_on_where_no_lane_is(monkeypatch):
+    x = np.random.default_rng(0).integers(0, 100, 80).astype(np.int8)
+    results = {}
+    for way in ("scalar", "cut"):
+        monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
+        if way == "cut":
+            monkeypatch.setattr(plan, "is_worth_it", lambda work: True)
+        counts, last = (cuda.to_device(np.zeros(80, np.int64)) for _ in range(2))
+        cuda.jit(turns)[2, 40](cuda.to_device(x), counts, last, 80)
+        results[way] = counts.copy_to_host(), last.copy_to_host()
+    for scalar, lanes in zip(results["scalar"], results["cut"], strict=True):
+        np.testing.assert_array_equal(lanes, scalar)
+    assert results["scalar"][0].any()
+
+
+def product(a, b, c):
+    x, y = cuda.grid(2)
+    if y < c.shape[0] and x < c.shape[1]:
+        total = np.float32(0)
+        for k in range(a.shape[1]):
+            total += a[y, k] * b[k, x]
+        c[y, x] = total
+
+
+def test_a_loop_that_all_threads_make_is_turned_outside_whatever_the_shape_of_the_block():
+    kinds = "float32[:, ::1]"
+    for block in ((16, 16), (256, 1), (8, 32)):
+        code = haulage.compile(product, f"void({kinds}, {kinds}, {kinds})", block=block)
+        assert code.metadata["pieces"] > 1
