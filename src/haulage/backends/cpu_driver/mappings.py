@@ -52,6 +52,17 @@ def empty(address: int, nbytes: int) -> None:
         raise OSError(ctypes.get_errno(), "madvise")
 
 
+def gap(first: int, nbytes: int) -> int:
+    """The lowest address from `first` on, with nothing in `nbytes` bytes from there. Linux only."""
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            start, stop = (int(side, 16) for side in line.split(None, 1)[0].split("-"))
+            if start >= first + nbytes:
+                break
+            first = max(first, stop)
+    return first
+
+
 def prefer_huge_pages(address: int, nbytes: int) -> None:
     """Let the system use its large pages there if it has them: they are faster to get and to use.
 

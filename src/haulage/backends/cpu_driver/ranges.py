@@ -24,7 +24,8 @@ _HUGE = 2 << 20
 
 # Large ranges are put far from where the system puts libraries and whatever else: code that is made
 # later, by LLVM too, must be within 2 GiB of what it uses, and would come to lie beyond them.
-_next = (16 << 40) + int.from_bytes(os.urandom(3), "little") * _HUGE
+_FIRST = (16 << 40) + int.from_bytes(os.urandom(3), "little") * _HUGE
+_next = _FIRST
 _LARGEST_AMONG_OTHERS = 256 << 20
 
 # Bytes behind ranges.
@@ -47,15 +48,20 @@ def reserve(nbytes: int) -> int:
     """
     global _next
     padded = nbytes + _HUGE
-    if padded > sys.maxsize - _next:
+    if padded > sys.maxsize - _FIRST:
         raise _refused(OSError(errno.ENOMEM, "mmap"), "reserve", nbytes)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mappings.NO_RESERVE
+    wanted = _next
     try:
-        got = mappings.lay(_next, padded, _NOTHING, flags)
+        got = _lay(wanted, padded)
+        if got != wanted:
+            # The end of the addresses, or what somebody else has put there.
+            mappings.take_away(got, padded)
+            wanted = mappings.gap(_FIRST, padded)
+            got = _lay(wanted, padded)
     except OSError as error:
         raise _refused(error, "reserve", nbytes) from error
-    if got == _next:
-        _next += (padded + _HUGE) & -_HUGE
+    if got == wanted:
+        _next = (got + padded + _HUGE) & -_HUGE
     elif padded > _LARGEST_AMONG_OTHERS:
         mappings.take_away(got, padded)
         raise _refused(OSError(errno.ENOMEM, "mmap"), "reserve", nbytes)
@@ -65,6 +71,11 @@ def reserve(nbytes: int) -> int:
             mappings.take_away(before, after - before)
     mappings.prefer_huge_pages(start, nbytes)
     return start
+
+
+def _lay(address: int, nbytes: int) -> int:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mappings.NO_RESERVE
+    return mappings.lay(address, nbytes, _NOTHING, flags)
 
 
 def release(address: int, nbytes: int) -> None:

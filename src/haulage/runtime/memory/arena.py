@@ -337,11 +337,17 @@ class Virtual:
             if whole > enough - released:
                 keep = (whole - (enough - released)) // self._granularity * self._granularity
                 start, whole = start + keep, whole - keep
+            # In neither table between these: no address is to be mapped twice, nor given out when
+            # its memory is gone.
             free.cut(start, whole, address)
+            try:
+                self._pages.unmap(start, whole)
+            except DeviceError:
+                free.add(start, whole)
+                raise
             self._empty.add(start, whole)
             self.reserved -= whole
             released += whole
-            self._pages.unmap(start, whole)
         if self._pages.limit() is not None:
             self._release_ends()
         return released

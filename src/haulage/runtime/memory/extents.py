@@ -35,15 +35,16 @@ class Extents:
     def add(self, address: int, nbytes: int) -> None:
         """Put a range in, which becomes one with those that it touches."""
         start, stop = address, address + nbytes
+        touching = []
         before = None if address in self.walls else self._starts.get(address)
         if before is not None:
-            self._remove(before)
+            touching.append(before)
             start = before
         after = None if stop in self.walls else self._sizes.get(stop)
         if after is not None:
-            self._remove(stop)
+            touching.append(stop)
             stop += after
-        self._insert(start, stop - start)
+        self._replace(touching, [(start, stop - start)])
 
     def take(self, nbytes: int) -> int | None:
         """Take `nbytes` out of the range that fits best, of several the lowest; None if none does.
@@ -55,9 +56,7 @@ class Extents:
         if at == len(self._ordered):
             return None
         size, address = self._ordered[at]
-        self._remove(address)
-        if size > nbytes:
-            self._insert(address + nbytes, size - nbytes)
+        self._replace([address], [(address + nbytes, size - nbytes)] if size > nbytes else [])
         return address
 
     def cut(self, address: int, nbytes: int, start: int | None = None) -> None:
@@ -67,13 +66,9 @@ class Extents:
             KeyError: there is none.
         """
         first = address if start is None else start
-        size = self._sizes[first]
-        self._remove(first)
-        if address > first:
-            self._insert(first, address - first)
-        rest = first + size - address - nbytes
-        if rest:
-            self._insert(address + nbytes, rest)
+        stop = first + self._sizes[first]
+        left = ((first, address - first), (address + nbytes, stop - address - nbytes))
+        self._replace([first], [piece for piece in left if piece[1]])
 
     def ending_at(self, address: int, across: bool = False) -> int:
         """Bytes of the range that ends before `address`; 0 if none does, or there is a wall, unless
@@ -84,28 +79,32 @@ class Extents:
     def drain(self) -> list[tuple[int, int]]:
         """Take all out."""
         all_of_them = list(self._sizes.items())
-        for address, _ in all_of_them:
-            self._remove(address)
+        self._sizes, self._starts, self._ordered, self.nbytes = {}, {}, [], 0
         return all_of_them
 
     def repair(self) -> None:
-        """Make it whole again where something was cut short in the middle.
-
-        A range is out of `_sizes` before a part of it is in again, so that none is there twice; at
-        worst one is lost.
-        """
+        """Make it whole again where a change was cut short: by `_sizes`, which changes at once."""
+        self._sizes = {address: nbytes for address, nbytes in self._sizes.items() if nbytes}
         self._starts = {address + nbytes: address for address, nbytes in self._sizes.items()}
         self._ordered = sorted((nbytes, address) for address, nbytes in self._sizes.items())
         self.nbytes = sum(self._sizes.values())
 
-    def _insert(self, address: int, nbytes: int) -> None:
-        self._sizes[address] = nbytes
-        self._starts[address + nbytes] = address
-        insort(self._ordered, (nbytes, address))
-        self.nbytes += nbytes
-
-    def _remove(self, address: int) -> None:
-        nbytes = self._sizes.pop(address)
-        del self._starts[address + nbytes]
-        del self._ordered[bisect_left(self._ordered, (nbytes, address))]
-        self.nbytes -= nbytes
+    def _replace(self, old: list[int], new: list[tuple[int, int]]) -> None:
+        """Take out the ranges at the addresses `old` and put in others."""
+        sizes, starts, ordered = self._sizes, self._starts, self._ordered
+        gone = [(sizes[address], address) for address in old]
+        changes = dict.fromkeys(old, 0)
+        changes.update(new)
+        # One call, which Ctrl-C cannot come into: else a range of all addresses could be lost.
+        sizes.update(changes)
+        for piece in gone:
+            nbytes, address = piece
+            del starts[address + nbytes]
+            del ordered[bisect_left(ordered, piece)]
+            if not changes[address]:
+                del sizes[address]
+            self.nbytes -= nbytes
+        for address, nbytes in new:
+            starts[address + nbytes] = address
+            insort(ordered, (nbytes, address))
+            self.nbytes += nbytes

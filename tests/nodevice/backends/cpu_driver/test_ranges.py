@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,31 @@ assert ctypes.string_at(start, 2 * part) == b"\\1" * (2 * part)
 print("done")
 """
     assert run(script) == "done"
+
+
+@linux
+def test_addresses_that_were_released_are_found_again():
+    size = 2 * processor.memory()[1]
+    for _ in range(2 * (1 << 47) // size):
+        ranges.release(ranges.reserve(size), size)
+
+
+@linux
+def test_large_ranges_fit_between_those_that_are_left(monkeypatch):
+    size = 1 << 40
+    monkeypatch.setattr(ranges, "_next", (1 << 47) - size)
+    held = [ranges.reserve(size) for _ in range(8)]
+    try:
+        # Far from where the system puts libraries, each of its own.
+        assert all(ranges._FIRST <= start < (1 << 46) for start in held)
+        assert min(b - a for a, b in pairwise(sorted(held))) >= size
+        ranges.release(held.pop(3), size)
+        monkeypatch.setattr(ranges, "_next", (1 << 47) - size)
+        held.append(ranges.reserve(size))
+        assert held[-1] < max(held)
+    finally:
+        for start in held:
+            ranges.release(start, size)
 
 
 @linux

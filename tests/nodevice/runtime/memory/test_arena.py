@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doubles.interrupts import at_each_place
 from haulage.errors import OutOfMemory
 from haulage.runtime.memory.arena import QUANTUM, Arena, Segments, Virtual
 
@@ -266,3 +267,23 @@ def test_addresses_go_back_before_there_are_none_for_a_block() -> None:
         arena.free(other, 900 * MIB)
         arena.trim()
     assert driver.nbytes == 0
+
+
+def test_an_interrupt_loses_no_more_than_what_was_asked():
+    driver, much = Driver(), 64 << 30
+    arena = Arena(Virtual(driver, PAGE, much, False))
+
+    def work() -> None:
+        first, second = arena.allocate(3 * PAGE), arena.allocate(QUANTUM)
+        arena.free(first, 3 * PAGE)
+        arena.trim(PAGE)
+        arena.free(second, QUANTUM)
+        arena.trim()
+
+    modules = {"haulage.runtime.memory.extents", "haulage.runtime.memory.arena"}
+    places = 0
+    for places in at_each_place(work, modules):
+        arena.repair()
+        assert arena.reserved - arena.free_bytes <= (places + 1) * 4 * PAGE
+        assert list(driver.ranges.values()) == [much]
+    assert places > 30
