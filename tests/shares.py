@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 TIMES = Path(__file__).with_name("times.json")
-SECONDS = 0.5
-LONGEST = 1.5
+SECONDS = 0.25
+LONGEST = 1.0
 # The file names no function that takes less, all cases together: most do.
 NOTED = 0.5
 # What a case of the others takes, about.
