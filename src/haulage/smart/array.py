@@ -264,7 +264,7 @@ class SmartArray(NumpyMethods):
         if mode == "kept":
             array = self._device_array(stream.device, "r", stream, why)
             kept = self._array_over(self.coherence.hand_out(array.block, self._part, False))
-            kept._lent(kept=True)
+            kept._note_export(kept=True)
             return kept, _nothing_to_do
         device, coherence, part = stream.device, self.coherence, self._part
         if device.capturing and stream.handle in device.capturing:

@@ -12,7 +12,7 @@ from haulage.runtime.arrays.copying import DeviceNDArrayBase, readable
 from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.hints import with_hints
 from haulage.runtime.buffers import coherent
-from haulage.runtime.buffers.span import Span, given_memory
+from haulage.runtime.buffers.span import Span, block_of_gpu_data
 from haulage.runtime.buffers.strided import Strided
 from haulage.runtime.devices.device import Device, check_device
 from haulage.runtime.devices.registry import current_device
@@ -41,7 +41,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             a sub-array dtype such as `("i4", (2, 3))` become the last axes of the array.
         stream: the stream that copies of this array use where they are given none.
         gpu_data: a `Block` or `Span` to stand on; None allocates one, not initialised.
-        writeback: has no meaning any more; see `strided.given_memory`.
+        writeback: has no meaning any more; see `span.block_of_gpu_data`.
         device: where to allocate; by default the stream's device or the current one.
         dgpu_data: `gpu_data`, as numba.roc calls it.
 
@@ -74,7 +74,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             kind, inner = kind.subdtype
             sizes, steps = sizes + inner, steps + layout.c_strides(inner, kind.itemsize)
         low, high = layout.extent(sizes, steps, kind.itemsize)
-        given = given_memory(gpu_data, writeback)
+        given = block_of_gpu_data(gpu_data, writeback)
         if given is None:
             if device is not None:
                 check_device(device, type(self).__name__)

@@ -63,9 +63,9 @@ class Exchange(DeviceNDArrayBase):
             if copy:
                 return dlpack.export(self._copied(), place, versioned, True)
             dlpack.check_export(self, versioned)
-            lent = self._lent()
+            held = self._note_export()
             self._settle(consumer)
-            return dlpack.export(self, place, versioned, False, lent)
+            return dlpack.export(self, place, versioned, False, held)
         if place != dlpack.HOST:
             raise BufferError(
                 f"{self!r} was asked for on {dlpack.describe(place)}: expected "
@@ -92,7 +92,7 @@ class Exchange(DeviceNDArrayBase):
             )
         self.block.use()
         # Who is given the description holds this array.
-        self._lent(kept=True)
+        self._note_export(kept=True)
         stream = self._stream(0)
         described = {
             "version": 3,
@@ -113,11 +113,11 @@ class Exchange(DeviceNDArrayBase):
 
         return numba_bridge.numba_type(self._code_key)
 
-    def _lent(self, kept: bool = False) -> object:
-        """What another library is to hold besides the block, see `Block.lent`."""
+    def _note_export(self, kept: bool = False) -> object:
+        """What another library is to hold besides the block, see `Block.note_export`."""
         low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
         start = self.device_pointer - self.block.device_ptr
-        return self.block.lent(start + low, start + high, self.readonly, kept)
+        return self.block.note_export(start + low, start + high, self.readonly, kept)
 
     def _users(self) -> tuple[Stream, ...]:
         return self.block.users()

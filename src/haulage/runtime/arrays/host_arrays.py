@@ -21,7 +21,7 @@ from haulage.runtime import memory
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.buffers import pinned_memory
-from haulage.runtime.buffers.span import Span, given_memory
+from haulage.runtime.buffers.span import Span, block_of_gpu_data
 from haulage.runtime.devices.device import Device, check_device
 from haulage.runtime.devices.registry import current_device
 from haulage.runtime.devices.stream import Stream
@@ -76,7 +76,7 @@ class HostVisibleNDArray(np.ndarray):
         steps = layout.normalise_strides(strides, sizes)
         element = dtypes.check_dtype(dtype)
         low, high = layout.extent(sizes, steps, element.itemsize)
-        given = given_memory(gpu_data, writeback)
+        given = block_of_gpu_data(gpu_data, writeback)
         if given is None:
             if device is not None:
                 check_device(device, cls.__name__)

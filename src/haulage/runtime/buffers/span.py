@@ -114,7 +114,7 @@ class Span:
         return f"<{self.size} bytes at {self.device_pointer:#x} of {self.block!r}>"
 
 
-def given_memory(
+def block_of_gpu_data(
     gpu_data: Block | Span | None, writeback: Any = None
 ) -> tuple[Block, int, int] | None:
     """(block, device address, bytes) of the memory that an array was given to stand on, if any.

@@ -319,8 +319,8 @@ class HandedOutBlock(Block):
         own(self, "storage", weakref.ref(storage))
         own(self, "held", [])
 
-    def lent(self, start: int, stop: int, readonly: bool, kept: bool = False) -> object:
-        """As `Block.lent`."""
+    def note_export(self, start: int, stop: int, readonly: bool, kept: bool = False) -> object:
+        """As `Block.note_export`."""
         storage = self.storage()
         hold = None if storage is None else storage.export(self.of, start, stop, readonly)
         if kept and hold is not None:

@@ -68,7 +68,7 @@ def from_dlpack(
     bound = binding(stream, target)
     if dlpack.reaches(target, tensor.place):
         array = offered.over_tensor(
-            DeviceNDArray, tensor, target, bound, offered.lender_of(obj, target, tensor.place)
+            DeviceNDArray, tensor, target, bound, offered.producer_of(obj, target, tensor.place)
         )
         if copy or (copy is None and not offered.is_aligned(array)):
             return copied(array, bound, target)

@@ -26,7 +26,7 @@ from haulage.runtime.protocols.dlpack_exchange import Exchange, exchange_of, ten
 _LEGACY = 1
 
 
-class Lender:
+class Producer:
     """Who knows in which stream a library works just now, on one device."""
 
     __slots__ = ("device_id", "device_type", "exchange")
@@ -47,14 +47,14 @@ class Layout:
         key: what code is chosen by.
         device: that they are on; None: they are in the host's memory.
         before, behind: the address, in their field of the argument block.
-        lender: whose stream its work is to be ordered with; None: nobody's, or one that each array
-            names.
+        producer: whose stream its work is to be ordered with; None: nobody's, or one that each
+            array names.
         kind: the `kinds.Kind`, once one was made.
     """
 
-    __slots__ = ("before", "behind", "device", "key", "kind", "lender")
+    __slots__ = ("before", "behind", "device", "key", "kind", "producer")
 
-    def __init__(self, sample: DeviceNDArray | np.ndarray, lender: Lender | None) -> None:
+    def __init__(self, sample: DeviceNDArray | np.ndarray, producer: Producer | None) -> None:
         self.device: Device | None = None
         if isinstance(sample, np.ndarray):
             self.key, packed = keys.of_host_array(sample), packing.pack_host_array(sample)
@@ -62,13 +62,13 @@ class Layout:
             self.key, packed = sample._code_key, packing.pack_array(sample)
             self.device = sample.device
         self.before, self.behind = packing.around_address(packed)
-        self.lender = lender
+        self.producer = producer
         self.kind: Any = None
 
 
-# An argument: its layout, its bytes in the argument block, and whose work to order with: a lender,
-# the number of a stream, or None.
-Described = tuple[Layout, bytes, Lender | int | None]
+# An argument: its layout, its bytes in the argument block, and whose work to order with: a
+# producer, the number of a stream, or None.
+Described = tuple[Layout, bytes, Producer | int | None]
 _Describe = Callable[[Any], Described | None]
 
 _MOST_LAYOUTS = 4096
@@ -112,7 +112,7 @@ def _by_exchange(exchange: Exchange) -> _Describe:
             if made is None:
                 return None
             layout = _keep(layouts, rest, made)
-        return layout, layout.before + record[:8] + layout.behind, layout.lender
+        return layout, layout.before + record[:8] + layout.behind, layout.producer
 
     return described_tensor
 
@@ -123,7 +123,7 @@ def _layout_of(exchange: Exchange, record: bytes) -> Layout | None:
         return Layout(tensor.as_numpy(), None)
     for device in registry.devices():
         if dlpack.reaches(device, tensor.place):
-            return Layout(foreign.over(device, tensor), Lender(exchange, tensor.place))
+            return Layout(foreign.over(device, tensor), Producer(exchange, tensor.place))
     return None
 
 
@@ -164,15 +164,15 @@ class Order:
     Args:
         device: on which it is.
         stream: the handle of its stream.
-        lenders: of its arguments.
+        producers: of its arguments.
     """
 
     __slots__ = ("_device", "_others", "_stream")
 
-    def __init__(self, device: Device, stream: int, lenders: list[Lender | int]) -> None:
+    def __init__(self, device: Device, stream: int, producers: list[Producer | int]) -> None:
         self._device = device
         self._stream = stream
-        handles = {one if isinstance(one, int) else one.handle() for one in lenders}
+        handles = {one if isinstance(one, int) else one.handle() for one in producers}
         self._others = {0 if handle == _LEGACY else handle for handle in handles} - {stream}
 
     def around(self, start: Callable[..., object], *launch: Any) -> None:

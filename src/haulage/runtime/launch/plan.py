@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from haulage import config
-from haulage.errors import CaptureError
+from haulage.errors import CaptureError, LaunchError
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.keys import Key
 from haulage.runtime.buffers.coherent import Whole
@@ -19,7 +19,7 @@ from haulage.runtime.devices.registry import current_device
 from haulage.runtime.devices.stream import Stream
 from haulage.runtime.devices.stream_arguments import device_of, for_work, known_stream, resolve
 from haulage.runtime.geometry import layout
-from haulage.runtime.launch.foreign_arrays import Lender, Order
+from haulage.runtime.launch.foreign_arrays import Order, Producer
 from haulage.runtime.launch.hints import ArgHint, In, Out, leaves, without_hints
 from haulage.runtime.launch.kinds import (
     MAPPED,
@@ -81,6 +81,8 @@ class LaunchedKernel(Protocol):
 # Of one kernel and configuration, by the kinds of the arguments.
 Plans = dict[tuple[Kind, ...], "LaunchPlan"]
 _MOST_PLANS = 1024
+# Of one launch; each after the first is for a change of another thread's in between.
+_MOST_ATTEMPTS = 100
 
 
 def launch(
@@ -114,7 +116,15 @@ def launch(
         raise kernel.no_argument(args, error) from None
     kinds = tuple(own)
     plan = plans.get(kinds)
+    made = 0
     while plan is None or not plan.launch(stream, args, fields):
+        if made == _MOST_ATTEMPTS:
+            raise LaunchError(
+                f"kernel {kernel.__qualname__} was not launched: its code, or the device that is "
+                f"meant, changed before each of {made} attempts; recompile it, or choose the "
+                "device, while no other thread launches it"
+            )
+        made += 1
         plan = kernel.plan(configuration, stream, kinds, args)
         if len(plans) >= _MOST_PLANS:
             plans.clear()
@@ -324,19 +334,19 @@ class LaunchPlan:
                 if stream.handle:
                     array.block.use(stream)
                 fields[number] = current_part(array).data
-            lenders: list[Lender | int] = []
+            producers: list[Producer | int] = []
             for number in self._ordered:
-                fields[number], lender = fields[number]
-                if lender is not None and lender not in lenders:
-                    lenders.append(lender)
+                fields[number], producer = fields[number]
+                if producer is not None and producer not in producers:
+                    producers.append(producer)
             for number, convert in self._conversions:
                 fields[number] = convert(fields[number])
             try:
                 packed = self._pack(self._header, *fields)
             except (struct.error, OverflowError):
                 packed = self._block.converted(fields)
-            if lenders:
-                order = Order(self._device, stream.handle, lenders)
+            if producers:
+                order = Order(self._device, stream.handle, producers)
                 order.around(self._start, stream.handle, packed)
             else:
                 self._start(stream.handle, packed)

@@ -267,7 +267,7 @@ class Block:
             return device.backend is self.device.backend
         return self.kind == MAPPED and self.is_pinned_for(device)
 
-    def lent(self, start: int, stop: int, readonly: bool, kept: bool = False) -> object:
+    def note_export(self, start: int, stop: int, readonly: bool, kept: bool = False) -> object:
         """What another library that is given some of its bytes is to hold besides itself: None,
         but for those whose giver wants to know. With `kept` whoever holds the block does."""
         return None

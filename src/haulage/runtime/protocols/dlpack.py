@@ -139,15 +139,15 @@ def describe(place: Place) -> str:
 
 
 class _Exported:
-    """What NumPy's array of an export stands on; it holds the block and what that was lent with."""
+    """What NumPy's array of an export stands on; it keeps the block and `held` alive."""
 
-    __slots__ = ("__array_interface__", "block", "lent")
+    __slots__ = ("__array_interface__", "block", "held")
 
-    def __init__(self, array: Strided, place: Place, lent: object) -> None:
+    def __init__(self, array: Strided, place: Place, held: object) -> None:
         block = array.block
         block.exposed = True
         self.block = block
-        self.lent = lent
+        self.held = held
         pointer = array.device_pointer
         if on_host(place):
             pointer += block.host_ptr - block.device_ptr
@@ -161,7 +161,7 @@ class _Exported:
         }
 
 
-def export(array: Strided, place: Place, versioned: bool, copied: bool, lent: object = None) -> Any:
+def export(array: Strided, place: Place, versioned: bool, copied: bool, held: object = None) -> Any:
     """A capsule over the elements of `array`, which holds its block.
 
     Args:
@@ -169,9 +169,9 @@ def export(array: Strided, place: Place, versioned: bool, copied: bool, lent: ob
         place: where the capsule says that it is, of which `is_called` holds.
         versioned: whether the consumer takes DLPack 1.0's structure.
         copied: whether the capsule is the only user of the memory.
-        lent: what it holds besides.
+        held: what it holds besides.
     """
-    return _capsule(np.asarray(_Exported(array, place, lent)), place, versioned, copied)
+    return _capsule(np.asarray(_Exported(array, place, held)), place, versioned, copied)
 
 
 def export_host(host: np.ndarray, versioned: bool) -> Any:

@@ -53,10 +53,10 @@ def over_tensor(
     tensor: dlpack.Tensor,
     device: Device,
     stream: Stream | int = 0,
-    lender: Stream | None = None,
+    producer: Stream | None = None,
     consumer: Stream | None = None,
 ) -> _S:
-    """A tensor that a device reaches; for `lender` and `consumer` see
+    """A tensor that a device reaches; for `producer` and `consumer` see
     `memory.adopt_from_stream`.
 
     Args:
@@ -71,7 +71,7 @@ def over_tensor(
             "reach, though it named another place before"
         )
     where = tensor.pointer, tensor.shape, tensor.strides, tensor.dtype
-    return _over(kind, device, *where, stream, tensor.readonly, tensor.owner, lender, consumer)
+    return _over(kind, device, *where, stream, tensor.readonly, tensor.owner, producer, consumer)
 
 
 def over_description(
@@ -87,9 +87,9 @@ def over_description(
     number = read.stream
     bound = device.default_stream if number is None else stream_numbered(device, number)
     bound_to = bound if bound.handle else 0
-    lender = bound if number is not None and sync and config.interface_sync() else None
+    producer = bound if number is not None and sync and config.interface_sync() else None
     where = read.pointer, read.shape, read.strides, read.dtype
-    array = _over(kind, device, *where, bound_to, read.readonly, owner, lender, consumer)
+    array = _over(kind, device, *where, bound_to, read.readonly, owner, producer, consumer)
     check_aligned(array)
     device.activate()
     if array.block.nbytes:  # else the address may be 0
@@ -107,12 +107,12 @@ def _over(
     stream: Stream | int,
     readonly: bool,
     owner: Any,
-    lender: Stream | None,
+    producer: Stream | None,
     consumer: Stream | None,
 ) -> _S:
     """Memory of others, which keeps `owner` alive.
 
-    `lender` is the stream that the owner works on it in, if that is known.
+    `producer` is the stream that the owner works on it in, if that is known.
     """
     low, high = layout.extent(shape, strides, dtype.itemsize)
     start = pointer + low if high > low else 0
@@ -120,8 +120,8 @@ def _over(
     place = device, start, on_host, high - low, partial(id, owner)
     block = (
         memory.adopt(*place)
-        if lender is None
-        else memory.adopt_from_stream(*place, lender, consumer)
+        if producer is None
+        else memory.adopt_from_stream(*place, producer, consumer)
     )
     array = object.__new__(kind)
     array._set(block, block.device_ptr - low, shape, strides, dtype, stream, readonly)
@@ -190,13 +190,13 @@ def as_argument(kind: type[_S], obj: Any, stream: Stream, kept: bool = False) ->
             f"{stream!r}{how}"
         )
     tensor = dlpack.tensor_of(obj, number_of(stream))
-    lender = lender_of(obj, stream.device, tensor.place)
-    array = over_tensor(kind, tensor, stream.device, stream, lender, None if kept else stream)
+    producer = producer_of(obj, stream.device, tensor.place)
+    array = over_tensor(kind, tensor, stream.device, stream, producer, None if kept else stream)
     check_aligned(array)
     return array
 
 
-def lender_of(obj: Any, device: Device, place: dlpack.Place) -> Stream | None:
+def producer_of(obj: Any, device: Device, place: dlpack.Place) -> Stream | None:
     """The stream that the library of `obj` works in, if that can be found out."""
     exchange = exchange_of(type(obj))
     if exchange is None or device.properties.host_memory_is_device_memory:

@@ -164,6 +164,22 @@ def test_what_is_compiled_anew_is_used():
     assert x.copy_to_host()[0] == 20
 
 
+def test_a_launch_ends_whose_kernel_changes_before_each_attempt(store, monkeypatch):
+    def changed(kernel, *args):
+        made = plan(kernel, *args)
+        kernel.chosen = {}
+        return made
+
+    plan = type(store).plan
+    out = cuda.to_device(np.zeros(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "plan", changed)
+        with pytest.raises(LaunchError, match=r"kernel .*store was not launched.* 100 attempts"):
+            store[1, 1](out, 3.5)
+    assert out.copy_to_host()[0] == 0
+    assert results(store[1, 1], np.float64, 4.5) == [4.5]
+
+
 def test_no_other_types_are_taken_once_that_is_said(store):
     launcher = store[1, 1]
     launcher(cuda.device_array(1), 1.0)
