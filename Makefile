@@ -105,9 +105,11 @@ bench-page: $(READY)  ## docs/performance.md and its picture, from benchmarks/re
 
 clean:  ## Remove the environment and everything that tools left behind
 	rm -rf $(VENV) $(VENV)-numba-* .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f src/haulage/_core/*.so
 
-# The stamp depends on pyproject.toml: a changed dependency brings the environment up to date.
-$(READY): pyproject.toml
+# The stamp depends on pyproject.toml and on what the extension is built of: a changed dependency or
+# source brings the environment up to date.
+$(READY): pyproject.toml setup.py $(wildcard scripts/building/*.py $(addprefix src/haulage/_core/*., pyx pxd c h))
 	$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'

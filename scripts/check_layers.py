@@ -59,6 +59,7 @@ ORDER: list[set[str]] = [
     {"numba_bridge", "numba_smart", "disk_cache"},
     {"tracebacks"},
     {"config"},
+    {"_core"},
     {"checks", "errors", "extras", "forks", "interruption", "spelling"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}

@@ -10,7 +10,10 @@ PYTEST_DONT_REWRITE: that word is for pytest, which else warns that this was imp
 __version__ = "0.1.0"
 
 # First: another thread may fork while this one imports what follows.
-from haulage import forks as _forks  # noqa: F401
+from haulage import forks as _forks  # noqa: F401, I001
+
+# Says what is wrong where it has not been built.
+from haulage import _core  # noqa: F401
 
 __all__ = [
     "__version__",

@@ -78,7 +78,9 @@ def test_the_stubs_are_those_of_the_words():
         text = script.path_of(name).read_text(encoding="utf-8")
         assert text == script.stub(name), "run python scripts/make_stubs.py"
     written = {script.path_of(name) for name in script.MODULES}
-    assert {path for path in (ROOT / "src").rglob("*.pyi") if path not in written} == set()
+    # Those of the extension are written by hand, from its sources.
+    there = {path for path in (ROOT / "src").rglob("*.pyi") if path.parent.name != "_core"}
+    assert there == written
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from haulage import config
+from haulage._core.exchange import Exchange
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.devices import ordering, registry
@@ -20,7 +21,7 @@ from haulage.runtime.exchange import foreign
 from haulage.runtime.launch import packing
 from haulage.runtime.protocols import dlpack
 from haulage.runtime.protocols.cuda_array_interface import NAME
-from haulage.runtime.protocols.dlpack_exchange import Exchange, exchange_of, tensor_of
+from haulage.runtime.protocols.dlpack_exchange import exchange_of, tensor_of
 
 # The numbers that other libraries have for the default stream, whose handle is 0.
 _LEGACY = 1

@@ -1,0 +1,100 @@
+"""The extension modules of `haulage._core`; all else about the package stands in pyproject.toml."""
+
+import runpy
+import sysconfig
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from Cython import __version__ as cython_version
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+CORE = Path("src/haulage/_core")
+
+# Each module of haulage._core, and what it is made of: one .pyx or none, and plain C.
+MODULES = {
+    "built": ["built.c"],
+    "exchange": ["exchange.pyx"],
+}
+# What every module may include or cimport.
+SHARED = sorted(str(path) for ending in ("*.pxd", "*.h") for path in CORE.glob(ending))
+FLAGS = ["-O2", "-g0", "-fvisibility=hidden"]
+DIRECTIVES = {"language_level": 3, "binding": False, "embedsignature": False}
+
+freshness = runpy.run_path(str(CORE / "freshness.py"))
+
+
+class BuildCore(build_ext):
+    """Builds each module whose sources differ in content from those that it was built from."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.cython_c_in_temp = True
+        self.cython_directives = DIRECTIVES
+        if self.editable_mode:
+            # Kept from one installation to the next.
+            kept = Path("build") / f"editable{sysconfig.get_config_var('EXT_SUFFIX')}"
+            self.build_lib, self.build_temp = str(kept / "lib"), str(kept / "temp")
+
+    def build_extension(self, ext: Extension) -> None:
+        made = Path(self.get_ext_fullpath(ext.name))
+        record = Path(self.build_temp) / f"{ext.name}.inputs"
+        inputs = self._inputs(ext)
+        if made.exists() and record.exists() and record.read_text() == inputs:
+            return
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.unlink(missing_ok=True)
+        self.force = True
+        super().build_extension(ext)
+        record.write_text(inputs)
+
+    def _inputs(self, ext: Extension) -> str:
+        """A line for each thing that `ext` depends on."""
+        files = [*ext.sources, *SHARED]
+        return "\n".join(
+            [
+                f"Cython {cython_version}, {DIRECTIVES}",
+                f"{self.compiler.compiler_so} {FLAGS} {ext.define_macros}",
+                *(f"{path} {crc32(Path(path).read_bytes()):08x}" for path in files),
+            ]
+        )
+
+
+def extensions() -> list[Extension]:
+    """One for each of `MODULES`.
+
+    Raises:
+        SystemExit: on a free-threaded Python; for a source that is in no module.
+    """
+    refused = freshness["refusal_of_this_python"]()
+    if refused:
+        raise SystemExit(refused)
+    sources = {path.name for ending in ("*.pyx", "*.c") for path in CORE.glob(ending)}
+    for name in sorted(sources.difference(*MODULES.values())):
+        raise SystemExit(f"{CORE / name} is in no module: name it in MODULES of setup.py.")
+    macros: dict[str, list[Any]] = {
+        "built": [("HAULAGE_SOURCES", f'"{freshness["digest"](str(CORE))}"')],
+    }
+    return [
+        Extension(
+            f"haulage._core.{module}",
+            [str(CORE / name) for name in names],
+            include_dirs=[str(CORE)],
+            define_macros=macros.get(module, []),
+            depends=SHARED,
+            extra_compile_args=FLAGS,
+        )
+        for module, names in MODULES.items()
+    ]
+
+
+# In `src`, which an editable installation has on its path, it would pass for a second installation.
+EGG_INFO = Path("build/egg-info")
+EGG_INFO.mkdir(parents=True, exist_ok=True)
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildCore},
+    options={"egg_info": {"egg_base": str(EGG_INFO)}},
+)
