@@ -337,17 +337,19 @@ class Virtual:
             if whole > enough - released:
                 keep = (whole - (enough - released)) // self._granularity * self._granularity
                 start, whole = start + keep, whole - keep
-            # In neither table between these: no address is to be mapped twice, nor given out when
-            # its memory is gone.
+            # In neither table between these: whatever comes in, no address is mapped twice, or given
+            # out when its memory is gone. A call that fails has given the memory back all the same.
             free.cut(start, whole, address)
+            failure = None
             try:
                 self._pages.unmap(start, whole)
-            except DeviceError:
-                free.add(start, whole)
-                raise
+            except DeviceError as error:
+                failure = error
             self._empty.add(start, whole)
             self.reserved -= whole
             released += whole
+            if failure is not None:
+                raise failure
         if self._pages.limit() is not None:
             self._release_ends()
         return released
