@@ -337,8 +337,8 @@ class Virtual:
             if whole > enough - released:
                 keep = (whole - (enough - released)) // self._granularity * self._granularity
                 start, whole = start + keep, whole - keep
-            # In neither table between these: whatever comes in, no address is mapped twice, or given
-            # out when its memory is gone. A call that fails has given the memory back all the same.
+            # In neither table between these: whatever comes in, no address is mapped twice, or
+            # given out when its memory is gone. A call that fails has given it back all the same.
             free.cut(start, whole, address)
             failure = None
             try:

@@ -1,7 +1,7 @@
 """Free ranges of addresses, by place and by size."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 class Extents:
@@ -35,16 +35,16 @@ class Extents:
     def add(self, address: int, nbytes: int) -> None:
         """Put a range in, which becomes one with those that it touches."""
         start, stop = address, address + nbytes
-        touching = []
+        touching: tuple[int, ...] = ()
         before = None if address in self.walls else self._starts.get(address)
         if before is not None:
-            touching.append(before)
+            touching = (before,)
             start = before
         after = None if stop in self.walls else self._sizes.get(stop)
         if after is not None:
-            touching.append(stop)
+            touching += (stop,)
             stop += after
-        self._replace(touching, [(start, stop - start)])
+        self._replace(touching, ((start, stop - start),))
 
     def take(self, nbytes: int) -> int | None:
         """Take `nbytes` out of the range that fits best, of several the lowest; None if none does.
@@ -56,7 +56,7 @@ class Extents:
         if at == len(self._ordered):
             return None
         size, address = self._ordered[at]
-        self._replace([address], [(address + nbytes, size - nbytes)] if size > nbytes else [])
+        self._replace((address,), ((address + nbytes, size - nbytes),) if size > nbytes else ())
         return address
 
     def cut(self, address: int, nbytes: int, start: int | None = None) -> None:
@@ -89,22 +89,24 @@ class Extents:
         self._ordered = sorted((nbytes, address) for address, nbytes in self._sizes.items())
         self.nbytes = sum(self._sizes.values())
 
-    def _replace(self, old: list[int], new: list[tuple[int, int]]) -> None:
+    def _replace(self, old: Sequence[int], new: Sequence[tuple[int, int]]) -> None:
         """Take out the ranges at the addresses `old` and put in others."""
         sizes, starts, ordered = self._sizes, self._starts, self._ordered
-        gone = [(sizes[address], address) for address in old]
-        changes = dict.fromkeys(old, 0)
-        changes.update(new)
-        # One call, which Ctrl-C cannot come into: else a range of all addresses could be lost.
-        sizes.update(changes)
-        for piece in gone:
-            nbytes, address = piece
+        changes, more = {}, 0
+        for address in old:
+            nbytes = sizes[address]
+            changes[address] = 0
+            more -= nbytes
             del starts[address + nbytes]
-            del ordered[bisect_left(ordered, piece)]
-            if not changes[address]:
-                del sizes[address]
-            self.nbytes -= nbytes
+            del ordered[bisect_left(ordered, (nbytes, address))]
         for address, nbytes in new:
+            changes[address] = nbytes
+            more += nbytes
             starts[address + nbytes] = address
             insort(ordered, (nbytes, address))
-            self.nbytes += nbytes
+        # One call, which Ctrl-C cannot come into: else a range of all addresses could be lost.
+        sizes.update(changes)
+        for address in old:
+            if not changes[address]:
+                del sizes[address]
+        self.nbytes += more
