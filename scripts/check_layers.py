@@ -2,6 +2,7 @@
 
 Each room may import itself and the rooms of the lines below it in `ORDER`. A room is a file or a
 folder directly under `src/haulage`, or one directly under `runtime`, which has floors of its own.
+Files of Cython count, too, with their `cimport`.
 Imports inside functions count like all others, and so do the modules that a table of names
 (`_modules.py`) names. In the rooms of `NO_LATE_IMPORTS` an import inside a function has to stand in
 `LATE`, too, with the reason. No modules of `runtime` import each other in a circle. Numba may be
@@ -106,6 +107,15 @@ TABLES = "_modules.py"
 _MODULE_NAME = re.compile(r"(?:haulage|numba|llvmlite)(?:\.\w+)*")
 
 
+# What imports stand in: those of Python and those of Cython.
+_SOURCES = (".py", ".pyx", ".pxd")
+_IMPORT_IN_CYTHON = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<dots>\.*)(?P<base>[\w.]*)[ \t]+c?import[ \t]*"
+    r"(?P<names>\([^)]*\)|[^\n]*)|c?import[ \t]+(?P<modules>[^\n]*))",
+    re.MULTILINE,
+)
+
+
 class Import(NamedTuple):
     """An import in a file: of which module, and how.
 
@@ -123,9 +133,9 @@ class Import(NamedTuple):
 def check(root: Path = ROOT) -> list[str]:
     """What is wrong below `root`, the folder of a package: one sentence for each import."""
     problems = []
-    for file in sorted(root.rglob("*.py")):
+    for file in sorted(file for ending in _SOURCES for file in root.rglob(f"*{ending}")):
         path = file.relative_to(root).as_posix()
-        room = _room(path.removesuffix(".py").split("/"))
+        room = _room(path.removesuffix(file.suffix).split("/"))
         if room is not None and room not in LEVEL:
             problems.append(f"{path}: the room {room!r} has no line in ORDER.")
             continue
@@ -186,6 +196,9 @@ def imports(file: Path, root: Path) -> Iterator[Import]:
     """The imports in `file`; the names of a from-import that are rooms or files of the package
     count as modules, all others as names of the module that they come from."""
     here = [PACKAGE, *file.relative_to(root).parts[:-1]]
+    if file.suffix != ".py":
+        yield from _imports_in_cython(file, here, root)
+        return
     # A stack of nodes, each with whether it is inside a function, and whether it is for types.
     ahead: list[tuple[ast.AST, bool, bool]] = [
         (ast.parse(file.read_text(encoding="utf-8"), str(file)), False, False)
@@ -207,6 +220,20 @@ def imports(file: Path, root: Path) -> Iterator[Import]:
             ahead += [(each, late, for_types) for each in node.orelse]
         else:
             ahead += [(each, late, for_types) for each in ast.iter_child_nodes(node)]
+
+
+def _imports_in_cython(file: Path, here: list[str], root: Path) -> Iterator[Import]:
+    text = file.read_text(encoding="utf-8")
+    for found in _IMPORT_IN_CYTHON.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        names = re.sub("#[^\n]*", "", found["names"] or found["modules"])
+        words = [name.split()[0] for name in names.strip("() \t").split(",") if name.strip()]
+        if found["modules"]:
+            yield from (Import(line, word) for word in words)
+            continue
+        base = here[: len(here) - len(found["dots"]) + 1] if found["dots"] else []
+        module = ".".join([*base, *([found["base"]] if found["base"] else [])])
+        yield from (Import(line, _module_of(module, word, root)) for word in words)
 
 
 def _modules(node: ast.AST, here: list[str], root: Path) -> Iterator[str]:

@@ -54,6 +54,13 @@ def test_every_room_of_haulage_has_been_looked_at(layers: ModuleType) -> None:
         ("roc/_modules.py", "ROWS = {'haulage.cuda': '*'}"),
         ("roc/_modules.py", "ROWS = {'numba.core': 'config'}"),
         ("drawer.py", "import os"),
+        # Cython.
+        ("_core/memory.pyx", "from haulage.runtime.memory import block"),
+        ("_core/memory.pyx", "cdef int a\n\ndef late():\n    import haulage.config as config"),
+        ("_core/memory.pyx", "from haulage import (\n    errors,  # a word\n    config,\n)"),
+        ("_core/memory.pyx", "from ..backends cimport base"),
+        ("_core/memory.pxd", "cimport haulage.kernel"),
+        ("_core/memory.pyx", "from numba import njit"),
         # The floors of `runtime`.
         ("runtime/devices/stream.py", "from haulage.runtime.memory import block"),
         ("runtime/devices/stream.py", "from haulage.runtime import memory"),
@@ -94,6 +101,11 @@ def test_an_import_against_the_order_is_reported(
         ("runtime/devices/stream.py", "def late():\n    import asyncio"),
         ("kernel/kernel.py", "def late():\n    from haulage.compiler.frontend import typing"),
         ("cli/info.py", "def late():\n    import json"),
+        (
+            "_core/memory.pyx",
+            "from haulage._core cimport pool\nfrom haulage import errors\ncimport cython\n"
+            "from libc.stdint cimport (int32_t,  # a word\n    int64_t)\nfrom . cimport pool",
+        ),
         (
             "runtime/devices/device.py",
             "if TYPE_CHECKING:\n    from haulage.runtime.context import Context",
