@@ -107,9 +107,12 @@ clean:  ## Remove the environment and everything that tools left behind
 	rm -rf $(VENV) $(VENV)-numba-* .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f src/haulage/_core/*.so
 
-# The stamp depends on pyproject.toml and on what the extension is built of: a changed dependency or
-# source brings the environment up to date.
-$(READY): pyproject.toml setup.py $(wildcard scripts/building/*.py $(addprefix src/haulage/_core/*., pyx pxd c h))
+# A changed dependency brings the environment up to date, a changed source of the extension that.
+$(READY): $(VENV)/.installed setup.py $(wildcard scripts/building/*.py $(addprefix src/haulage/_core/*., pyx pxd c h))
+	$(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml
 	$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'

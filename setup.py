@@ -23,6 +23,7 @@ FLAGS = ["-O2", "-g0", "-fvisibility=hidden"]
 DIRECTIVES = {"language_level": 3, "binding": False, "embedsignature": False}
 
 freshness = runpy.run_path(str(CORE / "freshness.py"))
+compiler = runpy.run_path("scripts/building/haulage_compiler.py")
 
 
 class BuildCore(build_ext):
@@ -32,9 +33,9 @@ class BuildCore(build_ext):
         super().finalize_options()
         self.cython_c_in_temp = True
         self.cython_directives = DIRECTIVES
-        if self.editable_mode:
+        if self.editable_mode or self.inplace:
             # Kept from one installation to the next.
-            kept = Path("build") / f"editable{sysconfig.get_config_var('EXT_SUFFIX')}"
+            kept = Path("build") / f"in-place.{sysconfig.get_config_var('SOABI')}"
             self.build_lib, self.build_temp = str(kept / "lib"), str(kept / "temp")
 
     def build_extension(self, ext: Extension) -> None:
@@ -43,6 +44,7 @@ class BuildCore(build_ext):
         inputs = self._inputs(ext)
         if made.exists() and record.exists() and record.read_text() == inputs:
             return
+        compiler["check"]()
         record.parent.mkdir(parents=True, exist_ok=True)
         record.unlink(missing_ok=True)
         self.force = True
@@ -88,6 +90,8 @@ def extensions() -> list[Extension]:
         for module, names in MODULES.items()
     ]
 
+
+compiler["choose"]()
 
 # In `src`, which an editable installation has on its path, it would pass for a second installation.
 EGG_INFO = Path("build/egg-info")
