@@ -129,7 +129,7 @@ class DeviceFunction(AsFunction):
             from haulage.compiler.frontend import parse_function_signature
             from haulage.compiler.gpu.nvidia.function import function_code
 
-            kinds, _ = parse_function_signature(tuple(args))
+            kinds, _ = parse_function_signature(args)
             return function_code(self, kinds, None, target, self.haulage_options)[0].asm
         with llvm.LOCK:
             module = llvm.parse(self.inspect_llvm(args))

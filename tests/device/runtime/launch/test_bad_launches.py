@@ -297,6 +297,8 @@ def test_a_barrier_that_cannot_be_reached_by_all(way, words, function, debug):
 
 @pytest.mark.parametrize("threads", WAYS)
 def test_local_arrays_of_a_block_beyond_all_memory(refused, monkeypatch, threads, device):
+    if device.kind in ("nvidia", "amd"):
+        pytest.skip("a GPU's driver keeps the local arrays of threads")
     monkeypatch.setenv("HAULAGE_CPU_THREADS", threads)
     little = dataclasses.replace(device.properties, total_memory=1 << 24)
     monkeypatch.setitem(vars(device), "properties", little)
