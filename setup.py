@@ -67,7 +67,7 @@ def extensions() -> list[Extension]:
     """One for each of `MODULES`.
 
     Raises:
-        SystemExit: on a free-threaded Python; for a source that is in no module.
+        SystemExit: on a free-threaded Python; for a source that is in no module, or cannot be.
     """
     refused = freshness["refusal_of_this_python"]()
     if refused:
@@ -75,6 +75,9 @@ def extensions() -> list[Extension]:
     sources = {path.name for ending in ("*.pyx", "*.c") for path in CORE.glob(ending)}
     for name in sorted(sources.difference(*MODULES.values())):
         raise SystemExit(f"{CORE / name} is in no module: name it in MODULES of setup.py.")
+    for name in sorted(name for name in sources if name.endswith(".c")):
+        if name.replace(".c", ".pyx") in sources:
+            raise SystemExit(f"{CORE / name} has the name of what Cython makes: give it another.")
     macros: dict[str, list[Any]] = {
         "built": [("HAULAGE_SOURCES", f'"{freshness["digest"](str(CORE))}"')],
     }

@@ -107,7 +107,9 @@ def tried(version: str, wheel: Path, scratch: Path) -> str | None:
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
             with ZipFile(wheel) as archive:
                 archive.extractall(folder)
-            code = "import haulage._core.exchange as one; print(one.__file__)"
+            core = (name for name in archive.namelist() if name.endswith(".so"))
+            names = [name.partition(".")[0].replace("/", ".") for name in core]
+            code = f"import haulage._core, {', '.join(names)}; print(haulage._core.__file__)"
             environment = {**os.environ, "PYTHONPATH": folder}
             found = subprocess.run(
                 [command, "-c", code], env=environment, cwd=folder, text=True, capture_output=True

@@ -111,8 +111,8 @@ PyMODINIT_FUNC PyInit_NAME(void) { return PyModuleDef_Init(&definition); }
 """
 MODULES = """MODULES = {
     "built": ["built.c"],
-    "one": ["one.c", "more.c"],
-    "two": ["two.pyx"],
+    "one": ["one.c"],
+    "two": ["two.pyx", "more.c"],
 }
 """
 
@@ -127,9 +127,9 @@ def checkout(tmp_path):
     for name in ("freshness.py", "built.c"):
         shutil.copy(ROOT / "src" / "haulage" / "_core" / name, core)
     (core / "shared.h").touch()
-    (core / "more.c").write_text("static int nothing;")
     (core / "one.c").write_text(MODULE.replace("NAME", "one"))
-    (core / "two.pyx").write_text("number = 2")
+    (core / "two.pyx").write_text("cdef extern from *:\n    int two()\nnumber = two()")
+    (core / "more.c").write_text("int two(void) { return 2; }")
     shutil.copytree(ROOT / "scripts" / "building", tmp_path / "scripts" / "building")
     text = (ROOT / "setup.py").read_text()
     before, rest = text.split("MODULES = {", 1)
@@ -175,16 +175,40 @@ def test_a_build_compiles_the_modules_whose_sources_have_changed(checkout):
     for source in core.glob("*.*"):
         source.touch()  # newer, and the same
     assert built(checkout) == ""
-    with open(core / "more.c", "a") as source:
+    with open(core / "one.c", "a") as source:
         source.write("\n")
-    os.utime(core / "more.c", (1, 1))  # older, and another
+    os.utime(core / "one.c", (1, 1))  # older, and another
     assert built(checkout) == "built one"
-    (core / "two.pyx").write_text("number = 3")
+    (core / "more.c").write_text("int two(void) { return 3; }")
+    os.utime(core / "more.c", (1, 1))
+    assert built(checkout) == "built two"
+    code = "import two; assert two.number == 3"
+    subprocess.run([sys.executable, "-c", code], cwd=core, check=True, timeout=60)
+    (core / "two.pyx").write_text("number = 4")
     os.utime(core / "two.pyx", (1, 1))
     assert built(checkout) == "built two"
-    assert b"number" in next(core.glob("two.*.so")).read_bytes()
     (core / "shared.h").write_text("#define SHARED 1")
     assert built(checkout) == "built one two"
+
+
+def test_a_build_that_fails_leaves_the_extension_as_it_was(checkout):
+    core = checkout / "src" / "haulage" / "_core"
+    assert built(checkout) == "built one two"
+    before = {path: path.read_bytes() for path in core.glob(f"*{SUFFIX}")}
+    (core / "more.c").write_text("int two(void) { return }")
+    assert run(checkout).returncode != 0
+    assert {path: path.read_bytes() for path in core.glob(f"*{SUFFIX}")} == before
+    (core / "more.c").write_text("int two(void) { return 2; }")
+    assert "two" in built(checkout)
+
+
+def test_a_source_with_the_name_of_what_cython_makes_is_an_error(checkout):
+    (checkout / "src" / "haulage" / "_core" / "one.pyx").touch()
+    setup = checkout / "setup.py"
+    setup.write_text(setup.read_text().replace('["one.c"]', '["one.c", "one.pyx"]'))
+    done = run(checkout)
+    assert done.returncode == 1
+    assert "one.c has the name of what Cython makes: give it another." in done.stderr
 
 
 def test_a_source_of_no_module_is_an_error(checkout):
@@ -192,3 +216,36 @@ def test_a_source_of_no_module_is_an_error(checkout):
     done = run(checkout)
     assert done.returncode == 1
     assert "three.pyx is in no module: name it in MODULES of setup.py." in done.stderr
+
+
+# ---- wheels -------------------------------------------------------------------------------------
+
+
+def test_headers_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch):
+    wheels = script("wheels")
+    monkeypatch.setattr(wheels, "interpreters", lambda version: [("python", tmp_path / "own")])
+    assert wheels.headers("3.12", []) is None  # the interpreter has none
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "Python.h").touch()
+    assert wheels.headers("3.12", []) == [tmp_path / "own"]
+    place = tmp_path / "debian" / "usr" / "include"
+    (place / "python3.12").mkdir(parents=True)
+    (place / "python3.12" / "Python.h").touch()
+    given = [tmp_path / "nothing", tmp_path / "debian"]
+    assert wheels.headers("3.12", given) == [place / "python3.12", place]
+    assert wheels.headers("3.13", given) == [tmp_path / "own"]
+
+
+@pytest.mark.parametrize(("disabled", "count"), [("False", 1), ("True", 0)])
+def test_interpreters_without_a_gil_are_passed_over(tmp_path, monkeypatch, disabled, count):
+    wheels = script("wheels")
+    python = tmp_path / "python3.99"
+    python.write_text(f"#!/bin/sh\necho /include; echo {disabled}\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    found = [(str(python), Path("/include"))] * count
+    assert list(wheels.interpreters("3.99")) == found
+
+
+def test_wheels_are_made_for_the_pythons_that_are_promised():
+    assert script("wheels").versions() == ["3.11", "3.12", "3.13", "3.14"]
