@@ -19,7 +19,7 @@ MODULES = {
 }
 # What every module may include or cimport.
 SHARED = sorted(str(path) for ending in ("*.pxd", "*.h") for path in CORE.glob(ending))
-FLAGS = ["-O2", "-g0", "-fvisibility=hidden"]
+FLAGS = ["-O2", "-g0", "-fvisibility=hidden", "-pthread"]
 DIRECTIVES = {"language_level": 3, "binding": False, "embedsignature": False}
 
 freshness = runpy.run_path(str(CORE / "freshness.py"))
@@ -89,6 +89,7 @@ def extensions() -> list[Extension]:
             define_macros=macros.get(module, []),
             depends=SHARED,
             extra_compile_args=FLAGS,
+            extra_link_args=["-pthread"],
         )
         for module, names in MODULES.items()
     ]

@@ -77,6 +77,22 @@ def test_what_is_not_installed_is_told_and_ends_nothing_that_goes_without(
         assert f"- not installed: {name}" in report.read_text()
 
 
+def test_a_checkout_whose_extension_is_not_built_is_told(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    left_out = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=left_out)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "scripts" / "gpu-check"), "environment"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "gpu-check: ImportError: The compiled part of Haulage is not there" in done.stderr
+    assert "pip install -e ." in done.stderr
+
+
 def test_the_shares_are_all_tests_of_devices_once(script: ModuleType) -> None:
     together = sorted(file for share in script.shares() for file in share)
     assert together == sorted((ROOT / "tests" / "device").rglob("test_*.py"))
