@@ -14,7 +14,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check amd-tools format bench bench-peers bench-page wheels clean
+.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check sanitize amd-tools format bench bench-peers bench-page wheels clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,15 @@ check: $(READY)  ## Format, lint, types, and the order of imports
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
+
+# What the C of the extension does, without Python: it needs a compiler that has the sanitizers.
+sanitize:  ## The native worker threads under AddressSanitizer and ThreadSanitizer (CC=...)
+	@mkdir -p build
+	@for kind in address,undefined thread; do \
+	  $(CC) -O1 -g -Wall -Wextra -Werror -fsanitize=$$kind -fno-sanitize-recover=all -fno-omit-frame-pointer \
+	    -Isrc/haulage/_core tests/nodevice/_core/pool_driver.c src/haulage/_core/pool_*.c -pthread \
+	    -o build/pool_driver && build/pool_driver && echo "$$kind: nothing found" || exit 1; \
+	done
 
 amd-tools:  ## Debian's packages that code for AMD's GPUs is checked with; what needs them is skipped without
 	apt-get update -qq

@@ -16,6 +16,14 @@ CORE = Path("src/haulage/_core")
 MODULES = {
     "built": ["built.c"],
     "exchange": ["exchange.pyx"],
+    "pool": [
+        "pool.pyx",
+        "pool_jobs.c",
+        "pool_copies.c",
+        "pool_guard.c",
+        "pool_stop.c",
+        "pool_messages.c",
+    ],
 }
 # What every module may include or cimport.
 SHARED = sorted(str(path) for ending in ("*.pxd", "*.h") for path in CORE.glob(ending))

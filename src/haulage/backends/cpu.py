@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from haulage import config, forks
+from haulage._core import pool
 from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.cpu_driver import (
     addresses,
@@ -32,10 +33,10 @@ from haulage.backends.cpu_driver.graphs import Graphs
 from haulage.backends.cpu_driver.loader import Loader
 from haulage.backends.cpu_driver.memory import Memory
 from haulage.backends.cpu_driver.pool import POOL
-from haulage.backends.cpu_driver.pool_run_ir import WAITS
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.threads import Threads
 from haulage.backends.cpu_driver.units import check_sharing
+from haulage.backends.cpu_driver.waiting import WAITS
 from haulage.errors import DeviceError
 
 # What a kernel's code finds at its first argument: grid, block, dynamic shared bytes, nothing;
@@ -207,7 +208,7 @@ class CPUBackend(Backend):
         address = self._loader.function(module, name)
         if self._loader.exports(module, WAITS):
             POOL.waiting.add(address)
-        crashes.look_out(POOL.code())
+        crashes.look_out()
         return address
 
     def launch(
@@ -266,7 +267,7 @@ class CPUBackend(Backend):
 
     def note_name(self, function: int, name: str) -> None:
         """For a kernel that ends the process."""
-        crashes.name(POOL.code(), function, name)
+        pool.note_name(function, name.encode())
 
     def occupancy(self, function: int, threads: int, shared_bytes: int) -> int:
         """A worker runs one block at a time, of any size that can be launched."""

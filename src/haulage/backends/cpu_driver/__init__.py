@@ -22,10 +22,9 @@
     linker.py       the same without LLVM, for programs whose code is all found on disk
     elf.py          what stands in an object file
     half.py         conversions of halves, for processors that lack them
-    pool.py         the native worker threads that run the blocks of kernels
-    pool_ir.py      their code, as LLVM IR
-    pool_run_ir.py  the part of it that the launching thread calls
-    pool_copy_ir.py the part of it that copies
+    pool.py         the native worker threads that run the blocks of kernels, of haulage._core
+    waiting.py      how a kernel's code says that its blocks may wait for one another
+    crashes.py      what Python is told of kernels that access what is no memory
     cooperative.py  grids whose blocks wait for one another
     messages.py     what running kernels tell the host
 

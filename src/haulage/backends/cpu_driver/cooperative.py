@@ -10,17 +10,9 @@ from math import prod
 
 import numpy as np
 
+from haulage._core.pool import BEGIN, DROP, GAVE_WAY, GO_ON, MODE_AT, RESUME, WAITS
 from haulage.backends.base import KernelStopped
 from haulage.backends.cpu_driver import crashes
-from haulage.backends.cpu_driver.grid_modes import (
-    BEGIN,
-    DROP,
-    GAVE_WAY,
-    GO_ON,
-    MODE_AT,
-    RESUME,
-    WAITS,
-)
 from haulage.backends.cpu_driver.pool import Pool
 
 _ALIGN = 64
@@ -59,7 +51,7 @@ def run(pool: Pool, function: int, launch: bytes) -> None:
 
     def phases(mode: int) -> int:
         _MODE.pack_into(buffer, MODE_AT, offset | mode)
-        return pool.run_phases(function, buffer, outcomes.ctypes.data, blocks)
+        return pool.run_phases(function, ctypes.addressof(buffer), outcomes.ctypes.data, blocks)
 
     mode = BEGIN
     try:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from haulage._core.pool import Grids
 from haulage.backends.base import KernelStopped
 from haulage.backends.cpu_driver import costs, crashes
-from haulage.backends.cpu_driver.pool import Grids, Pool
+from haulage.backends.cpu_driver.pool import Pool
 from haulage.backends.cpu_driver.recordings import Recorded, Recording
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.backends.cpu_driver.tasks import Stream, Task, Turn, hang

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from haulage import forks
+from haulage._core.pool import FOR_KERNELS
 from haulage.backends.cpu_driver import elf, linker
 from haulage.disk_cache import software, store
 from haulage.errors import DeviceError
@@ -25,7 +26,9 @@ from haulage.errors import DeviceError
 _VECTOR_MATH, _VECTOR_MATH_PREFIX = "libmvec.so.1", "_ZGV"
 
 # Functions of the driver that code may call, by name: each gives its address when first needed.
-PROVIDED: dict[str, Callable[[], int]] = {}
+PROVIDED: dict[str, Callable[[], int]] = {
+    name: functools.partial(int, address) for name, address in FOR_KERNELS.items()
+}
 
 
 @dataclass

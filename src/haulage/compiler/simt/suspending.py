@@ -15,8 +15,8 @@ declare ptr @llvm.coro.free(token, ptr)
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.coro.destroy(ptr)
 """
-# Of the driver (`guard_ir.py`): an alignment, bytes, and whether what runs these blocks owns the
-# memory, which is freed if they crash; what outlives a phase of a grid is not owned.
+# Of the driver (`_core/pool_guard.c`): an alignment, bytes, and whether what runs these blocks owns
+# the memory, which is freed if they crash; what outlives a phase of a grid is not owned.
 HEAP_DECLARATIONS = """
 declare noalias ptr @haulage_alloc(i64, i64, i1)
 declare void @haulage_free(ptr)

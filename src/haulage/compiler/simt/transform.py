@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from math import prod
 
-from haulage.backends.cpu_driver.pool_run_ir import WAITS
+from haulage.backends.cpu_driver.waiting import WAITS
 from haulage.compiler.simt import (
     atomics,
     body,

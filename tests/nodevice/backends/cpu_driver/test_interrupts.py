@@ -4,18 +4,16 @@ No kernel here ends by itself but those in `one_more`, so a test that waits in v
 """
 
 import os
-import platform
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
-from haulage.backends.cpu_driver import guard_ir
+from haulage._core.pool import HAS_GUARD
 
 pytestmark = pytest.mark.skipif(
-    not guard_ir.has_handler(platform.machine(), platform.system()),
-    reason="kernels are stopped by signals on Linux only, on x86-64 and aarch64",
+    not HAS_GUARD, reason="kernels are stopped by signals on Linux only"
 )
 
 SETUP = """

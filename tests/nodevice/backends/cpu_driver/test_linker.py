@@ -112,7 +112,7 @@ def test_the_loader_falls_back_to_llvm(monkeypatch):
     place.unload(module)
 
 
-@pytest.mark.parametrize("name", ["pool", "messages"])
+@pytest.mark.parametrize("name", ["native", "half"])
 def test_the_drivers_own_code_is_kept_with_kernels_only(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path))
     text = f"define i64 @{name}() {{ ret i64 5 }}"
