@@ -46,13 +46,19 @@ class BuildCore(build_ext):
             kept = Path("build") / f"in-place.{sysconfig.get_config_var('SOABI')}"
             self.build_lib, self.build_temp = str(kept / "lib"), str(kept / "temp")
 
+    def run(self) -> None:
+        # Not before, as setup.py is run to ask for what the build needs, too.
+        self.lacking = compiler["choose"]()
+        super().run()
+
     def build_extension(self, ext: Extension) -> None:
         made = Path(self.get_ext_fullpath(ext.name))
         record = Path(self.build_temp) / f"{ext.name}.inputs"
         inputs = self._inputs(ext)
         if made.exists() and record.exists() and record.read_text() == inputs:
             return
-        compiler["check"]()
+        if self.lacking:
+            raise SystemExit(self.lacking)
         record.parent.mkdir(parents=True, exist_ok=True)
         record.unlink(missing_ok=True)
         self.force = True
@@ -102,8 +108,6 @@ def extensions() -> list[Extension]:
         for module, names in MODULES.items()
     ]
 
-
-compiler["choose"]()
 
 # In `src`, which an editable installation has on its path, it would pass for a second installation.
 EGG_INFO = Path("build/egg-info")

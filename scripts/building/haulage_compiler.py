@@ -32,24 +32,20 @@ def requirements() -> list[str]:
     return [] if found() else ["ziglang>=0.13"]
 
 
-def choose() -> None:
-    """Let setuptools take what is found, or else Zig."""
-    # Without a word about the processor, Zig makes code for that of this machine only.
-    command = found() or f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
+def choose() -> str | None:
+    """Let setuptools take what is found, or else Zig; the reason if that is not there, either."""
+    command, lacking = found(), None
+    if command is None:
+        # Without a word about the processor, Zig makes code for that of this machine only.
+        command = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
+        # Pip has it for its builds.
+        if importlib.util.find_spec("ziglang") is None:
+            lacking = (
+                f"There is no C compiler: install one ({', '.join(_NAMES)}), or the package "
+                f"ziglang, by {sys.executable} -m pip install ziglang"
+            )
     # With its own and with CC it knows what to do.
     if command not in (os.environ.get("CC"), sysconfig.get_config_var("CC")):
         os.environ["CC"] = command
         os.environ.setdefault("LDSHARED", f"{command} -shared")
-
-
-def check() -> None:
-    """That there is one.
-
-    Raises:
-        SystemExit: there is none, and Zig is not installed, as it is by pip for its own builds.
-    """
-    if found() is None and importlib.util.find_spec("ziglang") is None:
-        raise SystemExit(
-            f"There is no C compiler: install one ({', '.join(_NAMES)}), or the package ziglang, "
-            f"by {sys.executable} -m pip install ziglang"
-        )
+    return lacking
