@@ -42,6 +42,7 @@ PACKAGES: dict[str, Table] = {
 }
 WITH_FILE = """
     cuda.args cuda.compiler cuda.extending cuda.libdevice cuda.random cuda.types
+    cuda.kernels cuda.kernels.reduction cuda.kernels.transpose
     cuda.cudadrv cuda.cudadrv.devicearray cuda.cudadrv.devices cuda.cudadrv.driver
     cuda.cudadrv.error roc.hsadrv
 """

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from opcode import opmap
 from operator import attrgetter
-from types import FrameType, MappingProxyType, ModuleType
+from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any, NoReturn
 
 from haulage.spelling import did_you_mean
@@ -176,6 +176,13 @@ class _Loader:
     def __init__(self, described: Module, is_package: bool) -> None:
         self._described = described
         self._is_package = is_package
+
+    def get_code(self, fullname: str) -> CodeType:
+        """What `python -m` runs in its place."""
+        return compile(f"from {fullname} import *", "<table of modules>", "exec")
+
+    def get_source(self, fullname: str) -> None:
+        """It has none."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Python makes the module."""

@@ -35,7 +35,8 @@ from haulage.api import (
 )
 from haulage.cuda import (
     args as args, compiler as compiler, cudadrv as cudadrv, extending as extending,
-    libdevice as libdevice, random as random, testing as testing, types as types,
+    kernels as kernels, libdevice as libdevice, random as random, testing as testing,
+    types as types,
 )
 from haulage.errors import DeviceNotFound as CudaSupportError, KernelError as KernelRuntimeError
 from haulage.kernel import cuda_jit as jit, declare_device as declare_device
@@ -482,7 +483,6 @@ import haulage.lang.cg as _haulage_lang_cg
 import haulage.lang.libdevice.prototypes as _haulage_lang_libdevice_prototypes
 import haulage.lang.vector_type as _haulage_lang_vector_type
 import haulage.lang.vector_types as _haulage_lang_vector_types
-import haulage.lib.transpose as _haulage_lib_transpose
 import haulage.lib.ufuncs as _haulage_lib_ufuncs
 import haulage.lib.ufuncs.builders as _haulage_lib_ufuncs_builders
 
@@ -573,14 +573,6 @@ class intrinsics:
     grid = _here.grid; gridsize = _here.gridsize; syncthreads = _here.syncthreads
     syncthreads_and = _here.syncthreads_and; syncthreads_count = _here.syncthreads_count
     syncthreads_or = _here.syncthreads_or
-class kernels:
-    """Kernels that come with numba.cuda, under numba's long name for them."""
-    class reduction:
-        """`cuda.reduce`, under numba's long name for it."""
-        Reduce: _typing.TypeAlias = _here.Reduce
-    class transpose:
-        """Transposes on the device, under numba's long name for them."""
-        transpose = _haulage_lib_transpose.transpose
 class libdevicefuncs:
     """The prototypes of libdevice's functions as Numba's types, under numba's long name."""
     arg: _typing.TypeAlias = _haulage_lang_libdevice_prototypes.arg

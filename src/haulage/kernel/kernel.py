@@ -33,12 +33,11 @@ from haulage.runtime.arrays.host_arrays import device_of_array
 from haulage.runtime.arrays.keys import Key
 from haulage.runtime.devices import registry
 from haulage.runtime.launch.hints import leaves, without_hints
-from haulage.runtime.launch.kinds import Kind, key_of
+from haulage.runtime.launch.kinds import Kind, classify, key_of
 from haulage.runtime.launch.loaded import Configuration
 from haulage.runtime.launch.placement import Placement, place_of_launch
 from haulage.runtime.launch.plan import LaunchPlan, Plans, launch
 from haulage.runtime.process import observing
-from haulage.runtime.protocols.offered import is_foreign
 from haulage.tracebacks import brief_errors, shorten
 
 if TYPE_CHECKING:
@@ -240,10 +239,8 @@ class Kernel(AsFunction, Inspection):
     def no_argument(self, args: tuple[Any, ...], why: TypeError) -> LaunchError:
         """The error for the first of `args` that no kernel can take, or else for `why`."""
         for name, value in zip(self.names, args, strict=True):
-            if is_foreign(value):
-                continue  # a kernel takes such arrays; what is wrong with this one, `why` tells
             try:
-                key_of(value)
+                classify(value, [])
             except TypeError as error:
                 return LaunchTypeError(f"kernel {self.__qualname__}, argument {name!r}: {error}")
         return LaunchTypeError(f"kernel {self.__qualname__}: {why}")

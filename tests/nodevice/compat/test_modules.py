@@ -281,3 +281,13 @@ def test_a_package_with_a_table_has_modules_of_both_kinds(tmp_path):
                 raise AssertionError(text)
         assert "made.broken" not in sys.modules
     """)
+
+
+@pytest.mark.parametrize("module", ["random", "cudadrv.driver"])
+def test_a_module_can_be_run_and_has_its_names_then(module):
+    program = f"import runpy; print(len(runpy.run_module('haulage.cuda.{module}')))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > len(importlib.import_module(f"haulage.cuda.{module}").__all__)

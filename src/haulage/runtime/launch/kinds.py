@@ -108,6 +108,14 @@ def kind(
     return found
 
 
+def _kept(table: dict[Any, Kind], described: Any, made: Kind) -> Kind:
+    """Let a kind be found by what decides it."""
+    if len(table) >= _MOST:
+        forget()
+    table[described] = made
+    return made
+
+
 def forget() -> None:
     """Forget the kinds that were made; launches plan anew for those made later."""
     for table in (_kinds, _host, _mapped, _records, _tuples, _enums):
@@ -226,7 +234,7 @@ def current_part(array: DeviceNDArray) -> Part:
     return part
 
 
-@argument(lambda of: of is DeviceNDArray)
+@argument(lambda of: issubclass(of, DeviceNDArray))
 def _device_array(array: DeviceNDArray, fields: list[Any]) -> Kind:
     try:
         part: Part = array._launch_part
@@ -289,7 +297,7 @@ def _host_record(value: np.void, fields: list[Any]) -> Kind:
     described = value.dtype, value.flags.writeable, address & MOST_ALIGNED
     found = _records.get(described)
     if found is None:
-        found = _records[described] = kind(ON_HOST, keys.of_host_record(value))
+        found = _kept(_records, described, kind(ON_HOST, keys.of_host_record(value)))
     return found
 
 
@@ -343,8 +351,8 @@ def _host_visible(array: HostVisibleNDArray, fields: list[Any]) -> Kind:
     described = block.device, array.dtype, steps, flags, pointer & MOST_ALIGNED
     found = _mapped.get(described)
     if found is None:
-        key, device = array.device_view()._code_key, block.device
-        found = _mapped[described] = kind(MAPPED, key, device)
+        made = kind(MAPPED, array.device_view()._code_key, block.device)
+        found = _kept(_mapped, described, made)
     return found
 
 
@@ -354,7 +362,7 @@ def _host_array(array: np.ndarray, fields: list[Any]) -> Kind:
     described = array.dtype, array.ndim, array.flags.num & _FLAGS
     found = _host.get(described)
     if found is None:
-        found = _host[described] = kind(ON_HOST, keys.of_host_array(array))
+        found = _kept(_host, described, kind(ON_HOST, keys.of_host_array(array)))
     return found
 
 
@@ -367,7 +375,7 @@ def _device_record(record: DeviceRecord, fields: list[Any]) -> Kind:
     described = block.device, record.dtype, record.readonly, pointer & MOST_ALIGNED
     found = _records.get(described)
     if found is None:
-        found = _records[described] = kind(ON_DEVICE, record._code_key, block.device)
+        found = _kept(_records, described, kind(ON_DEVICE, record._code_key, block.device))
     return found
 
 
@@ -411,7 +419,7 @@ def _tuple(values: tuple[Any, ...], fields: list[Any]) -> Kind:
     if found is None:
         own = tuple([part.key for part in parts])
         key = None if None in own else (keys.TUPLE, own, named)
-        found = _tuples[named, parts] = kind(TUPLE, key, parts=parts)
+        found = _kept(_tuples, (named, parts), kind(TUPLE, key, parts=parts))
     return found
 
 
@@ -436,7 +444,7 @@ def _enum(member: enum.Enum, fields: list[Any]) -> Kind:
                 "different types"
             )
         part = classify(member.value, [])
-        found = _enums[of] = kind(part.role, (ENUM, of, own.pop()), parts=part.parts)
+        found = _kept(_enums, of, kind(part.role, (ENUM, of, own.pop()), parts=part.parts))
     classify(member.value, fields)
     return found
 

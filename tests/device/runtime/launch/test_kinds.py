@@ -133,6 +133,16 @@ def kernel_of(take):
     return kernel
 
 
+@cuda.jit
+def add_to_first(x):
+    x[0] += 1
+
+
+@cuda.jit
+def add_to_corner(x):
+    x[0, 0] += 1
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kernel_gets_the_value_each_time_and_one_plan_is_made(name):
     make, take, expected = KINDS[name]
@@ -246,6 +256,35 @@ def test_classes_that_programs_make_are_not_kept_without_end():
     kernel[1, 1](out, Two(1, 2))
     assert out.copy_to_host()[0] == 3
     assert len(kinds.classifiers) <= kinds._MOST_TYPES
+
+
+def test_layouts_of_mapped_arrays_are_not_kept_without_end(monkeypatch):
+    monkeypatch.setattr(kinds, "_MOST", 50)
+    whole = cuda.mapped_array((40, 40))
+    whole[:] = 0
+    for rows in range(2, 30):
+        for columns in range(2, 8):
+            add_to_corner[1, 1](whole[:rows, :columns])
+    assert len(kinds._mapped) <= 50
+    cuda.synchronize()
+    assert whole[0, 0] == 28 * 6
+
+
+def test_objects_of_a_class_made_of_device_arrays_are_device_arrays():
+    class Own(cuda.DeviceNDArray):
+        pass
+
+    own = Own((4,), (8,), np.dtype(np.float64))
+    own.copy_to_device(np.zeros(4))
+    add_to_first[1, 1](own)
+    add_to_first[1, 1](cuda.InOut(own))
+    add_to_first[1, 1](own[:2])
+    assert own.copy_to_host()[0] == 3
+
+
+def test_an_argument_that_has_an_interface_and_is_no_array_is_named():
+    with pytest.raises(LaunchTypeError, match="argument 'x'"):
+        add_to_first[1, 1](Elsewhere)
 
 
 @pytest.mark.parametrize("value", ["text", object(), [1, 2], {"a": 1}, 2**64, np.str_("a")])
