@@ -14,8 +14,10 @@ CORE = Path("src/haulage/_core")
 
 # Each module of haulage._core, and what it is made of: one .pyx or none, and plain C.
 MODULES = {
+    "arrays": ["arrays.pyx"],
     "built": ["built.c"],
     "exchange": ["exchange.pyx"],
+    "memory": ["memory.pyx"],
     "pool": [
         "pool.pyx",
         "pool_jobs.c",

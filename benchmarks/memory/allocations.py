@@ -45,19 +45,10 @@ CASES = {
     )
 }
 
-# With machine code for what is usual, and without.
-_OURS = ("haulage", "python")
-
 PEERS = {
     peer.name: peer
     for peer in (
         Peer("haulage", "Haulage", "benchmarks.memory.with_haulage"),
-        Peer(
-            "python",
-            "Haulage's Python path",
-            "benchmarks.memory.with_haulage",
-            variables={"HAULAGE_NATIVE": "0"},
-        ),
         Peer("numpy", "`np.empty`", "benchmarks.memory.with_numpy"),
         Peer("warp", "Warp's `wp.empty`", "benchmarks.memory.with_warp", "warp"),
     )
@@ -75,13 +66,13 @@ PUBLISHED = (
 def times(rounds: int, wanted: list[str], say: Callable[[str], None]) -> dict[str, Any]:
     """Nanoseconds of each case and part, a list of a number for each round.
 
-    Returns {"cases": {case: {peer: [ns]}}, "parts": {"haulage" or "python": {part: [ns]}},
+    Returns {"cases": {case: {peer: [ns]}}, "parts": {"haulage": {part: [ns]}},
     "skipped": {peer: why}}.
     """
     found: dict[str, Any] = {"cases": {}, "parts": {}, "skipped": {}}
     contestants: dict[str, Contestant] = {}
     try:
-        for name in (name for name in PEERS if name in (*_OURS, *wanted)):
+        for name in (name for name in PEERS if name in ("haulage", *wanted)):
             try:
                 contestants[name] = Contestant(PEERS[name])
                 contestants[name].ask("about")
@@ -89,9 +80,8 @@ def times(rounds: int, wanted: list[str], say: Callable[[str], None]) -> dict[st
                 found["skipped"][name] = str(no)
         for case in CASES:
             found["cases"][case] = _case(case, contestants, rounds, say)
-        for name in _OURS:
-            if name in contestants:
-                found["parts"][name] = _parts(contestants[name], rounds, say)
+        if "haulage" in contestants:
+            found["parts"]["haulage"] = _parts(contestants["haulage"], rounds, say)
     finally:
         close(contestants.values())
     return found

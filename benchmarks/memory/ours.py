@@ -1,6 +1,7 @@
 """Haulage's own lists and arena, over pages or segments that are counted but hold no bytes."""
 
 import haulage.platforms  # noqa: F401  (it makes the devices known)
+from haulage._core.memory import Allocation
 from haulage.runtime.devices.registry import current_device
 from haulage.runtime.memory.arena import Arena, Segments, Space, Virtual
 from haulage.runtime.memory.heap import Heap
@@ -45,7 +46,7 @@ class Ours:
 
     def __init__(self, space: Space) -> None:
         self._heap = Heap(current_device(), "device", 0, Arena(space))
-        # Without a stream: no block has to wait for work.
+        # Without a stream, which is always idle.
         self._pool = self._heap.pool_of(None)
 
     @property
@@ -53,13 +54,17 @@ class Ours:
         """Bytes that the heap holds of the driver."""
         return self._heap.reserved
 
-    def allocate(self, nbytes: int) -> tuple[int, int]:
-        """(address, bytes asked for) of a block."""
-        return self._heap.take(self._pool, nbytes)[0], nbytes
+    def allocate(self, nbytes: int) -> Allocation:
+        """A block."""
+        block = Allocation()
+        block.nbytes = nbytes
+        if not self._pool.take_if_free(block):
+            self._heap.provide(self._pool, block)
+        return block
 
-    def free(self, token: tuple[int, int]) -> None:
-        """Give it back to the heap."""
-        self._heap.give(self._pool, *token)
+    def free(self, block: Allocation) -> None:
+        """Give it back, as a stream does that has more work to do."""
+        self._pool.give(block, False)
 
 
 def virtual() -> Ours:

@@ -9,10 +9,6 @@ from haulage.cli.bench import statistics
 
 PICTURE = "fragmentation.png"
 
-_PATHS = {
-    "haulage": "with machine code for what is usual",
-    "python": "by the Python path, which is what the machine code is tested against",
-}
 _TRACES = {"log-uniform": "log-uniform sizes", "drifting-batches": "drifting batches"}
 
 
@@ -63,12 +59,10 @@ def _parts(memory: dict[str, Any]) -> Iterator[str]:
     yield "### What it is made of, nanoseconds\n"
     yield (
         "An array of 1000 float32: parts that can be called alone, by the same turns. What is\n"
-        "left of the whole is what cannot: in machine code the block, its list, the ledger's\n"
-        "counters and the way back.\n"
+        "left of the whole is what cannot: its list, the ledger's counters and the way back.\n"
     )
-    for name, parts in memory["parts"].items():
-        rows = [(part, _ns(times)) for part, times in parts.items()]
-        yield _table((_PATHS[name], ""), rows)
+    rows = [(part, _ns(times)) for part, times in memory["parts"].get("haulage", {}).items()]
+    yield _table(("part", ""), rows)
 
 
 def _fragmentation(memory: dict[str, Any]) -> Iterator[str]:

@@ -2,25 +2,18 @@
 
 import sys
 import time
-from types import SimpleNamespace
 
 import numpy as np
 
 from benchmarks.memory.allocations import Statement
 from benchmarks.memory.sizes import SIZES
-from haulage import __version__, config, cuda
-from haulage.api.arrays import prepare
-from haulage.runtime import native
+from haulage import __version__, cuda
+from haulage._core.arrays import new_array
+from haulage._core.memory import allocate
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.devices.registry import current_device
-from haulage.runtime.memory import Block
 from haulage.runtime.process import call_sites
 
 _array = cuda.device_array(1000, np.float32)
-_pool = _array.block.pool
-# Machine code is made once a process has asked for many arrays.
-for _ in range(3000):
-    cuda.device_array(1000, np.float32)
 
 
 def _nothing(shape, dtype=np.float64, strides=None, order="C", stream=0):
@@ -36,23 +29,14 @@ NAMES = {
     "sizes": SIZES,
     # For the parts.
     "nothing": _nothing,
-    "native": native,
+    "new_array": new_array,
     "getframe": sys._getframe,
     "monotonic": time.monotonic,
-    "new": object.__new__,
-    "DeviceNDArray": DeviceNDArray,
-    "prepare": prepare,
-    "current_device": current_device,
+    "allocate": allocate,
     "device": _array.device,
-    "stream": _array.device.default_stream,
-    "block": _array.block,
-    "pool": _pool,
-    "heap": _pool.heap,
-    "holder": SimpleNamespace(nbytes=4000, device_ptr=0, returned=True),
-    "cells": [4096],
+    "new": DeviceNDArray.__new__,
+    "DeviceNDArray": DeviceNDArray,
     "call_site": call_sites.current,
-    "Block": Block,
-    "dtype": _array.dtype,
 }
 
 
@@ -80,41 +64,15 @@ def allocations():
 
 def parts():
     """Statements for what an allocation is made of, by what they are called."""
-    return _OF_PYTHON if config.native() is False else _OF_MACHINE_CODE
-
-
-_WHOLE = Statement("empty(1000, float32)")
-_CALL = Statement("nothing(1000, float32)")
-_OF_MACHINE_CODE = {
-    "the whole": _WHOLE,
-    "a Python function with these parameters, called": _CALL,
-    "the call into machine code, turned down at once": Statement(
-        "take(1000, float32, 0, 'C', 0)", setup="take = native.take"
-    ),
-    "the same, with shape and dtype looked up, and not found": Statement(
-        "take(1001, float32, None, 'C', 0)", setup="take = native.take"
-    ),
-    "the caller's frame": Statement("getframe(0)"),
-    "the clock": Statement("monotonic()"),
-    "an array object, made and dropped": Statement("new(DeviceNDArray)"),
-}
-_OF_PYTHON = {
-    "the whole": _WHOLE,
-    "a Python function with these parameters, called": _CALL,
-    "shape, dtype and strides": Statement("prepare(1000, float32, None, 'C')"),
-    "which device": Statement("current_device()"),
-    "memory from a free list, and back": Statement(
-        "heap.give(pool, heap.take(pool, 4000)[0], 4000)"
-    ),
-    "an owner's block object of no bytes, made and dropped": Statement(
-        "Block(device, 0, 0, 0, 'device', None, None, stream)"
-    ),
-    "of that, who asked": Statement("call_site()"),
-    "of that, when": Statement("monotonic()"),
-    "the ledger's counters, and the lists of free addresses": Statement(
-        "pool.take_into(holder, cells); pool.take_back(holder, cells)"
-    ),
-    "an array object with all that it says, made and dropped": Statement(
-        "new(DeviceNDArray)._set(block, 256, (1000,), (4,), dtype, 0, False)"
-    ),
-}
+    return {
+        "the whole": Statement("empty(1000, float32)"),
+        "a Python function with these parameters, called": Statement("nothing(1000, float32)"),
+        "the call into compiled code, turned down at once": Statement(
+            "new_array(1000, float32, 'A', 0)"
+        ),
+        "a block, made and given back": Statement("allocate(device, 4000, 0)"),
+        "of that, who asked": Statement("call_site()"),
+        "an array object, made and dropped": Statement("new(DeviceNDArray)"),
+        "the caller's frame": Statement("getframe(0)"),
+        "the clock": Statement("monotonic()"),
+    }

@@ -10,7 +10,7 @@ from haulage.errors import warn
 # All settings of Haulage's own.
 SETTINGS = (
     *("HAULAGE_ADVERSARY", "HAULAGE_AMD_LINKER", "HAULAGE_CACHE_DIR", "HAULAGE_CPU"),
-    *("HAULAGE_CPU_THREADS", "HAULAGE_DEVICE", "HAULAGE_MEMORY", "HAULAGE_NATIVE"),
+    *("HAULAGE_CPU_THREADS", "HAULAGE_DEVICE", "HAULAGE_MEMORY"),
     *("HAULAGE_FULL_TRACEBACKS", "HAULAGE_NUM_THREADS", "HAULAGE_QUEUE_DEPTH"),
     # For children, of `haulage trace` and of `haulage advise`.
     *("HAULAGE_ADVISE_SETTINGS", "HAULAGE_TRACE_SETTINGS"),
@@ -54,7 +54,6 @@ thread_way_text = _reader("HAULAGE_CPU_THREADS")
 _interface_sync = _reader("NUMBA_CUDA_ARRAY_INTERFACE_SYNC")
 # And this in each allocation.
 _memory_way = _reader("HAULAGE_MEMORY")
-_native = _reader("HAULAGE_NATIVE")
 
 
 def _text(name: str) -> str:
@@ -192,19 +191,6 @@ def pools_memory() -> bool:
         ValueError: the variable is set to something else.
     """
     return _one_of("HAULAGE_MEMORY", _memory_way(), ("pool", "driver"), "pool") == "pool"
-
-
-def native() -> bool | None:
-    """`HAULAGE_NATIVE`: whether small arrays are made by code that is emitted for this process: 1,
-    from the first one on; 0, never; None, the default: once a process has asked for many.
-
-    Raises:
-        ValueError: the variable is set to something else.
-    """
-    text = _native()
-    if not text:
-        return None
-    return _one_of("HAULAGE_NATIVE", text, ("0", "1"), "1 once it pays") == "1"
 
 
 def interface_sync() -> bool:

@@ -24,7 +24,6 @@ NUMBERS = {
 WORDS = {
     "HAULAGE_CPU_THREADS": config.thread_way,
     "HAULAGE_MEMORY": config.pools_memory,
-    "HAULAGE_NATIVE": config.native,
     "HAULAGE_AMD_LINKER": config.amd_linker,
 }
 NO_NUMBERS = [

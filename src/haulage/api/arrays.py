@@ -5,9 +5,9 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from haulage._core.arrays import know_dtype, new_array
 from haulage.checks import flag, one_of
 from haulage.errors import DeviceMismatch
-from haulage.runtime import native
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray, device_of_array
@@ -138,18 +138,15 @@ def device_array(
         order: 'C' or 'F'.
         stream: that the array is bound to.
     """
-    if native.take is not None:
-        taken = native.take(shape, dtype, strides, order, stream)
-        if taken is not None:
-            return taken
+    if strides is None and (made := new_array(shape, dtype, order, stream)) is not None:
+        return made
     sizes, steps, kind = prepare(shape, dtype, strides, order)
     if strides is None and kind.subdtype is None:
         assert isinstance(steps, tuple)
         place = device_of(stream) or current_device()
-        made = dense_array(sizes, steps, kind, stream, place)
-        if order == "C" and made.stream == 0:
-            native.made(shape, dtype, made)
-        return made
+        if kind.names is None and dtypes.is_constant(dtype):
+            know_dtype(dtype, kind)
+        return dense_array(sizes, steps, kind, stream, place)
     return DeviceNDArray(sizes, steps, kind, stream)
 
 
@@ -162,11 +159,6 @@ def device_array_like(ary: Any, stream: StreamLike = 0) -> DeviceNDArray:
     dtype = ary.dtype
     if not layout.is_c_contiguous(shape, strides, dtype.itemsize):
         return DeviceNDArray(shape, strides, dtype, stream)
-    if native.take is not None:
-        # Here as well as below: it looks at its caller's caller only.
-        taken = native.take(shape, dtype, None, "C", stream)
-        if taken is not None:
-            return taken
     return device_array(shape, dtype, stream=stream)
 
 
@@ -177,12 +169,9 @@ def empty(
     shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
 ) -> DeviceNDArray:
     """`device_array` under NumPy's name and with its order of arguments."""
-    if native.take is not None:
-        # Here as well as below: it looks at its caller's caller only.
-        taken = native.take(shape, dtype, None, order, stream)
-        if taken is not None:
-            return taken
-    return device_array(shape, dtype, order=order, stream=stream)
+    # Here as well as below, as each call counts.
+    made = new_array(shape, dtype, order, stream)
+    return device_array(shape, dtype, None, order, stream) if made is None else made
 
 
 def zeros(

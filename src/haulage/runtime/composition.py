@@ -1,7 +1,7 @@
 """How a `Runtime` is put together: what runs at a wait, at a reset, at an exit and in a child.
 
-This is the one place that says so. What few programs need (SmartArrays, the native path) subscribes
-with its first object, so that others need not import it.
+This is the one place that says so. What few programs need (SmartArrays) subscribes with its first
+object, so that others need not import it.
 """
 
 import atexit
@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from functools import partial
 
 from haulage import config, forks
-from haulage.runtime import native
 from haulage.runtime.context import Context
 from haulage.runtime.devices import capture, ordering, pending, registry, stream_arguments
 from haulage.runtime.devices.event import Event
@@ -52,7 +51,6 @@ def compose(made: Runtime) -> Runtime:
         limits.start_anew,
         allocators.start_anew,
         decay.start_anew,
-        native.start_anew,
     ]
     return made
 
@@ -75,12 +73,12 @@ def replaced(drivers: Iterable[Driver]) -> Iterator[Runtime]:
 
     What was made of the one before stays its own, and must not be used inside.
     """
-    before, take = runtime.current, native.take
+    before = runtime.current
     try:
-        native.take = None  # its arrays are those of the one before
-        runtime.current = made = compose(Runtime())
+        made = compose(Runtime())
+        runtime.use(made)
         for driver in drivers:
             registry.register(driver)
         yield made
     finally:
-        runtime.current, native.take = before, take
+        runtime.use(before)

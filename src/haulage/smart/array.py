@@ -240,7 +240,7 @@ class SmartArray(NumpyMethods):
 
     def _array_over(self, block: Block) -> DeviceNDArray:
         pointer = block.device_ptr + self.coherence.start_in(block) + self._offset
-        array = object.__new__(DeviceNDArray)
+        array = DeviceNDArray.__new__(DeviceNDArray)
         array._set(block, pointer, self._shape, self._strides, self._dtype, 0, False)
         return array
 

@@ -5,6 +5,7 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
+from haulage._core.arrays import know
 from haulage.backends.base import PENDING
 from haulage.runtime import memory
 from haulage.runtime.arrays import elements
@@ -13,7 +14,7 @@ from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.hints import with_hints
 from haulage.runtime.buffers import coherent
 from haulage.runtime.buffers.span import Span, block_of_gpu_data
-from haulage.runtime.buffers.strided import Strided
+from haulage.runtime.buffers.strided import ATTRIBUTES, Strided
 from haulage.runtime.devices.device import Device, check_device
 from haulage.runtime.devices.registry import current_device
 from haulage.runtime.devices.stream import Stream
@@ -276,7 +277,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
 
     def _set(self, *given: Any, **named: Any) -> None:
         # A field can have the name of one of the attributes.
-        made = object.__new__(DeviceNDArray)
+        made = DeviceNDArray.__new__(DeviceNDArray)
         made._set(*given, **named)
         _become(self, made)
 
@@ -293,8 +294,8 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         return view if shape or view.dtype.names is None else _record(view)
 
     def _array(self) -> DeviceNDArray:
-        made = object.__new__(DeviceNDArray)
-        for name in _ATTRIBUTES:
+        made = DeviceNDArray.__new__(DeviceNDArray)
+        for name in ATTRIBUTES:
             setattr(made, name, getattr(self, name))
         return made
 
@@ -396,7 +397,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _ATTRIBUTES or name not in dtypes.names(self.dtype):
+        if name in ATTRIBUTES or name not in dtypes.names(self.dtype):
             if hasattr(type(self), name):
                 # A property that said why it has no value: its error is gone here.
                 return object.__getattribute__(self, name)
@@ -412,7 +413,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             )
         if name in own:
             self[name] = value
-        elif name in _ATTRIBUTES:
+        elif name in ATTRIBUTES:
             object.__setattr__(self, name, value)
         else:
             raise AttributeError(
@@ -420,17 +421,14 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             )
 
 
-_ATTRIBUTES = tuple(name for name in Strided.__slots__ if not name.startswith("__"))
-
-
 def _become(record: DeviceRecord, array: DeviceNDArray) -> None:
-    for name in _ATTRIBUTES:
+    for name in ATTRIBUTES:
         object.__setattr__(record, name, getattr(array, name))
 
 
 def _record(array: DeviceNDArray) -> DeviceRecord:
     """The record that an array without axes is."""
-    made = object.__new__(DeviceRecord)
+    made = DeviceRecord.__new__(DeviceRecord)
     _become(made, array)
     return made
 
@@ -465,3 +463,6 @@ def _array_anew(
 
 def _record_anew(host: np.ndarray, dtype: np.dtype, readonly: bool) -> DeviceRecord:
     return _record(_array_anew(host, dtype, (), readonly))
+
+
+know(np.dtype, DeviceNDArray, Stream)

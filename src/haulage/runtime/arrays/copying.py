@@ -334,7 +334,7 @@ def _room(
     stream: Stream, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
 ) -> DeviceNDArrayBase:
     """New memory for elements without gaps, for use in a stream."""
-    made = object.__new__(DeviceNDArrayBase)
+    made = DeviceNDArrayBase.__new__(DeviceNDArrayBase)
     low, high = layout.extent(shape, strides, dtype.itemsize)
     block = memory.allocate(stream.device, high - low, stream=stream)
     made._set(block, block.device_ptr, shape, strides, dtype, 0, False)

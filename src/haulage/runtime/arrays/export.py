@@ -147,7 +147,8 @@ class Exchange(DeviceNDArrayBase):
         strides = layout.dense_strides(self.shape, self.strides, self.dtype.itemsize)
         low, high = layout.extent(self.shape, strides, self.dtype.itemsize)
         block = memory.allocate(self.device, high - low)
-        made = object.__new__(type(self))
+        kind = type(self)
+        made = kind.__new__(kind)
         made._set(block, block.device_ptr, self.shape, strides, self.dtype, 0, False)
         made._write_device(self, self.shape, strides, self.strides, self.device.default_stream)
         return made

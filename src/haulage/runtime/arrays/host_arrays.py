@@ -200,7 +200,7 @@ class HostVisibleNDArray(np.ndarray):
         """
         block = self.block
         block.use()
-        view = object.__new__(DeviceNDArray)
+        view = DeviceNDArray.__new__(DeviceNDArray)
         view._set(
             block,
             self.device_pointer,

@@ -67,7 +67,7 @@ def dense_array(
     """
     bound = binding(stream, device)
     block = memory.allocate(device, prod(shape) * dtype.itemsize, stream=bound)
-    array = object.__new__(DeviceNDArray)
+    array = DeviceNDArray.__new__(DeviceNDArray)
     array._set(block, block.device_ptr, shape, strides, dtype, bound, False)
     return array
 

@@ -7,6 +7,7 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
+from haulage._core.arrays import Header
 from haulage.checks import one_of
 from haulage.errors import noted
 from haulage.runtime.buffers.span import Span
@@ -22,7 +23,14 @@ _COPYING = (
 )
 
 
-class Strided:
+# What `Strided` keeps, and a view has values of its own for.
+ATTRIBUTES = (
+    *("block", "device", "device_pointer", "dtype", "layout"),
+    *("readonly", "shape", "size", "stream", "strides"),
+)
+
+
+class Strided(Header):
     """Shape, strides and dtype over a block of device memory; nothing in it moves bytes.
 
     Attributes:
@@ -35,19 +43,7 @@ class Strided:
         stream: the stream that it is bound to, or 0.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "block",
-        "device",
-        "device_pointer",
-        "dtype",
-        "layout",
-        "readonly",
-        "shape",
-        "size",
-        "stream",
-        "strides",
-    )
+    __slots__ = ()
 
     device: Device
     device_pointer: int
@@ -95,7 +91,8 @@ class Strided:
         dtype: np.dtype | None = None,
         stream: Stream | int | None = None,
     ) -> Self:
-        view = object.__new__(type(self))
+        kind = type(self)
+        view = kind.__new__(kind)
         view._set(
             self.block,
             self.device_pointer + offset,

@@ -313,8 +313,6 @@ class HandedOutBlock(Block):
 
     def __init__(self, of: Block, storage: Exporter) -> None:
         own = object.__setattr__
-        for name in ("device", "device_ptr", "generation", "host_ptr", "kind", "nbytes"):
-            own(self, name, getattr(of, name))
         own(self, "of", of)
         own(self, "storage", weakref.ref(storage))
         own(self, "held", [])
@@ -335,11 +333,13 @@ class HandedOutBlock(Block):
         """As `Block.close`."""
         self.of.close()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.of, name)
+    def __getattribute__(self, name: str) -> Any:
+        own = object.__getattribute__
+        return own(self, name) if name in _OWN else getattr(own(self, "of"), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.of, name, value)
 
-    def __del__(self, *given: object) -> None:
-        pass  # only the block itself gives the memory back
+
+# What it has itself.
+_OWN = {"__class__", *vars(HandedOutBlock)}

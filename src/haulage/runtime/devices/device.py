@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from haulage._core.memory import DeviceBase
 from haulage.backends.base import Backend, Properties
 from haulage.errors import DeviceError, DeviceNotFound
 from haulage.forks import cached_property
@@ -62,7 +63,7 @@ class DeviceName(str):
         return str(self)
 
 
-class Device:
+class Device(DeviceBase):
     """One device. There is one object per device, so `is` compares them.
 
     `kind` is 'cpu', 'nvidia' or 'amd'; `id` counts from 0 within a kind.

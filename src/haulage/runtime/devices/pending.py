@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from haulage._core.memory import conditions
 from haulage.errors import DeviceError
 from haulage.runtime.devices import faults
 from haulage.runtime.devices.capture import mark_of
@@ -124,7 +125,7 @@ class _Pending:
                 self._changed.notify_all()
 
 
-_pending = _Pending()
+_pending = conditions.waiting = _Pending()
 
 # An allocation looks at no more than so many that are not done yet.
 _PATIENCE = 4
@@ -234,6 +235,7 @@ def is_waiting(devices: Collection[Device]) -> bool:
 def reap_some() -> None:
     """`reap`, but for what lies behind much that streams still use: for each allocation."""
     if _pending.waiting:
+        conditions.turns = 0
         _pending.reap(_PATIENCE)
 
 
@@ -258,4 +260,4 @@ def flush(device: Device) -> None:
 def start_anew() -> None:
     """After a fork, in the child: what the parent's streams used stays the parent's to free."""
     global _pending
-    _pending = _Pending()
+    _pending = conditions.waiting = _Pending()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from haulage import config, forks
+from haulage._core.memory import conditions
 from haulage.backends.base import Backend, KernelStopped, Probe
 from haulage.errors import DeviceNotFound, warn
 from haulage.runtime.devices import faults, printing
@@ -159,6 +160,9 @@ def current_device() -> Device:
     device = find(named, "HAULAGE_DEVICE")
     now.named = named, devices_of(device.kind), device
     return device
+
+
+conditions.current_device = current_device
 
 
 def why_current() -> str:

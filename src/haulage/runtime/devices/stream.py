@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from haulage._core.memory import conditions
 from haulage.backends.base import NON_BLOCKING
 from haulage.checks import flag, whole_number
 from haulage.errors import CaptureError, DeviceError
@@ -377,3 +378,6 @@ def recording_handle(stream: Stream) -> int:
 def has_only_ours(device: Device) -> bool:
     """Whether no driver has streams of threads besides those that are made here."""
     return device.properties.host_memory_is_device_memory
+
+
+conditions.stream_type = Stream

@@ -26,6 +26,15 @@ def check_dtype(dtype: Any) -> np.dtype:
     return made
 
 
+# Types whose dtype is always the same.
+_TYPES = frozenset({bool, int, float, complex, *np.sctypeDict.values()})
+
+
+def is_constant(given: Any) -> bool:
+    """Whether `given` means the same dtype each time: a dtype, a name, or one of NumPy's types."""
+    return isinstance(given, np.dtype | str) or (isinstance(given, type) and given in _TYPES)
+
+
 def names(dtype: np.dtype) -> tuple[str, ...]:
     """The names of the fields in order; none if the dtype has no fields."""
     return dtype.names or ()

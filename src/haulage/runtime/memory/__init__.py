@@ -1,9 +1,10 @@
 """Memory of devices: who gives it, who owns it, and when it is given back.
 
-From the bottom: `classes`, `extents` and `arena` are arithmetic of sizes and addresses; a `pool`
-has what is free of one stream, a `heap` the pools of one kind of memory, and `decay` gives back
-what nobody uses; a `block` is what arrays stand on, an `adopted` one where someone else owns the
-memory. `allocation` makes blocks, within the `limits`, and climbs the steps of `out_of_memory`.
+From the bottom: `classes` and `arena` are arithmetic of sizes and addresses; a pool has what is
+free of one stream, and together with the counters, the free ranges and what each block has it is in
+`haulage._core.memory`; a `heap` has the pools of one kind of memory, and `decay` gives back what
+nobody uses; a `block` is what arrays stand on, an `adopted` one where someone else owns the memory.
+`allocation` makes blocks, within the `limits`, and climbs the steps of `out_of_memory`.
 `base_allocators`, `adaptors` and `allocators` are for programs that bring their own. `reports` and
 `statistics` tell who holds memory, and how much.
 """

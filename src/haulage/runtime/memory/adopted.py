@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 
+from haulage._core.memory import Pool
 from haulage.backends.base import DEVICE
 from haulage.runtime.devices import ordering
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.event import Event
 from haulage.runtime.devices.stream import Stream
 from haulage.runtime.memory.block import Block
-from haulage.runtime.memory.pool import Pool
 from haulage.runtime.process import finalize
 
 

@@ -5,16 +5,17 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from haulage import config
+from haulage._core.memory import Pool, conditions
+from haulage._core.memory import allocate as allocate_at_once
 from haulage.backends.base import DEVICE, KINDS
 from haulage.errors import OutOfMemory
 from haulage.runtime.devices import pending
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.stream import Stream
-from haulage.runtime.memory import classes, limits, out_of_memory
+from haulage.runtime.memory import limits, out_of_memory
 from haulage.runtime.memory.arena import Arena, Segments, Space, Virtual
-from haulage.runtime.memory.block import Block, of_class
+from haulage.runtime.memory.block import Block
 from haulage.runtime.memory.heap import Busy, Heap, heap_of, heaps
-from haulage.runtime.memory.pool import Pool
 from haulage.runtime.process import call_sites, finalize, runtime
 from haulage.runtime.process.call_sites import CallSite
 
@@ -33,6 +34,10 @@ _SPARE_SHARE, _LEAST_SPARE, _SPARE_SHARE_OF_LITTLE = 16, 256 << 20, 8
 _STEP = 2 << 20
 # The host's memory that is pinned can be used for nothing else.
 _SPARE_PINNED = 32 << 20
+
+
+# More than any device has, or a program can address.
+MOST = 1 << 60
 
 
 class MemoryInfo(NamedTuple):
@@ -67,24 +72,22 @@ class Provider(Protocol):
         ...
 
 
-_provider: Provider | None = None
-
-
 def provider() -> Provider | None:
     """What gives memory in place of the drivers; None: they do it themselves."""
-    return _provider
+    chosen: Provider | None = conditions.provider
+    return chosen
 
 
 def set_provider(chosen: Provider | None) -> None:
     """Let `chosen` give all memory from now on, or the drivers again."""
-    global _provider
-    _provider = chosen
+    conditions.provider = chosen
 
 
 def reset(device: Device) -> None:
     """Tell the provider, if there is one, that all memory of the device was given back."""
-    if _provider is not None:
-        _provider.reset(device)
+    chosen = provider()
+    if chosen is not None:
+        chosen.reset(device)
 
 
 def allocate(
@@ -104,8 +107,12 @@ def allocate(
         OutOfMemory: the device has no room, also after all that could be freed was freed, or the
             limit that was set is reached.
     """
-    if _provider is not None and nbytes > 0:
-        return _provider.allocate(device, nbytes, kind, flags)
+    if kind == DEVICE and not flags and nbytes < MOST:
+        block = allocate_at_once(device, nbytes, stream)
+        if block is not None:
+            return block
+    if nbytes > 0 and (chosen := provider()) is not None:
+        return chosen.allocate(device, nbytes, kind, flags)
     return allocate_of_driver(device, nbytes, kind, flags, stream)
 
 
@@ -130,7 +137,7 @@ def allocate_of_driver(
     finalize.drain()
     pending.reap_some()
     heap = heaps.get((device, kind, flags)) or _heap(device, kind, flags)
-    take = _within_limit if limits.is_limited else _pooled
+    take = _within_limit if conditions.limited else _pooled
     # Here, and not where the block is made: fewer frames are looked at.
     call_site = call_sites.current()
     try:
@@ -152,22 +159,22 @@ def _within_limit(
 
 def _pooled(heap: Heap, nbytes: int, stream: Stream | int | None, call_site: CallSite) -> Block:
     device = heap.device
+    if nbytes >= MOST:
+        raise OutOfMemory(f"{nbytes:,} bytes are more than a program can address")
     if not is_pooling():
         return _from_driver(heap, nbytes, call_site)
     home = _home(device, heap.kind, stream)
     pool = heap.pool_of(None if home is None else home.handle)
+    # It is there before its memory is, so that it gives that back whatever happens.
+    block = Block(
+        device, 0, 0, nbytes, heap.kind, None, pool, home, True, False, call_site=call_site
+    )
     try:
-        if nbytes <= classes.LARGEST:
-            return of_class(pool, home, nbytes, call_site)
-        # It is there before its memory is, so that the ledger is right whatever comes in between.
-        block = Block(
-            device, 0, 0, nbytes, heap.kind, None, pool, home, has_memory=False, call_site=call_site
-        )
-        address, block.used_before = heap.take(pool, nbytes)
-        pool.take_into(block, [address])
+        heap.provide(pool, block)
     except Busy:
         return _from_driver(heap, nbytes, call_site)
-    return block.begun(heap.host_address(address))
+    block.begun(heap.host_address(block.device_ptr))
+    return block
 
 
 def _from_driver(heap: Heap, nbytes: int, call_site: CallSite) -> Block:
@@ -182,8 +189,9 @@ def _from_driver(heap: Heap, nbytes: int, call_site: CallSite) -> Block:
     device.activate()
     address, host = device.backend.alloc(nbytes, kind, heap.flags)
     pool.direct += nbytes
-    pool.take_into(block, [address])
-    return block.begun(host)
+    pool.lend(block, address)
+    block.begun(host)
+    return block
 
 
 def pin(device: Device, address: int, nbytes: int) -> tuple[int, Callable[[], object]]:
@@ -216,7 +224,10 @@ def pool_of(device: Device, kind: str = DEVICE) -> Pool:
 
 
 def _heap(device: Device, kind: str, flags: int) -> Heap:
-    return heap_of(device, kind, flags, lambda: _new_heap(device, kind, flags))
+    heap = heap_of(device, kind, flags, lambda: _new_heap(device, kind, flags))
+    if kind == DEVICE and not flags:
+        device.heap = heap
+    return heap
 
 
 def _new_heap(device: Device, kind: str, flags: int) -> Heap:
@@ -368,7 +379,7 @@ def count_external(block: Block, reserves: bool) -> Block:
     # No call in between, nor behind the count: what is not counted is not taken off.
     pool.direct += reserved
     block.release = release
-    pool.take_into(block, [block.device_ptr])
+    pool.lend(block, block.device_ptr)
     block.pool = pool
     return block
 
@@ -377,3 +388,6 @@ def _given_back(pool: Pool, reserved: int, release: Callable[[], object] | None)
     pool.direct -= reserved
     if release is not None:
         release()
+
+
+conditions.pools_memory = config.pools_memory

@@ -9,11 +9,8 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Protocol
 
+from haulage._core.memory import QUANTUM, Extents
 from haulage.errors import DeviceError, OutOfMemory
-from haulage.runtime.memory.extents import Extents
-
-# Blocks are multiples of it: whole pages, so that they can be shared with other processes.
-QUANTUM = 4096
 
 # Per cent of what is in use that may be held before free memory moves to where it is needed.
 # Without this a third and more of it ends in pieces that nothing fits into, where sizes vary; with
@@ -37,6 +34,7 @@ class Space(Protocol):
     """Where an arena gets its memory."""
 
     reserved: int
+    on_host: bool  # whether the host has the device's addresses
 
     def grow(self, nbytes: int, free: Extents) -> None:
         """Put memory into `free`, so that `nbytes` in one piece are there.
@@ -99,13 +97,20 @@ class Arena:
         Raises:
             OutOfMemory: the device has no room; nothing is changed.
         """
+        self.provide(nbytes)
         address = self.free_extents.take(nbytes)
-        if address is None:
+        assert address is not None
+        return address
+
+    def provide(self, nbytes: int) -> None:
+        """See that `nbytes` in one piece are free, a multiple of `QUANTUM`.
+
+        Raises:
+            OutOfMemory: the device has no room; nothing is changed.
+        """
+        if self.largest_free < nbytes:
             self._make_way(nbytes)
             self.space.grow(nbytes, self.free_extents)
-            address = self.free_extents.take(nbytes)
-            assert address is not None
-        return address
 
     def free(self, address: int, nbytes: int) -> None:
         """Take back what `allocate` gave."""
@@ -113,7 +118,6 @@ class Arena:
 
     def repair(self) -> None:
         """Make it whole again where something was cut short in the middle."""
-        self.free_extents.repair()
         self.space.repair()
 
     def _make_way(self, nbytes: int) -> None:
@@ -148,6 +152,7 @@ class Segments:
         self, allocate: Callable[[int], tuple[int, int]], release: Callable[[int, int], object]
     ) -> None:
         self.reserved = 0
+        self.on_host = False  # not known
         self._allocate = allocate
         self._release = release
         self._segments: dict[int, tuple[int, int]] = {}  # address -> (bytes, host's address)
@@ -265,7 +270,7 @@ class Virtual:
         self._pages = pages
         self._granularity = granularity
         self._range_bytes = rounded(range_bytes, granularity)
-        self._on_host = on_host
+        self.on_host = on_host
         self._empty = Extents()  # reserved, without memory
         self._ranges: list[tuple[int, int]] = []
         self._add_range(self._granularity)
@@ -370,7 +375,6 @@ class Virtual:
 
     def repair(self) -> None:
         """By the tables of ranges, and of addresses without memory."""
-        self._empty.repair()
         for address, nbytes in tuple(self._empty):
             if not any(start <= address < start + size for start, size in self._ranges):
                 self._empty.cut(address, nbytes)
@@ -378,7 +382,7 @@ class Virtual:
 
     def host_address(self, address: int) -> int:
         """The same one, or none."""
-        return address if self._on_host else 0
+        return address if self.on_host else 0
 
     def ranges(self) -> list[tuple[int, int]]:
         """What has memory, in runs."""

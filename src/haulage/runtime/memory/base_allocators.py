@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from haulage._core import memory as core
 from haulage.backends.base import DEVICE
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.registry import current_device, find
 from haulage.runtime.memory import allocation, heap
-from haulage.runtime.memory import pool as pools
 from haulage.runtime.process import finalize
 
 __all__ = ["Allocator", "Calls", "Driver", "Pool", "base_of", "name_of"]
@@ -143,7 +143,7 @@ class Pool:
 
     def __init__(self, device: Device | str | None = None) -> None:
         self._device = None if device is None else find(device)
-        self._in_use: dict[int, pools.Pool] = {}
+        self._in_use: dict[int, tuple[core.Pool, core.Allocation]] = {}
         self._driver = Driver(device)
 
     def allocate(self, nbytes: int) -> int:
@@ -152,12 +152,15 @@ class Pool:
         if not allocation.is_pooling():
             return self._driver.allocate(nbytes)
         pool = allocation.pool_of(device)
+        taken = core.Allocation()
+        taken.nbytes = nbytes
         device.activate()
         try:
-            address, _ = pool.heap.take(pool, nbytes)
+            pool.heap.provide(pool, taken, counted=False)
         except heap.Busy:
             return self._driver.allocate(nbytes)
-        self._in_use[address] = pool
+        address: int = taken.device_ptr
+        self._in_use[address] = pool, taken
         return address
 
     def deallocate(self, address: int, nbytes: int) -> None:
@@ -166,19 +169,19 @@ class Pool:
         Raises:
             ValueError: it is none that this has given and not got back.
         """
-        pool = self._in_use.pop(address, None)
-        if pool is None:
+        found = self._in_use.pop(address, None)
+        if found is None:
             self._driver.deallocate(address, nbytes)
         else:
-            _back(pool, address, nbytes)
+            _back(*found)
 
 
-def _back(pool: pools.Pool, address: int, nbytes: int) -> None:
+def _back(pool: core.Pool, taken: core.Allocation) -> None:
     pool.heap.device.activate()
     try:
-        pool.heap.give(pool, address, nbytes)
+        pool.heap.give(pool, taken, counted=False)
     except heap.Busy:
-        finalize.later(_back, pool, address, nbytes)
+        finalize.later(_back, pool, taken)
 
 
 def _removed(in_use: dict[int, _Kept], address: int) -> _Kept:

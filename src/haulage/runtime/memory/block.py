@@ -1,33 +1,28 @@
 """Blocks of memory: what they are, which streams still use them, and how they go back."""
 
-import itertools
-import sys
-import time
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 
+from haulage._core.memory import Allocation, BlockBase, Pool, conditions, live_blocks
 from haulage.backends.base import MANAGED, MAPPED, PINNED, PORTABLE
 from haulage.errors import DeviceError
 from haulage.runtime.devices import ordering, pending
 from haulage.runtime.devices.capture import capture_of
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.stream import Stream
-from haulage.runtime.memory import classes
 from haulage.runtime.memory.heap import Busy, Extent, heaps
-from haulage.runtime.memory.pool import Pool
 from haulage.runtime.process import call_sites, finalize, runtime
 
 
-class Deallocation:
+class Deallocation(Allocation):
     """Gives the memory of a block back: once, also where Ctrl-C comes in between.
 
     It holds the block's `home`, so that this stream is there as long as memory is kept for it.
     """
 
-    __slots__ = ("device_ptr", "home", "nbytes", "pool", "release", "returned", "withdrawn")
+    __slots__ = ("home", "pool", "release", "withdrawn")
 
     def __init__(self, block: "Block") -> None:
         self.pool = block.pool
@@ -71,14 +66,14 @@ class Deallocation:
         if release is not None or pool is None:
             if pool is None:
                 self.returned = True
-            elif not pool.take_back(self, []):
+            elif not pool.end(self):
                 return  # another thread was first
             self.release = None
             if release is not None:
                 release()
             return
         try:
-            pool.heap.give(pool, self.device_ptr, self.nbytes, self)
+            pool.heap.give(pool, self)
         except Busy:
             finalize.later(self)
         except BaseException:
@@ -109,16 +104,11 @@ def _nothing() -> None:
 _withheld: dict[tuple[Device, int], Deallocation] = {}
 
 
-_generations = itertools.count(1)
-
 # A block remembers this many streams before it looks which of them are done with it.
 _MANY_STREAMS = 8
 
-# The blocks that are not given back, by generation.
-_live: dict[int, "weakref.ref[Block]"] = {}
 
-
-class Block:
+class Block(BlockBase):
     """A piece of memory that a device can reach, given back when the last reference to it goes.
 
     Attributes:
@@ -142,71 +132,7 @@ class Block:
     # The stream that the memory's owner works in; see `adopted.StreamOrderedBlock`.
     producer: Stream | None = None
 
-    __slots__ = (
-        "__weakref__",
-        "born",
-        "call_site",
-        "closed",
-        "closed_at",
-        "device",
-        "device_ptr",
-        "exported",
-        "exposed",
-        "generation",
-        "home",
-        "host_ptr",
-        "kind",
-        "nbytes",
-        "of_others",
-        "pool",
-        "release",
-        "returned",
-        "streams",
-        "used_before",
-    )
-
-    def __init__(
-        self,
-        device: Device,
-        device_ptr: int,
-        host_ptr: int,
-        nbytes: int,
-        kind: str,
-        release: Callable[[], object] | None = None,
-        pool: Pool | None = None,
-        home: Stream | None = None,
-        used_before: bool = False,
-        has_memory: bool = True,
-        call_site: call_sites.CallSite | None = None,
-    ) -> None:
-        self.device = device
-        self.device_ptr = device_ptr
-        self.host_ptr = host_ptr
-        self.nbytes = nbytes
-        self.kind = kind
-        self.generation = next(_generations)
-        self.release = release
-        self.pool = pool
-        self.home = home
-        self.used_before = used_before
-        # Streams that have used it, other than `home` and the default one: by their handle, which
-        # hashes fastest; streams of other devices, which use portable memory, by themselves.
-        self.streams: dict[int | Stream, Stream] | None = None
-        self.closed = self.exposed = self.exported = self.of_others = False
-        self.returned = not has_memory
-        self.closed_at: call_sites.CallSite = ()
-        self.call_site = call_sites.current() if call_site is None else call_site
-        self.born = time.monotonic()
-        if has_memory:
-            self.begun(host_ptr)
-
-    def begun(self, host_ptr: int) -> "Block":
-        """Itself, which has its memory now; `host_ptr` is the host's address of that."""
-        self.host_ptr = host_ptr
-        _live[self.generation] = weakref.ref(self)
-        if runtime.current.observer is not None:
-            runtime.current.observer.allocated(self)
-        return self
+    __slots__ = ()
 
     def use(self, stream: Stream | None = None) -> None:
         """Note that work handed to `stream` uses this memory; to be called before each use.
@@ -290,17 +216,6 @@ class Block:
         state = ", closed" if self.closed else ""
         return f"<Block of {self.nbytes} bytes, {self.kind} memory on {self.device}{state}>"
 
-    # Bound here, as module names may be gone by the time that the interpreter ends.
-    def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not getattr(self, "returned", True) and not at_end():
-            try:
-                self._give_back()
-            except BaseException:
-                # Such as Ctrl-C, which ends here: nobody else gives it back. Without `on_error`, at
-                # whose begin it could come too.
-                self._give_back()
-                raise
-
     def _note(self, stream: Stream) -> None:
         if self.streams is None:
             self.streams = {}
@@ -332,25 +247,6 @@ class Block:
             if not is_idle:
                 streams[key] = stream
 
-    def _give_back(self) -> None:
-        self.closed = True
-        pool, nbytes = self.pool, self.nbytes
-        if (
-            self.home is not None
-            and pool is not None
-            and not self.streams
-            and nbytes <= classes.LARGEST
-            and not self.exported
-            and not finalize.deferring()
-        ):
-            # Also in a collector's pass: it takes neither a lock nor the driver.
-            is_back = pool.take_back(self, pool.free[classes.class_of(nbytes)])
-        else:
-            is_back = self._give_back_later()
-        _live.pop(self.generation, None)
-        if is_back and runtime.current.observer is not None:
-            runtime.current.observer.freed(self)
-
     def _give_back_later(self) -> bool:
         streams, home = self.streams, self.home
         back = Deallocation(self)
@@ -373,30 +269,7 @@ class Block:
         return True
 
 
-def of_class(pool: Pool, home: Stream | None, nbytes: int, call_site: call_sites.CallSite) -> Block:
-    """A new block of one of the size classes; arguments as those of `Block`.
-
-    Raises:
-        OutOfMemory: the device has no room.
-        Busy: it has to come from the driver instead.
-    """
-    heap = pool.heap
-    number = classes.class_of(nbytes)
-    cells = pool.free[number]
-    # It is there before its memory is, so that it gives that back whatever happens.
-    block = Block(heap.device, 0, 0, nbytes, heap.kind, None, pool, home, True, False, call_site)
-    while not pool.take_into(block, cells):
-        heap.refill(pool, number)
-    return block.begun(heap.host_address(block.device_ptr))
-
-
-def live_blocks() -> Iterator[Block]:
-    """All blocks that are not given back."""
-    for ref in tuple(_live.values()):
-        if (block := ref()) is not None and not block.returned:
-            yield block
-    for alive in runtime.current.other_blocks:
-        yield from (block for block in alive() if not block.returned)
+conditions.block_type = Block
 
 
 def are_own(one: Block, other: Block) -> bool:

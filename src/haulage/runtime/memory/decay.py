@@ -9,6 +9,7 @@ import _thread
 import time
 from typing import TYPE_CHECKING
 
+from haulage._core.memory import conditions
 from haulage.runtime.devices import pending
 from haulage.runtime.memory import classes
 
@@ -30,11 +31,10 @@ clock = time.monotonic
 class Decay:
     """What of one heap was not used in this half of a period, nor in the one before.
 
-    Attributes:
-        lowest: the least bytes that the arena had free in this half; the heap keeps it.
+    The least bytes that the arena had free in this half are the heap's `lowest`.
     """
 
-    __slots__ = ("_allocations", "_before", "_begun", "_heap", "_left", "lowest")
+    __slots__ = ("_allocations", "_before", "_begun", "_heap", "_left")
 
     def __init__(self, heap: "Heap") -> None:
         self._heap = heap
@@ -47,7 +47,7 @@ class Decay:
     def freed(self) -> None:
         """Have it looked at if more is free than what stays; where nobody does so already, what is
         free counts as unused from now on."""
-        if self._heap.arena.free_bytes <= LEAST_KEPT or _is_running or not self.is_owed():
+        if self._heap.idle_bytes <= LEAST_KEPT or _is_running or not self.is_owed():
             return
         self._begin()
         self._before = 0, self._allocations
@@ -55,7 +55,7 @@ class Decay:
             self._heap.give_back_idle(self._heap.arena.free_bytes - self._kept())
 
     def _begin(self) -> None:
-        self.lowest = self._heap.arena.free_bytes
+        self._heap.lowest = self._heap.arena.free_bytes
         self._allocations = self._heap.counter.allocations
         self._begun = clock()
 
@@ -79,8 +79,8 @@ class Decay:
             return
         heap.settle()
         lowest, allocations = self._before
-        self._before = self.lowest, self._allocations
-        large = min(lowest, self.lowest, heap.arena.free_bytes)
+        self._before = heap.lowest, self._allocations
+        large = min(lowest, heap.lowest, heap.arena.free_bytes)
         # No more small blocks than this were used meanwhile, of none more than that.
         count = heap.counter.allocations - allocations
         small = max(0, heap.free_in_lists - count * classes.LARGEST)
@@ -100,6 +100,7 @@ _decays: dict["Device", list[Decay]] = {}
 
 _is_running = False
 _has_ended = False
+conditions.decay = globals()
 # Held while the thread begins or ends; who finds it so need not wait.
 _changing = _thread.allocate_lock()
 # Held but for the end: the thread sleeps on the first, and says by the second that it is gone.

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from haulage._core.memory import Allocation, HeapBase, Pool
 from haulage.errors import DeviceError, OutOfMemory
 from haulage.runtime.devices.device import Device
 from haulage.runtime.memory import classes, decay
 from haulage.runtime.memory.arena import Arena, rounded
-from haulage.runtime.memory.pool import Allocation, Counter, Pool
+from haulage.runtime.memory.counters import of_device, total
 
 # From so many slabs of 64 KiB on somebody looks whether their blocks come back.
 _MANY_SLABS = 512
@@ -43,7 +44,7 @@ class Slab(NamedTuple):
     pool: Pool
 
 
-class Heap:
+class Heap(HeapBase):
     """The pools of one kind of memory on one device, and the arena below them.
 
     Args:
@@ -56,20 +57,17 @@ class Heap:
     def __init__(
         self, device: Device, kind: str, flags: int, arena: Arena, spare: int | None = None
     ) -> None:
-        self.device = device
-        self.kind = kind
-        self.flags = flags
+        space = arena.space
+        super().__init__(device, kind, flags, arena.free_extents, space.on_host, space.host_address)
         self.arena = arena
-        self.spare = spare
-        self.counter = Counter()
-        self.pools: dict[int | None, Pool] = {}
+        self.spare = UNLIMITED if spare is None else spare
         self.slabs: dict[int, Slab] = {}
         # Those whose stream is gone, with work still in it.
         self.retiring: list[Pool] = []
-        self.decay = decay.watch(self) if device.properties.host_memory_is_device_memory else None
+        on_host = device.properties.host_memory_is_device_memory
+        self.decay = decay.watch(self) if on_host else None
+        self.unwatched = decay.LEAST_KEPT if on_host else UNLIMITED
         self._lock = threading.Lock()
-        # Something has come out of the middle of a change, such as Ctrl-C, or a fork into it.
-        self._is_torn = False
 
     @property
     def reserved(self) -> int:
@@ -80,45 +78,63 @@ class Heap:
         """The pool of the blocks of a stream, by its handle."""
         pool = self.pools.get(stream)
         if pool is None:
-            pool = self.pools.setdefault(stream, Pool(self, stream))
+            made = Pool(self, stream, len(classes.SIZES), of_device(self.device), total)
+            pool = self.pools.setdefault(stream, made)
+            if stream == 0:
+                self.of_default = pool
         return pool
+
+    @property
+    def idle_bytes(self) -> int:
+        """Bytes of free large blocks."""
+        return self.arena.free_bytes + sum(p.parked.nbytes for p in tuple(self.pools.values()))
 
     # ---- blocks -----------------------------------------------------------------------------
 
-    def take(self, pool: Pool, nbytes: int) -> tuple[int, bool]:
-        """(address, whether it was used before) of `nbytes` for work of a pool's stream.
+    def provide(self, pool: Pool, block: Allocation, counted: bool = True) -> None:
+        """Let `block` have memory of its size for work of a pool's stream.
+
+        Who counts it otherwise says that it is not to be `counted` here; the same for `give`.
 
         Raises:
             OutOfMemory: the device has no room; nothing is changed.
             Busy: it has to come from the driver instead.
         """
-        if nbytes <= classes.LARGEST:
-            number = classes.class_of(nbytes)
-            while True:
-                try:
-                    return pool.free[number].pop(), True
-                except IndexError:
-                    self.refill(pool, number)
-        return self._take_large(pool, rounded(nbytes))
+        if block.nbytes <= classes.LARGEST:
+            number = classes.class_of(block.nbytes)
+            while not pool.take(block, counted):
+                self.refill(pool, number)
+            return
+        with self._held():
+            self._settle()
+            pool.misses = 0
+            if not pool.take(block, counted):
+                self._provide(rounded(block.nbytes))
+                has_taken = pool.take(block, counted)
+                assert has_taken
 
-    def give(self, pool: Pool, address: int, nbytes: int, of: Allocation | None = None) -> None:
-        """Take back what `take` gave; later work of the pool's stream may use it at once.
-
-        If `of` is what held it, that is counted no more.
+    def give(self, pool: Pool, of: Allocation, counted: bool = True) -> None:
+        """Take back what `of` has; later work of the pool's stream may use it at once.
 
         Raises:
             Busy: it has to be given back later.
         """
-        if nbytes > classes.LARGEST:
-            self._give_large(pool, address, rounded(nbytes), of)
-            if self.decay is not None:
-                self.decay.freed()
+        if of.nbytes <= classes.LARGEST:
+            pool.give(of, False, counted)
             return
-        cells = pool.free[classes.class_of(nbytes)]
-        if of is None:
-            cells.append(address)
-        else:
-            pool.take_back(of, cells)
+        try:
+            is_idle = pool.is_idle()
+        except DeviceError:
+            is_idle = False  # not known
+        with self._held():
+            pool.give(of, is_idle, counted)
+            if self.idle_bytes > self.spare:
+                self._settle()
+                excess = self.arena.free_bytes - self.spare
+                if excess > 0:
+                    self.arena.trim(excess)
+        if self.decay is not None:
+            self.decay.freed()
 
     def refill(self, pool: Pool, number: int) -> None:
         """Cut a slab into blocks of a class, if none of them is free now.
@@ -230,8 +246,7 @@ class Heap:
             if pool in self.retiring:
                 self.retiring.remove(pool)
             heir = self.pool_of(0)
-            for address, nbytes in pool.parked.drain():
-                self.arena.free(address, nbytes)
+            pool.parked.move_to(self.arena.free_extents)
             starts = sorted(self.slabs)
             for cells in filter(None, pool.free):
                 self._free_slabs_of(pool, cells, starts)
@@ -263,17 +278,17 @@ class Heap:
         try:
             _inside.add(me)
             with self._lock:
-                if self._is_torn:
+                if self.changing:
+                    # Something has come out of the middle of a change, such as Ctrl-C, or a fork
+                    # into it.
                     self.arena.repair()
-                    for pool in (*self.pools.values(), *self.retiring):
-                        pool.parked.repair()
-                self._is_torn = True
+                self.changing = True
                 try:
                     yield
                 except DeviceError:
-                    self._is_torn = False
+                    self.changing = False
                     raise
-                self._is_torn = False
+                self.changing = False
         finally:
             _inside.discard(me)
 
@@ -318,60 +333,31 @@ class Heap:
                 cells += addresses
         return released
 
-    def _take_large(self, pool: Pool, nbytes: int) -> tuple[int, bool]:
-        with self._held():
-            address = pool.parked.take(nbytes) if pool.parked.nbytes else None
-            used_before = address is not None
-            if address is None:
-                self._settle()
-                address = self._allocate(nbytes)
-            pool.held += nbytes
-            return address, used_before
-
-    def _give_large(self, pool: Pool, address: int, nbytes: int, of: Allocation | None) -> None:
-        try:
-            is_idle = pool.is_idle()
-        except DeviceError:
-            is_idle = False  # not known
-        with self._held():
-            if of is not None and not pool.take_back(of, []):
-                return  # another thread was first
-            pool.held -= nbytes
-            if is_idle:
-                self.arena.free(address, nbytes)
-            else:
-                pool.parked.add(address, nbytes)
-            excess = 0 if self.spare is None else self.arena.free_bytes - self.spare
-            if excess > 0:
-                self.arena.trim(excess)
-
     def _allocate(self, nbytes: int) -> int:
-        address = self._allocated(nbytes)
-        decaying = self.decay
-        if decaying is not None and self.arena.free_bytes < decaying.lowest:
-            decaying.lowest = self.arena.free_bytes
+        self._provide(nbytes)
+        address = self.arena.allocate(nbytes)
+        self.lowest = min(self.lowest, self.arena.free_bytes)
         return address
 
-    def _allocated(self, nbytes: int) -> int:
+    def _provide(self, nbytes: int) -> None:
         try:
-            return self.arena.allocate(nbytes)
+            self.arena.provide(nbytes)
         except OutOfMemory:
             # Of what is free elsewhere, as much as may do.
             self._settle()
             if not (self._free_slabs() or self.arena.free_bytes):
                 raise
             try:
-                return self.arena.allocate(nbytes)
+                self.arena.provide(nbytes)
             except OutOfMemory:
                 if not self.arena.trim():
                     raise
-            return self.arena.allocate(nbytes)
+                self.arena.provide(nbytes)
 
     def _settle(self) -> None:
         for pool in tuple(self.pools.values()):
             if pool.parked.nbytes and pool.is_idle():
-                for address, nbytes in pool.parked.drain():
-                    self.arena.free(address, nbytes)
+                pool.parked.move_to(self.arena.free_extents)
 
 
 def _before(starts: list[int], address: int) -> int:

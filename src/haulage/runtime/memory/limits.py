@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from haulage import forks
+from haulage._core.memory import conditions
 from haulage.backends.base import DEVICE, MANAGED
 from haulage.errors import OutOfMemory
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.registry import current_device, find
 from haulage.runtime.memory.heap import UNLIMITED, heaps
 
-# Looked at in each allocation.
-is_limited = False
 _limits: dict[Device, int] = {}
 
 _LIMITED = (DEVICE, MANAGED)
@@ -39,7 +38,6 @@ def limit(bytes: int | None, device: str | Device | None = None) -> None:
         TypeError, ValueError: `bytes` is no whole number, or negative.
         DeviceNotFound: there is no such device.
     """
-    global is_limited
     nbytes = bytes
     if nbytes is not None:
         if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
@@ -52,7 +50,7 @@ def limit(bytes: int | None, device: str | Device | None = None) -> None:
         _limits.pop(of, None)
     else:
         _limits[of] = nbytes
-    is_limited = bool(_limits)
+    conditions.limited = bool(_limits)
 
 
 def limit_of(device: Device) -> int | None:
@@ -101,7 +99,7 @@ def claimed(device: Device, kind: str, nbytes: int) -> Iterator[None]:
         OutOfMemory: they are beyond the limit.
     """
     claim = object()
-    if is_limited:
+    if conditions.limited:
         with counting:
             check(device, kind, nbytes)
             if kind in _LIMITED:

@@ -5,13 +5,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from haulage._core.memory import Counter, Pool
 from haulage.errors import DeviceError
 from haulage.runtime.devices import pending
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.registry import find
 from haulage.runtime.memory.block import live_blocks
+from haulage.runtime.memory.counters import of_device, peak_of_all, total
 from haulage.runtime.memory.heap import Busy, Heap, heaps
-from haulage.runtime.memory.pool import Counter, Pool, of_device, peak_of_all, total
 from haulage.runtime.process import call_sites, finalize
 
 K = TypeVar("K", bound=Hashable)

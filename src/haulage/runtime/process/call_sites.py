@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from haulage._core.memory import conditions
+from haulage._core.memory import current_call_site as current
 from haulage.runtime.process import observing
 
 _ROOT = Path(__file__).parents[2]
@@ -31,7 +33,7 @@ _MOST_LOOKED_AT = 32
 CallSite = tuple[tuple[CodeType, int], ...]
 
 # How many frames are kept; changed by `track`.
-frames_kept = observing.frames
+conditions.frames_kept = observing.frames
 
 
 class Site(NamedTuple):
@@ -55,28 +57,12 @@ class _Own(dict[str, bool]):
 
 
 _is_own = _Own()
+conditions.own_files = _is_own
 
 
 def is_own(code: CodeType) -> bool:
     """Whether code is Haulage's own, and not a program's."""
     return _is_own[code.co_filename]
-
-
-def current() -> CallSite:
-    """The present place in the program: the innermost frames that are not Haulage's own.
-
-    If all are, it is the outermost one.
-    """
-    frame = sys._getframe(1)
-    is_own = _is_own
-    while is_own[frame.f_code.co_filename]:
-        caller = frame.f_back
-        if caller is None:
-            break
-        frame = caller
-    if frames_kept == 1:
-        return ((frame.f_code, frame.f_lasti),)
-    return tuple(_outwards(frame, frames_kept))
 
 
 def of_program() -> CallSite:
@@ -85,8 +71,8 @@ def of_program() -> CallSite:
     frames = [each for each in _outwards(sys._getframe(1), _MOST_LOOKED_AT) if not is_own(each[0])]
     for number, (code, _) in enumerate(frames):
         if not _INSTALLED & {*Path(code.co_filename).parts}:
-            return tuple(frames[number : number + frames_kept])
-    return tuple(frames[:frames_kept]) or current()
+            return tuple(frames[number : number + conditions.frames_kept])
+    return tuple(frames[: conditions.frames_kept]) or current()
 
 
 def _outwards(frame: FrameType | None, count: int) -> Iterator[tuple[CodeType, int]]:
@@ -94,6 +80,9 @@ def _outwards(frame: FrameType | None, count: int) -> Iterator[tuple[CodeType, i
         yield frame.f_code, frame.f_lasti
         frame = frame.f_back
         count -= 1
+
+
+conditions.outer_frames = _outwards
 
 
 def sites(call_site: CallSite) -> tuple[Site, ...]:
@@ -125,17 +114,15 @@ class track:
     """
 
     def __init__(self, frames: int = 1) -> None:
-        global frames_kept
         if isinstance(frames, bool) or not hasattr(frames, "__index__"):
             raise TypeError(f"track(frames={frames!r}): expected a number of frames")
         if frames.__index__() < 1:
             raise ValueError(f"track(frames={frames}): expected 1 or more; one is always kept")
-        self._before = frames_kept
-        frames_kept = frames.__index__()
+        self._before = conditions.frames_kept
+        conditions.frames_kept = frames.__index__()
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *exception: object) -> None:
-        global frames_kept
-        frames_kept = self._before
+        conditions.frames_kept = self._before

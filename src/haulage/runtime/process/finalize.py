@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from haulage._core.memory import conditions
+
 _Actions = deque[tuple[Callable[..., object], tuple[Any, ...]]]
 
 _waiting: _Actions = deque()
@@ -27,7 +29,8 @@ _collecting_thread = 0
 # Threads that give nothing back themselves: see `without_driver_calls`.
 _aside: set[int] = set()
 _ended = False
-_deferring = 0  # `defer_cleanup` blocks that are entered, in all threads
+
+conditions.aside, conditions.aside_handles = _waiting, _waiting_handles
 
 
 def waiting() -> int:
@@ -37,7 +40,7 @@ def waiting() -> int:
 
 def deferring() -> bool:
     """Whether a `defer_cleanup` holds."""
-    return _deferring > 0
+    return conditions.deferring > 0
 
 
 def has_to_wait() -> bool:
@@ -79,7 +82,7 @@ def later(action: Callable[..., object], *args: Any) -> None:
 def _give_back(queue: _Actions, action: Callable[..., object], args: tuple[Any, ...]) -> None:
     if _ended:
         return
-    if _deferring or has_to_wait():
+    if conditions.deferring or has_to_wait():
         queue.append((action, args))
         return
     drain()
@@ -92,7 +95,7 @@ def drain(deferred: bool = False) -> None:
     With `deferred` also what `defer_cleanup` holds back.
     """
     global _draining
-    if not (_waiting or _waiting_handles) or (_deferring and not deferred):
+    if not (_waiting or _waiting_handles) or (conditions.deferring and not deferred):
         return
     if _aside and threading.get_ident() in _aside:
         return
@@ -123,16 +126,15 @@ def defer_cleanup() -> Iterator[None]:
     It can be nested, and then holds until the outermost one ends; it holds for all threads. Only
     where a device has no room left is memory given back inside.
     """
-    global _deferring
     entered = False
     try:
         # No call in between, so neither another thread nor Ctrl-C.
-        _deferring += 1
+        conditions.deferring += 1
         entered = True
         yield
     finally:
         if entered:
-            _deferring -= 1
+            conditions.deferring -= 1
         drain()
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from haulage._core.memory import RuntimeBase, conditions
+
 if TYPE_CHECKING:
     from haulage.backends.base import Backend, KernelStopped, Probe
     from haulage.runtime.buffers.strided import Strided
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from haulage.runtime.devices.registry import Driver
     from haulage.runtime.devices.stream import Stream
     from haulage.runtime.exchange.ipc import IpcArrayHandle
-    from haulage.runtime.memory.block import Block
     from haulage.runtime.process.observing import Observer, Watcher
 
     # Given a device, the number of bytes that it has no room for and how many to give back of it,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     MakeRoom = Callable[[Device, int, int], int]
 
 
-class Runtime:
+class Runtime(RuntimeBase):
     """What a process has one of: its devices, and all that concerns them together.
 
     `current` is the one that is used; a test can have another one, see `composition.replaced`.
@@ -60,7 +61,6 @@ class Runtime:
         evict: called in order where a device has no room, to give copies back that are elsewhere.
         spill: called after these, to give memory back that has to be copied to the host before.
         block_names: give names of blocks, by their generation, for reports.
-        other_blocks: give blocks that are alive and that Python did not make.
         at_exit: called in order at the end of the process.
         in_child: called in order in each child that is forked.
     """
@@ -73,6 +73,7 @@ class Runtime:
     new_ipc_handle: "Callable[[Strided], IpcArrayHandle]"
 
     def __init__(self) -> None:
+        super().__init__()
         self.drivers: dict[str, Driver] = {}
         self.probes: dict[str, Probe] = {}
         self.found: dict[str, tuple[Device, ...]] = {}
@@ -106,12 +107,9 @@ class Runtime:
         self.evict: list[MakeRoom] = []
         self.spill: list[MakeRoom] = []
         self.block_names: list[Callable[[], dict[int, str]]] = []
-        self.other_blocks: list[Callable[[], list[Block]]] = []
         self.at_exit: list[Callable[[], object]] = []
         self.in_child: list[Callable[[], object]] = []
         self._subscribed: set[Callable[[Runtime], object]] = set()
-        # One of its own, which stays where it is: the native path looks at names in it.
-        self.__dict__ = {**self.__dict__}
 
     def context_of(self, device: "Device") -> "Context":
         """The context of a device: the same one each time."""
@@ -166,3 +164,12 @@ class Runtime:
 
 
 current = Runtime()
+
+
+def use(made: Runtime) -> None:
+    """Let `made` be the one that is used."""
+    global current
+    current = conditions.runtime = made
+
+
+use(current)

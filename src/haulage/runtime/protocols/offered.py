@@ -123,7 +123,7 @@ def _over(
         if producer is None
         else memory.adopt_from_stream(*place, producer, consumer)
     )
-    array = object.__new__(kind)
+    array = kind.__new__(kind)
     array._set(block, block.device_ptr - low, shape, strides, dtype, stream, readonly)
     return array
 

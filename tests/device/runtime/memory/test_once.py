@@ -10,7 +10,6 @@ from haulage import cuda, memory
 from haulage.errors import DeviceError
 from haulage.runtime.devices import pending
 from haulage.runtime.memory import allocation
-from haulage.runtime.memory.pool import Pool
 from haulage.runtime.process import finalize
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -23,22 +22,25 @@ pooled = pytest.mark.skipif(
 @pooled
 def test_two_threads_with_one_way_back_give_large_memory_back_once(device, monkeypatch):
     """The second comes while the first looks whether the stream is idle."""
+    user = cuda.stream()
     array = cuda.device_array(300_000, np.uint8)
+    array.block.use(user)  # so that Python gives it back
+    user.synchronize()
     before = memory.stats(device).in_use
     mine, ways = array.block.pool.heap, []
-    give, is_idle = mine.give, Pool.is_idle
+    give, query = mine.give, device.backend.stream_query
 
     def noted(*args):
         ways.append(args)
+        monkeypatch.setattr(device.backend, "stream_query", second_comes)
         give(*args)
 
-    def second_comes(pool):
+    def second_comes(stream):
         monkeypatch.undo()
         give(*ways[0])
-        return is_idle(pool)
+        return query(stream)
 
     monkeypatch.setattr(mine, "give", noted)
-    monkeypatch.setattr(Pool, "is_idle", second_comes)
     array.close()
     assert len(ways) == 1
     assert memory.stats(device).in_use == before - 300_000

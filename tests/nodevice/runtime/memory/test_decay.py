@@ -293,7 +293,7 @@ def test_a_copy_to_the_host_takes_what_a_device_has_free_under_a_limit():
         wide = cuda.device_array((200, MIB), np.uint8, strides=(0, 1))
         wide[0] = 7
         (heap,) = sys.modules["haulage.runtime.memory.heap"].heaps.values()
-        heap.spare = None
+        heap.spare = 1 << 40
         limit_to(300 * MIB)
         cached = [cuda.device_array(20 * MIB, np.uint8) for _ in range(8)]
         del cached

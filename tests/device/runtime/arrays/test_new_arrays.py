@@ -1,4 +1,4 @@
-"""Arrays that emitted code makes: each test also runs without it, which is what it is held to."""
+"""Arrays that compiled code makes: each test also runs with Python's way, to which it is held."""
 
 import copy
 import gc
@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import haulage
 from haulage import cuda
-from haulage.runtime import native
+from haulage.api import arrays as api_arrays
+from haulage.runtime.memory import allocation
 from haulage.runtime.memory.block import Block, live_blocks
-from haulage.runtime.native import layouts, plans
 from haulage.runtime.process import call_sites, finalize, runtime
 
 pytestmark = [pytest.mark.in_order, pytest.mark.usefixtures("device", "way")]
@@ -29,35 +29,32 @@ pytestmark = [pytest.mark.in_order, pytest.mark.usefixtures("device", "way")]
 ALSO_FAR = True
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=["compiled", "python"])
 def way(request, monkeypatch):
-    """How arrays of the plain case are made during the test."""
+    """How arrays are made during the test where nothing is out of the ordinary."""
     if runtime.current.adversary_seed is not None or os.environ.get("HAULAGE_MEMORY") == "driver":
-        pytest.skip("nothing is pooled in this run, so that no array is of the plain case")
+        pytest.skip("nothing is pooled in this run, so that all is out of the ordinary")
     if request.param == "python":
-        monkeypatch.setenv("HAULAGE_NATIVE", "0")
-        monkeypatch.setattr(native, "_machine", None)
-        monkeypatch.setattr(native, "take", None)
-    else:
-        try:
-            layouts.check()
-        except layouts.NotHere as why:
-            pytest.skip(f"no emitted code here: {why}")
-        monkeypatch.setenv("HAULAGE_NATIVE", "1")
+        monkeypatch.setattr(api_arrays, "new_array", lambda *_: None)
+        monkeypatch.setattr(allocation, "allocate_at_once", lambda *_: None)
     return request.param
 
 
-def is_native(array):
-    return type(array.block) is not Block
+@pytest.fixture
+def python_makes(monkeypatch):
+    """How many blocks Python has made, by a call."""
+    made = []
+    real = allocation.allocate_of_driver
+    monkeypatch.setattr(
+        allocation, "allocate_of_driver", lambda *args: made.append(args) or real(*args)
+    )
+    return lambda: len(made)
 
 
 def learnt(way, *shapes, dtype=np.float32):
-    """Ask for arrays so often that the code knows them, and has free blocks for them."""
+    """Ask for arrays once, so that the dtype is known and there are free blocks for them."""
     for shape in shapes:
-        for _ in range(2):
-            array = cuda.device_array(shape, dtype)
-        array = cuda.device_array(shape, dtype)
-        assert is_native(array) == (way == "native")
+        cuda.device_array(shape, dtype)
 
 
 def held(device):
@@ -233,7 +230,7 @@ def test_a_closed_array_says_where_and_its_memory_serves_again(way, device):
     array.close()
     array.close()
     assert held(device).in_use == before
-    with pytest.raises(ValueError, match=r"test_native_arrays.py:\d+"):
+    with pytest.raises(ValueError, match=r"test_new_arrays.py:\d+"):
         array.copy_to_host()
     other = cuda.device_array(50, np.float32)
     assert other.device_pointer == address
@@ -326,13 +323,19 @@ def test_the_way_of_memory_can_change(way, monkeypatch):
     learnt(way, 50)
 
 
-def test_names_that_move_in_their_modules_are_found_again(way, monkeypatch):
-    learnt(way, 50)
-    for number in range(200):
-        monkeypatch.setattr(runtime.current, f"name_{number}", number, raising=False)
-    array = cuda.device_array(50, np.float32)
-    del array
-    learnt(way, 50)
+@pytest.mark.parametrize(
+    ("shape", "order"), [(50, "C"), ((30, 40), "F"), (24_000, "C"), ((), "F"), (300_000, "C")]
+)
+def test_python_is_asked_only_where_something_is_out_of_the_ordinary(
+    way, shape, order, python_makes
+):
+    haulage.memory.trim()
+    stream = cuda.stream()
+    for named in (0, stream, None):
+        cuda.device_array(shape, np.float32, order=order, stream=named)
+        before = python_makes()
+        cuda.device_array(shape, np.float32, order=order, stream=named)
+        assert python_makes() - before == (way == "python")
 
 
 # ---- bad days -----------------------------------------------------------------------------------
@@ -341,7 +344,7 @@ def test_names_that_move_in_their_modules_are_found_again(way, monkeypatch):
 @settings(max_examples=12, deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=60))
 def test_sequences_keep_memory_apart_and_counted(steps):
-    kinds = [(8, "f4"), ((3, 4), np.float64), ((2, 2, 2), np.int8), (300, np.complex128)]
+    kinds = [(8, "f4"), ((3, 4), np.float64), (70_000, np.int8), (300_000, np.complex128)]
     device = cuda.device_array(8, np.float32).device
     gc.collect()
     before = held(device).in_use
@@ -376,7 +379,9 @@ def test_threads_and_a_collector_at_once(way, device):
             for step in range(1500):
                 pick = chance.random()
                 if pick < 0.5 or not mine:
-                    array = cuda.device_array(chance.choice([50, (4, 5), 9]), np.float32)
+                    array = cuda.device_array(
+                        chance.choice([50, (4, 5), 9, 20_000, (300, 900)]), np.float32
+                    )
                     if step % 10 == 0:
                         array[:] = seed
                         mine.append((array, seed))
@@ -504,30 +509,6 @@ def test_no_reference_is_lost_or_leaked(way):
     assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 100
 
 
-def test_a_setting_that_is_none_is_refused(way, monkeypatch):
-    monkeypatch.setenv("HAULAGE_NATIVE", "yes")
-    monkeypatch.setattr(native, "_machine", None)
-    monkeypatch.setattr(native, "take", None)
-    with pytest.raises(ValueError, match="HAULAGE_NATIVE"):
-        cuda.device_array(3, np.float32)
-
-
-def test_many_shapes_and_callers_are_known_at_once(way):
-    if way == "python":
-        pytest.skip("without emitted code there is nothing to be known")
-    learnt(way, 3)
-    makers = []
-    for number in range(40):
-        names = {"cuda": cuda, "np": np}
-        exec(f"def make(): return cuda.device_array(({number + 1}, 2), np.int16)", names)
-        makers.append(names["make"])
-    for _ in range(3):
-        for make in makers:
-            make()
-    natives = sum(is_native(make()) for make in makers)
-    assert natives >= 38
-
-
 def test_empty_and_device_array_like_are_plain_cases_too(way):
     like = np.zeros((3, 2), np.float32)
     for make in (
@@ -537,25 +518,37 @@ def test_empty_and_device_array_like_are_plain_cases_too(way):
     ):
         for _ in range(3):
             array = make()
-        assert is_native(array) == (way == "native")
         assert (array.shape, array.dtype, array.strides) == ((3, 2), np.float32, (8, 4))
         site = call_sites.site(array.block.call_site)
         assert (site.filename, site.line) == (__file__, make.__code__.co_firstlineno)
     assert cuda.device_array_like(np.asfortranarray(like)).strides == (4, 12)
 
 
-def test_names_of_dtypes_that_are_made_anew_leave_what_is_known(way, monkeypatch):
-    if way == "native":
-        # With nothing known yet: in a full table shapes push each other out, too.
-        monkeypatch.setattr(native, "_machine", None)
-        monkeypatch.setattr(native, "take", None)
-        monkeypatch.setattr(plans, "_names", {})
-    shapes = [(3, columns) for columns in range(2, 10)]
-    learnt(way, *shapes)
-    names = ["".join(("float", str(32))) for _ in range(2000)]
-    for name in names:
-        assert cuda.device_array((3, 2), name).dtype == np.float32
-    natives = sum(is_native(cuda.device_array(shape, np.float32)) for shape in shapes)
-    # Where they are counted is not known yet at the first one, and a collection may leave Python
-    # something to give back at another.
-    assert natives >= 6 if way == "native" else natives == 0
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [5, (3, 4), (1, 7), (7, 1), (2, 1, 3), (0, 3), (3, 0), ()])
+def test_layout_is_numpys(way, shape, order):
+    for _ in range(2):
+        array = cuda.device_array(shape, np.int16, order=order)
+        host = np.empty(shape, np.int16, order=order)
+        assert array.strides == host.strides or not host.size
+        assert array.is_c_contiguous() == host.flags.c_contiguous
+        assert array.is_f_contiguous() == host.flags.f_contiguous
+
+
+def test_equal_dtypes_stay_apart(way):
+    """`array.dtype` is the one that was given, with what it says of itself."""
+    noted = np.dtype(np.int64, metadata={"unit": "m"})
+    for dtype in (np.dtype(np.int64), noted, np.dtype(np.longlong)):
+        for _ in range(2):
+            array = cuda.device_array(4, dtype)
+        assert array.dtype is dtype
+    record = np.dtype([("x", "f4"), ("y", "i2")])
+    for _ in range(2):
+        assert cuda.device_array(4, record).dtype is record
+        assert cuda.device_array(4, np.dtype(("f4", (2,)))).shape == (4, 2)
+
+
+def test_an_array_too_large_for_any_device_is_refused_in_words(way, device):
+    for shape in ((2**40, 2**40), 2**62, (2**31, 2**31, 2**31)):
+        with pytest.raises(MemoryError, match="bytes"):
+            cuda.device_array(shape, np.float64)

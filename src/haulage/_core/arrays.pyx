@@ -1,0 +1,230 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
+"""Arrays on a device that are made where nothing is out of the ordinary."""
+
+cimport cython
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.string cimport memcmp, memcpy
+
+from haulage._core.memory cimport BlockBase, DeviceBase, allocate_at_once, current_device
+
+
+cdef extern from "fields.h":
+    int haulage_as_member(object type, object one, const char *name, object mark) except -1
+
+
+cdef extern from *:
+    """
+    /* What `kind.__new__(kind)` gives. */
+    static PyObject *haulage_made(PyObject *kind)
+    {
+        static PyObject *none = NULL;
+        if (none == NULL && (none = PyTuple_New(0)) == NULL)
+            return NULL;
+        return ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, none, NULL);
+    }
+    #define haulage_is_a(thing, kind) PyObject_TypeCheck(thing, (PyTypeObject *)(kind))
+    """
+    object haulage_made(object kind)
+    bint haulage_is_a(object thing, object kind) noexcept
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+
+
+cdef enum:
+    _MOST_AXES = 8
+
+# More bytes than a device has; no product of two of these is too large for 64 bits.
+cdef long long _MOST = 1 << 56
+
+# Names, types and dtypes that were asked for before: (what NumPy makes of each, its bytes).
+cdef dict _dtypes = {}
+cdef int _MOST_DTYPES = 1000
+
+cdef object _dtype_type, _array_type, _stream_type
+
+
+@cython.freelist(64)
+cdef class Header:
+    """What `haulage.runtime.buffers.strided.Strided`, where its attributes are described, has in C.
+    """
+
+
+cdef int _make_members() except -1:
+    cdef bytes name
+    one = Header()
+    for name in _MEMBERS:
+        mark = object()
+        setattr(one, name.decode(), mark)
+        haulage_as_member(Header, one, name, mark)
+
+
+_MEMBERS = (
+    b"block", b"device", b"device_pointer", b"dtype", b"layout",
+    b"readonly", b"shape", b"size", b"stream", b"strides",
+)
+_make_members()
+
+
+def know(dtype_type, array_type, stream_type):
+    """Tell which classes `numpy.dtype`, `DeviceNDArray` and `Stream` are."""
+    global _dtype_type, _array_type, _stream_type
+    _dtype_type, _array_type, _stream_type = dtype_type, array_type, stream_type
+
+
+def know_dtype(given, dtype):
+    """Note that a program that gives `given`, a name, a type or a dtype, always means `dtype`,
+    which has no fields and no shape of its own."""
+    if len(_dtypes) < _MOST_DTYPES:
+        _dtypes[given] = (dtype, dtype.itemsize)
+
+
+cdef bint _axis_of(object given, long long *axis) except -1:
+    """Put down a whole number from 0 on, if `given` is an exact int that is one."""
+    cdef int overflow = 0
+    if type(given) is not int:
+        return False
+    axis[0] = PyLong_AsLongLongAndOverflow(given, &overflow)
+    return overflow == 0 and 0 <= axis[0] < _MOST
+
+
+cdef tuple _tuple_of(long long *numbers, Py_ssize_t count):
+    cdef tuple made = PyTuple_New(count)
+    cdef Py_ssize_t n
+    cdef object number
+    for n in range(count):
+        number = numbers[n]
+        Py_INCREF(number)
+        PyTuple_SET_ITEM(made, n, number)
+    return made
+
+
+cdef class Layout:
+    """What arrays of one shape, dtype and order have in common."""
+
+    cdef long long axes[_MOST_AXES]
+    cdef Py_ssize_t ndim
+    cdef bint is_fortran
+    cdef long long nbytes
+    cdef object given  # as dtype
+    cdef object dtype, shape, size, strides, letter
+
+
+# Those that were asked for lately, each at its place.
+cdef enum:
+    _LAYOUTS = 256
+cdef list _layouts = [None] * _LAYOUTS
+
+
+cdef Layout _layout_of(object shape, object dtype, object order):
+    """None: it is none of an array without gaps, of a known dtype, or it takes more than a look."""
+    cdef long long axes[_MOST_AXES]
+    cdef Py_ssize_t ndim = 1, n
+    cdef bint is_fortran
+    cdef size_t mixed
+    cdef Layout found
+    if type(shape) is tuple:
+        ndim = len(<tuple>shape)
+        if ndim > _MOST_AXES:
+            return None
+        for n in range(ndim):
+            if not _axis_of(<object>(<tuple>shape)[n], &axes[n]):
+                return None
+    elif not _axis_of(shape, &axes[0]):
+        return None
+    if type(order) is not str:
+        return None
+    is_fortran = order == "F"
+    if not is_fortran and order != "C":
+        return None
+
+    mixed = (<size_t><void *>dtype >> 4) + is_fortran
+    for n in range(ndim):
+        mixed = mixed * 31 + <size_t>axes[n]
+    mixed = (mixed ^ (mixed >> 8)) % _LAYOUTS
+    if _layouts[mixed] is not None:
+        found = <Layout>_layouts[mixed]
+        if (
+            found.given is dtype
+            and found.ndim == ndim
+            and found.is_fortran == is_fortran
+            and memcmp(found.axes, axes, ndim * sizeof(long long)) == 0
+        ):
+            return found
+    found = _new_layout(axes, ndim, dtype, is_fortran)
+    if found is not None:
+        _layouts[mixed] = found
+    return found
+
+
+cdef Layout _new_layout(long long *axes, Py_ssize_t ndim, object dtype, bint is_fortran):
+    cdef long long steps[_MOST_AXES]
+    cdef long long count = 1, step
+    cdef Py_ssize_t n, at
+    cdef int long_axes = 0
+    cdef tuple known
+    cdef Layout made
+    cdef bint is_dtype = haulage_is_a(dtype, _dtype_type)
+    if not (type(dtype) is type or type(dtype) is str or is_dtype):
+        return None
+    known = _dtypes.get(dtype)
+    if known is None:
+        return None
+    step = known[1]
+    for n in range(ndim):
+        at = n if is_fortran else ndim - 1 - n
+        steps[at] = step
+        if axes[at] > 1:
+            if step > _MOST // axes[at]:
+                return None
+            step *= axes[at]
+            long_axes += 1
+        count *= axes[at]
+    if count == 0:
+        return None
+    made = Layout.__new__(Layout)
+    memcpy(made.axes, axes, ndim * sizeof(long long))
+    made.ndim, made.is_fortran, made.nbytes = ndim, is_fortran, step
+    made.given = dtype
+    # Equal dtypes can differ in what they say of themselves.
+    made.dtype = dtype if is_dtype else known[0]
+    made.shape, made.strides = _tuple_of(axes, ndim), _tuple_of(steps, ndim)
+    made.size = count
+    made.letter = "F" if is_fortran and long_axes > 1 else "C"
+    return made
+
+
+def new_array(shape, dtype, order, stream):
+    """A new array without gaps, not initialised, as `device_array` makes it; None: nothing is
+    changed, and it takes more than a look.
+
+    It is an array of the current device or that of a `Stream`, of a dtype that is known, in device
+    memory that a pool has.
+    """
+    cdef object device, bound
+    cdef BlockBase block
+    cdef Header array
+    cdef Layout layout = _layout_of(shape, dtype, order)
+    if layout is None:
+        return None
+    if stream is None or (type(stream) is int and stream == 0):
+        device, bound = current_device(), 0
+    elif type(stream) is _stream_type:
+        device, bound = stream.device, stream
+    else:
+        return None
+    block = allocate_at_once(<DeviceBase?>device, layout.nbytes, bound)
+    if block is None:
+        return None
+
+    array = <Header>haulage_made(_array_type)
+    array.block = block
+    array.device = device
+    array.device_pointer = block.device_ptr
+    array.dtype = layout.dtype
+    array.layout = layout.letter
+    array.readonly = False
+    array.shape = layout.shape
+    array.size = layout.size
+    array.stream = bound
+    array.strides = layout.strides
+    return array

@@ -1,0 +1,94 @@
+from cpython.object cimport PyObject
+
+
+cdef struct Range:
+    long long address
+    long long nbytes
+
+
+cdef class Pool
+
+
+cdef class Counter:
+    cdef readonly long long in_use, peak, allocations
+
+
+cdef class Extents:
+    cdef readonly long long nbytes
+    cdef public set walls
+    cdef Range *_by_address
+    cdef Range *_by_size
+    cdef Py_ssize_t _count, _room
+    cdef int _has_room(self, Py_ssize_t more) except -1
+    cdef void _insert(self, long long address, long long nbytes) noexcept
+    cdef void _remove(self, Py_ssize_t at) noexcept
+    cdef int put(self, long long address, long long nbytes) except -1
+    cdef long long get(self, long long nbytes, bint exactly) except -2
+
+
+cdef class Allocation:
+    cdef public object device_ptr
+    cdef public long long nbytes
+    cdef public bint returned
+
+
+cdef class HeapBase:
+    cdef readonly object device
+    cdef readonly str kind
+    cdef readonly int flags
+    cdef readonly Extents free_extents
+    cdef readonly Counter counter
+    cdef readonly dict pools
+    cdef public Pool of_default
+    cdef public bint changing
+    cdef public object decay
+    cdef public long long lowest, spare, unwatched
+    cdef readonly bint host_is_same
+    cdef object _host_address
+
+
+cdef class Pool:
+    cdef readonly HeapBase heap
+    cdef readonly object stream
+    cdef readonly Counter counter
+    cdef Counter _of_device, _of_all
+    cdef readonly list free
+    cdef readonly Extents parked
+    cdef public long long held, direct, misses
+    cdef int take_at_once(self, Allocation block) except -1
+    cdef int give_at_once(self, Allocation block) except -1
+    cdef int _take(self, Allocation block, bint counted, bint at_once) except -1
+    cdef void _lent(self, Allocation block) noexcept
+    cdef void _back(self, Allocation block) noexcept
+
+
+cdef class DeviceBase:
+    cdef public object default_stream
+    cdef public HeapBase heap
+
+
+cdef class RuntimeBase:
+    cdef public object chosen, choice, best, named, entered, selected
+    cdef public dict found
+    cdef public object observer, adversary_seed
+
+
+cdef class BlockBase(Allocation):
+    cdef object __weakref__
+    cdef public object closed, device, home, host_ptr, kind, release, streams
+    cdef public object closed_at
+    cdef public Pool pool
+    cdef public bint used_before, exposed, exported, of_others
+    cdef public long long generation
+    cdef public double born
+    cdef object _code, _sites
+    cdef int _lasti
+    cdef PyObject *_previous
+    cdef PyObject *_next
+    cdef void _enlist(self) noexcept
+    cdef void _delist(self) noexcept
+    cdef int give_back_at_once(self) except -1
+
+
+cdef object current_device()
+cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stream)

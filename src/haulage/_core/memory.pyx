@@ -1,0 +1,913 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
+"""Memory that is given and taken back where nothing is out of the ordinary.
+
+What each allocation touches lives here: counters, free ranges, the pool of a stream, the block.
+`allocate_at_once` is the whole path; `BlockBase.give_back_at_once` is the way back. Where anything
+is out of the ordinary (the pool has nothing that fits, another thread changes the heap, somebody
+observes, a limit or a provider is set) they change nothing and say so, and Python decides.
+
+No step of Python's runs between the look at free memory and the block that has it, so neither a
+thread, nor a signal's handler, nor Ctrl-C comes in between: nothing is lost or given out twice.
+In Python 3.11 a new container can begin a pass of the cycle collector, whose finalisers are
+Python's, so none is made there either.
+"""
+
+from cpython.contextvars cimport get_value
+from cpython.dict cimport PyDict_GetItem
+from cpython.object cimport PyObject
+from libc.stdlib cimport free, realloc
+from libc.string cimport memmove
+
+import os
+import sys
+
+
+cdef extern from "fields.h":
+    int haulage_as_member(object type, object one, const char *name, object mark) except -1
+
+
+cdef extern from *:
+    """
+    #include <frameobject.h>
+    #include <time.h>
+
+    #if PY_VERSION_HEX >= 0x030d0000
+    #define haulage_is_ending Py_IsFinalizing
+    #else
+    #define haulage_is_ending _Py_IsFinalizing
+    #endif
+
+    /* The clock of `time.monotonic`; on Linux as it was at the last tick, some milliseconds ago at
+       most, which takes a fifth of the time. */
+    #if defined(CLOCK_MONOTONIC_COARSE)
+    #define HAULAGE_CLOCK CLOCK_MONOTONIC_COARSE
+    #elif defined(CLOCK_UPTIME_RAW)
+    #define HAULAGE_CLOCK CLOCK_UPTIME_RAW
+    #else
+    #define HAULAGE_CLOCK CLOCK_MONOTONIC
+    #endif
+    static double haulage_now(void)
+    {
+        struct timespec now;
+        clock_gettime(HAULAGE_CLOCK, &now);
+        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    }
+
+    /* References that the caller owns. */
+    static PyObject *haulage_code(PyObject *frame)
+    {
+        return (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+    }
+    static PyObject *haulage_caller(PyObject *frame)
+    {
+        PyObject *caller = (PyObject *)PyFrame_GetBack((PyFrameObject *)frame);
+        if (caller == NULL) { Py_INCREF(Py_None); return Py_None; }
+        return caller;
+    }
+    static int haulage_lasti(PyObject *frame)
+    {
+        return PyFrame_GetLasti((PyFrameObject *)frame);
+    }
+    /* What `kind.__new__(kind)` gives. */
+    static PyObject *haulage_made(PyObject *kind)
+    {
+        static PyObject *none = NULL;
+        if (none == NULL && (none = PyTuple_New(0)) == NULL)
+            return NULL;
+        return ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, none, NULL);
+    }
+    static PyObject *haulage_file(PyObject *code)
+    {
+        return ((PyCodeObject *)code)->co_filename;
+    }
+    """
+    bint haulage_is_ending() noexcept
+    double haulage_now() noexcept
+    object haulage_code(object frame)
+    object haulage_caller(object frame)
+    int haulage_lasti(object frame) noexcept
+    PyObject *haulage_file(object code) noexcept
+    Py_ssize_t Py_REFCNT(PyObject *thing) noexcept
+    Py_ssize_t Py_SIZE(object deque) noexcept
+    object haulage_made(object kind)
+    PyObject *Py_True
+
+
+# ---- sizes --------------------------------------------------------------------------------------
+
+# Size classes of small blocks: 8 to a doubling, all multiples of 256 bytes, up to 64 KiB. So a
+# block takes at most an eighth more than was asked for, but for the smallest, where the alignment
+# of 256 bytes, which drivers promise for their allocations, takes more.
+cdef enum:
+    _ALIGNMENT = 256
+    _SHIFT = 8
+    _LARGEST = 64 << 10
+    # Larger blocks are multiples of it: whole pages, so that other processes can share them.
+    _QUANTUM = 4096
+    # So many large blocks that are of no parked one's size come from elsewhere before somebody looks
+    # whether what is parked can be everybody's: it may be part of better pieces.
+    _PATIENCE = 4
+    # So many large blocks are taken before it looks what of that which waits for streams is done.
+    _TURNS = 8
+
+ALIGNMENT = _ALIGNMENT
+LARGEST = _LARGEST
+QUANTUM = _QUANTUM
+
+cdef short _classes[_LARGEST >> _SHIFT]
+
+
+cdef int _fill_classes() noexcept:
+    cdef int whole, shift, last
+    for whole in range(_LARGEST >> _SHIFT):
+        last = (whole << _SHIFT) + _ALIGNMENT - 1
+        shift = _SHIFT
+        while last >> shift >= 16:
+            shift += 1
+        _classes[whole] = <short>(((shift - _SHIFT) << 3) + (last >> shift))
+
+
+_fill_classes()
+
+
+cdef inline int _class_of(long long nbytes) noexcept:
+    return _classes[(nbytes - 1) >> _SHIFT] if nbytes > 0 else 0
+
+
+def class_of(long long nbytes):
+    """The number of the smallest class that holds `nbytes`, at most `LARGEST`."""
+    if nbytes > _LARGEST:
+        raise ValueError(f"class_of({nbytes}): expected {_LARGEST} bytes at most")
+    return _class_of(nbytes)
+
+
+cdef inline long long _rounded(long long nbytes) noexcept:
+    return (nbytes + _QUANTUM - 1) & ~<long long>(_QUANTUM - 1)
+
+
+# ---- counters -----------------------------------------------------------------------------------
+
+
+cdef class Counter:
+    """Bytes in use, most bytes since the last `reset_peak`, and blocks given out so far."""
+
+    def reset_peak(self):
+        """Let the peak be what is in use now."""
+        self.peak = self.in_use
+
+
+cdef inline void _more(Counter counter, long long nbytes) noexcept:
+    counter.allocations += 1
+    counter.in_use += nbytes
+    if counter.in_use > counter.peak:
+        counter.peak = counter.in_use
+
+
+# ---- free ranges --------------------------------------------------------------------------------
+
+
+cdef class Extents:
+    """Ranges (address, bytes) that do not overlap; ranges that touch become one.
+
+    They do not across a *wall*, an address where memory begins that was given apart.
+
+    Args:
+        walls: a set of such addresses that others have too; None: one of its own.
+    """
+
+    def __init__(self, walls=None):
+        self.walls = set() if walls is None else walls
+
+    def __dealloc__(self):
+        free(self._by_address)
+        free(self._by_size)
+
+    def __len__(self):
+        return self._count
+
+    def __iter__(self):
+        """(address, bytes) of each, in the order of addresses."""
+        return iter([(self._by_address[n].address, self._by_address[n].nbytes)
+                     for n in range(self._count)])
+
+    @property
+    def largest(self):
+        """Bytes of the largest range."""
+        return self._by_size[self._count - 1].nbytes if self._count else 0
+
+    def add(self, long long address, long long nbytes):
+        """Put a range in, which becomes one with those that it touches."""
+        self.put(address, nbytes)
+
+    def take(self, long long nbytes):
+        """Take `nbytes` out of the range that fits best, of several the lowest; None if none does.
+
+        Best fit in the order of addresses: Wilson et al., "Dynamic storage allocation: a survey and
+        critical review", 1995, section 3.4.
+        """
+        address = self.get(nbytes, False)
+        return None if address < 0 else address
+
+    def cut(self, long long address, long long nbytes, start=None):
+        """Take out a part of one of the ranges, of the one from `start` on; None: from `address`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        cdef long long first = address if start is None else start
+        cdef long long stop
+        cdef Py_ssize_t at = _at_address(self, first)
+        if at == self._count or self._by_address[at].address != first:
+            raise KeyError(first)
+        self._has_room(1)
+        stop = first + self._by_address[at].nbytes
+        self._remove(at)
+        if address > first:
+            self._insert(first, address - first)
+        if stop > address + nbytes:
+            self._insert(address + nbytes, stop - address - nbytes)
+
+    def ending_at(self, long long address, across=False):
+        """Bytes of the range that ends before `address`; 0 if none does, or there is a wall, unless
+        that does not matter."""
+        cdef Py_ssize_t before = _at_address(self, address) - 1
+        if before < 0 or (not across and address in self.walls):
+            return 0
+        cdef Range found = self._by_address[before]
+        return found.nbytes if found.address + found.nbytes == address else 0
+
+    def move_to(self, Extents other):
+        """Take all out and put it into another one."""
+        other._has_room(self._count)
+        while self._count:
+            other.put(self._by_address[0].address, self._by_address[0].nbytes)
+            self._remove(0)
+
+    cdef int put(self, long long address, long long nbytes) except -1:
+        cdef long long start = address, stop = address + nbytes
+        cdef Range *before
+        cdef bint has_before, has_after
+        cdef Py_ssize_t at
+        self._has_room(1)
+        at = _at_address(self, address)
+        before = &self._by_address[at - 1]
+        has_before = at > 0 and before.address + before.nbytes == start
+        has_before = has_before and start not in self.walls
+        has_after = at < self._count and self._by_address[at].address == stop
+        has_after = has_after and stop not in self.walls
+        if has_after:
+            stop += self._by_address[at].nbytes
+            self._remove(at)
+        if has_before:
+            start = before.address
+            self._remove(at - 1)
+        self._insert(start, stop - start)
+        return 0
+
+    cdef long long get(self, long long nbytes, bint exactly) except -2:
+        """`take`; -1 if none fits, or is of just that size where that is asked."""
+        cdef Py_ssize_t at = _at_size(self, nbytes, 0)
+        cdef Range found
+        if at == self._count:
+            return -1
+        found = self._by_size[at]
+        if exactly and found.nbytes != nbytes:
+            return -1
+        self._remove(_at_address(self, found.address))
+        if found.nbytes > nbytes:
+            self._insert(found.address + nbytes, found.nbytes - nbytes)
+        return found.address
+
+    # Both tables have the same ranges before and after each of these; `_has_room` comes before all
+    # that changes them.
+
+    cdef int _has_room(self, Py_ssize_t more) except -1:
+        cdef Py_ssize_t room = 2 * self._room + 16
+        cdef void *grown
+        if self._count + more <= self._room:
+            return 0
+        grown = realloc(self._by_address, room * sizeof(Range))
+        if grown == NULL:
+            raise MemoryError
+        self._by_address = <Range *>grown
+        grown = realloc(self._by_size, room * sizeof(Range))
+        if grown == NULL:
+            raise MemoryError
+        self._by_size = <Range *>grown
+        self._room = room
+        return 0
+
+    cdef void _insert(self, long long address, long long nbytes) noexcept:
+        _make_way(self._by_address, self._count, _at_address(self, address), address, nbytes)
+        _make_way(self._by_size, self._count, _at_size(self, nbytes, address), address, nbytes)
+        self._count += 1
+        self.nbytes += nbytes
+
+    cdef void _remove(self, Py_ssize_t at) noexcept:
+        cdef Range gone = self._by_address[at]
+        _close_up(self._by_size, self._count, _at_size(self, gone.nbytes, gone.address))
+        _close_up(self._by_address, self._count, at)
+        self._count -= 1
+        self.nbytes -= gone.nbytes
+
+
+cdef Py_ssize_t _at_address(Extents self, long long address) noexcept:
+    """Of the first range that begins at `address` or behind it."""
+    cdef Py_ssize_t low = 0, high = self._count, middle
+    while low < high:
+        middle = (low + high) // 2
+        if self._by_address[middle].address < address:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef Py_ssize_t _at_size(Extents self, long long nbytes, long long address) noexcept:
+    """Of the first range, by size and then by address, from these on."""
+    cdef Py_ssize_t low = 0, high = self._count, middle
+    cdef Range *found
+    while low < high:
+        middle = (low + high) // 2
+        found = &self._by_size[middle]
+        if found.nbytes < nbytes or (found.nbytes == nbytes and found.address < address):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef void _make_way(
+    Range *table, Py_ssize_t count, Py_ssize_t at, long long address, long long nbytes
+) noexcept:
+    memmove(&table[at + 1], &table[at], (count - at) * sizeof(Range))
+    table[at].address = address
+    table[at].nbytes = nbytes
+
+
+cdef void _close_up(Range *table, Py_ssize_t count, Py_ssize_t at) noexcept:
+    memmove(&table[at], &table[at + 1], (count - at - 1) * sizeof(Range))
+
+
+# ---- heaps and pools ----------------------------------------------------------------------------
+
+
+cdef class Allocation:
+    """Memory that was handed out: a block, or what gives the memory of one back.
+
+    Attributes:
+        device_ptr: its address on the device; 0: not addressable there, or no bytes.
+        nbytes: as many as were asked for.
+        returned: whether it has no memory, not yet or not any more.
+    """
+
+    def __cinit__(self):
+        self.device_ptr = 0
+        self.returned = True
+
+
+cdef class HeapBase:
+    """What `haulage.runtime.memory.heap.Heap` shares with its pools.
+
+    Attributes:
+        device, kind, flags: what it has memory of.
+        free_extents: what no block has and no pool keeps for its stream.
+        counter: of its blocks.
+        pools: by the stream's handle; `of_default` is that of the default stream.
+        changing: somebody who holds its lock is about to change it, or was torn out of that.
+        decay: looks after what is not used; None: nobody has to.
+        lowest: the least bytes that `free_extents` had, since `decay` last looked.
+        spare: free bytes that stay; more go back to the device.
+        unwatched: free bytes for which `decay` need not run.
+        host_is_same: the host has the same addresses as the device.
+    """
+
+    def __init__(self, device, kind, flags, free_extents, host_is_same, host_address):
+        self.device = device
+        self.kind = kind
+        self.flags = flags
+        self.free_extents = free_extents
+        self.counter = Counter()
+        self.pools = {}
+        self.host_is_same = host_is_same
+        self._host_address = host_address
+
+
+cdef class Pool:
+    """What the blocks of one stream come from and go back to.
+
+    `stream` is the stream's handle; None for memory that the host writes to: its blocks come back
+    once no stream uses them, and serve any.
+
+    Attributes:
+        counter: of its blocks; those of the heap, of the device and of all count them too.
+        free: lists of addresses of free small blocks, by class.
+        parked: large blocks that work of the stream may still use.
+        misses: how many blocks were taken that were of no parked one's size, since `Heap.provide`
+            looked whether what is parked can be everybody's.
+        held: bytes of slabs and large blocks, be they free or not.
+        direct: bytes of blocks that came from the driver one by one.
+    """
+
+    def __init__(self, HeapBase heap, stream, int classes, Counter of_device, Counter of_all):
+        self.heap = heap
+        self.stream = stream
+        self.counter = Counter()
+        self._of_device = of_device
+        self._of_all = of_all
+        self.free = [[] for _ in range(classes)]
+        self.parked = Extents(heap.free_extents.walls)
+
+    @property
+    def counters(self):
+        """All that count its blocks."""
+        return self.counter, self.heap.counter, self._of_device, self._of_all
+
+    @property
+    def reserved(self):
+        """Bytes held of the device for the stream."""
+        return self.held + self.parked.nbytes + self.direct
+
+    def is_idle(self):
+        """Whether no work can use its free blocks: in its stream, or in the default one, whose use
+        of a block is not noted."""
+        if self.stream is None:
+            return True
+        device = self.heap.device
+        if device.capturing:
+            return False  # drivers must not be asked for streams that are recorded
+        device.activate()
+        is_done = device.backend.stream_query
+        return is_done(self.stream) and (not self.stream or is_done(0))
+
+    def take(self, Allocation block, bint counted=True):
+        """Let `block` have free memory of its size, and count it; False: there is none.
+
+        Of large blocks only who holds the heap's lock may ask. Others count what is not `counted`.
+        """
+        return self._take(block, counted, False) != 0
+
+    def take_if_free(self, Allocation block):
+        """`take_at_once`, for Python."""
+        return self.take_at_once(block) != 0
+
+    def give(self, Allocation block, bint to_all, bint counted=True):
+        """Put the memory of `block` to what is free, and count it no more; False: it was done.
+
+        Of large blocks only who holds the heap's lock may do so. `to_all`: other streams may have
+        it at once.
+        """
+        cdef long long room
+        if block.returned:
+            return False
+        if block.nbytes <= _LARGEST:
+            (<list>self.free[_class_of(block.nbytes)]).append(block.device_ptr)
+        else:
+            room = _rounded(block.nbytes)
+            (self.heap.free_extents if to_all else self.parked).put(block.device_ptr, room)
+            self.held -= room
+        if counted:
+            self._back(block)
+        block.returned = True
+        return True
+
+    def lend(self, Allocation block, address):
+        """Let `block` have memory that is not the pool's own, and count it."""
+        block.device_ptr = address
+        self._lent(block)
+
+    def end(self, Allocation block):
+        """Count what was lent no more; False: it was done."""
+        if block.returned:
+            return False
+        self._back(block)
+        return True
+
+    cdef int take_at_once(self, Allocation block) except -1:
+        """`take`, for everybody; 0: there is none, or it cannot be had now."""
+        if block.nbytes > _LARGEST and self.heap.changing:
+            return 0
+        return self._take(block, True, True)
+
+    cdef int give_at_once(self, Allocation block) except -1:
+        """`give`, for everybody, to the stream's later work: 1, or 0 if it was done; 2: not now, as
+        another thread changes the heap, or more is free then than may stay so."""
+        cdef HeapBase heap = self.heap
+        cdef long long room, idle
+        if block.returned:
+            return 0
+        if block.nbytes <= _LARGEST:
+            (<list>self.free[_class_of(block.nbytes)]).append(block.device_ptr)
+        else:
+            if heap.changing:
+                return 2
+            room = _rounded(block.nbytes)
+            idle = heap.free_extents.nbytes + self.parked.nbytes + room
+            if idle > heap.spare or (idle > heap.unwatched and not _decay_runs()):
+                return 2
+            self.parked.put(block.device_ptr, room)
+            self.held -= room
+        self._back(block)
+        return 1
+
+    cdef int _take(self, Allocation block, bint counted, bint at_once) except -1:
+        cdef HeapBase heap = self.heap
+        cdef long long room, address
+        cdef list cells
+        if block.nbytes <= _LARGEST:
+            cells = <list>self.free[_class_of(block.nbytes)]
+            if not cells:
+                return 0
+            block.device_ptr = cells.pop()
+        else:
+            room = _rounded(block.nbytes)
+            address = self.parked.get(room, at_once)
+            if address < 0 and at_once and self.parked.nbytes:
+                self.misses += 1
+                if self.misses > _PATIENCE:
+                    return 0
+            if address < 0:
+                address = heap.free_extents.get(room, False)
+                if address < 0:
+                    return 0
+                if heap.free_extents.nbytes < heap.lowest:
+                    heap.lowest = heap.free_extents.nbytes
+            block.device_ptr = address
+            self.held += room
+        block.returned = False
+        if counted:
+            self._lent(block)
+        return 1
+
+    cdef void _lent(self, Allocation block) noexcept:
+        cdef long long nbytes = block.nbytes
+        block.returned = False
+        _more(self.counter, nbytes)
+        _more(self.heap.counter, nbytes)
+        _more(self._of_device, nbytes)
+        _more(self._of_all, nbytes)
+
+    cdef void _back(self, Allocation block) noexcept:
+        cdef long long nbytes = block.nbytes
+        block.returned = True
+        self.counter.in_use -= nbytes
+        self.heap.counter.in_use -= nbytes
+        self._of_device.in_use -= nbytes
+        self._of_all.in_use -= nbytes
+
+
+# ---- what is out of the ordinary ----------------------------------------------------------------
+
+
+cdef class DeviceBase:
+    """What of a device allocations ask for: its default stream, and its heap of device memory."""
+
+
+cdef class RuntimeBase:
+    """What of a `Runtime` allocations ask for."""
+
+
+cdef class Conditions:
+    """What the ordinary path looks at besides what it is given; the modules that it is of set it.
+
+    Attributes:
+        runtime: the `Runtime` that is used.
+        current_device: which device is meant, where that takes more than a look.
+        pools_memory: what `HAULAGE_MEMORY` says.
+        environment: what `os.environ` keeps its variables in.
+        provider: who gives memory in place of Haulage, or None.
+        limited: some device has a limit of bytes in use.
+        deferring: how many `defer_cleanup` hold.
+        aside, aside_handles: what collector passes have put aside.
+        waiting: what waits for streams, by `pending`.
+        turns: how many large blocks were taken since `pending.reap_some` looked at that.
+        decay: the names of the module of that name.
+        frames_kept: how many frames are kept of who asked for memory.
+        own_files: whether a file is Haulage's own, by its name.
+        block_type, stream_type: `Block` and `Stream`.
+    """
+
+    cdef public RuntimeBase runtime
+    cdef public object current_device, pools_memory, provider, aside, aside_handles, waiting
+    cdef public object outer_frames, block_type, stream_type
+    cdef public object own_files
+    cdef public dict environment, decay
+    cdef public bint limited
+    cdef public int deferring, frames_kept, turns
+    cdef object _device_key, _memory_key, _device_raw, _named, _memory_raw
+    cdef bint _pools
+
+    def __init__(self):
+        environ = os.environ
+        self.environment = getattr(environ, "_data", environ)
+        encoded = getattr(environ, "encodekey", str)
+        self._device_key = encoded("HAULAGE_DEVICE")
+        self._memory_key = encoded("HAULAGE_MEMORY")
+        self.frames_kept = 1
+
+
+cdef Conditions _now = Conditions()
+conditions = _now
+
+
+cdef inline bint _decay_runs() noexcept:
+    cdef PyObject *found = PyDict_GetItem(_now.decay, "_is_running")
+    return found == Py_True
+
+
+cdef bint _is_pooling() except -1:
+    """Whether memory is kept for the next arrays; else the driver is asked for each."""
+    cdef PyObject *raw = PyDict_GetItem(_now.environment, _now._memory_key)
+    if raw == NULL:
+        return True
+    if raw != <PyObject *>_now._memory_raw:
+        _now._pools = _now.pools_memory()
+        _now._memory_raw = <object>raw
+    return _now._pools
+
+
+cdef bint _is_ordinary(bint is_large) except -1:
+    """Whether nobody but the pool has a say in who gets memory, and when."""
+    cdef RuntimeBase runtime = _now.runtime
+    if (
+        _now.provider is not None
+        or _now.limited
+        or runtime.observer is not None
+        or runtime.adversary_seed is not None
+    ):
+        return False
+    if not _now.deferring and (Py_SIZE(_now.aside) or Py_SIZE(_now.aside_handles)):
+        return False  # that goes back first
+    if is_large and _now.waiting.waiting:
+        _now.turns += 1
+        if _now.turns >= _TURNS:
+            return False
+    return _is_pooling()
+
+
+cdef object current_device():
+    """The device that is meant where none is named; see `runtime.devices.registry`."""
+    cdef RuntimeBase runtime = _now.runtime
+    cdef PyObject *raw
+    cdef tuple named
+    found = get_value(runtime.entered)
+    if found is not None:
+        return found
+    found = get_value(runtime.selected)
+    if found is not None and (<tuple>found)[1] is runtime.choice:
+        return (<tuple>found)[0]
+    if runtime.chosen is not None:
+        return runtime.chosen
+    raw = PyDict_GetItem(_now.environment, _now._device_key)
+    if raw == NULL:
+        return _now.current_device() if runtime.best is None else runtime.best
+    if raw == <PyObject *>_now._device_raw and runtime.named is _now._named is not None:
+        named = runtime.named
+        if runtime.found.get(named[2].kind) is named[1]:
+            return named[2]
+    found = _now.current_device()
+    _now._device_raw, _now._named = <object>raw, runtime.named
+    return found
+
+
+# ---- who asks -----------------------------------------------------------------------------------
+
+
+cdef object _getframe = sys._getframe
+
+
+cdef object _frame_of_program(object depth):
+    """The innermost frame, from a depth on, that is not Haulage's own; if all are, the outermost."""
+    cdef PyObject *own
+    cdef object frame, caller, file
+    try:
+        frame = _getframe(depth)
+    except ValueError:
+        return _getframe(0)
+    while True:
+        file = <object>haulage_file(haulage_code(frame))
+        own = PyDict_GetItem(_now.own_files, file)
+        if not (_now.own_files[file] if own == NULL else own == Py_True):
+            return frame
+        caller = haulage_caller(frame)
+        if caller is None:
+            return frame
+        frame = caller
+
+
+def current_call_site():
+    """The present place in the program, (code, offset of its instruction) of each frame that is
+    kept: the innermost ones that are not Haulage's own. If all are, it is the outermost one."""
+    frame = _frame_of_program(0)
+    if _now.frames_kept == 1:
+        return ((haulage_code(frame), haulage_lasti(frame)),)
+    return tuple(_now.outer_frames(frame, _now.frames_kept))
+
+
+# ---- blocks -------------------------------------------------------------------------------------
+
+cdef long long _generation = 0
+# The blocks that are not given back, by `_next`. These are no references of their own.
+cdef PyObject *_newest = NULL
+
+
+cdef class BlockBase(Allocation):
+    """What `haulage.runtime.memory.block.Block`, where its attributes are described, has in C."""
+
+    def __cinit__(self):
+        global _generation
+        _generation += 1
+        self.generation = _generation
+        self.host_ptr = 0
+        self.closed = False
+        self.closed_at = ()
+        self.born = haulage_now()
+
+    def __init__(
+        self,
+        device,
+        device_ptr,
+        host_ptr,
+        long long nbytes,
+        kind,
+        release=None,
+        Pool pool=None,
+        home=None,
+        bint used_before=False,
+        bint has_memory=True,
+        call_site=None,
+    ):
+        self.device = device
+        self.device_ptr = device_ptr
+        self.nbytes = nbytes
+        self.kind = kind
+        self.release = release
+        self.pool = pool
+        self.home = home
+        self.used_before = used_before
+        self._sites = current_call_site() if call_site is None else call_site
+        if has_memory:
+            self.returned = False
+            self.begun(host_ptr)
+
+    def begun(self, host_ptr):
+        """Itself, which has its memory now; `host_ptr` is the host's address of that."""
+        self.host_ptr = host_ptr
+        self._enlist()
+        observer = _now.runtime.observer
+        if observer is not None:
+            observer.allocated(self)
+        return self
+
+    @property
+    def call_site(self):
+        """Which line asked for it."""
+        return ((self._code, self._lasti),) if self._sites is None else self._sites
+
+    @call_site.setter
+    def call_site(self, sites):
+        self._sites = sites
+
+    def _give_back(self):
+        cdef int given = self.give_back_at_once()
+        if given == 2:
+            given = self._give_back_later()
+            self._delist()
+        if given and _now.runtime.observer is not None:
+            _now.runtime.observer.freed(self)
+
+    cdef int give_back_at_once(self) except -1:
+        """Give the memory back to its stream's later work: 1, or 0 if it was done; 2: that takes
+        more, and nothing is changed."""
+        cdef Pool pool = self.pool
+        cdef int given
+        self.closed = True
+        if (
+            pool is None
+            or self.home is None
+            or self.release is not None
+            or self.streams
+            or self.exported
+            or _now.deferring
+        ):
+            return 2
+        # Also in a collector's pass: it takes neither a lock nor the driver.
+        given = pool.give_at_once(self)
+        if given != 2:
+            self._delist()
+        return given
+
+    def __del__(self):
+        if not self.returned and not haulage_is_ending():
+            if _now.runtime.observer is None and self.give_back_at_once() != 2:
+                return
+            try:
+                self._give_back()
+            except BaseException:
+                # Such as Ctrl-C, which ends here: nobody else gives it back.
+                self._give_back()
+                raise
+
+    def __dealloc__(self):
+        self._delist()  # at the end of the process, or after two interrupts
+
+    cdef void _enlist(self) noexcept:
+        global _newest
+        self._next = _newest
+        if _newest != NULL:
+            (<BlockBase>_newest)._previous = <PyObject *>self
+        _newest = <PyObject *>self
+
+    cdef void _delist(self) noexcept:
+        global _newest
+        if self._previous != NULL:
+            (<BlockBase>self._previous)._next = self._next
+        elif _newest == <PyObject *>self:
+            _newest = self._next
+        if self._next != NULL:
+            (<BlockBase>self._next)._previous = self._previous
+        self._previous = self._next = NULL
+
+
+cdef int _make_members(object kind, object one, tuple names) except -1:
+    cdef bytes name
+    for name in names:
+        mark = object()
+        setattr(one, name.decode(), mark)
+        haulage_as_member(kind, one, name, mark)
+
+
+_make_members(Allocation, Allocation(), (b"device_ptr",))
+_make_members(
+    BlockBase,
+    haulage_made(BlockBase),
+    (b"closed", b"device", b"home", b"host_ptr", b"kind", b"release", b"streams"),
+)
+_make_members(DeviceBase, DeviceBase(), (b"default_stream",))
+_make_members(
+    RuntimeBase,
+    RuntimeBase(),
+    (b"chosen", b"choice", b"best", b"named", b"entered", b"selected", b"observer",
+     b"adversary_seed"),
+)
+
+
+def live_blocks():
+    """All blocks that are not given back, the oldest first."""
+    cdef list found = []
+    cdef PyObject *block = _newest
+    while block != NULL:
+        if Py_REFCNT(block) > 0:  # else its end is put off: many things end inside of each other
+            found.append(<object>block)
+        block = (<BlockBase>block)._next
+    found.reverse()
+    return [each for each in found if not (<BlockBase>each).returned]
+
+
+# ---- the path -----------------------------------------------------------------------------------
+
+
+cdef object _home_of(DeviceBase device, object stream):
+    if type(stream) is _now.stream_type and stream.handle and stream.owned and stream._is_blocking:
+        return stream
+    return device.default_stream
+
+
+cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stream):
+    """A new block of device memory from the pool of `stream`, of another stream than the device's
+    own ones or of none the default one's; None: nothing is changed, and it takes more than that."""
+    cdef HeapBase heap = device.heap
+    cdef BlockBase block
+    cdef Pool pool
+    cdef object home, frame
+    if heap is None or nbytes <= 0:
+        return None
+    home = _home_of(device, stream)
+    pool = heap.of_default if home is device.default_stream else heap.pools.get(home.handle)
+    if pool is None:
+        return None
+    block = <BlockBase>haulage_made(_now.block_type)
+    block.device = heap.device
+    block.nbytes = nbytes
+    block.kind = heap.kind
+    block.pool = pool
+    block.home = home
+    block.used_before = True
+    # What calls this is Haulage's own, and of the others the frame object is mostly there.
+    frame = _frame_of_program(1)
+    if _now.frames_kept != 1:
+        block._sites = current_call_site()
+    else:
+        block._code, block._lasti = haulage_code(frame), haulage_lasti(frame)
+    if not _is_ordinary(nbytes > _LARGEST):
+        return None
+    if not pool.take_at_once(block):
+        return None
+    block._enlist()
+    block.host_ptr = block.device_ptr if heap.host_is_same else heap._host_address(block.device_ptr)
+    return block
+
+
+def allocate(DeviceBase device, long long nbytes, stream):
+    """`allocate_at_once`, for Python."""
+    return allocate_at_once(device, nbytes, stream)
