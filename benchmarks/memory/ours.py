@@ -48,6 +48,12 @@ class Ours:
         self._heap = Heap(current_device(), "device", 0, Arena(space))
         # Without a stream, which is always idle.
         self._pool = self._heap.pool_of(None)
+        self._live: set[Allocation] = set()
+
+    def __del__(self) -> None:
+        # They count as the device's in use, too.
+        for block in self._live:
+            self._pool.give(block, False)
 
     @property
     def reserved(self) -> int:
@@ -60,10 +66,12 @@ class Ours:
         block.nbytes = nbytes
         if not self._pool.take_if_free(block):
             self._heap.provide(self._pool, block)
+        self._live.add(block)
         return block
 
     def free(self, block: Allocation) -> None:
         """Give it back, as a stream does that has more work to do."""
+        self._live.remove(block)
         self._pool.give(block, False)
 
 
