@@ -58,8 +58,8 @@ cdef class Pool:
     cdef int take_at_once(self, Allocation block) except -1
     cdef int give_at_once(self, Allocation block) except -1
     cdef int _take(self, Allocation block, bint counted, bint at_once) except -1
-    cdef void _lent(self, Allocation block) noexcept
-    cdef void _back(self, Allocation block) noexcept
+    cdef void _count_in(self, Allocation block) noexcept
+    cdef void _count_out(self, Allocation block) noexcept
 
 
 cdef class DeviceBase:

@@ -467,20 +467,20 @@ cdef class Pool:
             (self.heap.free_extents if to_all else self.parked).put(block.device_ptr, room)
             self.held -= room
         if counted:
-            self._back(block)
+            self._count_out(block)
         block.returned = True
         return True
 
-    def lend(self, Allocation block, address):
+    def begin(self, Allocation block, address):
         """Let `block` have memory that is not the pool's own, and count it."""
         block.device_ptr = address
-        self._lent(block)
+        self._count_in(block)
 
     def end(self, Allocation block):
-        """Count what was lent no more; False: it was done."""
+        """Count what `begin` counted no more; False: it was done."""
         if block.returned:
             return False
-        self._back(block)
+        self._count_out(block)
         return True
 
     cdef int take_at_once(self, Allocation block) except -1:
@@ -507,7 +507,7 @@ cdef class Pool:
                 return 2
             self.parked.put(block.device_ptr, room)
             self.held -= room
-        self._back(block)
+        self._count_out(block)
         return 1
 
     cdef int _take(self, Allocation block, bint counted, bint at_once) except -1:
@@ -536,10 +536,10 @@ cdef class Pool:
             self.held += room
         block.returned = False
         if counted:
-            self._lent(block)
+            self._count_in(block)
         return 1
 
-    cdef void _lent(self, Allocation block) noexcept:
+    cdef void _count_in(self, Allocation block) noexcept:
         cdef long long nbytes = block.nbytes
         block.returned = False
         _more(self.counter, nbytes)
@@ -547,7 +547,7 @@ cdef class Pool:
         _more(self._of_device, nbytes)
         _more(self._of_all, nbytes)
 
-    cdef void _back(self, Allocation block) noexcept:
+    cdef void _count_out(self, Allocation block) noexcept:
         cdef long long nbytes = block.nbytes
         block.returned = True
         self.counter.in_use -= nbytes

@@ -189,7 +189,7 @@ def _from_driver(heap: Heap, nbytes: int, call_site: CallSite) -> Block:
     device.activate()
     address, host = device.backend.alloc(nbytes, kind, heap.flags)
     pool.direct += nbytes
-    pool.lend(block, address)
+    pool.begin(block, address)
     block.begun(host)
     return block
 
@@ -379,7 +379,7 @@ def count_external(block: Block, reserves: bool) -> Block:
     # No call in between, nor behind the count: what is not counted is not taken off.
     pool.direct += reserved
     block.release = release
-    pool.lend(block, block.device_ptr)
+    pool.begin(block, block.device_ptr)
     block.pool = pool
     return block
 
