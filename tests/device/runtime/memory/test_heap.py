@@ -28,6 +28,13 @@ ALSO_FAR = True
 SMALL, LARGE = 1000, 300_000
 
 
+@pytest.fixture(autouse=True)
+def nothing_free(device):
+    """So what a test frees is what its next array of the size is given."""
+    device.synchronize()
+    memory.trim(device)
+
+
 def non_blocking(device):
     return Stream.create(device, NON_BLOCKING)
 
