@@ -480,7 +480,7 @@ def test_arrays_of_a_kernel_begin_where_they_are_asked_to(way, kind, alignment, 
         out[t, 2] = first[0] + small[0]
 
     out = cuda.device_array((8, 3), np.int64)
-    places[2, 8](out)
+    places[1, 8](out)
     shared, local, _ = out.copy_to_host().T
     assert not (shared % alignment).any()
     assert not (local % alignment).any()
