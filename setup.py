@@ -26,6 +26,7 @@ MODULES = {
         "pool_stop.c",
         "pool_messages.c",
     ],
+    "starts": ["starts.pyx"],
 }
 # What every module may include or cimport.
 SHARED = sorted(str(path) for ending in ("*.pxd", "*.h") for path in CORE.glob(ending))
