@@ -16,6 +16,7 @@ CORE = Path("src/haulage/_core")
 MODULES = {
     "arrays": ["arrays.pyx"],
     "built": ["built.c"],
+    "driver": ["driver.pyx"],
     "exchange": ["exchange.pyx"],
     "memory": ["memory.pyx"],
     "pool": [

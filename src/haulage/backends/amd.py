@@ -6,6 +6,7 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 
+from haulage._core.starts import Start
 from haulage.backends.amd_driver import figures, looking
 from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.amd_driver.chunks import Chunks
@@ -235,9 +236,9 @@ class AMDBackend(Backend):
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-    ) -> tuple[bytes, Callable[[int, bytes], None]]:
-        """The header is what native code calls hipModuleLaunchKernel with."""
-        return self._launches.prepare(device, function, grid, block, shared_bytes)
+    ) -> tuple[bytes, Start]:
+        """No header, and what calls hipModuleLaunchKernel."""
+        return b"", self._launches.prepare(device, function, grid, block, shared_bytes)
 
     def stream_priorities(self) -> tuple[int, int]:
         """Those of the device, as (1, -1)."""

@@ -5,6 +5,7 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 
+from haulage._core.starts import Start
 from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.gpu_driver.channel import Channels
 from haulage.backends.gpu_driver.ending import Ending
@@ -238,9 +239,9 @@ class NVIDIABackend(Backend):
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-    ) -> tuple[bytes, Callable[[int, bytes], None]]:
-        """The header is what native code calls cuLaunchKernel with."""
-        return self._launches.prepare(device, function, grid, block, shared_bytes)
+    ) -> tuple[bytes, Start]:
+        """No header, and what calls cuLaunchKernel."""
+        return b"", self._launches.prepare(device, function, grid, block, shared_bytes)
 
     def stream_priorities(self) -> tuple[int, int]:
         """Those of the device, as (0, -5)."""
