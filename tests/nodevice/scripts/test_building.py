@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,12 @@ def test_a_build_without_a_compiler_says_what_to_install(checkout, tmp_path, mon
     done = run(checkout)
     assert done.returncode == 1
     assert "There is no C compiler: install one (cc, gcc, clang)" in done.stderr
+
+
+def test_a_build_in_the_environment_of_the_tests_has_what_any_build_has():
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = set(described["build-system"]["requires"])
+    assert wanted <= set(described["project"]["optional-dependencies"]["dev"])
 
 
 # ---- what is compiled ---------------------------------------------------------------------------
