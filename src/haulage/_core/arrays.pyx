@@ -4,13 +4,19 @@
 cimport cython
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
+
+import numpy as np
 
 from haulage._core.memory cimport BlockBase, DeviceBase, allocate_at_once, current_device
 
 
 cdef extern from "fields.h":
     int haulage_as_member(object type, object one, const char *name, object mark) except -1
+
+
+cdef extern from "recycled.h":
+    int haulage_recycle(object kind) except -1
 
 
 cdef extern from *:
@@ -69,6 +75,7 @@ def know(dtype_type, array_type, stream_type):
     """Tell which classes `numpy.dtype`, `DeviceNDArray` and `Stream` are."""
     global _dtype_type, _array_type, _stream_type
     _dtype_type, _array_type, _stream_type = dtype_type, array_type, stream_type
+    haulage_recycle(array_type)
 
 
 def know_dtype(given, dtype):
@@ -133,8 +140,8 @@ cdef Layout _layout_of(object shape, object dtype, object order):
         return None
     if type(order) is not str:
         return None
-    is_fortran = order == "F"
-    if not is_fortran and order != "C":
+    is_fortran = order is not "C" and order == "F"
+    if not is_fortran and order is not "C" and order != "C":
         return None
 
     mixed = (<size_t><void *>dtype >> 4) + is_fortran
@@ -143,13 +150,12 @@ cdef Layout _layout_of(object shape, object dtype, object order):
     mixed = (mixed ^ (mixed >> 8)) % _LAYOUTS
     if _layouts[mixed] is not None:
         found = <Layout>_layouts[mixed]
-        if (
-            found.given is dtype
-            and found.ndim == ndim
-            and found.is_fortran == is_fortran
-            and memcmp(found.axes, axes, ndim * sizeof(long long)) == 0
-        ):
-            return found
+        if found.given is dtype and found.ndim == ndim and found.is_fortran == is_fortran:
+            n = 0
+            while n < ndim and found.axes[n] == axes[n]:
+                n += 1
+            if n == ndim:
+                return found
     found = _new_layout(axes, ndim, dtype, is_fortran)
     if found is not None:
         _layouts[mixed] = found
@@ -193,7 +199,7 @@ cdef Layout _new_layout(long long *axes, Py_ssize_t ndim, object dtype, bint is_
     return made
 
 
-def new_array(shape, dtype, order, stream):
+cpdef object new_array(object shape, object dtype, object order, object stream):
     """A new array without gaps, not initialised, as `device_array` makes it; None: nothing is
     changed, and it takes more than a look.
 
@@ -228,3 +234,49 @@ def new_array(shape, dtype, order, stream):
     array.stream = bound
     array.strides = layout.strides
     return array
+
+
+# ---- what programs call -------------------------------------------------------------------------
+
+# So that the innermost frame of Python is the program's, which is asked for: see `memory.pyx`.
+# Their docstrings stand in arrays.pyi too, for editors.
+
+cdef object _array_otherwise = None
+
+
+def let_make(otherwise):
+    """Let `otherwise(shape, dtype, strides, order, stream)` make arrays where `new_array` does not."""
+    global _array_otherwise
+    _array_otherwise = otherwise
+
+
+@cython.binding(True)
+@cython.annotation_typing(False)
+def device_array(
+    shape: Shape,
+    dtype: Any = np.float64,
+    strides: Shape | None = None,
+    order: str = "C",
+    stream: StreamLike = 0,
+) -> DeviceNDArray:
+    """A new array on the device, not initialised, as `np.empty` gives on the host.
+
+    Args:
+        shape: a number or a tuple of numbers.
+        dtype: anything that `np.dtype` takes.
+        strides: in bytes; by default without gaps, in `order`.
+        order: 'C' or 'F'.
+        stream: that the array is bound to.
+    """
+    made = new_array(shape, dtype, order, stream) if strides is None else None
+    return _array_otherwise(shape, dtype, strides, order, stream) if made is None else made
+
+
+@cython.binding(True)
+@cython.annotation_typing(False)
+def empty(
+    shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
+) -> DeviceNDArray:
+    """`device_array` under NumPy's name and with its order of arguments."""
+    made = new_array(shape, dtype, order, stream)
+    return _array_otherwise(shape, dtype, None, order, stream) if made is None else made

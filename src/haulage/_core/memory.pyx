@@ -13,13 +13,12 @@ Python's, so none is made there either.
 """
 
 from cpython.contextvars cimport get_value
-from cpython.dict cimport PyDict_GetItem
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
 
 import os
-import sys
 
 
 cdef extern from "fields.h":
@@ -53,7 +52,14 @@ cdef extern from *:
         return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     }
 
-    /* References that the caller owns. */
+    /* References that the caller owns; of the frame of Python that is innermost in this thread, if
+       there is one, and of what called it. */
+    static PyObject *haulage_innermost(void)
+    {
+        PyObject *frame = (PyObject *)PyThreadState_GetFrame(PyThreadState_Get());
+        if (frame == NULL) { Py_INCREF(Py_None); return Py_None; }
+        return frame;
+    }
     static PyObject *haulage_code(PyObject *frame)
     {
         return (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
@@ -83,6 +89,7 @@ cdef extern from *:
     """
     bint haulage_is_ending() noexcept
     double haulage_now() noexcept
+    object haulage_innermost()
     object haulage_code(object frame)
     object haulage_caller(object frame)
     int haulage_lasti(object frame) noexcept
@@ -610,14 +617,14 @@ cdef Conditions _now = Conditions()
 conditions = _now
 
 
-cdef inline bint _decay_runs() noexcept:
-    cdef PyObject *found = PyDict_GetItem(_now.decay, "_is_running")
+cdef inline bint _decay_runs() except -1:
+    cdef PyObject *found = PyDict_GetItemWithError(_now.decay, "_is_running")
     return found == Py_True
 
 
 cdef bint _is_pooling() except -1:
     """Whether memory is kept for the next arrays; else the driver is asked for each."""
-    cdef PyObject *raw = PyDict_GetItem(_now.environment, _now._memory_key)
+    cdef PyObject *raw = PyDict_GetItemWithError(_now.environment, _now._memory_key)
     if raw == NULL:
         return True
     if raw != <PyObject *>_now._memory_raw:
@@ -658,7 +665,7 @@ cdef object current_device():
         return (<tuple>found)[0]
     if runtime.chosen is not None:
         return runtime.chosen
-    raw = PyDict_GetItem(_now.environment, _now._device_key)
+    raw = PyDict_GetItemWithError(_now.environment, _now._device_key)
     if raw == NULL:
         return _now.current_device() if runtime.best is None else runtime.best
     if raw == <PyObject *>_now._device_raw and runtime.named is _now._named is not None:
@@ -673,32 +680,37 @@ cdef object current_device():
 # ---- who asks -----------------------------------------------------------------------------------
 
 
-cdef object _getframe = sys._getframe
+# The code of the program that asked last.
+cdef object _asked_last = None
 
 
-cdef object _frame_of_program(object depth):
-    """The innermost frame, from a depth on, that is not Haulage's own; if all are, the outermost."""
+cdef object _frame_of_program():
+    """The innermost frame that is not Haulage's own; if all are, the outermost; None: there is none."""
+    global _asked_last
     cdef PyObject *own
-    cdef object frame, caller, file
-    try:
-        frame = _getframe(depth)
-    except ValueError:
-        return _getframe(0)
-    while True:
-        file = <object>haulage_file(haulage_code(frame))
-        own = PyDict_GetItem(_now.own_files, file)
+    cdef object frame = haulage_innermost(), caller, code, file
+    while frame is not None:
+        code = haulage_code(frame)
+        if code is _asked_last:
+            return frame
+        file = <object>haulage_file(code)
+        own = PyDict_GetItemWithError(_now.own_files, file)
         if not (_now.own_files[file] if own == NULL else own == Py_True):
+            _asked_last = code
             return frame
         caller = haulage_caller(frame)
         if caller is None:
             return frame
         frame = caller
+    return None
 
 
 def current_call_site():
     """The present place in the program, (code, offset of its instruction) of each frame that is
     kept: the innermost ones that are not Haulage's own. If all are, it is the outermost one."""
-    frame = _frame_of_program(0)
+    frame = _frame_of_program()
+    if frame is None:
+        return ()
     if _now.frames_kept == 1:
         return ((haulage_code(frame), haulage_lasti(frame)),)
     return tuple(_now.outer_frames(frame, _now.frames_kept))
@@ -893,8 +905,9 @@ cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stre
     block.pool = pool
     block.home = home
     block.used_before = True
-    # What calls this is Haulage's own, and of the others the frame object is mostly there.
-    frame = _frame_of_program(1)
+    frame = _frame_of_program()
+    if frame is None:
+        return None  # Python's own way has one
     if _now.frames_kept != 1:
         block._sites = current_call_site()
     else:

@@ -5,7 +5,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from haulage._core.arrays import know_dtype, new_array
+from haulage._core.arrays import device_array, know_dtype, let_make
+from haulage._core.arrays import empty as empty
 from haulage.checks import flag, one_of
 from haulage.errors import DeviceMismatch
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
@@ -122,24 +123,14 @@ def _record(record: np.void, stream: StreamLike, device: Device | None, copy: bo
     return target
 
 
-def device_array(
+def _device_array(
     shape: Shape,
     dtype: Any = np.float64,
     strides: Shape | None = None,
     order: str = "C",
     stream: StreamLike = 0,
 ) -> DeviceNDArray:
-    """A new array on the device, not initialised, as `np.empty` gives on the host.
-
-    Args:
-        shape: a number or a tuple of numbers.
-        dtype: anything that `np.dtype` takes.
-        strides: in bytes; by default without gaps, in `order`.
-        order: 'C' or 'F'.
-        stream: that the array is bound to.
-    """
-    if strides is None and (made := new_array(shape, dtype, order, stream)) is not None:
-        return made
+    """`device_array` where it takes more than a look."""
     sizes, steps, kind = prepare(shape, dtype, strides, order)
     if strides is None and kind.subdtype is None:
         assert isinstance(steps, tuple)
@@ -148,6 +139,9 @@ def device_array(
             know_dtype(dtype, kind)
         return dense_array(sizes, steps, kind, stream, place)
     return DeviceNDArray(sizes, steps, kind, stream)
+
+
+let_make(_device_array)
 
 
 def device_array_like(ary: Any, stream: StreamLike = 0) -> DeviceNDArray:
@@ -163,15 +157,6 @@ def device_array_like(ary: Any, stream: StreamLike = 0) -> DeviceNDArray:
 
 
 # ---- with elements ------------------------------------------------------------------------------
-
-
-def empty(
-    shape: Shape, dtype: Any = np.float64, order: str = "C", stream: StreamLike = 0
-) -> DeviceNDArray:
-    """`device_array` under NumPy's name and with its order of arguments."""
-    # Here as well as below, as each call counts.
-    made = new_array(shape, dtype, order, stream)
-    return device_array(shape, dtype, None, order, stream) if made is None else made
 
 
 def zeros(

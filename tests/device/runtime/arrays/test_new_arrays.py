@@ -1,7 +1,9 @@
 """Arrays that compiled code makes: each test also runs with Python's way, to which it is held."""
 
+import ast
 import copy
 import gc
+import inspect
 import itertools
 import os
 import pickle
@@ -11,6 +13,7 @@ import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from hypothesis import strategies as st
 
 import haulage
 from haulage import cuda
+from haulage._core import arrays
 from haulage.api import arrays as api_arrays
 from haulage.runtime.memory import allocation
 from haulage.runtime.memory.block import Block, live_blocks
@@ -35,9 +39,19 @@ def way(request, monkeypatch):
     if runtime.current.adversary_seed is not None or os.environ.get("HAULAGE_MEMORY") == "driver":
         pytest.skip("nothing is pooled in this run, so that all is out of the ordinary")
     if request.param == "python":
-        monkeypatch.setattr(api_arrays, "new_array", lambda *_: None)
+        monkeypatch.setattr(cuda, "device_array", api_arrays._device_array)
+        monkeypatch.setattr(cuda, "empty", python_empty)
+        monkeypatch.setattr(api_arrays, "device_array", api_arrays._device_array)
         monkeypatch.setattr(allocation, "allocate_at_once", lambda *_: None)
     return request.param
+
+
+def python_empty(shape, dtype=np.float64, order="C", stream=0):
+    return api_arrays._device_array(shape, dtype, None, order, stream)
+
+
+# A frame of it is none of the program.
+python_empty.__code__ = python_empty.__code__.replace(co_filename=api_arrays.__file__)
 
 
 @pytest.fixture
@@ -170,6 +184,35 @@ def test_arrays_are_copied_pickled_and_watched_as_others(way):
 
 def ask_from_a_line_of_its_own():
     return cuda.device_array(50, np.float32)
+
+
+class Named(cuda.cudadrv.devicearray.DeviceNDArray):
+    """A program's own class of arrays, with attributes."""
+
+
+def test_an_array_has_nothing_of_those_that_were_in_its_place(way):
+    """Arrays may be made of the memory that arrays before them had."""
+    for _ in range(2):
+        before = [cuda.to_device(np.full((2, n + 1), n, np.float32)) for n in range(100)]
+        before.append(Named((3,), (8,), np.float64))
+        before[-1].name = "a"
+        seen = [(array[1, 0], weakref.ref(array)) for array in before[:-1]]
+        del before
+        later = [cuda.to_device(np.arange(n, n + 4, dtype=np.int16)) for n in range(101)]
+        for n, array in enumerate(later):
+            assert (array[2], array.shape, array.strides) == (n + 2, (4,), (2,))
+            assert type(array) is not Named
+            assert gc.is_tracked(array)
+            with pytest.raises(AttributeError):
+                array.name = "b"
+        assert all(dead() is None for _, dead in seen)
+
+
+def test_editors_have_the_docstrings_of_compiled_functions():
+    stub = ast.parse(Path(arrays.__file__).with_name("arrays.pyi").read_text(encoding="utf-8"))
+    written = {each.name: each for each in stub.body if isinstance(each, ast.FunctionDef)}
+    for name in ("device_array", "empty"):
+        assert ast.get_docstring(written[name]) == inspect.getdoc(getattr(arrays, name))
 
 
 def test_the_owner_is_the_line_that_asked(way):
