@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from haulage._core.starts import Start
 from haulage.backends.amd_driver import figures, looking
-from haulage.backends.amd_driver.calls import Calls
+from haulage.backends.amd_driver.calls import Calls, functions
 from haulage.backends.amd_driver.chunks import Chunks
 from haulage.backends.amd_driver.code import Code
 from haulage.backends.amd_driver.contexts import Contexts
@@ -46,10 +46,11 @@ class AMDBackend(Backend):
     def __init__(self, own_code: Callable[[str], bytes]) -> None:
         self._calls = Calls()
         self._calls("hipInit", 0)
+        self._functions = functions(self._calls)
         self._contexts = Contexts(self._calls)
         self._give = Giving(self._calls, self._contexts)
         self._memory = Memory(self._calls, self._contexts)
-        self._streams = Streams(self._calls)
+        self._streams = Streams(self._calls, self._functions)
         write = Writing(self._calls)
         self._channels = Channels(self._calls, self._memory.coherent, write)
         self._code = Code(self._calls, self._channels, write)
@@ -57,7 +58,8 @@ class AMDBackend(Backend):
         self._graphs = Graphs(self._calls)
         self._counters = Counters(self._memory, write, self._graphs)
         self._copies = Copies(
-            *(self._calls, self._contexts, self._memory, self._code, self._launches, self._graphs),
+            *(self._calls, self._functions, self._contexts, self._memory, self._code),
+            *(self._launches, self._graphs),
             own_code=lambda device: own_code(self._properties(device).architecture),
         )
         chunks = Chunks(self._calls, self._memory)
@@ -69,7 +71,7 @@ class AMDBackend(Backend):
             self._contexts,
             self._streams.functions,
             self._streams.status,
-            lambda: self._calls.status("hipDeviceSynchronize"),
+            lambda: self._calls.passed(self._functions.synchronize()),
         )
         self._properties = functools.cache(functools.partial(figures.properties, self._calls))
         _live.add(self)
@@ -95,7 +97,9 @@ class AMDBackend(Backend):
 
     def synchronize(self) -> None:
         """Wait for all work of the device."""
-        self._calls("hipDeviceSynchronize")
+        status = self._functions.synchronize()
+        if status:
+            raise self._calls.failed("hipDeviceSynchronize", (), status)
         self._raise_failures(None)
 
     def memory_info(self) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from haulage.backends.gpu_driver.giving import Giving
 from haulage.backends.gpu_driver.ranges import Ranges
 from haulage.backends.gpu_driver.sharing import Sharing
 from haulage.backends.nvidia_driver import figures, linking, looking, stacks
-from haulage.backends.nvidia_driver.calls import Calls, bindings
+from haulage.backends.nvidia_driver.calls import Calls, bindings, functions
 from haulage.backends.nvidia_driver.chunks import Chunks
 from haulage.backends.nvidia_driver.code import Code
 from haulage.backends.nvidia_driver.contexts import Contexts
@@ -42,10 +42,11 @@ class NVIDIABackend(Backend):
         self._calls = Calls()
         driver = bindings()
         self._calls(driver.cuInit, 0)
+        self._functions = functions(self._calls)
         self._contexts = Contexts(self._calls)
         self._give = Giving(self._calls, self._contexts)
         self._memory = Memory(self._calls)
-        self._streams = Streams(self._calls)
+        self._streams = Streams(self._calls, self._functions)
         self._channels = Channels(self._calls, self._memory.pinned, Writing(self._calls))
         self._code = Code(self._calls, self._channels)
         self._launches = Launches(self._calls, self._contexts)
@@ -53,6 +54,7 @@ class NVIDIABackend(Backend):
         self._ranges = Ranges(Chunks(self._calls), self._contexts, self.count())
         self._copies = Copies(
             self._calls,
+            self._functions,
             self._contexts,
             self._memory,
             self._code,
@@ -67,7 +69,7 @@ class NVIDIABackend(Backend):
             self._contexts,
             self._streams.functions,
             self._streams.status,
-            lambda: int(driver.cuCtxSynchronize()[0]),
+            self._functions.synchronize,
         )
         self._properties = functools.cache(functools.partial(figures.properties, self._calls))
         _live.add(self)
@@ -94,7 +96,9 @@ class NVIDIABackend(Backend):
 
     def synchronize(self) -> None:
         """Wait for all work of the device."""
-        self._calls(bindings().cuCtxSynchronize)
+        status = self._functions.synchronize()
+        if status:
+            raise self._calls.failed("cuCtxSynchronize", (), status)
         self._raise_failures(None)
 
     def memory_info(self) -> tuple[int, int]:

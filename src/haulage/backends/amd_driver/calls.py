@@ -3,9 +3,9 @@
 import ctypes
 from typing import Any
 
+from haulage._core.driver import NOT_PERMITTED, Functions
 from haulage.backends.amd_driver.library import SIGNATURES, SINCE, find, version
 from haulage.backends.gpu_driver import calls
-from haulage.backends.gpu_driver.calls import NOT_PERMITTED
 from haulage.backends.libraries import failures
 from haulage.errors import DeviceError, Unsupported
 
@@ -141,6 +141,24 @@ class Calls(calls.Calls):
         if self.passed(asked):
             return "no more is known"
         return f"{free.value:,} of {total.value:,} bytes are free"
+
+
+# Functions that are called by their addresses.
+BY_ADDRESS = (
+    "hipDeviceSynchronize",
+    "hipMemcpyAsync",
+    "hipStreamSynchronize",
+    "hipStreamQuery",
+    "hipStreamWaitEvent",
+    "hipEventRecord",
+    "hipEventSynchronize",
+    "hipEventQuery",
+)
+
+
+def functions(calls: Calls) -> Functions:
+    """The runtime's functions for copies, streams and events."""
+    return Functions(calls.inside, "hip", {name: calls.address(name) for name in BY_ADDRESS})
 
 
 def told(library: ctypes.CDLL, status: int) -> str:

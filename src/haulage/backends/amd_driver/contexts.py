@@ -1,18 +1,7 @@
 """The device that the HIP runtime has as current in each thread."""
 
-import ctypes
-import threading
-
 from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.gpu_driver import contexts
-
-
-class _Cell(threading.local):
-    """Where the runtime writes the number of the calling thread's current device."""
-
-    def __init__(self) -> None:
-        self.value = ctypes.c_int()
-        self.at = ctypes.byref(self.value)
 
 
 class Contexts(contexts.Contexts):
@@ -24,17 +13,8 @@ class Contexts(contexts.Contexts):
     asking = "hipGetDevice"
 
     def __init__(self, calls: Calls) -> None:
-        super().__init__(calls)
+        super().__init__(calls, calls.address("hipGetDevice"))
         self._calls = calls
-        self._cell = _Cell()
-        # Without letting go of the interpreter's lock: it reads a variable of the thread.
-        prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-        self._get_current = prototype(calls.address("hipGetDevice"))
-
-    def current(self) -> int:
-        """The number of the device that is current in this thread; -1 if the runtime refuses."""
-        cell = self._cell
-        return -1 if self._get_current(cell.at) else cell.value.value
 
     def _hold(self, device: int) -> int:
         # Numbers of devices that are not there are refused here, not when they are used.

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable
 
+from haulage._core.driver import Functions
 from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.amd_driver.code import Code
 from haulage.backends.amd_driver.contexts import Contexts
@@ -58,6 +59,7 @@ class Copies(copies.Copies):
     def __init__(
         self,
         calls: Calls,
+        functions: Functions,
         contexts: Contexts,
         memory: Memory,
         code: Code,
@@ -68,6 +70,7 @@ class Copies(copies.Copies):
         """`own_code` gives the code of the back end's own kernels for a device."""
         super().__init__()
         self._calls = calls
+        self._functions = functions
         self._contexts = contexts
         self._on = memory.on_device
         self._take = memory.pinned
@@ -84,7 +87,10 @@ class Copies(copies.Copies):
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
         """Copy bytes; the runtime finds the direction by the addresses."""
         if nbytes:
-            self._calls("hipMemcpyAsync", dst, src, nbytes, _BY_ADDRESSES, stream)
+            status = self._functions.copy(dst, src, nbytes, stream)
+            if status:
+                asked = dst, src, nbytes, _BY_ADDRESSES, stream
+                raise self._calls.failed("hipMemcpyAsync", asked, status)
 
     def fill(self, dst: int, value: bytes, count: int, stream: int) -> None:
         """Write a value again and again."""

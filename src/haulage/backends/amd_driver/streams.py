@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable
 
+from haulage._core.driver import Functions
 from haulage.backends.amd_driver.calls import Calls
 from haulage.backends.gpu_driver.calls import NOT_READY
 from haulage.backends.gpu_driver.host_functions import HostFunctions
@@ -15,8 +16,9 @@ _INVALID_HANDLE = 400
 class Streams:
     """The runtime's streams and events. Safe to use from any thread."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, functions: Functions) -> None:
         self._calls = calls
+        self._functions = functions
         self.functions = HostFunctions(calls)
         self.own: set[int] = set()
         self._recorded: dict[int, int] = {}
@@ -53,19 +55,22 @@ class Streams:
 
     def synchronize(self, stream: int) -> None:
         """Wait for a stream."""
-        self._calls("hipStreamSynchronize", stream)
+        self._check(self._functions.stream_synchronize(stream), "hipStreamSynchronize", stream)
 
     def query(self, stream: int) -> bool:
         """Whether a stream's work is done."""
-        return self._is_done("hipStreamQuery", stream)
+        return self._is_done(self._functions.stream_query(stream), "hipStreamQuery", stream)
 
     def status(self, stream: int) -> int:
         """The runtime's status for a stream, whatever it is."""
-        return self._calls.status("hipStreamQuery", stream)
+        return self._calls.passed(self._functions.stream_query(stream))
 
     def wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event."""
-        self._calls("hipStreamWaitEvent", stream, event, 0)
+        self._check(
+            self._functions.stream_wait_event(stream, event),
+            *("hipStreamWaitEvent", stream, event, 0),
+        )
 
     def event_create(self, timing: bool) -> int:
         """A new event."""
@@ -79,19 +84,21 @@ class Streams:
 
     def event_record(self, event: int, stream: int) -> None:
         """Mark the end of a stream."""
-        self._calls("hipEventRecord", event, stream)
+        self._check(self._functions.event_record(event, stream), "hipEventRecord", event, stream)
         self._recorded[event] = stream
 
     def event_synchronize(self, event: int) -> int | None:
         """Wait for a record; the stream that it was made in, None if there is none."""
         stream = self._recorded.get(event)
         if stream is not None:
-            self._calls("hipEventSynchronize", event)
+            self._check(self._functions.event_synchronize(event), "hipEventSynchronize", event)
         return stream
 
     def event_query(self, event: int) -> bool:
         """Whether a record is reached."""
-        return event not in self._recorded or self._is_done("hipEventQuery", event)
+        if event not in self._recorded:
+            return True
+        return self._is_done(self._functions.event_query(event), "hipEventQuery", event)
 
     def event_elapsed(self, start: int, end: int) -> float:
         """Milliseconds between two records."""
@@ -109,13 +116,18 @@ class Streams:
             ) from failed
         return milliseconds.value
 
-    def _is_done(self, query: str, handle: int) -> bool:
+    def _is_done(self, status: int, query: str, handle: int) -> bool:
         if self._calls.inside.callback:
             return False  # it cannot be asked there
-        status = self._calls.status(query, handle)
-        if status and status != NOT_READY:
-            raise self._calls.failed(query, (handle,), status)
-        return not status
+        if status == NOT_READY:
+            self._calls.passed(status)
+            return False
+        self._check(status, query, handle)
+        return True
+
+    def _check(self, status: int, name: str, *args: int) -> None:
+        if status:
+            raise self._calls.failed(name, args, status)
 
     # ---- functions of the host ------------------------------------------------------------------
 

@@ -1,15 +1,15 @@
 """What the errors of drivers' calls tell. CUDA's driver and HIP have the same numbers for the same
 failures."""
 
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from haulage._core.driver import Inside
 from haulage.errors import DeviceError, OutOfMemory
 
-OUT_OF_MEMORY, NOT_FOUND, NOT_READY, NOT_PERMITTED = 2, 500, 600, 800
+OUT_OF_MEMORY, NOT_FOUND, NOT_READY = 2, 500, 600
 
 # The name of graphs.
 A_GRAPH = "a graph"
@@ -50,12 +50,6 @@ ADVICE = {
     906: "the default stream waits for streams that are being captured; use another one, or one "
     "that is non-blocking",
 }
-
-
-class Inside(threading.local):
-    """Whether the calling thread is in a callback of a stream."""
-
-    callback = False
 
 
 class Calls(ABC):

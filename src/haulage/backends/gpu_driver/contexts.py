@@ -6,7 +6,8 @@ import weakref
 from abc import ABC, abstractmethod
 
 from haulage import forks
-from haulage.backends.gpu_driver.calls import NOT_PERMITTED, Calls
+from haulage._core.driver import NOT_PERMITTED, Current
+from haulage.backends.gpu_driver.calls import Calls
 from haulage.errors import DeviceError
 
 
@@ -16,7 +17,7 @@ class _Wanted(threading.local):
     device = 0
 
 
-class Contexts(ABC):
+class Contexts(Current, ABC):
     """Makes devices current. Safe to use from any thread.
 
     A driver knows a device in use by a handle. One that another library has made current is left
@@ -28,19 +29,16 @@ class Contexts(ABC):
     driver_words = "its driver"
     asking = "?"
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, ask: int) -> None:
+        """`ask` is the address of the driver's function which tells what is current."""
+        super().__init__(calls.inside, ask)
         self._inside = calls.inside
         self._failed = calls.failed
-        self._by_device: dict[int, int] = {}
         self._devices: dict[int, int] = {}
         self._lock = threading.Lock()
         self.forked = False
         self._wanted = _Wanted()
         _live.add(self)
-
-    @abstractmethod
-    def current(self) -> int:
-        """The handle of what is current in this thread."""
 
     @abstractmethod
     def _hold(self, device: int) -> int:
@@ -49,16 +47,6 @@ class Contexts(ABC):
     @abstractmethod
     def _make_current(self, handle: int) -> None:
         """Make it current in this thread."""
-
-    def activate(self, device: int) -> None:
-        """Make `device` current in this thread.
-
-        Raises:
-            DeviceError: there is no such device; or this is a forked child.
-        """
-        handle = self._by_device.get(device)
-        if handle is None or handle != self.current() or self._inside.callback:
-            self._enter(device)
 
     def device(self) -> int:
         """The device that is current in this thread.
@@ -75,24 +63,24 @@ class Contexts(ABC):
 
     def of(self, device: int) -> int:
         """The handle of `device`."""
-        handle = self._by_device.get(device)
+        handle = self.handles.get(device)
         if handle is None:
             with self._lock:
-                handle = self._by_device.get(device)
+                handle = self.handles.get(device)
                 if handle is None:
                     self.check_process()
                     handle = self._hold(device)
                     self._devices[handle] = device
-                    self._by_device[device] = handle
+                    self.handles[device] = handle
         return handle
 
     def devices(self) -> list[int]:
         """The devices that have been used."""
-        return list(self._by_device)
+        return list(self.handles)
 
     def are_several(self) -> bool:
         """Whether more than one device has been used."""
-        return len(self._by_device) > 1
+        return len(self.handles) > 1
 
     def wanted(self) -> int:
         """The device that was activated last inside of callbacks of streams in this thread."""

@@ -1,7 +1,7 @@
 """Starting kernels: see `haulage._core.driver`."""
 
-from haulage._core.driver import ELSEWHERE, DriverStart
-from haulage.backends.gpu_driver.calls import NOT_PERMITTED, Calls, named_stream
+from haulage._core.driver import ELSEWHERE, NOT_PERMITTED, DriverStart
+from haulage.backends.gpu_driver.calls import Calls, named_stream
 from haulage.backends.gpu_driver.contexts import Contexts
 
 Dims = tuple[int, int, int]

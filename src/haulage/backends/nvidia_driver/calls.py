@@ -6,8 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from haulage._core.driver import NOT_PERMITTED, Functions
 from haulage.backends.gpu_driver import calls
-from haulage.backends.gpu_driver.calls import NOT_FOUND, NOT_PERMITTED
+from haulage.backends.gpu_driver.calls import NOT_FOUND
 from haulage.backends.nvidia_driver import looking, recordings
 from haulage.errors import DeviceError, Unsupported
 
@@ -102,6 +103,27 @@ def room() -> str:
     """How much memory of the current device is free, in words."""
     status, free, total = bindings().cuMemGetInfo()
     return f"{free:,} of {total:,} bytes are free" if not status else "no more is known"
+
+
+# Functions that are called by their addresses, with the CUDA versions that they came with.
+BY_ADDRESS = {
+    "cuCtxSynchronize": 2000,
+    "cuMemcpyAsync": 4000,
+    "cuStreamSynchronize": 2000,
+    "cuStreamQuery": 2000,
+    "cuStreamWaitEvent": 3020,
+    "cuStreamIsCapturing": 10000,
+    "cuThreadExchangeStreamCaptureMode": 10010,
+    "cuEventRecord": 2000,
+    "cuEventSynchronize": 2000,
+    "cuEventQuery": 2000,
+}
+
+
+def functions(calls: Calls) -> Functions:
+    """The driver's functions for copies, streams and events."""
+    addresses = {name: entry(name, version) for name, version in BY_ADDRESS.items()}
+    return Functions(calls.inside, "cu", addresses)
 
 
 def entry(name: str, version: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from haulage._core.driver import Functions
 from haulage.backends.gpu_driver import copies
 from haulage.backends.gpu_driver.copies import shortest
 from haulage.backends.gpu_driver.kernels import Kernels
@@ -26,6 +27,7 @@ class Copies(copies.Copies):
     def __init__(
         self,
         calls: Calls,
+        functions: Functions,
         contexts: Contexts,
         memory: Memory,
         code: Code,
@@ -35,6 +37,7 @@ class Copies(copies.Copies):
     ) -> None:
         super().__init__()
         self._calls = calls
+        self._functions = functions
         self._driver = bindings()
         self._contexts = contexts
         self._memory = memory
@@ -59,7 +62,9 @@ class Copies(copies.Copies):
             return
         pair = self._memory.devices_of(dst, src) if self._contexts.are_several() else None
         if pair is None:
-            self._calls(self._driver.cuMemcpyAsync, dst, src, nbytes, stream)
+            status = self._functions.copy(dst, src, nbytes, stream)
+            if status:
+                raise self._calls.failed("cuMemcpyAsync", (dst, src, nbytes, stream), status)
         else:
             to, of = map(self._contexts.of, pair)
             self._calls(self._driver.cuMemcpyPeerAsync, dst, to, src, of, nbytes, stream)

@@ -2,8 +2,8 @@
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
 
+from haulage._core.driver import RECORDED, WAITS_FOR_RECORDED, Functions
 from haulage.backends.gpu_driver.calls import NOT_READY
 from haulage.backends.gpu_driver.host_functions import HostFunctions
 from haulage.backends.nvidia_driver.calls import Calls, bindings, entry
@@ -11,15 +11,14 @@ from haulage.errors import DeviceError
 
 _DISABLE_TIMING = 2
 _INVALID_HANDLE = 400
-# What streams are that cannot be asked: recorded; the default one, waiting for one that is.
-RECORDED, WAITS_FOR_RECORDED = 900, 906
 
 
 class Streams:
     """The driver's streams and events. Safe to use from any thread."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, functions: Functions) -> None:
         self._calls = calls
+        self._functions = functions
         self._driver = bindings()
         self.own: set[int] = set()
         self.functions = HostFunctions(calls)
@@ -31,10 +30,6 @@ class Streams:
         self._elapsed = ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_void_p
         )(entry("cuEventElapsedTime", 2000))
-        # By its address, as it comes before other calls, which is quicker than cuda-bindings.
-        self._is_capturing = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(
-            entry("cuStreamIsCapturing", 10000)
-        )
 
     def create(self, flags: int, priority: int) -> int:
         """A new stream."""
@@ -50,49 +45,29 @@ class Streams:
 
     def synchronize(self, stream: int) -> None:
         """Wait for a stream."""
-        self._check(stream, "cuStreamSynchronize")
-        self._calls(self._driver.cuStreamSynchronize, stream)
+        self._check(self._functions.stream_synchronize(stream), "cuStreamSynchronize", stream)
 
     def status(self, stream: int) -> int:
         """The driver's status for a stream, whatever it is."""
-        recorded = self._recorded_now(stream)
-        if recorded:
-            return recorded
-        (status,) = self._driver.cuStreamQuery(stream)
-        return int(status)
+        return self._functions.stream_query(stream)
 
     def query(self, stream: int) -> bool:
         """Whether a stream's work is done; no of one that is recorded, as it cannot be asked."""
-        if not self._calls.inside.callback and self._recorded_now(stream):
+        status = self._functions.stream_query(stream)
+        if status in (RECORDED, WAITS_FOR_RECORDED):
             return False
-        return self._is_done(self._driver.cuStreamQuery, stream)
+        return self._is_done(status, "cuStreamQuery", stream)
 
     def poll(self, stream: int) -> bool:
         """`query` for a program, which is told where that cannot be."""
-        self._check(stream, "cuStreamQuery")
-        return self._is_done(self._driver.cuStreamQuery, stream)
-
-    def _check(self, stream: int, asking: str) -> None:
-        """Raise DeviceError for a stream that is recorded, or the default one while it waits for
-        one that is: the driver says the same, but the recording is spoilt by that."""
-        if self._calls.inside.callback:
-            return
-        recorded = self._recorded_now(stream)
-        if recorded:
-            raise self._calls.failed(asking, (stream,), recorded)
-
-    def _recorded_now(self, stream: int) -> int:
-        """What the driver would say to a question about a stream that is recorded; 0: it is not."""
-        answer = ctypes.c_int()
-        status = self._is_capturing(stream, ctypes.byref(answer))
-        if status == WAITS_FOR_RECORDED:
-            return status
-        # Other failures the question itself brings.
-        return RECORDED if not status and answer.value else 0
+        return self._is_done(self._functions.stream_query(stream), "cuStreamQuery", stream)
 
     def wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event."""
-        self._calls(self._driver.cuStreamWaitEvent, stream, event, 0)
+        self._check(
+            self._functions.stream_wait_event(stream, event),
+            *("cuStreamWaitEvent", stream, event, 0),
+        )
 
     def event_create(self, timing: bool) -> int:
         """A new event."""
@@ -105,19 +80,17 @@ class Streams:
 
     def event_record(self, event: int, stream: int) -> None:
         """Mark the end of a stream."""
-        if not stream:
-            self._check(stream, "cuEventRecord")
-        self._calls(self._driver.cuEventRecord, event, stream)
+        self._check(self._functions.event_record(event, stream), "cuEventRecord", event, stream)
         self._recorded[event] = stream
 
     def event_synchronize(self, event: int) -> int | None:
         """Wait for a record; the stream that it was made in, None if there is none."""
-        self._calls(self._driver.cuEventSynchronize, event)
+        self._check(self._functions.event_synchronize(event), "cuEventSynchronize", event)
         return self._recorded.get(event)
 
     def event_query(self, event: int) -> bool:
         """Whether a record is reached."""
-        return self._is_done(self._driver.cuEventQuery, event)
+        return self._is_done(self._functions.event_query(event), "cuEventQuery", event)
 
     def event_elapsed(self, start: int, end: int) -> float:
         """Milliseconds between two records."""
@@ -135,15 +108,15 @@ class Streams:
             ) from failed
         return milliseconds.value
 
-    def _is_done(self, query: Callable[..., Any], handle: int) -> bool:
-        if self._calls.inside.callback:
-            return False  # it cannot be asked there
-        (status,) = query(handle)
-        if not status:
-            return True
-        if int(status) == NOT_READY:
-            return False
-        raise self._calls.failed(query.__name__, (handle,), int(status))
+    def _is_done(self, status: int, query: str, handle: int) -> bool:
+        if status == NOT_READY or self._calls.inside.callback:
+            return False  # there it cannot be asked
+        self._check(status, query, handle)
+        return True
+
+    def _check(self, status: int, name: str, *args: int) -> None:
+        if status:
+            raise self._calls.failed(name, args, status)
 
     # ---- functions of the host ------------------------------------------------------------------
 

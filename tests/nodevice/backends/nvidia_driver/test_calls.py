@@ -13,6 +13,7 @@ import pytest
 import haulage
 from doubles import libcuda
 from haulage.backends.gpu_driver.calls import LOST
+from haulage.backends.nvidia_driver import calls
 
 driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
 
@@ -139,10 +140,25 @@ def test_the_double_has_the_signatures_of_the_driver(name, parameters):
          "unsigned CUstream void** void**"),
         ("cuCtxGetCurrent", "CUcontext*"),
         ("cuEventElapsedTime", "float* CUevent CUevent"),
+        ("cuCtxSynchronize", ""),
+        ("cuMemcpyAsync", "CUdeviceptr CUdeviceptr size_t CUstream"),
+        ("cuStreamSynchronize", "CUstream"),
+        ("cuStreamQuery", "CUstream"),
+        ("cuStreamWaitEvent", "CUstream CUevent unsigned"),
+        ("cuStreamIsCapturing", "CUstream CUstreamCaptureStatus*"),
+        ("cuThreadExchangeStreamCaptureMode", "CUstreamCaptureMode*"),
+        ("cuEventRecord", "CUevent CUstream"),
+        ("cuEventSynchronize", "CUevent"),
+        ("cuEventQuery", "CUevent"),
     ],
 )  # fmt: skip
 def test_functions_that_are_called_by_address_have_the_types_that_are_passed(name, types):
     assert [parameter.split()[0] for parameter in C[name]] == types.split()
+
+
+def test_of_all_that_are_called_by_address_this_is_looked_at():
+    mark = test_functions_that_are_called_by_address_have_the_types_that_are_passed.pytestmark[0]
+    assert {name for name, _ in mark.args[1]} >= set(calls.BY_ADDRESS)
 
 
 # ---- failures -----------------------------------------------------------------------------------
