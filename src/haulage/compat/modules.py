@@ -192,7 +192,7 @@ class _Loader:
         fields["__doc__"] = described.doc
         names = origins(described.names)
         if names:
-            fields["__all__"] = list(names)
+            fields["__all__"] = [name for name in names if name[0] != "_"]
         if self._is_package:
             made = _package(module.__name__, missing=described.missing)
             fields["__getattr__"], fields["__dir__"] = made
