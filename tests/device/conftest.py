@@ -1,5 +1,6 @@
 """Fixtures for tests of devices: `way` runs a test once in each way of running the threads of a
-block, `by_copies` has kernels work on copies of host arrays."""
+block, `by_copies` has kernels work on copies of host arrays, `no_choice` and `two_nulls` are about
+which device is meant."""
 
 import contextlib
 
@@ -7,6 +8,10 @@ import pytest
 
 import haulage
 from doubles.far import far_device, registered
+from haulage.backends.base import Probe
+from haulage.backends.null import NullBackend
+from haulage.runtime.devices import registry
+from haulage.runtime.process import runtime
 
 
 def pytest_generate_tests(metafunc):
@@ -41,3 +46,23 @@ def devices(device):
             others = [stack.enter_context(registered(far_device()))]
             stack.enter_context(haulage.use(device))
         yield [device, others[0]]
+
+
+@pytest.fixture
+def no_choice(monkeypatch):
+    """No device is chosen: neither by `use` nor by the environment."""
+    monkeypatch.delenv("HAULAGE_DEVICE", raising=False)
+    monkeypatch.setattr(runtime.current, "chosen", None)
+
+
+@pytest.fixture
+def two_nulls(monkeypatch):
+    """A kind of device 'null' with two devices, preferred over none."""
+
+    class TwoNulls(NullBackend):
+        def count(self):
+            return 2
+
+    monkeypatch.setattr(runtime.current, "drivers", dict(runtime.current.drivers))
+    monkeypatch.setattr(runtime.current, "found", dict(runtime.current.found))
+    registry.register(registry.Driver("null", lambda: Probe(True, (), "there"), TwoNulls))

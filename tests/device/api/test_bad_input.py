@@ -12,11 +12,7 @@ import pytest
 
 import haulage
 from haulage import cuda, roc
-from haulage.backends.base import Probe
-from haulage.backends.null import NullBackend
 from haulage.errors import DeviceMismatch, OutOfMemory, ShapeMismatch
-from haulage.runtime.devices import registry
-from haulage.runtime.process import runtime
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
 
@@ -28,19 +24,6 @@ def old_things_are_left_out_of_collections():
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-@pytest.fixture
-def two_nulls(monkeypatch):
-    """A kind of device 'null' with two devices, preferred over none."""
-
-    class TwoNulls(NullBackend):
-        def count(self):
-            return 2
-
-    monkeypatch.setattr(runtime.current, "drivers", dict(runtime.current.drivers))
-    monkeypatch.setattr(runtime.current, "found", dict(runtime.current.found))
-    registry.register(registry.Driver("null", lambda: Probe(True, (), "there"), TwoNulls))
 
 
 def numbers(*shape, dtype=np.float32):

@@ -36,7 +36,7 @@ GROUPS = {
         [
             *("backends/test_conformance", "runtime/devices/test_stream_arguments"),
             *("runtime/devices/test_stream_callbacks", "runtime/devices/test_graph"),
-            "runtime/exchange/test_cuda_array_interface",
+            "runtime/protocols/test_cuda_array_interface",
         ],
         *("amd and not cpu", "pool", 5, 124),
     ),

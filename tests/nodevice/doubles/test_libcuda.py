@@ -24,7 +24,7 @@ FREED = "freed or process_that_has_ended"
 # What becomes of memory, of whichever kind.
 MEMORY = [
     *(f"runtime/memory/test_{name}" for name in ("block", "limits", "reports", "statistics")),
-    "runtime/memory/test_pinned_memory",
+    "runtime/buffers/test_pinned_memory",
     *("runtime/buffers/test_staging", "runtime/buffers/test_span"),
 ]
 
@@ -35,7 +35,7 @@ GROUPS = {
     "callbacks": (["runtime/devices/test_stream_callbacks"], "cpu", "pool"),
     "arrays": (
         [
-            "runtime/exchange/test_cuda_array_interface",
+            "runtime/protocols/test_cuda_array_interface",
             "runtime/protocols/test_dlpack",
             "runtime/test_context",
         ],

@@ -1,40 +1,15 @@
 """Finding and choosing devices."""
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
 
 import haulage
 from haulage import cuda
-from haulage.backends.base import Probe
-from haulage.backends.null import NullBackend
 from haulage.errors import DeviceMismatch, DeviceNotFound
 from haulage.runtime.devices import registry
 from haulage.runtime.process import runtime
-
-
-@pytest.fixture
-def no_choice(monkeypatch):
-    """No device is chosen: neither by `use` nor by the environment."""
-    monkeypatch.delenv("HAULAGE_DEVICE", raising=False)
-    monkeypatch.setattr(runtime.current, "chosen", None)
-
-
-@pytest.fixture
-def two_nulls(monkeypatch):
-    """A kind of device 'null' with two devices, preferred over none."""
-
-    class TwoNulls(NullBackend):
-        def count(self):
-            return 2
-
-    monkeypatch.setattr(runtime.current, "drivers", dict(runtime.current.drivers))
-    monkeypatch.setattr(runtime.current, "found", dict(runtime.current.found))
-    registry.register(registry.Driver("null", lambda: Probe(True, (), "there"), TwoNulls))
 
 
 def test_a_device_says_what_it_is(device):
@@ -167,14 +142,6 @@ def test_a_failed_choice_changes_nothing(no_choice):
     assert cuda.get_current_device() is before
 
 
-def test_detect_prints_each_kind_and_says_yes(device, capsys):
-    assert cuda.detect() is True
-    printed = capsys.readouterr().out
-    assert f"{device}: {device.name}" in printed
-    for kind in ("nvidia", "amd", "cpu"):
-        assert f"{kind}:" in printed
-
-
 @cuda.jit
 def one_to_other(x, y):
     y[0] = x[0]
@@ -210,37 +177,6 @@ def test_roc_takes_its_device_as_context(two_nulls):
     with haulage.use("null:0"):
         assert roc.to_device([1.0], context=context, copy=False).device is context.device
     assert roc.to_device([1.0], None, roc.agents[0]).device is roc.agents[0]
-
-
-def test_the_reason_why_no_device_can_be_used_is_told(no_choice, monkeypatch):
-    assert cuda.cuda_error() is None
-    monkeypatch.setenv("HAULAGE_DEVICE", "nvidia:77")
-    assert not cuda.is_available()
-    assert not cuda.is_supported_version()
-    assert "HAULAGE_DEVICE 'nvidia:77'" in cuda.cuda_error()
-    with pytest.raises(cuda.CudaSupportError, match="HAULAGE_DEVICE"):
-        cuda.require_context(len)("")
-
-
-def test_devices_are_taken_away_as_numba_does_it():
-    program = """
-from haulage import cuda
-assert not cuda.is_available()
-try:
-    cuda.device_array(1)
-except cuda.CudaSupportError as error:
-    assert "CUDA is disabled due to setting NUMBA_DISABLE_CUDA=1" in error.msg
-    assert cuda.cuda_error() == error.msg
-else:
-    raise AssertionError
-"""
-    for choice in ({}, {"HAULAGE_DEVICE": "cpu"}):
-        others = {key: value for key, value in os.environ.items() if key != "HAULAGE_DEVICE"}
-        environment = {**others, **choice, "NUMBA_DISABLE_CUDA": "1"}
-        subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
-    environment["NUMBA_DISABLE_CUDA"] = "0"
-    program = "from haulage import cuda; assert cuda.is_available()"
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
 
 
 def test_the_environments_choice_is_followed_at_once_and_looked_up_once(
