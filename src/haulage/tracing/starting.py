@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from haulage import forks
-from haulage.runtime.process import observing, runtime
+from haulage._core.memory import conditions
+from haulage.runtime.process import runtime
 from haulage.tracing.recorder import Recorder
 from haulage.tracing.settings import Settings
 
@@ -24,6 +25,7 @@ def begin() -> None:
     settings = Settings.given()
     if settings is None:
         return
+    conditions.frames_kept = settings.frames
     session = _Session(settings)
     session.begin()
     at_end(session.end)
@@ -65,7 +67,6 @@ class _Session:
         self._compare_no_more()
         self._recorder = Recorder(self._settings.most, self._settings.compare)
         runtime.current.observer = self._recorder
-        observing.frames = self._settings.frames
         if self._recorder.comparing is not None:
             runtime.current.watch(self._recorder.comparing)
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from haulage._core.memory import conditions
 from haulage._core.memory import current_call_site as current
-from haulage.runtime.process import observing
 
 _ROOT = Path(__file__).parents[2]
 # What lies in the package counts as Haulage itself, but for the programs in it.
@@ -31,9 +30,6 @@ _MOST_LOOKED_AT = 32
 
 # (code, offset of its instruction) of each frame that is kept, the innermost one first.
 CallSite = tuple[tuple[CodeType, int], ...]
-
-# How many frames are kept; changed by `track`.
-conditions.frames_kept = observing.frames
 
 
 class Site(NamedTuple):

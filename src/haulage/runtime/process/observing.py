@@ -128,7 +128,3 @@ def copying(argument: Argument) -> Iterator[None]:
         yield
     finally:
         launching.argument = before
-
-
-# How many frames of the program's stack are kept of who asked for something, to begin with.
-frames = 1

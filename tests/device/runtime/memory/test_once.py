@@ -20,7 +20,7 @@ pooled = pytest.mark.skipif(
 
 
 @pooled
-def test_two_threads_with_one_way_back_give_large_memory_back_once(device, monkeypatch):
+def test_two_threads_give_the_same_large_memory_back_once(device, monkeypatch):
     """The second comes while the first looks whether the stream is idle."""
     user = cuda.stream()
     array = cuda.device_array(300_000, np.uint8)
