@@ -159,6 +159,20 @@ def test_what_the_program_holds_stays_where_it_is(device, hold):
     assert places(array) == ["host"]
 
 
+def test_making_room_copies_nothing_over_what_is_written_on_the_host(device):
+    array = smart(1)
+    add[-(-SIZE // 64), 64](array, 1)
+    assert places(array) == [str(device)]
+    with array.host("w") as host:
+        host[...] = 3
+        with room_for(device, 1000), contextlib.suppress(OutOfMemory):
+            cuda.device_array(SIZE, np.uint8)
+        assert set(host) == {3}
+    assert set(np.asarray(array)) == {3}
+    add[-(-SIZE // 64), 64](array, 1)
+    assert set(np.asarray(array)) == {4}
+
+
 def test_what_was_acquired_and_not_released_stays(device):
     coherence = smart(1).coherence
     coherence.acquire_device(device, "rw", 0, "a test")
