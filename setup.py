@@ -15,6 +15,7 @@ CORE = Path("src/haulage/_core")
 
 # Each module of haulage._core, and what it is made of: one .pyx or none, and plain C.
 MODULES = {
+    "arithmetic": ["arithmetic.c"],
     "arrays": ["arrays.pyx"],
     "built": ["built.c"],
     "driver": ["driver.pyx"],

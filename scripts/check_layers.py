@@ -6,7 +6,8 @@ Files of Cython count, too, with their `cimport`.
 Imports inside functions count like all others, and so do the modules that a table of names
 (`_modules.py`) names. In the rooms of `NO_LATE_IMPORTS` an import inside a function has to stand in
 `LATE`, too, with the reason. No modules of `runtime` import each other in a circle. Numba may be
-imported in few places only, so that a new Numba breaks few places only.
+imported in few places only, so that a new Numba breaks few places only. Nor is there text in LLVM's
+IR outside of `WITH_IR`, where kernels are compiled: what the host does for itself is C.
 
 Imports under `TYPE_CHECKING` count between rooms, but not between the floors of `runtime`: they
 are never made, and a lower floor may say in an annotation what an upper one gives it.
@@ -81,6 +82,10 @@ ONLY_IN = {
     "llvmlite": ("compiler/", "lang/", "targets/", "numba_bridge.py", "backends/cpu_driver/"),
 }
 
+# Where there may be text in LLVM's IR, and what is taken for that.
+WITH_IR = ("compiler/", "lang/", "targets/")
+_IR = re.compile(r"\bgetelementptr\b|\b(?:define|declare)\b[^\n]* @|%[\w.]+ = [a-z]+ (?:i\d|ptr)")
+
 # In these rooms a module is imported inside a function only if it, or a package that it is in,
 # stands in `LATE`.
 NO_LATE_IMPORTS = ("runtime", "kernel", "api", "smart")
@@ -136,6 +141,7 @@ def check(root: Path = ROOT) -> list[str]:
         if room is not None and room not in LEVEL:
             problems.append(f"{path}: the room {room!r} has no line in ORDER.")
             continue
+        problems += _ir(file, path)
         for found in imports(file, root):
             problem = (
                 _against_order(room, found) or _late(path, found) or _out_of_place(path, found)
@@ -187,6 +193,15 @@ def _out_of_place(path: str, found: Import) -> str | None:
     if places is None or path.startswith(places):
         return None
     return f"{top} is imported here; it may be in {', '.join(places)} only."
+
+
+def _ir(file: Path, path: str) -> Iterator[str]:
+    if path.startswith(WITH_IR):
+        return
+    text = file.read_text(encoding="utf-8")
+    for found in _IR.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield f"{path}:{line}: LLVM's IR is here; it may be in {', '.join(WITH_IR)} only."
 
 
 def imports(file: Path, root: Path) -> Iterator[Import]:

@@ -19,12 +19,9 @@ from haulage.backends.cpu_driver import (
     costs,
     crashes,
     figures,
-    half,
-    loader,
     messages,
     processor,
     ranges,
-    wide_division,
 )
 from haulage.backends.cpu_driver.adversary import Adversary, Garbage
 from haulage.backends.cpu_driver.conflicts import Touched
@@ -43,10 +40,6 @@ from haulage.errors import DeviceError
 # then, aligned to 16 bytes, its packed arguments.
 _LAUNCH_HEADER = struct.Struct("=8I")
 _launch_header = _LAUNCH_HEADER.pack
-
-
-loader.PROVIDED.update(half.PROVIDED)
-loader.PROVIDED.update(wide_division.PROVIDED)
 
 
 class CPUBackend(Backend):

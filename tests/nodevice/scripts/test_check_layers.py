@@ -86,6 +86,28 @@ def test_an_import_against_the_order_is_reported(
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "define i64 @f(i64 %x) {",
+        "declare double @llvm.fabs.f64(double)",
+        "  %next.at = getelementptr i8, ptr %at, i64 8",
+        "  %next = load i64, ptr %at",
+    ],
+)
+def test_text_for_llvm_is_reported_where_no_kernels_are_compiled(
+    layers: ModuleType, tmp_path: Path, text: str
+) -> None:
+    files = [f"{room}/text.py" for room in ("backends", "compiler", "lang", "targets")]
+    named = f'IR = """\n{text}\n"""'
+    house = _house(tmp_path, {**dict.fromkeys(files, named), "_core/text.pyx": named})
+    problems = layers.check(house)
+    assert [each.split(":")[:2] for each in problems] == [
+        ["_core/text.pyx", "2"],
+        ["backends/text.py", "2"],
+    ]
+
+
+@pytest.mark.parametrize(
     ("file", "text"),
     [
         ("cli/info.py", "from haulage import cuda, errors"),

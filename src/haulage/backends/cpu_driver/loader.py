@@ -7,9 +7,7 @@ nobody has is an error of the load and not of the first launch.
 import contextlib
 import ctypes
 import functools
-import hashlib
 import itertools
-import platform
 import sys
 import threading
 from collections.abc import Callable
@@ -17,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from haulage import forks
-from haulage._core.pool import FOR_KERNELS
+from haulage._core import arithmetic, pool
 from haulage.backends.cpu_driver import elf, linker
-from haulage.disk_cache import software, store
 from haulage.errors import DeviceError
 
 # glibc's vector mathematics, which vectorised kernels call by these names.
@@ -27,7 +24,8 @@ _VECTOR_MATH, _VECTOR_MATH_PREFIX = "libmvec.so.1", "_ZGV"
 
 # Functions of the driver that code may call, by name: each gives its address when first needed.
 PROVIDED: dict[str, Callable[[], int]] = {
-    name: functools.partial(int, address) for name, address in FOR_KERNELS.items()
+    name: functools.partial(int, address)
+    for name, address in {**pool.FOR_KERNELS, **arithmetic.FOR_KERNELS}.items()
 }
 
 
@@ -52,7 +50,7 @@ class Loader:
             DeviceError: not an object file of this machine, or a symbol that nobody has.
         """
         functions, missing = elf.symbols(code)
-        tracker = link("kernel", functions, code=code, needs=missing)
+        tracker = link(functions, code, missing)
         with self._lock:
             handle = next(self._handles)
             self._modules[handle] = _Module(tracker, {n: tracker[n] for n in functions})
@@ -106,15 +104,8 @@ forks.held(lambda: LINKING)
 forks.held(_lock_of_llvm)
 
 
-def link(
-    kind: str,
-    exports: list[str],
-    *,
-    code: bytes = b"",
-    ir: str = "",
-    needs: list[str] | None = None,
-) -> Any:
-    """Link an object or LLVM IR; returns what gives addresses by name, until it is closed.
+def link(exports: list[str], code: bytes, needs: list[str]) -> Any:
+    """Link an object; returns what gives addresses by name, until it is closed.
 
     As long as nothing else has loaded LLVM, an object that `linker` knows how to link is linked
     without it.
@@ -125,13 +116,13 @@ def link(
     Raises:
         DeviceError: with LLVM's text.
     """
-    needs = needs or []
-    if code and linker.is_possible() and not _llvm_is_loaded():
+    if linker.is_possible() and not _llvm_is_loaded():
         with LINKING, contextlib.suppress(linker.CannotLink):
             return linker.link(code, _find)
     global _jit
     with LINKING:
-        import llvmlite.binding as llvm  # as in `_compiled`
+        # In here, as a child that is forked in the midst of this could not import it.
+        import llvmlite.binding as llvm
 
         if _jit is None:
             llvm.initialize_native_target()
@@ -140,74 +131,19 @@ def link(
             _immortal(_jit)  # worker threads run its code until the process is gone
         if any(name.startswith(_VECTOR_MATH_PREFIX) for name in needs):
             _load_vector_math()
-        builder = llvm.JITLibraryBuilder().add_current_process()
-        if ir:
-            builder.add_ir(ir)
-        else:
-            builder.add_object_img(code)
+        builder = llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
         provided = [name for name in needs if name in PROVIDED]
         for name in provided:
             builder.import_symbol(name, PROVIDED[name]())
         for name in exports:
             builder.export_symbol(name)
         try:
-            return builder.link(_jit, f"haulage.{kind}.{next(_library_numbers)}")
+            return builder.link(_jit, f"haulage.kernel.{next(_library_numbers)}")
         except RuntimeError as error:
             others = [name for name in needs if name not in provided]
             nowhere = [name for name in others if not llvm.address_of_symbol(name)]
             reason = f"nobody has {', '.join(nowhere)}: " if nowhere else ""
             raise DeviceError(f"the cpu device did not take the code: {reason}{error}") from error
-
-
-def link_ir(kind: str, exports: list[str], ir: str, *, quickly: bool = False) -> Any:
-    """Link LLVM IR of the driver's own, as `link`; its code is kept on disk if kernels' is.
-
-    It stays to the end of the process: where several threads link the same code first, each goes
-    on with what it got.
-
-    `quickly` takes a third of the time, for code in which little time is spent.
-
-    Raises:
-        DeviceError: with LLVM's text.
-    """
-    if linker.is_possible():
-        code = _kept_or_compiled(kind, ir, 0 if quickly else 2)
-        linked = link(kind, exports, code=code, needs=elf.symbols(code)[1])
-    else:
-        linked = link(kind, exports, ir=ir)
-    _immortal(linked)
-    return linked
-
-
-def _kept_or_compiled(kind: str, ir: str, level: int) -> bytes:
-    key, kept = "", None
-    if store.in_use():
-        made_by = f"{platform.machine()} {software.version_of('llvmlite')} {level}"
-        key = hashlib.sha256(f"{made_by} {ir}".encode()).hexdigest()
-        kept = store.load(key)
-    code = kept[1] if kept else _compiled(ir, level)
-    if key and not kept:
-        store.save(key, {"name": kind}, code)
-    return code
-
-
-def links_at_once() -> bool:
-    """Whether `link_ir` need not load LLVM: it is loaded, or code is kept on disk."""
-    return _llvm_is_loaded() or (store.in_use() and linker.is_possible())
-
-
-def _compiled(ir: str, level: int) -> bytes:
-    with LINKING:
-        # In here, as a child that is forked in the midst of this could not import it.
-        import llvmlite.binding as llvm
-
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            opt=level, reloc="pic", codemodel="small"
-        )
-        code: bytes = machine.emit_object(llvm.parse_assembly(ir))
-    return code
 
 
 def _find(name: str) -> int | None:

@@ -103,27 +103,10 @@ def test_the_loader_falls_back_to_llvm(monkeypatch):
     monkeypatch.setattr(loader, "_llvm_is_loaded", lambda: False)
     place = loader.Loader()
     text = "define i64 @f(i64 %x) { %y = add i64 %x, 2\n ret i64 %y }"
-    assert isinstance(loader.link("test", ["f"], code=host_object(text)), linker.Linked)
+    assert isinstance(loader.link(["f"], host_object(text), []), linker.Linked)
     common = "@c = common global i64 0\ndefine ptr @f() { ret ptr @c }"
-    made = loader.link("test", ["f"], code=host_object(common))
+    made = loader.link(["f"], host_object(common), [])
     assert not isinstance(made, linker.Linked)
     module = place.load(host_object(text))
     assert called({"f": place.function(module, "f")}, "f", 40) == 42
     place.unload(module)
-
-
-@pytest.mark.parametrize("name", ["native", "half"])
-def test_the_drivers_own_code_is_kept_with_kernels_only(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("HAULAGE_CACHE_DIR", str(tmp_path))
-    text = f"define i64 @{name}() {{ ret i64 5 }}"
-    monkeypatch.setattr(loader.store, "_in_use", False)
-    loader.link_ir(name, [name], text)
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(loader.store, "_in_use", True)
-    for _ in range(2):
-        assert called(loader.link_ir(name, [name], text), name) == 5
-    assert len(list(tmp_path.iterdir())) == 1
-    loader.link_ir(name, [name], text, quickly=True)
-    assert len(list(tmp_path.iterdir())) == 2  # code made in another way is other code
-    monkeypatch.setattr(loader, "_compiled", None)
-    assert called(loader.link_ir(name, [name], text), name) == 5

@@ -289,7 +289,7 @@ launch(load("spin"), 1_000_000, Counters(1_000_000, turns=1_000_000))
     assert done.returncode != 0
 
 
-def test_a_fork_waits_for_code_that_another_thread_compiles():
+def test_a_fork_waits_for_code_that_another_thread_links():
     """Else the child would find LLVM locked for ever."""
     told = output(
         """
@@ -297,20 +297,21 @@ import os, threading, warnings
 import llvmlite.binding as llvm
 from haulage.backends import cpu
 from haulage.backends.cpu_driver import loader
+from nodevice.backends.cpu_driver.cpu_objects import host_object
 
 warnings.simplefilter("ignore", DeprecationWarning)  # fork of a process with threads
 backend = cpu.CPUBackend()
 begun, forked, seen = threading.Event(), threading.Event(), []
-parse = llvm.parse_assembly
+new_builder = llvm.JITLibraryBuilder
 
-def slow(text):
+def slow():
     begun.set()
     seen.append(forked.wait(0.3))
-    return parse(text)
+    return new_builder()
 
-llvm.parse_assembly = slow
-text = "define void @f() { ret void }"
-thread = threading.Thread(target=loader._compiled, args=(text, 0))
+llvm.JITLibraryBuilder = slow
+code = host_object("define void @f() { ret void }")
+thread = threading.Thread(target=loader.link, args=(["f"], code, []))
 thread.start()
 begun.wait()
 child = os.fork()

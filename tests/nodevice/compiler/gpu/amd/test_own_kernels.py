@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doubles import amd_objects
-from haulage.backends.cpu_driver import loader
+from haulage.backends.cpu_driver import elf, loader
 from haulage.backends.gpu_driver.kernels import COPY, FILL, SIZES, Kernels
 from haulage.backends.gpu_driver.regions import region
 from haulage.compiler.gpu.amd import own_kernels
 from haulage.targets.amd_architectures import ARCHITECTURES
 from haulage.targets.amd_metadata import kernels
+from nodevice.backends.cpu_driver.cpu_objects import host_object
 from support.nvidia_children import needs_compiler, run
 
 NAMES = {f"haulage_{what}_{size}": (what, size) for what in ("copy", "fill") for size in SIZES}
@@ -67,7 +68,8 @@ class _Native:
             r"define void \1(ptr %given, i32 %group, i32 %lane, i32 %threads) ",
             text,
         )
-        self.code = loader.link_ir("own_kernels", list(NAMES), text)
+        code = host_object(text)
+        self.code = loader.link(list(NAMES), code, elf.symbols(code)[1])
         self.kernels = Kernels(self, self, lambda device: 0, lambda module, name: name, lambda _: 1)
 
     def device(self):
@@ -131,6 +133,7 @@ import numpy as np
 import haulage
 from haulage import cuda
 from haulage.compiler.gpu.amd import own_kernels
+from nodevice.backends.cpu_driver.cpu_objects import host_object
 
 made = []
 code = own_kernels.code

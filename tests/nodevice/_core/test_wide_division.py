@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haulage.backends import cpu  # noqa: F401  (it gives the loader what kernels may call)
 from haulage.backends.cpu_driver import elf
 from haulage.backends.cpu_driver.loader import Loader
 from nodevice.backends.cpu_driver.cpu_objects import host_object

@@ -11,7 +11,6 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.backends import cpu  # noqa: F401  (it gives the loader what kernels may call)
 from haulage.backends.cpu_driver import elf
 from haulage.backends.cpu_driver.loader import Loader
 from haulage.compiler.llvm import assembly

@@ -1,0 +1,1 @@
+FOR_KERNELS: dict[str, int]
