@@ -6,7 +6,6 @@ the block's or the thread's own memory, a variable of the module, or anywhere.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from haulage.compiler.gpu.channel import FAULT, MESSAGE
@@ -264,11 +263,6 @@ class Accesses:
         if first.label == second.label and first.index < second.index:
             return True
         return second.label in self._reached[first.label]
-
-    def block_items(self, label: str) -> Iterator[tuple[Place, Instruction]]:
-        """The instructions of a block with their places."""
-        for index, item in enumerate(self.function.blocks[label].instructions()):
-            yield Place(label, index), item
 
 
 def _address(item: Instruction) -> str:
