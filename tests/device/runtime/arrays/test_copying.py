@@ -634,7 +634,7 @@ def test_copies_make_the_same_calls_for_ten_and_for_ten_million_elements(monkeyp
     ids=["overlap", "like"],
 )
 def test_new_memory_takes_the_same_calls_for_one_and_for_ten_million_elements(monkeypatch, use):
-    # Small memory is allocated by other calls, of which emitted code spares all but a few.
+    # Small memory is allocated by other calls, of which compiled code spares all but a few.
     monkeypatch.setattr(staging, "LEAST", 1 << 62)
     few, many = (calls(use, cuda.device_array(n, np.uint8)) for n in (1_000_000, 10_000_000))
     assert many <= 1.5 * few
