@@ -3,6 +3,7 @@ block, `by_copies` has kernels work on copies of host arrays, `no_choice` and `t
 which device is meant."""
 
 import contextlib
+import gc
 
 import pytest
 
@@ -27,6 +28,15 @@ def way(request, monkeypatch):
     """The way in which the CPU device runs the threads of a block during the test."""
     monkeypatch.setenv("HAULAGE_CPU_THREADS", request.param)
     return request.param
+
+
+@pytest.fixture(scope="module")
+def short_collections():
+    """For tests that collect garbage often: what other modules have made is left out."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -14,16 +14,7 @@ import haulage
 from haulage import cuda, roc
 from haulage.errors import DeviceMismatch, OutOfMemory, ShapeMismatch
 
-pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def old_things_are_left_out_of_collections():
-    """`held` collects often; only what these tests make is of interest."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("short_collections", "device")]
 
 
 def numbers(*shape, dtype=np.float32):

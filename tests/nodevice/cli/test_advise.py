@@ -1,13 +1,12 @@
 """`haulage advise`: a program runs as it does without, and hears which copies were in vain."""
 
 import json
-import subprocess
-import sys
-import textwrap
+from functools import partial
 
 import pytest
 
 from haulage.cli import main
+from support.commands import on_the_cpu, written
 
 REPEATS = """
 import sys
@@ -52,21 +51,7 @@ raise ValueError("that is all")
 """
 
 
-def advise(*words, **options):
-    """`haulage advise --device cpu WORDS`."""
-    return subprocess.run(
-        [sys.executable, "-m", "haulage", "advise", "--device", "cpu", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
-
-
-def written(path, text):
-    path.write_text(textwrap.dedent(text), encoding="utf-8")
-    return path
+advise = partial(on_the_cpu, "advise")
 
 
 def line_of(program, text):

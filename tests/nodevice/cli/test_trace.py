@@ -6,10 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
+
+from support.commands import on_the_cpu, written
 
 PROGRAM = """
 import numpy as np
@@ -47,21 +49,7 @@ print(x.copy_to_host().sum())
 """
 
 
-def trace(*words, **options):
-    """`haulage trace --device cpu WORDS`."""
-    return subprocess.run(
-        [sys.executable, "-m", "haulage", "trace", "--device", "cpu", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
-
-
-def written(path, text):
-    path.write_text(textwrap.dedent(text), encoding="utf-8")
-    return path
+trace = partial(on_the_cpu, "trace")
 
 
 def events(path, phase):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from haulage import cuda, memory
 from haulage.errors import OutOfMemory
 from haulage.smart import SmartArray
+from support.full_devices import room_for
 
-pytestmark = pytest.mark.usefixtures("device")
+pytestmark = pytest.mark.usefixtures("short_collections", "device")
 ALSO_FAR = True
 
 SIZE = 10_000
@@ -24,25 +25,6 @@ def add(array, number):
     i = cuda.grid(1)
     if i < array.size:
         array[i] += number
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _short_collections():
-    """Without what other modules have made: each step of the ladder collects garbage."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@contextlib.contextmanager
-def room_for(device, nbytes):
-    gc.collect()
-    memory.limit(memory.stats(device).in_use + nbytes, device)
-    try:
-        yield
-    finally:
-        memory.limit(None, device)
 
 
 def smart(number, where="host"):

@@ -11,29 +11,10 @@ from haulage import cuda, memory
 from haulage.errors import OutOfMemory
 from haulage.runtime.memory import out_of_memory
 from haulage.runtime.process import runtime
+from support.full_devices import room_for
 
-pytestmark = pytest.mark.usefixtures("device")
+pytestmark = pytest.mark.usefixtures("short_collections", "device")
 ALSO_FAR = True
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _short_collections():
-    """Without what other modules have made: each step of the ladder collects garbage."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@contextlib.contextmanager
-def room_for(device, nbytes):
-    """The device has room for so many bytes more."""
-    gc.collect()
-    memory.limit(memory.stats(device).in_use + nbytes, device)
-    try:
-        yield
-    finally:
-        memory.limit(None, device)
 
 
 def new(nbytes, stream=0):
