@@ -18,6 +18,7 @@ MODULES = {
     "arithmetic": ["arithmetic.c"],
     "arrays": ["arrays.pyx"],
     "built": ["built.c"],
+    "coherence": ["coherence.pyx"],
     "driver": ["driver.pyx"],
     "exchange": ["exchange.pyx"],
     "memory": ["memory.pyx"],

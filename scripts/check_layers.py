@@ -79,7 +79,10 @@ ONLY_IN = {
         "cuda/testing.py",
         "cuda/_modules.py",
     ),
-    "llvmlite": ("compiler/", "lang/", "targets/", "numba_bridge.py", "backends/cpu_driver/"),
+    "llvmlite": (
+        *("compiler/", "lang/", "targets/", "numba_bridge.py", "numba_smart.py"),
+        "backends/cpu_driver/",
+    ),
 }
 
 # Where there may be text in LLVM's IR, and what is taken for that.

@@ -10,12 +10,16 @@ from typing import Any
 # As in numba_bridge: the package itself first.
 import numba  # noqa: F401
 import numpy as np
+from llvmlite.binding import add_symbol
+from llvmlite.ir import FunctionType
 from numba.core import cgutils, types
 from numba.core.datamodel import models, register_default
 from numba.core.errors import NumbaNotImplementedError, NumbaTypeError
 from numba.core.imputils import lower_cast
 from numba.core.pythonapi import NativeValue, unbox
 from numba.np import numpy_support
+
+from haulage._core.coherence import address_of_host_array
 
 
 class SmartArrayType(types.Array):
@@ -53,6 +57,12 @@ def _as_plain(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) ->
     return value
 
 
+# How code that Numba compiled calls the function of C, also code from its cache, which has this
+# module imported by its types.
+_HOST_ARRAY = "haulage_host_array"
+add_symbol(_HOST_ARRAY, address_of_host_array())
+
+
 # Numba keeps the numbers of types, not the types themselves: these have to stay.
 @cache
 def type_of(
@@ -78,16 +88,10 @@ def _unboxed(kind: SmartArrayType, value: Any, c: Any) -> NativeValue:
     plain = kind.copy()
     room = cgutils.alloca_once(c.builder, c.context.get_value_type(plain))
     failed = cgutils.alloca_once_value(c.builder, cgutils.true_bit)
-    found = cgutils.alloca_once_value(c.builder, value)
-    acquire = c.pyapi.object_getattr_string(value, "__haulage_host__")
-    with c.builder.if_else(cgutils.is_not_null(c.builder, acquire), likely=True) as (smart, other):
-        with smart:
-            c.builder.store(c.pyapi.call_function_objargs(acquire, ()), found)
-            c.pyapi.decref(acquire)
-        with other:
-            c.pyapi.err_clear()
-            c.pyapi.incref(value)
-    array = c.builder.load(found)
+    function = cgutils.get_or_insert_function(
+        c.builder.module, FunctionType(c.pyapi.pyobj, [c.pyapi.pyobj]), _HOST_ARRAY
+    )
+    array = c.builder.call(function, [value])
     with c.builder.if_then(cgutils.is_not_null(c.builder, array), likely=True):
         native = c.unbox(plain, array)
         c.builder.store(native.value, room)

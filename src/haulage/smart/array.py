@@ -9,6 +9,7 @@ from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
+from haulage._core.coherence import Key, Moving, know_only_read
 from haulage.checks import flag, one_of
 from haulage.errors import CaptureError
 from haulage.runtime.arrays.array import DeviceNDArray
@@ -25,6 +26,7 @@ from haulage.smart.numpy_methods import NumpyMethods
 
 # The storages that the host only reads, in the `with host('r')` that is entered.
 _only_read: ContextVar[tuple[Coherence, ...]] = ContextVar("haulage_only_read", default=())
+know_only_read(_only_read)
 
 
 class SmartArray(NumpyMethods):
@@ -153,13 +155,18 @@ class SmartArray(NumpyMethods):
             KernelError: a kernel that had to be waited for had failed.
             CoherenceError: a device and a NumPy array were written at the same time.
         """
+        if where is HOST and mode == "rw":
+            # As `_borrowed`, which is a call more.
+            array = self._borrowed_at_once("get('host')")
+            if array is not None:
+                return array
         one_of(mode, "get: mode", ("r", "w", "rw"))
         place = creation.place(where)
         why = f"get({str(where)!r})" if mode != "w" else f"get({str(where)!r}, 'w')"
         if place == HOST:
             if mode == "r":
                 return self._look(why)
-            return self._array(self.coherence.borrow_host(mode, why, self._part))
+            return self._borrowed(mode, why)
         if mode not in ("r", "rw"):
             raise ValueError(f"get({str(where)!r}, {mode!r}): on a device expected 'r' or 'rw'")
         return self._given_on(place, mode, why)
@@ -218,7 +225,7 @@ class SmartArray(NumpyMethods):
         ways: int = 0,
     ) -> DeviceNDArray:
         if self._key is None:
-            self._key = self._offset, self._shape, self._strides, self._dtype
+            self._key = Key(self._offset, self._shape, self._strides, self._dtype)
             self._own_bytes = self.nbytes
         part = self._part if touched else Ranges()
         return self.coherence.acquire_array(
@@ -294,6 +301,10 @@ class SmartArray(NumpyMethods):
 
         return array, done
 
+    def _release(self, stream: Stream) -> None:
+        """Say that work which writes to the elements has been handed to a stream."""
+        self.coherence.release(stream.device, "rw", stream, self._part)
+
     def __haulage_shares__(self, other: Any) -> bool:
         # A SmartArray, or what stands on a device's replica, as what `get` gives.
         if isinstance(other, SmartArray):
@@ -303,16 +314,15 @@ class SmartArray(NumpyMethods):
 
     # ---- for Numba's compiled functions -----------------------------------------------------
 
-    def __haulage_host__(self) -> np.ndarray:
-        """For a function that Numba compiled for the host, which may read and write: the array."""
-        why = "a function compiled by Numba"
-        if self._is_only_read():
-            return self._look(why)
-        return self._array(self.coherence.borrow_host("rw", why, self._part))
+    # Of this class too, where Numba, which makes the name anew each time, finds it first.
+    _numba_type_ = Moving._numba_type_
 
-    @property
-    def _numba_type_(self) -> Any:
-        """Where Numba looks for the type of a value that it does not know; imports Numba."""
+    def _for_numba(self, why: str) -> np.ndarray:
+        """The host's array for a function that Numba compiled, where it takes more than a look."""
+        return self._look(why) if self._is_only_read() else self._borrowed("rw", why)
+
+    def _type_for_numba(self) -> Any:
+        """What `_numba_type_` is where it is not known yet, or the host only reads some arrays."""
         readonly = self._is_only_read()
         kind = self._typed.get(readonly)
         if kind is None:
@@ -418,12 +428,12 @@ def made_on_device(array: DeviceNDArray, stream: Stream) -> SmartArray:
     name, grain = f"SmartArray {array.shape} {array.dtype}", array.dtype.itemsize or 1
     coherence = Coherence(array.nbytes, name, grain=grain)
     coherence.adopt(array.block, stream)
-    made = object.__new__(SmartArray)
+    made = SmartArray.__new__(SmartArray)
     made._set(coherence, 0, array.shape, array.strides, array.dtype, 0)
     return made
 
 
 def _restored(kind: type[SmartArray], elements: Any, where: str | Device = HOST) -> SmartArray:
-    made = object.__new__(kind)
+    made = kind.__new__(kind)
     SmartArray.__init__(made, elements, where=where)
     return made

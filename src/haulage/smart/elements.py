@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from haulage._core.coherence import Key, Moving
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.coherence import HOST, Coherence, Mode
 from haulage.runtime.devices.device import Device
@@ -43,7 +44,7 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-class Elements:
+class Elements(Moving):
     """The elements of a strided array in a storage, and views of them.
 
     The host reads them by `_look` and `_element`, and writes to them inside of `_writing`.
@@ -53,10 +54,21 @@ class Elements:
             causes. Views share it.
     """
 
-    __slots__ = (
-        *("__weakref__", "_dtype", "_given", "_key", "_launch_kind", "_layout", "_offset"),
-        *("_own_bytes", "_part", "_shape", "_skew", "_strides", "_typed", "coherence"),
-    )
+    __slots__ = ("__weakref__", "_launch_kind")
+
+    coherence: Coherence
+    _dtype: np.dtype
+    _offset: int
+    _part: Ranges
+    _shape: tuple[int, ...]
+    _skew: int
+    _strides: tuple[int, ...]
+    # What launches and Numba ask for, once they have.
+    _key: Key | None
+    _layout: tuple[np.dtype, int, str, bool, bool] | None
+    _typed: dict[bool, Any]
+    # What `get` gave for devices, as long as somebody has it.
+    _given: dict[tuple[Device, Mode], weakref.ref[DeviceNDArray]]
 
     def _set(
         self,
@@ -68,18 +80,14 @@ class Elements:
         skew: int,
     ) -> None:
         self.coherence = coherence
+        self._state = coherence.state
         self._offset = offset
         self._shape = shape
         self._strides = strides
         self._dtype = dtype
         self._skew = skew
-        # What launches and Numba ask for, once they have.
-        self._key: Any = None
-        self._own_bytes = 0
-        self._layout: tuple[np.dtype, int, str, bool, bool] | None = None
-        self._typed: dict[bool, Any] = {}
-        # What `get` gave for devices, as long as somebody has it.
-        self._given: dict[tuple[Device, Mode], weakref.ref[DeviceNDArray]] = {}
+        self._typed = {}
+        self._given = {}
         low, high = layout.extent(shape, strides, dtype.itemsize)
         self._part = Ranges.of(offset + low, offset + high)
 
@@ -148,6 +156,15 @@ class Elements:
             return np.ndarray((), self._dtype, flat, at)[()]
         return np.ndarray((), self._dtype, np.frombuffer(flat.data.toreadonly(), np.uint8), at)[()]
 
+    def _borrowed(self, mode: Mode, why: str) -> np.ndarray:
+        """The elements on the host, which count as written as long as somebody has the array: the
+        current ones, unless the mode is 'w'."""
+        if mode == "rw":
+            array = self._borrowed_at_once(why)
+            if array is not None:
+                return array
+        return self._array(self.coherence.borrow_host(mode, why, self._part))
+
     @contextmanager
     def _writing(self, why: str, whole: bool = False) -> Iterator[np.ndarray]:
         """The current elements on the host, to be written to inside of a `with`; or any elements,
@@ -187,7 +204,8 @@ class Elements:
         self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
     ) -> Self:
         """A view of the same storage, whose first element is `offset` bytes after this one's."""
-        view = object.__new__(type(self))
+        kind = type(self)
+        view = kind.__new__(kind)
         view._set(self.coherence, self._offset + offset, shape, strides, dtype, self._skew)
         return view
 

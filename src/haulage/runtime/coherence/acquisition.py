@@ -39,15 +39,9 @@ def on_device(
     """The replica on a device, or the block of shared memory, of which work that is handed to
     `stream` from now on may use `part`; see `Coherence.acquire_device`."""
     check_mode(mode)
-    if state.is_at_rest_on(device, part):
-        # What most launches find, without looking at what is missing.
-        replica = state.replicas[device]
-        state.account.used(part.nbytes, True)
-        updates.order(stream, replica.writers if mode == "r" else replica.users())
-    elif state.is_shared_with(device):
+    if state.shared is not None and state.is_shared_with(device):
         return _shared(state, mode, stream, why, part)
-    else:
-        replica = _replica_with(state, device, mode, stream, why, part)
+    replica = _replica_with(state, device, mode, stream, why, part)
     replica.note_use(mode, stream, part)
     if mode != "r":
         _prepare_write(state, replica, mode, stream, part)
@@ -89,8 +83,6 @@ def _prepare_write(
     that of the other places."""
     if replica.writers != (stream,):
         replica.writers = writes.with_earlier((stream,), replica.writers)
-    if not state.on_host.valid.runs and len(state.replicas) == 1:
-        return
     for other in state.all_replicas():
         if other is replica:
             continue

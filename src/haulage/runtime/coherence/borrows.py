@@ -10,16 +10,18 @@ bytes then tells whether the program wrote there meanwhile, which would be lost.
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from haulage import forks
+from haulage._core import coherence as core
+from haulage._core.coherence import Borrow, BorrowedMemory, Records
 from haulage.errors import CoherenceError
 from haulage.runtime.devices.device import Device
-from haulage.runtime.geometry.numpy_arrays import address_of
 from haulage.runtime.geometry.ranges import Ranges
+from haulage.runtime.memory import Block
 from haulage.runtime.process import call_sites
 from haulage.runtime.process.call_sites import CallSite
 from haulage.runtime.transfers.entries import View
@@ -30,29 +32,6 @@ if TYPE_CHECKING:
 # Words of a row, each of which has a weight of its own: the sum tells words that changed places.
 _ROW = 4096
 _WEIGHTS = np.random.default_rng(2654435761).integers(0, 2**64, _ROW, np.uint64) | np.uint64(1)
-
-
-class BorrowedMemory:
-    """What NumPy asks for the memory, and what its arrays hold."""
-
-    __slots__ = ("__weakref__", "_borrow", "_host")
-
-    def __init__(self, host: np.ndarray, borrow: "Borrow") -> None:
-        self._host = host
-        self._borrow = borrow
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        host = self._host
-        return {
-            "version": 3,
-            "shape": host.shape,
-            "typestr": host.dtype.str,
-            "data": (address_of(host), False),
-        }
-
-    def __del__(self) -> None:
-        self._borrow.is_alive = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,40 +57,7 @@ class Stale:
         return before is not None and bool((before != _fingerprint_of(self.part, host)).any())
 
 
-@dataclass(slots=True, eq=False)
-class Borrow:
-    """What is known of borrowed memory.
-
-    Attributes:
-        part: the bytes that can be written by it.
-        call_site: the line that borrowed it.
-        why: what that called, in words.
-        is_overwritten: whether it was borrowed to write all of them.
-        is_alive: whether somebody can still write.
-        stale: what of it is out of date.
-    """
-
-    part: Ranges
-    call_site: CallSite
-    why: str
-    is_overwritten: bool
-    is_alive: bool = True
-    stale: list[Stale] = field(default_factory=list)
-
-    @property
-    def fresh(self) -> Ranges:
-        """The bytes of it that are up to date."""
-        part = self.part
-        for stale in self.stale:
-            part -= stale.part
-        return part
-
-    @property
-    def view(self) -> View | None:
-        """The view that makes its bytes count as written; None: they were written for sure."""
-        if self.is_alive or not self.is_overwritten:
-            return View(self.why, self.is_alive)
-        return None
+core.know(np.ndarray, View, Block, Ranges())
 
 
 def _fingerprint_of(part: Ranges, host: np.ndarray) -> np.ndarray:
@@ -124,8 +70,8 @@ def borrow(
     """All bytes of `host` as an array through which `part` may be written, and what is known of
     that."""
     made = Borrow(part, call_site, why, is_overwritten)
-    borrowed: np.ndarray = np.asarray(BorrowedMemory(host, made))
-    return borrowed, made
+    memory: Any = BorrowedMemory(host, made)
+    return np.ndarray(host.shape, host.dtype, memory), made
 
 
 def fingerprint(data: np.ndarray) -> np.ndarray:
@@ -141,7 +87,7 @@ def fingerprint(data: np.ndarray) -> np.ndarray:
         return np.append(whole, rest @ _WEIGHTS)
 
 
-class Borrows:
+class Borrows(Records):
     """The borrows of one storage: what of them counts as written, and what is out of date.
 
     Args:
@@ -152,7 +98,7 @@ class Borrows:
         pending: those for a `with` that overwrites, and that do not count as written yet.
     """
 
-    __slots__ = ("_name", "pending", "records")
+    __slots__ = ("_name",)
 
     def __init__(self, name: object) -> None:
         self._name = name
@@ -215,7 +161,7 @@ class Borrows:
         for one in self.records:
             own = one.fresh & part if one.is_alive else None
             if own:
-                one.stale.append(Stale(own, device, since, _fingerprint_of(own, host)))
+                one.stale += (Stale(own, device, since, _fingerprint_of(own, host)),)
                 changed = True
         return changed
 
@@ -223,7 +169,7 @@ class Borrows:
         """The stale pieces of live views that a device wrote; the caller brings each of them up to
         date before it asks for the next one."""
         for one in tuple(self.records):
-            for stale in tuple(one.stale):
+            for stale in one.stale:
                 if one.is_alive and stale.device is device and stale in one.stale:
                     yield stale.part
 
@@ -245,15 +191,17 @@ class Borrows:
         """The host has the current bytes of each stale piece that overlaps `part`."""
         for one in self.records:
             if one.stale:
-                one.stale = [stale for stale in one.stale if not stale.part & part]
+                one.stale = tuple([stale for stale in one.stale if not stale.part & part])
 
     def copy_was_cut_short(self, part: Ranges) -> None:
         """A copy to the host was not finished: its bytes in stale pieces there are undefined."""
         for one in self.records:
-            one.stale = [
-                replace(stale, fingerprint=None) if stale.part & part else stale
-                for stale in one.stale
-            ]
+            one.stale = tuple(
+                [
+                    replace(stale, fingerprint=None) if stale.part & part else stale
+                    for stale in one.stale
+                ]
+            )
 
     def check_in(self, part: Ranges, host: np.ndarray | None) -> None:
         """`check`, for the stale pieces that overlap `part`."""
@@ -270,10 +218,12 @@ class Borrows:
     def _check(self, pieces: list[tuple[Borrow, Stale]], host: np.ndarray | None) -> None:
         for one, stale in pieces:
             if host is not None and stale.was_written(host):
-                one.stale = [
-                    replace(each, fingerprint=_fingerprint_of(each.part, host))
-                    for each in one.stale
-                ]
+                one.stale = tuple(
+                    [
+                        replace(each, fingerprint=_fingerprint_of(each.part, host))
+                        for each in one.stale
+                    ]
+                )
                 given, taken = call_sites.site(stale.since), call_sites.site(one.call_site)
                 raise CoherenceError(
                     f"{self._name}: a kernel was given it to write at {given}, and meanwhile the "

@@ -233,19 +233,24 @@ class Coherence:
             OutOfMemory, ValueError, CoherenceError: as `acquire_device`.
         """
         state = self.state
+        own = state.whole if part is None else part
+        at_rest: T | None = state.array_if_at_rest(stream, mode, own, key, argument_bytes, ways)
+        if at_rest is not None:
+            return at_rest
         if state.exports.records:
             writes.wait_for_exports(state, device, mode != "r")
         with state.lock:
-            own = state.whole if part is None else part
             found = acquisition.on_device(state, device, mode, stream, why, own)
             if ways:
                 state.account.launched(argument_bytes, ways)
             if isinstance(found, Block):
-                return make(found)
-            array: T | None = found.arrays.get(key)
+                replica, block = state.on_host, found
+            else:
+                replica, block = found, found.block
+            array: T | None = replica.arrays.get(key)
             if array is None:
-                array = make(found.block)
-                found.keep(key, array)
+                array = make(block)
+                replica.keep(key, array)
             return array
 
     def adopt(self, block: Block, stream: Stream) -> None:

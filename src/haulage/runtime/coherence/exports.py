@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from haulage._core.coherence import BaselineBase, HandedOutBase, Records
 from haulage.errors import CoherenceError
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.stream import Stream
@@ -28,7 +29,7 @@ from haulage.runtime.process.call_sites import CallSite
 _MANY = 8
 
 
-class Baseline:
+class Baseline(BaselineBase):
     """What the host and devices had in common last, of the bytes that both can write unseen.
 
     Args:
@@ -38,7 +39,7 @@ class Baseline:
         parts: these bytes, by device.
     """
 
-    __slots__ = ("_grain", "_values", "parts")
+    __slots__ = ("_grain", "_values")
 
     def __init__(self, grain: int) -> None:
         self._grain = grain
@@ -134,7 +135,7 @@ class Hold:
         self._export.is_alive = False
 
 
-class Exports:
+class Exports(Records):
     """The memory of one storage that other libraries have.
 
     Args:
@@ -146,7 +147,7 @@ class Exports:
         baseline: what views of the host had in common with them.
     """
 
-    __slots__ = ("_name", "baseline", "records")
+    __slots__ = ("_name", "baseline")
 
     def __init__(self, name: object, grain: int) -> None:
         self._name = name
@@ -255,7 +256,7 @@ def _is_covered_by(one: Export, other: Export) -> bool:
 # ---- device arrays of the program -----------------------------------------------------------
 
 
-class HandedOut:
+class HandedOut(HandedOutBase):
     """The device arrays of one storage that the program was handed, to write to them.
 
     Args:
@@ -266,7 +267,9 @@ class HandedOut:
         baseline: what views of the host had in common with them.
     """
 
-    __slots__ = ("baseline", "records")
+    __slots__ = ()
+
+    baseline: Baseline
 
     def __init__(self, grain: int) -> None:
         self.baseline = Baseline(grain)

@@ -1,12 +1,11 @@
 """The state of one storage: which bytes of it are current at which place, and who uses them."""
 
-import itertools
-import threading
 import weakref
 from typing import Any, Literal
 
 import numpy as np
 
+from haulage._core.coherence import DeviceReplicaBase, Lock, ReplicaBase, StateBase
 from haulage.errors import CoherenceError
 from haulage.runtime.coherence.borrows import Borrows, outdated_views
 from haulage.runtime.coherence.exports import Exports, HandedOut
@@ -25,8 +24,6 @@ Mode = Literal["r", "rw", "w"]
 # So many arrays over parts of a replica are kept for the next launches.
 _MOST_ARRAYS = 64
 
-_uses = itertools.count(1)
-
 # The states that there are, by identity.
 _states: "weakref.WeakValueDictionary[int, State]" = weakref.WeakValueDictionary()
 
@@ -36,54 +33,34 @@ def all_states() -> list["State"]:
     return [state for ref in _states.valuerefs() if (state := ref()) is not None]
 
 
-class Lock:
-    """A lock for `with`, which its thread can enter again.
-
-    Attributes:
-        depth: how often the thread that is inside has entered it.
-    """
-
-    __slots__ = ("_lock", "depth")
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self.depth = 0
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        self.depth += 1
-
-    def __exit__(self, *exception: object) -> None:
-        self.depth -= 1
-        self._lock.release()
-
-    def enter_within(self, seconds: float) -> bool:
-        """Enter it if no thread is inside, not even this one, or all leave in that time; whether it
-        was entered."""
-        if not self._lock.acquire(timeout=seconds):
-            return False
-        if self.depth:
-            self._lock.release()
-            return False
-        self.depth = 1
-        return True
-
-
-class Replica:
+class Replica(ReplicaBase):
     """The bytes of a storage at one place.
 
     Attributes:
         valid: the bytes that are current there.
         acquired: those acquired there since they were last written at another place.
+        arrays: what users made of its block, kept for the next ones.
         call_site: the line that wrote there last.
     """
 
-    __slots__ = ("acquired", "call_site", "valid")
+    __slots__ = ()
+
+    valid: Ranges
+    acquired: Ranges
+    arrays: dict[Any, Any]
+    call_site: CallSite
 
     def __init__(self, valid: Ranges) -> None:
         self.valid = valid
         self.acquired = Ranges()
-        self.call_site: CallSite = ()
+        self.arrays = {}
+        self.call_site = ()
+
+    def keep(self, key: Any, array: Any) -> None:
+        """Keep an array for the next one who asks by `key`."""
+        if len(self.arrays) >= _MOST_ARRAYS:
+            self.arrays.clear()
+        self.arrays[key] = array
 
     def outdate(self, part: Ranges) -> None:
         """These bytes were written at another place."""
@@ -92,40 +69,34 @@ class Replica:
             self.acquired -= part
 
 
-class DeviceReplica(Replica):
+class DeviceReplica(Replica, DeviceReplicaBase):
     """The replica on a device.
 
     Attributes:
         block: its memory.
         writers: the streams that wrote what is current.
-        arrays: what users made of the block, kept for the next ones.
         used: when it was acquired last, as a count that rises with each use.
         writing: the bytes acquired for writing and not released yet.
         read_since_write: acquired for reading since the last known write; whoever did so may report
             later that it has been written (`mark_changed`).
     """
 
-    __slots__ = ("arrays", "block", "read_since_write", "used", "writers", "writing")
+    __slots__ = ()
+
+    block: Block
+    writers: tuple[Stream, ...]
+    writing: Ranges
 
     def __init__(self, block: Block) -> None:
         super().__init__(Ranges())
         self.block = block
-        self.writers: tuple[Stream, ...] = ()
-        self.arrays: dict[Any, Any] = {}
-        self.used = 0
+        self.writers = ()
         self.writing = Ranges()
-        self.read_since_write = False
-
-    def keep(self, key: Any, array: Any) -> None:
-        """Keep an array for the next one who asks by `key`."""
-        if len(self.arrays) >= _MOST_ARRAYS:
-            self.arrays.clear()
-        self.arrays[key] = array
 
     def note_use(self, mode: str, stream: Stream, part: Ranges) -> None:
         """Bytes were acquired for work that is handed to `stream` from now on."""
         self.block.use(stream)
-        self.used = next(_uses)
+        self.count_use()
         if mode == "r":
             self.read_since_write = True
         else:
@@ -137,7 +108,7 @@ class DeviceReplica(Replica):
         return self.block.users()
 
 
-class State:
+class State(StateBase):
     """What is known of one storage. The services of this package read and change it, under `lock`.
 
     Args:
@@ -169,11 +140,7 @@ class State:
         lock: held by whoever uses the state.
     """
 
-    __slots__ = (
-        *("__weakref__", "account", "borrows", "defined", "evicted", "exports", "handed_out"),
-        *("host", "host_writers", "host_writing", "last_written", "lock", "lost", "name", "nbytes"),
-        *("on_host", "replicas", "shared", "uploads", "whole"),
-    )
+    __slots__ = ("__weakref__", "name", "nbytes")
 
     def __init__(
         self,
@@ -247,18 +214,6 @@ class State:
             and not (self.borrows.records or self.lost or replica.block.closed)
             and not self.exports.records
             and replica.valid.covers(part)
-        )
-
-    def has_one_replica(self) -> bool:
-        """Whether a write to the only replica, where it is valid, changes only the account."""
-        host = self.on_host
-        return len(self.replicas) == 1 and not (
-            host.valid.runs
-            or host.acquired.runs
-            or self.borrows.records
-            or self.exports.records
-            or self.lost
-            or self.evicted
         )
 
     def last_write_in_words(self) -> str:

@@ -38,15 +38,6 @@ def record(
     state.last_written = place
     written.call_site = call_site
     state.account.wrote(call_site, part, view)
-    if (
-        isinstance(written, DeviceReplica)
-        and written.valid.covers(part)
-        and state.has_one_replica()
-    ):
-        written.read_since_write = False
-        if written.writers != writers:
-            written.writers = with_earlier(writers, written.writers)
-        return
     state.defined |= part
     if state.lost:
         state.lost = [(left, where) for lost, where in state.lost if (left := lost - part)]

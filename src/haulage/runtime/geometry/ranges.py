@@ -2,19 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 
+from haulage._core.coherence import RangesBase
+
 Run = tuple[int, int]
 
 
-class Ranges:
+class Ranges(RangesBase):
     """Bytes of a storage, as runs (start, stop) that lie in order, do not touch, and are not empty.
 
     They are never changed; `a | b`, `a & b` and `a - b` are others.
     """
 
-    __slots__ = ("runs",)
+    __slots__ = ()
 
-    def __init__(self, runs: tuple[Run, ...] = ()) -> None:
-        self.runs = runs
+    runs: tuple[Run, ...]
 
     @classmethod
     def of(cls, start: int, stop: int) -> "Ranges":

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from haulage import config
+from haulage._core.coherence import acquire, release
 from haulage.errors import CaptureError, LaunchError
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.keys import Key
@@ -324,15 +325,23 @@ class LaunchPlan:
         if stream.handle or self._notes:
             self._note(stream, args)
         each = args if self._flat else leaves(args)
-        held: list[DeviceNDArray] = []
+        device, held = self._device, list[DeviceNDArray]()
+        written: list[Any] = []
         dones: list[Callable[[bool], object]] = []
         handed = False
         try:
             for number, mode, use, hint in self._moving:
-                array = self._acquired(stream, args, each, each[number], mode, use, hint, dones)
+                own = each[number]
+                array = (
+                    acquire(own, device, stream, stream.handle, mode, 2, written)
+                    if hint is None
+                    else None
+                )
+                if array is None:
+                    array = self._acquired(stream, args, each, own, mode, use, hint, dones)
+                    if stream.handle:
+                        array.block.use(stream)
                 held.append(array)
-                if stream.handle:
-                    array.block.use(stream)
                 fields[number] = current_part(array).data
             producers: list[Producer | int] = []
             for number in self._ordered:
@@ -353,6 +362,8 @@ class LaunchPlan:
             handed = True
         finally:
             # Also when it failed or was interrupted: a part of it may have run.
+            if written:
+                release(written, device, stream, stream.handle, dones)
             if dones:
                 call_all(dones, handed)
 

@@ -8,11 +8,12 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any, TypeVar
 
 from haulage import forks
+from haulage._core.coherence import AccountBase, SumsBase, Write
 from haulage.runtime.geometry.ranges import Ranges
 from haulage.runtime.process import call_sites, runtime
 from haulage.runtime.process.call_sites import CallSite, Site
@@ -101,8 +102,7 @@ class Cause:
     nbytes: int = 0
 
 
-@dataclass(slots=True)
-class Sums:
+class Sums(SumsBase):
     """Transfers by cause, and uses on devices.
 
     Attributes:
@@ -117,18 +117,15 @@ class Sums:
             the host that is not pinned.
     """
 
-    name: StorageName | None = None
-    nbytes: int = 0
-    kept: bool = False
-    causes: dict[Any, Cause] = field(default_factory=dict)
-    uses: int = 0
-    used_bytes: int = 0
-    found: int = 0
-    found_bytes: int = 0
-    launches: int = 0
-    launched_bytes: int = 0
-    as_host_arrays: int = 0
-    pageable_bytes: int = 0
+    __slots__ = ("causes", "name", "nbytes")
+
+    def __init__(
+        self, name: StorageName | None = None, nbytes: int = 0, kept: bool = False
+    ) -> None:
+        self.name = name
+        self.nbytes = nbytes
+        self.kept = kept
+        self.causes: dict[Any, Cause] = {}
 
     def add(self, one: Transfer, count: int, nbytes: int) -> None:
         """Count transfers like this one."""
@@ -160,7 +157,7 @@ class Sums:
         self.pageable_bytes += other.pageable_bytes
 
 
-class Account:
+class Account(AccountBase):
     """What a storage tells of its bytes. It sees to it that only one thread at a time does so.
 
     Args:
@@ -171,44 +168,24 @@ class Account:
         name, nbytes: these.
         recent: its last transfers.
         sums: all of them.
+        writes: who wrote which bytes, the last one at the end; none is all hidden by one behind it.
     """
 
-    __slots__ = ("_writes", "name", "nbytes", "recent", "sums")
+    __slots__ = ("name", "nbytes", "recent")
 
     def __init__(self, name: StorageName, nbytes: int) -> None:
         self.name = name
         self.nbytes = nbytes
         self.recent: deque[Transfer] = deque(maxlen=_REMEMBERED)
         self.sums = Sums(name, nbytes)
-        # Who wrote which bytes, the last one at the end; none is all hidden by one behind it.
-        self._writes: list[tuple[Ranges, CallSite, View | None]] = []
+        self.writes: list[Write] = []
 
     def wrote(self, call_site: CallSite, part: Ranges, view: View | None = None) -> None:
         """These bytes were written, by this line of the program; or it took a view of them through
         which they may have been."""
-        writes = self._writes
-        if len(writes) > 1 or (writes and writes[0][0].runs != part.runs):
-            writes = [entry for entry in writes if not part.covers(entry[0])][1 - _MOST_WRITES :]
-            self._writes = [*writes, (part, call_site, view)]
-        else:
-            self._writes = [(part, call_site, view)]
-
-    def used(self, nbytes: int, found: bool) -> None:
-        """Work on a device is to have so many bytes; `found`: they were current there before."""
-        sums = self.sums if self.sums.kept else self._entered()
-        sums.uses += 1
-        sums.used_bytes += nbytes
-        if found:
-            sums.found += 1
-            sums.found_bytes += nbytes
-
-    def launched(self, nbytes: int, ways: int) -> None:
-        """So many bytes are those of an argument of a kernel or the like, as which they are `used`
-        too; a host array would be copied `ways` times for it: there and back, or one of these."""
-        sums = self.sums
-        sums.launches += 1
-        sums.launched_bytes += nbytes
-        sums.as_host_arrays += ways * nbytes
+        if not self.wrote_again(part, call_site, view):
+            others = [each for each in self.writes if not part.covers(each.part)]
+            self.writes = [*others[1 - _MOST_WRITES :], Write(part, call_site, view)]
 
     def moved(
         self,
@@ -222,8 +199,8 @@ class Account:
         """These bytes were copied, for the line of the program that runs now; none: the copy at the
         source was dropped. `is_pageable`: pinned memory of the host would have been faster."""
         nbytes = part.nbytes
-        written = (write for write in reversed(self._writes) if write[0] & part)
-        _, wrote, view = next(written, (part, (), None))
+        written = next((write for write in reversed(self.writes) if write.part & part), _UNKNOWN)
+        wrote, view = written.call_site, written.view
         lines = wrote, call_sites.current()
         one = Transfer(str(self.name), source, target, nbytes, stream, why, *lines, self, view)
         self.recent.append(one)
@@ -248,6 +225,8 @@ class Account:
                 _older.merge(oldest)
         return sums
 
+
+_UNKNOWN = Write(Ranges(), (), None)
 
 # The sums of the storages that were used last, and of those before.
 _kept: deque[Sums] = deque()
