@@ -19,7 +19,7 @@ from haulage.runtime.buffers.strided import Strided
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.stream import Stream
 from haulage.runtime.devices.stream_arguments import external_stream
-from haulage.runtime.geometry import layout
+from haulage.runtime.geometry import dtypes, layout
 from haulage.runtime.protocols import cuda_array_interface, dlpack
 from haulage.runtime.protocols.cuda_array_interface import (
     NAME,
@@ -131,13 +131,8 @@ def _over(
 def is_aligned(array: Strided) -> bool:
     """Whether each element lies as its dtype wants."""
     # Compiled code expects elements at multiples of their alignment.
-    grain = array.dtype.alignment
-    return not array.size or not any(
-        address % grain
-        for address in (
-            array.device_pointer,
-            *(step for n, step in zip(array.shape, array.strides, strict=True) if n > 1),
-        )
+    return not array.size or dtypes.is_aligned(
+        array.dtype, array.device_pointer, array.shape, array.strides
     )
 
 
