@@ -19,9 +19,13 @@ MODULES = {
     "arrays": ["arrays.pyx"],
     "built": ["built.c"],
     "coherence": ["coherence.pyx"],
+    "cpu_streams": ["cpu_streams.pyx"],
     "driver": ["driver.pyx"],
+    "environment": ["environment.pyx"],
     "exchange": ["exchange.pyx"],
+    "launches": ["launches.pyx"],
     "memory": ["memory.pyx"],
+    "packing": ["packing.pyx"],
     "pool": [
         "pool.pyx",
         "pool_jobs.c",
@@ -31,6 +35,7 @@ MODULES = {
         "pool_messages.c",
     ],
     "starts": ["starts.pyx"],
+    "waits": ["waits.pyx"],
 }
 # What every module may include or cimport.
 SHARED = sorted(str(path) for ending in ("*.pxd", "*.h") for path in CORE.glob(ending))

@@ -1,10 +1,9 @@
 """Settings from the environment, each read when it is asked for, so that tests can set them."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from haulage._core.environment import Variable
 from haulage.errors import warn
 
 # All settings of Haulage's own.
@@ -24,36 +23,14 @@ _MOST_SHOWN = 60
 _THREADS_PER_CORE, _ALWAYS_THREADS = 4, 64
 
 
-def _reader(name: str) -> Callable[[], str]:
-    """What reads a variable, stripped, "" if it is not set, in a tenth of the time that
-    `os.environ` takes, if it is as it was the last time."""
-    environ: Any = os.environ
-    table = getattr(environ, "_data", environ)
-    key = environ.encodekey(name) if table is not environ else name
-    last: tuple[object, str] = (None, "")
-
-    def read() -> str:
-        nonlocal last
-        if key not in table:
-            return ""
-        raw = table.get(key)
-        known = last
-        if raw == known[0]:
-            return known[1]
-        last = known = raw, os.environ.get(name, "").strip()
-        return known[1]
-
-    return read
-
-
 # These are asked for in every launch.
 # `HAULAGE_DEVICE`: a device by name and, if wished, number (`cpu`, `nvidia:1`), or "".
-device_choice = _reader("HAULAGE_DEVICE")
+device_choice = Variable("HAULAGE_DEVICE")
 # What the variable of `thread_way` says, whether that is right or not.
-thread_way_text = _reader("HAULAGE_CPU_THREADS")
-_interface_sync = _reader("NUMBA_CUDA_ARRAY_INTERFACE_SYNC")
+thread_way_text = Variable("HAULAGE_CPU_THREADS")
+_interface_sync = Variable("NUMBA_CUDA_ARRAY_INTERFACE_SYNC")
 # And this in each allocation.
-_memory_way = _reader("HAULAGE_MEMORY")
+_memory_way = Variable("HAULAGE_MEMORY")
 
 
 def _text(name: str) -> str:

@@ -17,6 +17,7 @@ class Header:
     size: Any
     stream: Any
     strides: Any
+    _launch_part: Any
 
 def know(dtype_type: type, array_type: type, stream_type: type) -> None: ...
 def know_dtype(given: object, dtype: object) -> None: ...

@@ -1,5 +1,7 @@
 from cpython.object cimport PyObject
 
+from haulage._core.starts cimport Queues
+
 
 cdef struct Range:
     long long address
@@ -63,7 +65,8 @@ cdef class Pool:
 
 
 cdef class DeviceBase:
-    cdef public object default_stream
+    cdef public object capturing, default_stream
+    cdef public Queues queues
     cdef public HeapBase heap
 
 
@@ -71,6 +74,7 @@ cdef class RuntimeBase:
     cdef public object chosen, choice, best, named, entered, selected
     cdef public dict found
     cdef public object observer, adversary_seed
+    cdef public object after_wait, captures, printing
 
 
 cdef class BlockBase(Allocation):
@@ -90,5 +94,8 @@ cdef class BlockBase(Allocation):
     cdef int give_back_at_once(self) except -1
 
 
+cdef object block_type()
 cdef object current_device()
+cdef RuntimeBase current_runtime()
+cdef bint is_pending() except -1
 cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stream)

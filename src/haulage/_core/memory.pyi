@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
+from haulage._core.starts import Queues
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.stream import Stream
 from haulage.runtime.memory.decay import Decay
@@ -108,7 +109,9 @@ class Pool:
     def end(self, block: Allocation) -> bool: ...
 
 class DeviceBase:
+    capturing: Any
     default_stream: Stream
+    queues: Queues | None
     heap: HeapBase | None
 
 class RuntimeBase:
@@ -121,6 +124,9 @@ class RuntimeBase:
     found: Any
     observer: Any
     adversary_seed: Any
+    after_wait: Any
+    captures: Any
+    printing: Any
 
 class Conditions:
     runtime: Runtime

@@ -567,11 +567,15 @@ cdef class Pool:
 
 
 cdef class DeviceBase:
-    """What of a device allocations ask for: its default stream, and its heap of device memory."""
+    """What of a device allocations, launches and waits ask for.
+
+    `default_stream`; `heap` of device memory; `capturing`, its streams that are captured; `queues`,
+    where its streams can be asked without a call of the driver's.
+    """
 
 
 cdef class RuntimeBase:
-    """What of a `Runtime` allocations ask for."""
+    """What of a `Runtime` allocations, launches and waits ask for."""
 
 
 cdef class Conditions:
@@ -650,6 +654,23 @@ cdef bint _is_ordinary(bint is_large) except -1:
         if _now.turns >= _TURNS:
             return False
     return _is_pooling()
+
+
+cdef object block_type():
+    """`Block`."""
+    return _now.block_type
+
+
+cdef RuntimeBase current_runtime():
+    """The `Runtime` that is used."""
+    return _now.runtime
+
+
+cdef bint is_pending() except -1:
+    """Whether something waits for streams, or for the end of a collector's pass."""
+    return bool(
+        _now.waiting.waiting or Py_SIZE(_now.aside) or Py_SIZE(_now.aside_handles)
+    )
 
 
 cdef object current_device():
@@ -855,12 +876,12 @@ _make_members(
     haulage_made(BlockBase),
     (b"closed", b"device", b"home", b"host_ptr", b"kind", b"release", b"streams"),
 )
-_make_members(DeviceBase, DeviceBase(), (b"default_stream",))
+_make_members(DeviceBase, DeviceBase(), (b"capturing", b"default_stream"))
 _make_members(
     RuntimeBase,
     RuntimeBase(),
     (b"chosen", b"choice", b"best", b"named", b"entered", b"selected", b"observer",
-     b"adversary_seed"),
+     b"adversary_seed", b"after_wait", b"captures", b"printing"),
 )
 
 

@@ -9,21 +9,12 @@ import threading
 
 
 cdef extern from "pool_native.h" nogil:
-    ctypedef int64_t (*haulage_entry)(const void *, uint64_t, uint64_t) noexcept
-
     const int HAULAGE_LEFT, HAULAGE_COPY_BYTES, HAULAGE_MESSAGE_BYTES
     const int64_t HAULAGE_CRASH
     const uint64_t HAULAGE_UNKNOWN
     const int HAULAGE_BEGIN, HAULAGE_RESUME, HAULAGE_DROP, HAULAGE_GO_ON
     const int HAULAGE_MODE_AT, HAULAGE_WAITS, HAULAGE_GAVE_WAY
     const bint haulage_has_guard
-
-    struct haulage_job:
-        pass
-
-    ctypedef struct haulage_slot:
-        haulage_job *job
-        int64_t left
 
     ctypedef struct haulage_grid:
         haulage_entry entry
@@ -133,12 +124,6 @@ cdef class Workers:
         waiting: entries of kernels of which one block may wait for another.
         closing: no more grids are begun, and those that run stop at the next chance.
     """
-
-    cdef readonly set waiting
-    cdef public bint closing
-    cdef readonly bint started
-    cdef readonly int workers
-    cdef bint prepared
 
     def __cinit__(self):
         self.waiting = set()

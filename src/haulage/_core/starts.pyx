@@ -1,5 +1,5 @@
 # cython: auto_pickle=False
-"""What starts a kernel, in C: a launch asks it without a step of Python's."""
+"""What launches and waits ask of a device's driver, in C: no step of Python's is in between."""
 
 
 cdef class Start:
@@ -11,3 +11,15 @@ cdef class Start:
 
     def __call__(self, unsigned long long stream, bytes launch not None):
         self.start(stream, launch)
+
+
+cdef class Queues:
+    """The streams of a device whose driver can be asked without a call of the driver's."""
+
+    cdef bint are_idle(self) except -1:
+        """Whether all work of all streams is done, and none has failed."""
+        raise NotImplementedError
+
+    cdef bint is_idle(self, unsigned long long stream) except -1:
+        """Whether all work of a stream is done, and none has failed, of whatever stream."""
+        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 
+from haulage._core.waits import all_done
 from haulage.runtime import memory
 from haulage.runtime.devices import stream_arguments as streams
 from haulage.runtime.devices.event import Event
@@ -87,8 +88,9 @@ def synchronize() -> None:
         CaptureError: a thread of the process captures a graph, and its mode forbids this thread to
             wait for the device: 'global', the default, forbids it to all threads; see `graph`.
     """
-    current_device().synchronize()
-    memory.reap()
+    if not all_done():
+        current_device().synchronize()
+        memory.reap()
 
 
 def defer_cleanup() -> AbstractContextManager[None]:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from haulage._core.starts import Queues
 from haulage.errors import Unsupported
 
 DEVICE, PINNED, MAPPED, MANAGED = "device", "pinned", "mapped", "managed"
@@ -148,6 +149,9 @@ class Backend(ABC):
     """One driver. Its devices are numbered from 0; most calls act on the calling thread's one."""
 
     name: str = "?"
+
+    # Its streams, where they can be asked without a call of the driver's.
+    queues: Queues | None = None
 
     # ---- devices ------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import math
 import struct
 import time
 import weakref
@@ -11,6 +12,7 @@ from typing import Any
 
 from haulage import config, forks
 from haulage._core import pool
+from haulage._core.cpu_streams import GridStart
 from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.cpu_driver import (
     addresses,
@@ -49,7 +51,7 @@ class CPUBackend(Backend):
 
     def __init__(self) -> None:
         self._memory = Memory()
-        self._streams = Streams(Threads)
+        self._streams = self.queues = Streams(Threads)
         self._events = Events(self._streams)
         self._graphs = Graphs(self._streams, _run, POOL)
         self._streams.kernels = frozenset((_run, _run_cooperative, *self._graphs.performers))
@@ -214,8 +216,8 @@ class CPUBackend(Backend):
         args: bytes,
     ) -> None:
         """Share a grid's blocks out over the worker threads."""
-        launch = _launch_header(*grid, *block, shared_bytes, 0) + args
-        self._streams.launch(POOL.run, _run, function, stream, launch)
+        header, start = self.prepare_launch(0, function, grid, block, shared_bytes)
+        start(stream, header + args)
 
     # ---- may ----------------------------------------------------------------------------------
 
@@ -228,7 +230,8 @@ class CPUBackend(Backend):
         shared_bytes: int,
     ) -> tuple[bytes, Callable[[int, bytes], None]]:
         """The header is what `launch` puts before the arguments."""
-        start = functools.partial(self._streams.launch, POOL.run, _run, function)
+        blocks = math.prod(grid)
+        start = GridStart(self._streams, POOL, function, blocks, _run, crashes.stopped)
         return _launch_header(*grid, *block, shared_bytes, 0), start
 
     def stream_callback(self, stream: int, callback: Callable[[], object]) -> None:

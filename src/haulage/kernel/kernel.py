@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from haulage import forks
+from haulage._core.launches import LaunchedBase, launch
 from haulage.checks import flag
 from haulage.compiler.options import Options
 from haulage.errors import HaulageError, LaunchError, LaunchTypeError
@@ -36,7 +37,7 @@ from haulage.runtime.launch.hints import leaves, without_hints
 from haulage.runtime.launch.kinds import Kind, classify, key_of
 from haulage.runtime.launch.loaded import Configuration
 from haulage.runtime.launch.placement import Placement, place_of_launch
-from haulage.runtime.launch.plan import LaunchPlan, Plans, launch
+from haulage.runtime.launch.plan import LaunchPlan, Plans
 from haulage.runtime.process import observing
 from haulage.tracebacks import brief_errors, shorten
 
@@ -52,7 +53,7 @@ CodeFor = tuple[str, str]
 _MANY = 256
 
 
-class Kernel(AsFunction, Inspection):
+class Kernel(LaunchedBase, AsFunction, Inspection):
     """A kernel; `kernel[grid, block, stream, shared_bytes](*args)` launches it.
 
     It is compiled for the types of its arguments and the size of its block when it is first
@@ -75,10 +76,10 @@ class Kernel(AsFunction, Inspection):
         super().__init__(py_func, vocabulary, options, hints)
         self.cache = cache
         self.waits = options.debug
-        self.extensions: list[Any] = []
+        self.extensions = []
         self._overloads: dict[tuple[CodeFor, tuple[Key, ...]], Overload] = {}
         # Another dictionary is put in its place when what it holds is no more to be used.
-        self.chosen: dict[tuple[CodeFor, tuple[Key, ...]], Overload] = {}
+        self.chosen = {}
         # By what stands in `kernel[...]`, in the default stream.
         self._configured: dict[Any, tuple[Configuration, Plans]] = {}
         self._specializations: dict[tuple[CodeFor, tuple[Key, ...]], Kernel] = {}

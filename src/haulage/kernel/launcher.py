@@ -2,38 +2,36 @@
 
 from typing import TYPE_CHECKING, Any
 
+from haulage._core.launches import LauncherBase, launch
 from haulage.errors import HaulageError
 from haulage.kernel.parameters import prepared
 from haulage.runtime.launch.loaded import Configuration
-from haulage.runtime.launch.plan import Plans, launch
+from haulage.runtime.launch.plan import Plans
 from haulage.tracebacks import shorten
 
 if TYPE_CHECKING:
     from haulage.kernel.kernel import Kernel
 
 
-class Launcher:
+class Launcher(LauncherBase):
     """A kernel with a launch configuration; calling it launches the kernel.
 
     `plans` are those of launches with the same configuration.
     """
 
-    __slots__ = ("configuration", "kernel", "plans")
+    __slots__ = ()
 
     def __init__(
         self, kernel: "Kernel", configuration: Configuration | None, plans: Plans | None = None
     ) -> None:
         self.kernel = kernel
-        self.configuration: Any = configuration
-        self.plans: Plans = {} if plans is None else plans
+        self.configuration = configuration
+        self.plans = {} if plans is None else plans
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        configuration, kernel = self.configuration, self.kernel
         try:
-            if named or kernel.extensions or len(args) != kernel.plain_count:
+            if named or not self.launch_plainly(args):
                 self._launch_bound(args, named)
-            elif configuration is not None:
-                launch(kernel, self.plans, configuration, configuration.stream, args)
         except HaulageError as error:
             shorten(error)
             raise

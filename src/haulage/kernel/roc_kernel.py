@@ -45,7 +45,7 @@ class RocLauncher(Launcher):
         return self.kernel[configuration]
 
     def __getattr__(self, name: str) -> Any:
-        if name in Launcher.__slots__ or name.startswith("__"):
+        if name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.kernel, name)
 
@@ -93,6 +93,8 @@ class RocKernel(Kernel):
         """Another kernel of the same function, which has what this one is compiled for."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), _configured={})
+        made.chosen, made.waits = self.chosen, self.waits
+        made.extensions, made.plain_count = self.extensions, self.plain_count
         return made
 
     @property

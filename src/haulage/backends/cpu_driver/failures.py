@@ -4,27 +4,30 @@ from haulage.backends.cpu_driver.tasks import Stream
 
 
 class Failures:
-    """The first failure of each stream since its last wait, and how many came after it."""
+    """The first failure of each stream since its last wait, and how many came after it.
+
+    `first` has the one of each stream that has any; it is always the same dictionary.
+    """
 
     def __init__(self) -> None:
-        self._first: dict[Stream, BaseException] = {}
+        self.first: dict[Stream, BaseException] = {}
         self._later: dict[Stream, int] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._first)
+        return bool(self.first)
 
     def add(self, stream: Stream, error: BaseException) -> None:
         """Note that work of a stream failed."""
-        if stream in self._first:
+        if stream in self.first:
             self._later[stream] = self._later.get(stream, 0) + 1
         else:
-            self._first[stream] = error
+            self.first[stream] = error
 
     def take(self, stream: Stream | None = None) -> list[BaseException]:
         """The first failure of one stream, or of all that have any; they are forgotten."""
         taken = []
-        for each in list(self._first) if stream is None else [stream]:
-            error = self._first.pop(each, None)
+        for each in list(self.first) if stream is None else [stream]:
+            error = self.first.pop(each, None)
             if error is not None:
                 _note(error, self._later.pop(each, 0))
                 taken.append(error)
@@ -32,7 +35,7 @@ class Failures:
 
     def raise_first(self, stream: Stream | None) -> None:
         """Raise the first failure of one stream, or of all, if there is any; all are forgotten."""
-        streams = [*self._first] if stream is None else [stream]
+        streams = [*self.first] if stream is None else [stream]
         later = sum(self._later.pop(each, 0) for each in streams)
         taken = self.take(stream)
         if taken:
@@ -41,7 +44,7 @@ class Failures:
 
     def clear(self) -> None:
         """Forget all."""
-        self._first.clear()
+        self.first.clear()
         self._later.clear()
 
 

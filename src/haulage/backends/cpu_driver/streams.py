@@ -7,7 +7,8 @@ predecessor ends is ready. Who runs ready tasks, and when, is the executor's bus
 runs them as soon as it can.
 
 Work of the default stream that has nothing to wait for is run at once by the calling thread, and so
-is work of other streams that takes less than to hand it over. An `Adversary` holds all work back
+is work of other streams that takes less than to hand it over; of launches that is decided in
+`haulage._core.cpu_streams`. An `Adversary` holds all work back
 instead, and lets it go to the executor late and out of order.
 """
 
@@ -21,8 +22,8 @@ from threading import get_ident
 from typing import Any
 
 from haulage import config
+from haulage._core.cpu_streams import StreamsBase
 from haulage.backends.base import NON_BLOCKING, PENDING, KernelStopped
-from haulage.backends.cpu_driver import costs, crashes
 from haulage.backends.cpu_driver.failures import Failures
 from haulage.backends.cpu_driver.interrupts import (
     DROPPED,
@@ -55,12 +56,12 @@ _TICK = 0.2
 _LONGEST_STOP = 1.0
 
 
-class Streams:
+class Streams(StreamsBase):
     """All streams of the device. Safe to use from any thread.
 
     Ctrl-C may raise KeyboardInterrupt in the main thread after any call and at any turn of a
-    loop. So what must not come apart stands together without either, and `_end` can be begun
-    again wherever it was cut short.
+    loop. So what must not come apart stands together without either, and `end_and_wake` can be
+    begun again wherever it was cut short.
     """
 
     def __init__(self, executor: Callable[["Streams"], Executor]) -> None:
@@ -78,6 +79,7 @@ class Streams:
         self._gate: Gate | None = None  # the last one; streams that are made begin behind it
         self._ended: list[Task] = []  # done, but not all of their followers are started
         self._failures = Failures()
+        self._failed = self._failures.first
         self._here = threading.local()  # its `callback`: the one that the thread is running
         self.closed = False
         self._executor = executor(self)
@@ -170,12 +172,12 @@ class Streams:
                         if not (callback or isinstance(error, KernelStopped)):
                             raise
                         self._keep(task, error)
-                self._end(task)
+                self.end_and_wake(task)
         except BaseException as error:
             if at_once:
                 if not isinstance(error, Exception):
-                    self._drop(task)
-                self._end(task)
+                    self.drop_followers(task)
+                self.end_and_wake(task)
             raise
         return task
 
@@ -210,7 +212,7 @@ class Streams:
 
     def _end_if_ready(self, root: Task) -> None:
         if not root.waits:
-            self._end(root)
+            self.end_and_wake(root)
 
     def _before(self, stream: Stream) -> list[Task | None]:
         """What new work of a stream comes after."""
@@ -218,67 +220,6 @@ class Streams:
         if stream is default:
             return [stream.tail, *(other.tail for other in self._busy if other.blocking)]
         return [stream.tail, default.tail] if stream.blocking else [stream.tail]
-
-    def launch(
-        self,
-        run: Callable[[int, bytes], int],
-        perform: Callable[[int, bytes], None],
-        function: int,
-        handle: int,
-        launch: bytes,
-    ) -> None:
-        """`submit` of `perform(function, launch)`. Where nothing is before it, and in other streams
-        than the default one if it was short the last time, the caller runs it in a shorter way.
-
-        `run` is the same as `perform` and returns the fault.
-        """
-        stream = default = self._default
-        if handle:
-            stream = self.find(handle)
-            if not costs.is_short(function, launch):
-                self.submit(handle, perform, function, launch)
-                return
-        own: Task | None = None
-        try:
-            with self.lock:
-                before = default.tail
-                if (before and not before.done) or self._held is not None:
-                    pass
-                elif stream is default:
-                    if not self._busy:
-                        own = default.tail = default.own
-                        own.done = False
-                elif not ((stream.tail and not stream.tail.done) or self.closed):
-                    self._busy[stream] = None
-                    own = stream.tail = stream.own
-                    own.done = False
-            if own:
-                own.thread = get_ident()
-                begun = time.perf_counter_ns() if handle else 0
-                fault = run(function, launch)
-                if fault:
-                    self._keep(own, crashes.stopped(function, fault))
-                if handle:
-                    costs.note(function, launch, time.perf_counter_ns() - begun)
-                self._end_own(own)
-        except BaseException:  # without `on_error`, which takes a twentieth of a small launch
-            if own:
-                self._drop(own)
-                self._end_own(own)
-            raise
-        if not own:
-            self.submit(handle, perform, function, launch)
-
-    def _end_own(self, task: Task) -> None:
-        stream = task.stream
-        with self.lock:
-            if not (task.followers or self._waiting or self._ended):
-                task.done = True
-                if stream is not self._default and stream.tail is task:
-                    self._busy.pop(stream, None)
-                return
-            stream.renew_own()
-        self._end(task)
 
     @property
     def is_opposed(self) -> bool:
@@ -360,7 +301,8 @@ class Streams:
             if self._waiting:
                 self._changed.notify_all()
 
-    def _end(self, task: Task) -> None:
+    def end_and_wake(self, task: Task) -> None:
+        """`end`, and see to it that what is ready then is run."""
         self.end(task)
         if self.ready:
             with self.lock:
@@ -470,7 +412,7 @@ class Streams:
             self._changed.wait(0.01)
             running = [task for task in running if not task.done]
 
-    def _drop(self, task: Task) -> None:
+    def drop_followers(self, task: Task) -> None:
         """The caller's own task was interrupted: drop the kernels that come after it."""
         with self.lock:
             self._forgo(followers_of([task])[1:])
@@ -588,7 +530,7 @@ class Streams:
                 gate.opened = True
                 gate.waits -= 1
             if not gate.waits:
-                self._end(gate)
+                self.end_and_wake(gate)
             for stream in gated:
                 if stream.tail is gate:
                     self._busy.pop(stream, None)
@@ -641,7 +583,7 @@ class Streams:
             if adversary is not None:
                 self._let_go(adversary)  # nothing runs any more: it is dropped with the rest
             while self.ready:
-                self._end(self.ready.pop())
+                self.end_and_wake(self.ready.pop())
             running += [stream.own for stream in (self._default, *self._busy)]
         self.wait([task for task in running if not task.callback])
         self._executor.join()

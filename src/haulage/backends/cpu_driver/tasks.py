@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from haulage._core import cpu_streams
+from haulage._core.cpu_streams import StreamBase, TaskBase
+
 if TYPE_CHECKING:
     from haulage.backends.cpu_driver.recordings import Recording
 
 
-class Stream:
+class Stream(StreamBase):
     """A queue of tasks; `tail` is the last one that was handed over.
 
     `own` is what callers run themselves, at most one at a time; when it is done, the next of them
@@ -15,7 +18,7 @@ class Stream:
     the next one waits until the task `halfway` is done.
     """
 
-    __slots__ = ("blocking", "halfway", "handle", "own", "room", "tail")
+    __slots__ = ("blocking", "halfway", "handle", "room")
 
     # What a `Recorder` has, which stands in the place of a stream.
     recording: "Recording | None" = None
@@ -35,20 +38,19 @@ class Stream:
         self.own.done = True
 
 
-class Task:
+cpu_streams.know(Stream)
+
+
+class Task(TaskBase):
     """One piece of work of a stream; without a function it only marks a point of the stream."""
 
     __slots__ = (
         "args",
         "by",
         "callback",
-        "done",
         "dropped",
-        "followers",
         "function",
         "stamp",
-        "stream",
-        "thread",
         "waits",
     )
 

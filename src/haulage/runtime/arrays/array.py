@@ -49,11 +49,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     Its attributes and views are those of `Strided`.
     """
 
-    # What it is in launches, and to the host: set when they are first asked for.
-    __slots__ = ("_elements", "_launch_part")
+    # What it is to the host: set when that is first asked for.
+    __slots__ = ("_elements",)
 
     _elements: elements.Elements
-    _launch_part: Any  # `runtime.launch.kinds.Part`
 
     def __init__(
         self,

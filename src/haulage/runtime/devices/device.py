@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from haulage._core.memory import DeviceBase
+from haulage._core.waits import device_done
 from haulage.backends.base import Backend, Properties
 from haulage.errors import DeviceError, DeviceNotFound
 from haulage.forks import cached_property
 from haulage.runtime.devices import faults
 from haulage.runtime.devices.capture import (
-    Capture,
     check_can_wait,
     check_none_captured,
     mark_of_handle,
@@ -75,7 +75,7 @@ class Device(DeviceBase):
         self.id = id
         self._text = f"{kind}:{id}"
         # By the handle of each stream that is recorded at present; see `runtime.devices.capture`.
-        self.capturing: dict[int, Capture] = {}
+        self.capturing = {}
         # What `Stream.begin_capture` began, by the stream's handle.
         self.begun_graphs: dict[int, Graph] = {}
         # The streams that Haulage made and that are still alive, by their handles.
@@ -84,6 +84,7 @@ class Device(DeviceBase):
         self.peers: set[int] = set()
         # What programs keep for its context, by keys of theirs.
         self.extras: dict[Any, Any] = {}
+        self.queues = backend.queues
         self.default_stream = runtime.current.new_default_stream(self)
 
     def reaches(self, other: "Device") -> bool:
@@ -209,6 +210,8 @@ class Device(DeviceBase):
             CaptureError: a stream of it is captured, by any thread, in a mode that forbids this
                 thread to wait; the mode is by default 'global', which forbids it to all.
         """
+        if device_done(self):
+            return
         self.finish()
         if runtime.current.after_wait:
             runtime.current.waited(self)

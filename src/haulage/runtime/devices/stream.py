@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from haulage._core.memory import conditions
+from haulage._core.waits import stream_done
 from haulage.backends.base import NON_BLOCKING
 from haulage.checks import flag, whole_number
 from haulage.errors import CaptureError, DeviceError
@@ -104,6 +105,8 @@ class Stream:
             KernelError: threads of a kernel in it had failed.
             CaptureError: it is being captured.
         """
+        if stream_done(self.device, self.handle):
+            return
         self.finish()
         if runtime.current.after_wait:
             runtime.current.waited(self.device, self)

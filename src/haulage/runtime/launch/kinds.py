@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from haulage._core.launches import Part
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
@@ -207,41 +208,29 @@ def _instead(value: Any) -> str:
 # ---- arrays of a device -----------------------------------------------------------------------
 
 
-class Part:
-    """What a device array is in launches, which is kept with it: its kind, and its field of the
-    argument block. It holds as long as `shape` and `strides` are those objects of the array."""
-
-    __slots__ = ("data", "kind", "shape", "strides")
-
-    def __init__(self, array: DeviceNDArray) -> None:
-        self.kind = kind(ON_DEVICE, array._code_key, array.device)
-        self.shape = array.shape
-        self.strides = array.strides
-        self.data = pack_array(array)
-
-
 def part_of(array: DeviceNDArray) -> Part:
-    """The part of an array in launches, made now."""
-    array._launch_part = made = Part(array)
+    """The part of an array in launches, made now and kept with it."""
+    made = Part(
+        kind(ON_DEVICE, array._code_key, array.device),
+        array.shape,
+        array.strides,
+        pack_array(array),
+    )
+    array._launch_part = made
     return made
 
 
 def current_part(array: DeviceNDArray) -> Part:
     """The part that is kept with an array, or a new one if it does not hold any more."""
-    part: Part | None = getattr(array, "_launch_part", None)
+    part: Part | None = array._launch_part
     if part is None or part.shape is not array.shape or part.strides is not array.strides:
         part = part_of(array)
     return part
 
 
 @argument(lambda of: issubclass(of, DeviceNDArray))
-def _device_array(array: DeviceNDArray, fields: list[Any]) -> Kind:
-    try:
-        part: Part = array._launch_part
-    except AttributeError:
-        part = part_of(array)
-    if part.shape is not array.shape or part.strides is not array.strides:
-        part = part_of(array)
+def _device_array(array: DeviceNDArray, fields: list[Any]) -> Any:
+    part = current_part(array)
     if array.block.closed:
         array.block.use()
     fields.append(part.data)
@@ -255,24 +244,24 @@ def _scalar(dtype: Any) -> Kind:
     return kind(VALUE, (SCALAR, np.dtype(dtype)))
 
 
-def _number(of: type, dtype: Any) -> None:
-    own = _scalar(dtype)
+# By the exact type: numbers that are packed as they are.
+number_kinds: dict[type, Kind] = {
+    of: _scalar(of)
+    for of in (
+        *(bool, float, np.float32, np.float64),
+        *(np.int8, np.int16, np.int32, np.int64),
+        *(np.uint8, np.uint16, np.uint32, np.uint64),
+    )
+}
 
-    def number(value: Any, fields: list[Any]) -> Kind:
-        fields.append(value)
-        return own
 
-    argument(lambda each: each is of)(number)
+@argument(number_kinds.__contains__)
+def _number(value: Any, fields: list[Any]) -> Kind:
+    fields.append(value)
+    return number_kinds[type(value)]
 
 
-# Those whose values `struct` packs as they are.
-for _of in (bool, float, np.float32, np.float64):
-    _number(_of, _of)
-for _bits in (8, 16, 32, 64):
-    _number(getattr(np, f"int{_bits}"), f"i{_bits // 8}")
-    _number(getattr(np, f"uint{_bits}"), f"u{_bits // 8}")
-
-_INT, _UNSIGNED = _scalar(np.int64), _scalar(np.uint64)
+int_kind, _UNSIGNED = _scalar(np.int64), _scalar(np.uint64)
 _LEAST_INT, _GREATEST_INT = -(2**63), 2**63 - 1
 
 
@@ -280,7 +269,7 @@ _LEAST_INT, _GREATEST_INT = -(2**63), 2**63 - 1
 def _int(value: int, fields: list[Any]) -> Kind:
     fields.append(value)
     if _LEAST_INT <= value <= _GREATEST_INT:
-        return _INT
+        return int_kind
     if 0 <= value < 2**64:
         return _UNSIGNED
     raise TypeError(
@@ -437,7 +426,7 @@ def _enum(member: enum.Enum, fields: list[Any]) -> Kind:
     of = type(member)
     found = _enums.get(of)
     if found is None:
-        own = {_INT.key} if isinstance(member, int) else {key_of(each.value) for each in of}
+        own = {int_kind.key} if isinstance(member, int) else {key_of(each.value) for each in of}
         if len(own) != 1:
             raise TypeError(
                 f"a kernel cannot take a member of {of.__name__}: the values of its members are of "

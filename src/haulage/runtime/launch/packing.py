@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from haulage._core.packing import Packer
 from haulage.errors import LaunchError
 from haulage.runtime.arrays.keys import ARRAY, ENUM, OTHER, SCALAR, TUPLE, Key
 from haulage.runtime.geometry.numpy_arrays import address_of
@@ -92,10 +93,9 @@ class Block:
     """Makes argument blocks of one signature.
 
     Attributes:
-        pack: makes a block of a header and of one value for each field. It raises `struct.error`
-            or OverflowError for numbers that do not fit as they are; `converted` is then to be
-            asked.
-        conversions: (number of a field, function that its value has to go through before `pack`).
+        packer: makes a block of one value for each field, or None if one does not fit as it is:
+            `converted` is then to be asked.
+        conversions: (number of a field, function that its value has to go through before that).
 
     Args:
         header: bytes before each block, a multiple of 16.
@@ -103,12 +103,12 @@ class Block:
         given: those of the arguments.
     """
 
-    __slots__ = ("_fields", "_header", "conversions", "pack")
+    __slots__ = ("_fields", "_header", "conversions", "packer")
 
     def __init__(self, header: bytes, declared: tuple[Key, ...], given: tuple[Key, ...]) -> None:
         self._header = header
         self._fields = list(zip(flat(declared), formats(declared), strict=True))
-        self.pack = _struct(len(header), tuple(form for _, form in self._fields)).pack
+        self.packer = _packer(header, tuple(form for _, form in self._fields))
         self.conversions = [
             (number, convert)
             for number, ((key, form), own) in enumerate(zip(self._fields, flat(given), strict=True))
@@ -122,18 +122,21 @@ class Block:
             LaunchError: a number is outside the range of its declared type, and an int also of the
                 type with the same bits and the other sign: masks are written as 0xFFFFFFFF.
         """
-        try:
-            return self.pack(
-                self._header,
-                *(
-                    _reinterpreted(form, _NUMBERS[key[1].kind](value))
-                    if key[0] == SCALAR and key[1].kind in _NUMBERS
-                    else value
-                    for (key, form), value in zip(self._fields, values, strict=True)
-                ),
-            )
-        except (struct.error, OverflowError) as error:
-            raise misfit(error) from error
+        fitting = [
+            _reinterpreted(form, _NUMBERS[key[1].kind](value))
+            if key[0] == SCALAR and key[1].kind in _NUMBERS
+            else value
+            for (key, form), value in zip(self._fields, values, strict=True)
+        ]
+        made = self.packer(fitting)
+        if made is not None:
+            return made
+        for (_, form), value in zip(self._fields, fitting, strict=True):
+            try:
+                struct.pack(_as_bytes(form), value)
+            except (struct.error, OverflowError) as error:
+                raise misfit(error) from error
+        raise AssertionError(f"{fitting!r} fits {self._fields!r}, and is not packed")
 
 
 def misfit(error: Exception) -> LaunchError:
@@ -145,13 +148,32 @@ _NUMBERS: dict[str, Callable[[Any], Any]] = {"i": int, "u": int, "f": float}
 
 
 @lru_cache(maxsize=1024)
-def _struct(header: int, fields: tuple[str, ...]) -> struct.Struct:
-    # '@' aligns each value to its size, as C does. A field of several words is given as bytes.
-    return struct.Struct(f"@{header}s" + "".join(map(_as_bytes, fields)))
+def _layout(forms: tuple[str, ...]) -> tuple[tuple[str, int, int], ...]:
+    """Of each field what `Packer` takes: each value is aligned to its size, as in C."""
+    fields, before = [], "@"
+    for form in forms:
+        one = _as_bytes(form)
+        before += one
+        nbytes = struct.calcsize(f"@{one}")
+        fields.append((_KINDS.get(one, "s"), struct.calcsize(before) - nbytes, nbytes))
+    return tuple(fields)
+
+
+# What `Packer` calls the formats of numbers.
+_KINDS = {
+    **dict.fromkeys("bhilq", "i"),
+    **dict.fromkeys("BHILQP", "u"),
+    **dict.fromkeys("efd", "f"),
+}
+
+
+def _packer(header: bytes, forms: tuple[str, ...]) -> Packer:
+    return Packer(header, list(_layout(forms)))
 
 
 def _as_bytes(form: str) -> str:
-    return f"0{form[0]}{struct.calcsize(form)}s" if len(form) > 1 else form
+    """A field of several words, or of none, is given as bytes."""
+    return form if len(form) == 1 else f"0{form[:1] or 's'}{struct.calcsize(form)}s"
 
 
 def _conversion(declared: Key, form: str, given: Key) -> Callable[[Any], Any] | None:

@@ -4,13 +4,14 @@ A launch looks at each argument's kind (`launch.kinds`), takes the plan for thes
 it: acquire, pack, start, release, and wait or copy back where that is needed.
 """
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from haulage import config
+from haulage._core import launches
 from haulage._core.coherence import acquire, release
+from haulage._core.launches import PlanBase, launch
 from haulage.errors import CaptureError, LaunchError
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.keys import Key
@@ -34,19 +35,19 @@ from haulage.runtime.launch.kinds import (
     classifiers,
     classify,
     current_part,
+    int_kind,
+    number_kinds,
 )
 from haulage.runtime.launch.loaded import Configuration, check_limits
 from haulage.runtime.launch.packing import Block
 from haulage.runtime.launch.placement import Placement, call_all, in_place, place_of_launch
-from haulage.runtime.process import runtime
 
 
 class LaunchedKernel(Protocol):
-    """What a launch asks of a kernel.
+    """What a plan asks of a kernel, besides what `haulage._core.launches` does.
 
     Attributes:
-        chosen: the code chosen for keys; another dictionary once that does not hold any more.
-        waits: whether the host waits for each launch.
+        chosen, waits: see `LaunchedBase`.
         names: of its parameters.
     """
 
@@ -64,16 +65,6 @@ class LaunchedKernel(Protocol):
         """The code for arguments with these keys, compiled now if need be."""
         ...
 
-    def plan(
-        self,
-        configuration: Configuration,
-        stream: Any,
-        kinds: tuple[Kind, ...],
-        args: tuple[Any, ...],
-    ) -> "LaunchPlan":
-        """The plan, with the kernel's own words for what is refused."""
-        ...
-
     def no_argument(self, args: tuple[Any, ...], why: TypeError) -> Exception:
         """The error for arguments one of which no kernel takes."""
         ...
@@ -81,66 +72,9 @@ class LaunchedKernel(Protocol):
 
 # Of one kernel and configuration, by the kinds of the arguments.
 Plans = dict[tuple[Kind, ...], "LaunchPlan"]
-_MOST_PLANS = 1024
-# Of one launch; each after the first is for a change of another thread's in between.
-_MOST_ATTEMPTS = 100
 
 
-def launch(
-    kernel: LaunchedKernel,
-    plans: Plans,
-    configuration: Configuration,
-    stream: Any,
-    args: tuple[Any, ...],
-) -> None:
-    """Start a kernel; returns before it has run where it can.
-
-    Args:
-        kernel: with one value of `args` for each of its parameters.
-        plans: those known of this kernel and configuration.
-        configuration: whose stream does not count here.
-        stream: as `Configuration` has it.
-
-    Raises:
-        LaunchError: the configuration or the arguments do not fit; nothing ran.
-        DeviceMismatch: arrays and stream are of different devices; nothing ran.
-        CompileError: the kernel cannot be compiled for these arguments.
-    """
-    fields: list[Any] = []
-    try:
-        own: list[Kind] = []
-        for one in args:
-            own.append(classifiers[type(one)](one, fields))
-    except KeyError:  # of a type that was not met before
-        own, fields = _classified(kernel, args)
-    except TypeError as error:
-        raise kernel.no_argument(args, error) from None
-    kinds = tuple(own)
-    plan = plans.get(kinds)
-    made = 0
-    while plan is None or not plan.launch(stream, args, fields):
-        if made == _MOST_ATTEMPTS:
-            raise LaunchError(
-                f"kernel {kernel.__qualname__} was not launched: its code, or the device that is "
-                f"meant, changed before each of {made} attempts; recompile it, or choose the "
-                "device, while no other thread launches it"
-            )
-        made += 1
-        plan = kernel.plan(configuration, stream, kinds, args)
-        if len(plans) >= _MOST_PLANS:
-            plans.clear()
-        plans[kinds] = plan
-
-
-def _classified(kernel: LaunchedKernel, args: tuple[Any, ...]) -> tuple[list[Kind], list[Any]]:
-    fields: list[Any] = []
-    try:
-        return [classify(one, fields) for one in args], fields
-    except TypeError as error:
-        raise kernel.no_argument(args, error) from None
-
-
-class LaunchPlan:
+class LaunchPlan(PlanBase):
     """How a kernel is launched with one configuration and arguments of some kinds.
 
     Args:
@@ -153,19 +87,8 @@ class LaunchPlan:
     """
 
     __slots__ = (
-        *(
-            "_apart",
-            "_arrays",
-            "_asked",
-            "_block",
-            "_current",
-            "_by_moment",
-            "_captured",
-            "_chosen",
-        ),
-        *("_configuration", "_conversions", "_device", "_flat", "_handle", "_header", "_in_place"),
-        *("_kernel", "_moving", "_notes", "_on_host", "_ordered", "_pack", "_placed", "_special"),
-        *("_start", "_waits", "_way", "_why"),
+        *("_apart", "_asked", "_block", "_configuration", "_conversions", "_current", "_handle"),
+        *("_in_place", "_moving", "_on_host", "_ordered", "_placed", "_why"),
     )
 
     def __init__(
@@ -197,7 +120,7 @@ class LaunchPlan:
         by_current = place is None or (mapped and self._asked is None)
         self._current = current_device() if by_current else None
         self._apart = not together
-        self._by_moment = by_current or self._on_host or self._apart
+        self._by_moment = bool(by_current or self._on_host or self._apart)
         self._device = device = place or self._current or current_device()
         self._handle = resolve(stream, device).handle
         self._in_place = in_place(device)
@@ -207,15 +130,15 @@ class LaunchPlan:
         self._placed: Plans | None = None
         if any(map(self._is_placed, each)):
             self._placed = {}
-            self._special, self._notes = True, False
+            self._special = True
             return
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
         loaded = overload.load(device, configuration.block)
         self._captured = loaded.captured
-        self._header, self._start = loaded.prepare(configuration)
-        self._block = Block(self._header, overload.keys, keys)
-        self._pack, self._conversions = self._block.pack, self._block.conversions
+        header, self._start = loaded.prepare(configuration)
+        self._block = Block(header, overload.keys, keys)
+        self._packer, self._conversions = self._block.packer, self._block.conversions
         self._moving = _moving(each, kinds, overload) if _numbers(each, MOVING) else []
         self._special = bool(self._moving or self._ordered or self._conversions)
         # The default stream's use of memory is noted anyway, but that of other devices' memory.
@@ -251,47 +174,6 @@ class LaunchPlan:
 
     # ---- following it -------------------------------------------------------------------------
 
-    def launch(self, given: Any, args: tuple[Any, ...], fields: list[Any]) -> bool:
-        """Start the kernel in the stream that `given` names, with arguments of the plan's kinds.
-
-        `fields` are those of the argument block, as `kinds.classify` made them of `args`.
-
-        Returns:
-            False if nothing was done, as the plan does not hold any more: its code, its device or
-            what it does with host arrays are not those that would be chosen now.
-        """
-        if (
-            self._chosen is not self._kernel.chosen
-            or self._way != config.thread_way_text()
-            or (self._by_moment and not self._holds_now(args))
-        ):
-            return False
-        if runtime.current.captures:
-            stream = self._taking_work(given)
-        elif not given:
-            stream = self._device.default_stream
-        elif isinstance(given, Stream):
-            stream = given
-        else:
-            stream = self._known(given)
-        handle = stream.handle
-        if self._special:
-            self._launch_specially(stream, args, fields)
-        else:
-            if handle or self._notes:
-                self._note(stream, args)
-            try:
-                packed = self._pack(self._header, *fields)
-            except (struct.error, OverflowError):
-                packed = self._block.converted(fields)
-            self._start(handle, packed)
-        if self._waits:
-            if runtime.current.captures:
-                wait_for(stream)
-            else:
-                stream.finish()
-        return True
-
     def _known(self, given: Any) -> Stream:
         """The stream that an object of another package names."""
         if not self._handle:
@@ -308,14 +190,13 @@ class LaunchPlan:
             )
         return stream
 
-    def _note(self, stream: Stream, args: tuple[Any, ...]) -> None:
-        """Note which memory the stream uses."""
-        each = args if self._flat else leaves(args)
-        for number in self._arrays:
-            each[number].block.use(stream)
-        if self._captured:
-            for array in self._captured:
-                array.block.use(stream)
+    def _leaves(self, args: tuple[Any, ...]) -> Sequence[Any]:
+        """The arguments, the entries of tuples instead of these."""
+        return leaves(args)
+
+    def _converted(self, fields: list[Any]) -> bytes:
+        """The argument block, where a number does not fit its field as it is."""
+        return self._block.converted(fields)
 
     def _launch_specially(self, stream: Stream, args: tuple[Any, ...], fields: list[Any]) -> None:
         # A graph cannot be ordered with other libraries' streams: their arrays are opened for it.
@@ -323,7 +204,7 @@ class LaunchPlan:
             self._launch_placed(stream, args)
             return
         if stream.handle or self._notes:
-            self._note(stream, args)
+            self.note(stream, args)
         each = args if self._flat else leaves(args)
         device, held = self._device, list[DeviceNDArray]()
         written: list[Any] = []
@@ -350,9 +231,8 @@ class LaunchPlan:
                     producers.append(producer)
             for number, convert in self._conversions:
                 fields[number] = convert(fields[number])
-            try:
-                packed = self._pack(self._header, *fields)
-            except (struct.error, OverflowError):
+            packed = self._packer(fields)
+            if packed is None:
                 packed = self._block.converted(fields)
             if producers:
                 order = Order(self._device, stream.handle, producers)
@@ -460,3 +340,16 @@ def _uses(kind: Kind, use: Any) -> Iterator[Any]:
 def _is_alone(array: Any, each: Sequence[Any]) -> bool:
     """Whether of the arguments of a launch only `array` has its memory."""
     return sum(array.__haulage_shares__(other) for other in each) == 1
+
+
+launches.know(
+    DeviceNDArray,
+    Stream,
+    config.thread_way_text,
+    classify,
+    classifiers,
+    number_kinds,
+    int_kind,
+    wait_for,
+    LaunchError,
+)

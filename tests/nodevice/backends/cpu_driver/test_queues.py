@@ -265,7 +265,7 @@ def test_of_many_failures_of_a_stream_one_is_kept():
     for i in range(1000):
         failures.add(stream, ValueError(i))
     failures.add(other, KeyError())
-    assert len(failures._first) == 2
+    assert len(failures.first) == 2
     with pytest.raises(ValueError, match="0") as raised:
         failures.raise_first(stream)
     assert raised.value.__notes__ == ["999 later tasks failed as well; this is the first"]

@@ -1,15 +1,18 @@
 """Streams and events of the CPU device: order, failures, threads. Work is gated by events."""
 
+import ctypes
 import struct
 import threading
 import time
 
 import pytest
 
+from haulage._core.cpu_streams import GridStart, cost_of
 from haulage.backends.base import NON_BLOCKING, KernelStopped
 from haulage.backends.cpu import CPUBackend
-from haulage.backends.cpu_driver import costs, threads
+from haulage.backends.cpu_driver import crashes, threads
 from haulage.backends.cpu_driver.events import Events
+from haulage.backends.cpu_driver.pool import POOL
 from haulage.backends.cpu_driver.streams import Streams
 from haulage.errors import DeviceError
 
@@ -85,52 +88,71 @@ def test_short_work_waits_for_what_is_before_it_and_not_in_its_caller(streams, e
     assert log[-1] == "short"
 
 
-class Launches:
-    """Launches of one block by way of `Streams.launch`: where they ran, and for how long."""
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
 
-    def __init__(self, streams, function):
-        self.streams, self.function = streams, function
+
+class Launches:
+    """Launches of a kernel that notes where its blocks run, and then waits for `wait`."""
+
+    def __init__(self, streams, fault=0):
+        self.streams, self.fault = streams, fault
         self.where, self.wait = [], threading.Event()
         self.wait.set()
+        self._kernel = _ENTRY(self._run)
+        self.function = ctypes.cast(self._kernel, ctypes.c_void_p).value
 
-    def run(self, function, launch):
-        assert function == self.function
+    def _run(self, launch, first, last):
         self.where.append(threading.get_ident())
         assert self.wait.wait(LONG)
-        return 0
+        return self.fault
 
-    def perform(self, function, launch):
-        self.run(function, launch)
-        costs.note(function, launch, 1000)
+    def note(self, ns):
+        """Say what a block took the last time."""
+        cost_of(self.function).note(1, ns)
+
+    def _perform(self, function, launch):
+        POOL.run(function, launch)
+        self.note(1000)
 
     def __call__(self, stream, blocks=1):
-        launch = struct.pack("=3I", blocks, 1, 1)
-        self.streams.launch(self.run, self.perform, self.function, stream, launch)
+        launch = struct.pack("=8I", blocks, 1, 1, 1, 1, 1, 0, 0)
+        start = GridStart(self.streams, POOL, self.function, blocks, self._perform, crashes.stopped)
+        start(stream, launch)
 
 
 def test_a_kernel_of_an_idle_stream_is_run_by_its_caller_if_it_was_short(streams):
-    launches, stream = Launches(streams, -1), streams.stream_create(0)
+    launches, stream = Launches(streams), streams.stream_create(0)
     here = threading.get_ident()
     launches(stream)
     streams.synchronize()
     assert launches.where.pop() != here
     launches(stream)
     assert launches.where.pop() == here
-    launches(stream, blocks=1_000_000)
+    launches.note(1_000_000)
+    launches(stream)
     streams.synchronize()
     assert launches.where.pop() != here
 
 
+def test_what_many_blocks_take_decides_who_runs_them(streams):
+    cost = cost_of(-1)
+    assert not cost.is_short(1)
+    cost.note(10, 10_000)
+    assert cost.is_short(10)
+    assert not cost.is_short(1_000_000)
+    assert cost_of(-1) is cost
+
+
 def test_work_of_others_waits_for_a_kernel_that_its_caller_runs(streams):
     """Of its stream, of the default stream, and who waits for it."""
-    launches, stream, log = Launches(streams, -2), streams.stream_create(0), []
+    launches, stream, log = Launches(streams), streams.stream_create(0), []
 
     def wait():
         streams.stream_synchronize(stream)
         log.append(2)
 
     for _ in range(20):
-        costs.note(-2, struct.pack("=3I", 1, 1, 1), 1000)
+        launches.note(1000)
         launches.wait.clear()
         launches.where.clear()
         caller = threading.Thread(target=launches, args=(stream,))
@@ -153,13 +175,13 @@ def test_work_of_others_waits_for_a_kernel_that_its_caller_runs(streams):
 
 
 def test_a_fault_of_a_kernel_that_its_caller_runs_is_its_streams(streams):
-    stream, launch = streams.stream_create(0), struct.pack("=3I", 1, 1, 1)
-    costs.note(-3, launch, 1000)
-    streams.launch(lambda *_: 7, print, -3, stream, launch)
+    launches, stream = Launches(streams, fault=7), streams.stream_create(0)
+    launches.note(1000)
+    launches(stream)
     streams.stream_synchronize(0)
     with pytest.raises(KernelStopped) as stopped:
         streams.stream_synchronize(stream)
-    assert (stopped.value.function, stopped.value.code) == (-3, 7)
+    assert (stopped.value.function, stopped.value.code) == (launches.function, 7)
     streams.synchronize()
 
 

@@ -1,0 +1,60 @@
+from collections.abc import Callable
+from typing import Any
+
+from haulage._core.environment import Variable
+from haulage._core.packing import Packer
+
+def know(
+    array_type: type,
+    stream_type: type,
+    thread_way: Variable,
+    classify: Callable[[Any, list[Any]], Any],
+    classifiers: dict[type, Any],
+    number_kinds: dict[type, Any],
+    int_kind: Any,
+    wait_for: Callable[[Any], None],
+    launch_error: type[Exception],
+) -> None: ...
+
+class Part:
+    kind: Any
+    shape: Any
+    strides: Any
+    data: bytes
+    def __init__(self, kind: object, shape: object, strides: object, data: bytes) -> None: ...
+
+def launch(
+    kernel: LaunchedBase,
+    plans: dict[Any, Any],
+    configuration: Any,
+    stream: Any,
+    args: tuple[Any, ...],
+) -> None: ...
+
+class LaunchedBase:
+    chosen: Any
+    extensions: Any
+    plain_count: int | None
+    waits: bool
+
+class PlanBase:
+    _kernel: Any
+    _chosen: Any
+    _device: Any
+    _start: Any
+    _way: str
+    _packer: Packer
+    _arrays: list[int]
+    _captured: tuple[Any, ...]
+    _by_moment: bool
+    _flat: bool
+    _notes: bool
+    _special: bool
+    _waits: bool
+    def note(self, stream: Any, args: tuple[Any, ...]) -> None: ...
+
+class LauncherBase:
+    kernel: Any
+    configuration: Any
+    plans: Any
+    def launch_plainly(self, args: tuple[Any, ...]) -> bool: ...

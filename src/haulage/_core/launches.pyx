@@ -1,0 +1,277 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
+"""Launches: from the arguments to the driver, along a plan that was made for their kinds.
+
+`launch` is the whole path. It asks each argument for its kind and its field of the argument block,
+finds the plan for these kinds, and lets it pack the block and start the kernel. Python makes the
+plans (`runtime.launch.plan`), classifies what is neither an array of a device nor a plain number
+(`runtime.launch.kinds`), and launches what is to be captured, copied, or ordered with others' work.
+"""
+
+cimport cython
+from cpython.dict cimport PyDict_GetItem
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+
+from haulage._core.arrays cimport Header
+from haulage._core.environment cimport Variable
+from haulage._core.memory cimport BlockBase, DeviceBase, RuntimeBase, block_type, current_runtime
+from haulage._core.packing cimport Packer
+from haulage._core.starts cimport Start
+
+
+cdef extern from *:
+    """
+    #define haulage_is_a(thing, kind) PyObject_TypeCheck(thing, (PyTypeObject *)(kind))
+    """
+    bint haulage_is_a(object thing, object kind) noexcept
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+
+
+cdef Variable _thread_way
+cdef object _array_type, _stream_type, _int_kind, _classify, _wait_for, _launch_error
+cdef dict _classifiers, _number_kinds
+
+# Of one kernel and configuration.
+cdef int _MOST_PLANS = 1024
+# Of one launch; each after the first is for a change of another thread's in between.
+cdef int _MOST_ATTEMPTS = 100
+
+
+def know(
+    array_type, stream_type, Variable thread_way not None, classify, dict classifiers not None,
+    dict number_kinds not None, int_kind, wait_for, launch_error,
+):
+    """Tell what launches ask Python for.
+
+    Args:
+        array_type, stream_type: `DeviceNDArray` and `Stream`.
+        thread_way: `HAULAGE_CPU_THREADS`.
+        classify: gives the kind of any value, and appends its fields to a list.
+        classifiers: the same, by the exact type of values.
+        number_kinds: by the exact type of numbers that are packed as they are; but
+        int_kind: of an `int` of 64 bits.
+        wait_for: waits for a launch while some stream is captured.
+        launch_error: the class.
+    """
+    global _array_type, _stream_type, _thread_way, _classify, _classifiers, _number_kinds
+    global _int_kind, _wait_for, _launch_error
+    _array_type, _stream_type, _thread_way = array_type, stream_type, thread_way
+    _classify, _classifiers, _number_kinds = classify, classifiers, number_kinds
+    _int_kind, _wait_for, _launch_error = int_kind, wait_for, launch_error
+
+
+cdef class Part:
+    """What a device array is in launches, which is kept with it: its kind, and its field of the
+    argument block. It holds as long as `shape` and `strides` are those objects of the array."""
+
+    def __init__(self, kind, shape, strides, bytes data not None):
+        self.kind, self.shape, self.strides, self.data = kind, shape, strides, data
+
+
+cdef object _kind_of(object value, list fields):
+    """The kind of an argument, whose fields of the argument block are appended to `fields`."""
+    cdef int overflow = 0
+    cdef PyObject *found
+    cdef Header array
+    cdef Part part
+    cdef type of = type(value)
+    if haulage_is_a(value, _array_type):
+        array = <Header>value
+        part = array._launch_part
+        if part is not None and part.shape is array.shape and part.strides is array.strides:
+            if (<BlockBase?>array.block).closed is not False:
+                array.block.use()
+            fields.append(part.data)
+            return part.kind
+    elif of is int:
+        PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0:
+            fields.append(value)
+            return _int_kind
+    else:
+        found = PyDict_GetItem(_number_kinds, of)
+        if found != NULL:
+            fields.append(value)
+            return <object>found
+    found = PyDict_GetItem(_classifiers, of)
+    if found != NULL:
+        return (<object>found)(value, fields)
+    return _classify(value, fields)
+
+
+cdef tuple _kinds_of(LaunchedBase kernel, tuple args, list fields):
+    cdef Py_ssize_t number, count = len(args)
+    cdef tuple kinds = PyTuple_New(count)
+    cdef object kind
+    try:
+        for number in range(count):
+            kind = _kind_of(<object>args[number], fields)
+            Py_INCREF(kind)
+            PyTuple_SET_ITEM(kinds, number, kind)
+    except TypeError as error:
+        raise kernel.no_argument(args, error) from None
+    return kinds
+
+
+def launch(LaunchedBase kernel not None, dict plans not None, configuration, stream, tuple args):
+    """Start a kernel; returns before it has run where it can.
+
+    Args:
+        kernel: with one value of `args` for each of its parameters.
+        plans: those known of this kernel and configuration.
+        configuration: whose stream does not count here.
+        stream: as `Configuration` has it.
+
+    Raises:
+        LaunchError: the configuration or the arguments do not fit; nothing ran.
+        DeviceMismatch: arrays and stream are of different devices; nothing ran.
+        CompileError: the kernel cannot be compiled for these arguments.
+    """
+    _launch(kernel, plans, configuration, stream, args)
+
+
+cdef int _launch(
+    LaunchedBase kernel, dict plans, object configuration, object stream, tuple args
+) except -1:
+    cdef list fields = []
+    cdef tuple kinds = _kinds_of(kernel, args, fields)
+    cdef PyObject *known = PyDict_GetItem(plans, kinds)
+    cdef int made = 0
+    cdef PlanBase plan = None if known == NULL else <PlanBase?><object>known
+    while plan is None or not plan.launch(stream, args, fields):
+        if made == _MOST_ATTEMPTS:
+            raise _launch_error(
+                f"kernel {kernel.__qualname__} was not launched: its code, or the device that is "
+                f"meant, changed before each of {made} attempts; recompile it, or choose the "
+                "device, while no other thread launches it"
+            )
+        made += 1
+        plan = kernel.plan(configuration, stream, kinds, args)
+        if len(plans) >= _MOST_PLANS:
+            plans.clear()
+        plans[kinds] = plan
+    return 0
+
+
+cdef class LaunchedBase:
+    """What launches ask of a kernel.
+
+    Attributes:
+        chosen: the code chosen for keys; another dictionary once that does not hold any more.
+        extensions: objects that make other arguments of those given.
+        plain_count: how many arguments a call has that are taken as they are; None: none are.
+        waits: whether the host waits for each launch.
+    """
+
+
+cdef class PlanBase:
+    """What of a plan each launch follows.
+
+    Attributes:
+        _kernel, _device: of its launches.
+        _chosen, _way: the kernel's `chosen`, and the way of the CPU's threads, that it was made for.
+        _by_moment: whether it may not hold any more for another reason: `_holds_now(args)` says.
+        _flat, _arrays, _captured: which memory the kernel uses: that of the arguments with these
+            numbers, where some are tuples of their entries, and that of arrays of its code.
+        _notes: whether the use of memory is noted in the default stream, too.
+        _special: whether `_launch_specially(stream, args, fields)` launches.
+        _packer, _start: make the argument block, and start the kernel.
+        _waits: whether the host waits for each launch.
+    """
+
+    cdef bint launch(self, object given, tuple args, list fields) except -1:
+        """Start the kernel in the stream that `given` names, with arguments of the plan's kinds,
+        whose fields of the argument block are `fields`.
+
+        False if nothing was done, as the plan does not hold any more: its code, its device or what
+        it does with host arrays are not those that would be chosen now.
+        """
+        cdef RuntimeBase runtime = current_runtime()
+        cdef unsigned long long handle = 0
+        cdef bytes block
+        if (
+            self._chosen is not self._kernel.chosen
+            or self._way != _thread_way.text()
+            or (self._by_moment and not self._holds_now(args))
+        ):
+            return False
+        if runtime.captures:
+            stream = self._taking_work(given)
+            handle = stream.handle
+        elif given is None or (type(given) is int and given == 0):
+            stream = (<DeviceBase>self._device).default_stream
+        else:
+            stream = given if haulage_is_a(given, _stream_type) else self._known(given)
+            handle = stream.handle
+        if self._special:
+            self._launch_specially(stream, args, fields)
+        else:
+            if handle or self._notes:
+                self._note(stream, handle, args)
+            block = self._packer.pack(fields)
+            if block is None:
+                block = self._converted(fields)
+            start = self._start
+            if isinstance(start, Start):
+                (<Start>start).start(handle, block)
+            else:
+                start(handle, block)
+        if self._waits:
+            if runtime.captures:
+                _wait_for(stream)
+            else:
+                stream.finish()
+        return True
+
+    cdef int _note(self, object stream, unsigned long long handle, tuple args) except -1:
+        """Note which memory the stream uses."""
+        cdef DeviceBase device = stream.device
+        cdef object each = args if self._flat else self._leaves(args)
+        for number in self._arrays:
+            _note_use(each[number].block, device, stream, handle)
+        for array in self._captured:
+            _note_use(array.block, device, stream, handle)
+        return 0
+
+    def note(self, stream, tuple args not None):
+        """Note which memory the stream uses."""
+        self._note(stream, stream.handle, args)
+
+
+cdef int _note_use(
+    object used, DeviceBase device, object stream, unsigned long long handle
+) except -1:
+    """`used.use(stream)`, at once where it is noted already, or need not be."""
+    cdef BlockBase block
+    cdef bint is_own
+    if type(used) is block_type():
+        block = <BlockBase>used
+        is_own = device is block.device
+        if (
+            block.closed is False
+            and not device.capturing
+            and (
+                stream is block.home
+                or (is_own and not handle)
+                or (block.streams is not None and (handle if is_own else stream) in block.streams)
+            )
+        ):
+            return 0
+    used.use(stream)
+    return 0
+
+
+cdef class LauncherBase:
+    """A kernel with a configuration, None for one of no threads; `plans` are those of launches with
+    the same configuration."""
+
+    def launch_plainly(self, tuple args not None):
+        """Launch with arguments that are taken as they are; False, and nothing is done, if there
+        are none such."""
+        cdef LaunchedBase kernel = self.kernel
+        if kernel.extensions or kernel.plain_count is None or len(args) != kernel.plain_count:
+            return False
+        if self.configuration is not None:
+            _launch(kernel, self.plans, self.configuration, self.configuration.stream, args)
+        return True
