@@ -5,6 +5,7 @@ from haulage._core.packing cimport Packer
 cdef class LaunchedBase:
     cdef public object chosen, extensions, plain_count
     cdef public bint waits
+    cdef public dict _configured
 
 
 cdef class Part:
@@ -26,5 +27,5 @@ cdef class PlanBase:
 
 cdef class LauncherBase:
     cdef public LaunchedBase kernel
-    cdef public object configuration
+    cdef public object configuration  # a `runtime.launch.loaded.Configuration`
     cdef public dict plans

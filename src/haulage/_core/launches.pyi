@@ -36,6 +36,10 @@ class LaunchedBase:
     extensions: Any
     plain_count: int | None
     waits: bool
+    _configured: dict[Any, Any]
+    def known_launcher(self, given: object) -> Any: ...
+
+def has_plain_sizes(given: object) -> bool: ...
 
 class PlanBase:
     _kernel: Any

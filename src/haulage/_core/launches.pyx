@@ -162,7 +162,57 @@ cdef class LaunchedBase:
         extensions: objects that make other arguments of those given.
         plain_count: how many arguments a call has that are taken as they are; None: none are.
         waits: whether the host waits for each launch.
+        _configured: launchers by what stood in `kernel[...]`, in the default stream.
     """
+
+    def known_launcher(self, given):
+        """`kernel[given]`, where an equal configuration was given before; None: it takes more than
+        a look."""
+        cdef PyObject *found
+        cdef LauncherBase known, made
+        cdef object sizes
+        cdef object key = given, stream = None, shared
+        if type(given) is not tuple or not _has_plain_sizes(<tuple>given):
+            return None
+        if len(<tuple>given) > 2:
+            stream = (<tuple>given)[2]
+            shared = (<tuple>given)[3] if len(<tuple>given) == 4 else 0
+            if len(<tuple>given) > 4 or type(stream) is not _stream_type or type(shared) is not int:
+                return None
+            key = ((<tuple>given)[0], (<tuple>given)[1], shared, stream._serial)
+        found = PyDict_GetItem(self._configured, key)
+        if found == NULL or stream is None:
+            return None if found == NULL else <object>found
+        known = <LauncherBase?><object>found
+        made = <LauncherBase?>type(known).__new__(type(known))
+        made.kernel, made.plans = self, known.plans
+        sizes = known.configuration
+        made.configuration = tuple.__new__(type(sizes), (sizes[0], sizes[1], stream, sizes[3]))
+        return made
+
+
+cdef bint _has_plain_sizes(tuple given) noexcept:
+    """Whether it begins with a grid and a block, each an int or a tuple of ints: others can be equal
+    to them, as 1.0 and True are to 1."""
+    cdef Py_ssize_t number, axis
+    cdef object sizes
+    if len(given) < 2:
+        return False
+    for number in range(2):
+        sizes = <object>given[number]
+        if type(sizes) is tuple:
+            for axis in range(len(<tuple>sizes)):
+                if type((<tuple>sizes)[axis]) is not int:
+                    return False
+        elif type(sizes) is not int:
+            return False
+    return True
+
+
+def has_plain_sizes(given):
+    """Whether it is a tuple that begins with a grid and a block, each an int or a tuple of ints, so
+    that what is known of it can be looked up."""
+    return type(given) is tuple and _has_plain_sizes(<tuple>given)
 
 
 cdef class PlanBase:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from haulage._core.launches import has_plain_sizes
 from haulage.checks import whole_number
 from haulage.errors import LaunchError, LaunchTypeError, LimitError
 from haulage.runtime.devices.stream import Stream
@@ -36,7 +37,9 @@ def in_blocks(griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) 
             f"stream {stream!r}: expected a stream made by stream(), an object with "
             "__cuda_stream__, or 0"
         )
-    sizes = (_sizes if is_plain((griddim, blockdim)) else _sizes.__wrapped__)(griddim, blockdim)
+    sizes = (_sizes if has_plain_sizes((griddim, blockdim)) else _sizes.__wrapped__)(
+        griddim, blockdim
+    )
     return Configuration(*sizes, stream, int(sharedmem))
 
 
@@ -45,26 +48,13 @@ def _is_zero(stream: Any) -> bool:
     return isinstance(stream, (int, np.integer)) and not isinstance(stream, bool) and stream == 0
 
 
-def is_plain(configuration: Any) -> bool:
-    """Whether it is a grid and a block, each an int or a tuple of ints, so that what is known of it
-    can be looked up; others can be equal to it, as 1.0 and True are to 1."""
-    if type(configuration) is not tuple or len(configuration) != 2:
-        return False
-    for sizes in configuration:
-        if type(sizes) is tuple:
-            for size in sizes:
-                if type(size) is not int:
-                    return False
-        elif type(sizes) is not int:
-            return False
-    return True
-
-
 def key_in_stream(given: Any) -> tuple[Any, Any]:
-    """By what `kernel[grid, block, stream]`, with shared bytes or without, is looked up: something
-    that keeps no stream, or None; and the stream as `Configuration` has it."""
-    if type(given) is not tuple or not 3 <= len(given) <= 4 or not is_plain(given[:2]):
+    """By what `kernel[given]` is looked up: something that keeps no stream, or None; and the stream
+    as `Configuration` has it."""
+    if not has_plain_sizes(given) or len(given) > 4:
         return None, None
+    if len(given) == 2:
+        return given, 0
     grid, block, stream, shared = given if len(given) == 4 else (*given, 0)
     if type(shared) is not int:
         return None, None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from haulage import forks
-from haulage._core.launches import LaunchedBase, launch
+from haulage._core.launches import LaunchedBase
 from haulage.checks import flag
 from haulage.compiler.options import Options
 from haulage.errors import HaulageError, LaunchError, LaunchTypeError
@@ -20,7 +20,6 @@ from haulage.kernel.configuration import (
     check_bound,
     for_tasks,
     in_blocks,
-    is_plain,
     key_in_stream,
 )
 from haulage.kernel.inspection import Inspection
@@ -37,7 +36,7 @@ from haulage.runtime.launch.hints import leaves, without_hints
 from haulage.runtime.launch.kinds import Kind, classify, key_of
 from haulage.runtime.launch.loaded import Configuration
 from haulage.runtime.launch.placement import Placement, place_of_launch
-from haulage.runtime.launch.plan import LaunchPlan, Plans
+from haulage.runtime.launch.plan import LaunchPlan
 from haulage.runtime.process import observing
 from haulage.tracebacks import brief_errors, shorten
 
@@ -80,8 +79,7 @@ class Kernel(LaunchedBase, AsFunction, Inspection):
         self._overloads: dict[tuple[CodeFor, tuple[Key, ...]], Overload] = {}
         # Another dictionary is put in its place when what it holds is no more to be used.
         self.chosen = {}
-        # By what stands in `kernel[...]`, in the default stream.
-        self._configured: dict[Any, tuple[Configuration, Plans]] = {}
+        self._configured = {}
         self._specializations: dict[tuple[CodeFor, tuple[Key, ...]], Kernel] = {}
         self._lock = forks.lock()
         self.parameters = Parameters(py_func)
@@ -97,18 +95,13 @@ class Kernel(LaunchedBase, AsFunction, Inspection):
 
     def __getitem__(self, configuration: Any) -> "Launcher":
         """`kernel[grid, block]`, `kernel[grid, block, stream]` or with dynamic shared bytes too."""
+        known: Launcher | None = self.known_launcher(configuration)
+        if known is not None:
+            return known
         try:
-            if is_plain(configuration):
-                key, stream = configuration, 0
-                if (ready := self._configured.get(key)) is not None:
-                    return self._launcher_class(self, *ready)
-            else:
-                key, stream = key_in_stream(configuration)
-                if key is not None and (ready := self._configured.get(key)) is not None:
-                    (grid, block, _, shared_bytes), plans = ready
-                    return self._launcher_class(
-                        self, Configuration(grid, block, stream, shared_bytes), plans
-                    )
+            key, stream = key_in_stream(configuration)
+            if key is not None and (known := self._configured.get(key)) is not None:
+                return known.in_stream(stream)
             if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
                 raise LaunchError(
                     f"kernel {self.__qualname__}[{configuration!r}]: expected "
@@ -116,7 +109,7 @@ class Kernel(LaunchedBase, AsFunction, Inspection):
                 )
             launcher = self._launcher(in_blocks, *configuration)
             if key is not None:
-                self._known(key, launcher)
+                self._note(key, launcher)
             return launcher
         except HaulageError as error:
             shorten(error)
@@ -149,19 +142,18 @@ class Kernel(LaunchedBase, AsFunction, Inspection):
             grid, block, chosen, shared_bytes = launcher.configuration
             key, _ = key_in_stream((grid, block, chosen, shared_bytes))
             if key is not None:
-                launcher.plans = self._known(key, launcher)
+                self._note(key, launcher)
         return launcher
 
-    def _known(self, key: Any, launcher: "Launcher") -> Plans:
-        """What is found out by launches of an equal key, which those of `launcher` are."""
-        ready = self._configured.get(key)
-        if ready is None:
+    def _note(self, key: Any, launcher: "Launcher") -> None:
+        """Let a launcher find out, and know, what launches of an equal key do."""
+        known = self._configured.get(key)
+        if known is None:
             if len(self._configured) >= _MANY:
                 self._configured = {}
             # Without the stream, which is not kept here.
-            ready = launcher.configuration._replace(stream=0), launcher.plans
-            self._configured[key] = ready
-        return ready[1]
+            known = self._configured[key] = launcher.in_stream(0)
+        launcher.plans = known.plans
 
     def _launcher(
         self, configure: Callable[..., Configuration | None], *args: Any, **kwargs: Any
@@ -193,8 +185,9 @@ class Kernel(LaunchedBase, AsFunction, Inspection):
         _, block, stream, shared = configuration
         key, _ = key_in_stream((configuration.grid, block, stream or 0, shared))
         launcher = self._launcher_class(self, configuration)
-        plans = launcher.plans if key is None else self._known(key, launcher)
-        launch(self, plans, configuration, stream, args)
+        if key is not None:
+            self._note(key, launcher)
+        launcher.launch_in(stream, args)
 
     def plan(
         self, configuration: Configuration, stream: Any, kinds: tuple[Kind, ...], args: Any

@@ -1,6 +1,6 @@
 """Kernels with a launch configuration."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from haulage._core.launches import LauncherBase, launch
 from haulage.errors import HaulageError
@@ -48,6 +48,10 @@ class Launcher(LauncherBase):
         launch(kernel, self.plans, self.configuration, stream, args)
         for call in later:
             call()
+
+    def in_stream(self, stream: Any) -> Self:
+        """One that has the rest in common, in another stream, as `Configuration` has it."""
+        return type(self)(self.kernel, self.configuration._replace(stream=stream), self.plans)
 
     def launch_in(self, stream: Any, args: tuple[Any, ...]) -> None:
         """Launch in another stream than the configuration's, with one value for each parameter."""

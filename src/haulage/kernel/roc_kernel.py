@@ -92,8 +92,8 @@ class RocKernel(Kernel):
     def copy(self) -> Self:
         """Another kernel of the same function, which has what this one is compiled for."""
         made = object.__new__(type(self))
-        vars(made).update(vars(self), _configured={})
-        made.chosen, made.waits = self.chosen, self.waits
+        vars(made).update(vars(self))
+        made._configured, made.chosen, made.waits = {}, self.chosen, self.waits
         made.extensions, made.plain_count = self.extensions, self.plain_count
         return made
 
