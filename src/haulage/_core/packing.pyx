@@ -70,6 +70,25 @@ cdef bint _put_float(char *to, Py_ssize_t nbytes, object number) except -1:
     return True
 
 
+def pack_array(array, unsigned long long address):
+    """The field of an array of a device or of NumPy whose elements begin at an address.
+
+    As Numba lays arrays out, in words: no reference count, no owner, elements, bytes of each, the
+    address, shape, strides.
+    """
+    cdef tuple shape = array.shape, strides = array.strides
+    cdef Py_ssize_t axis, axes = len(shape)
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, 8 * (5 + 2 * axes))
+    cdef int64_t *words = <int64_t *>PyBytes_AS_STRING(made)
+    words[0] = words[1] = 0
+    words[2], words[3] = array.size, array.dtype.itemsize
+    words[4] = <int64_t>address
+    for axis in range(axes):
+        words[5 + axis] = shape[axis]
+        words[5 + axes + axis] = strides[axis]
+    return made
+
+
 cdef class Packer:
     """Makes argument blocks of one layout.
 

@@ -91,7 +91,7 @@ class RocKernel(Kernel):
 
     def copy(self) -> Self:
         """Another kernel of the same function, which has what this one is compiled for."""
-        made = object.__new__(type(self))
+        made = type(self).__new__(type(self))
         vars(made).update(vars(self))
         made._configured, made.chosen, made.waits = {}, self.chosen, self.waits
         made.extensions, made.plain_count = self.extensions, self.plain_count

@@ -78,6 +78,6 @@ def test_a_walk_names_the_files_that_a_value_passes(way):
             }
             for _ in range(2):  # the second launch has a plan
                 found = passed(*calls[way])
-                assert len(found) > 1
+                assert found
                 steps = found - set(named(WALKS[way]))
                 assert {step for step in steps if not step.startswith("runtime/geometry/")} == set()

@@ -13,11 +13,13 @@ import numpy as np
 
 from haulage import config
 from haulage._core.exchange import Exchange
+from haulage._core.packing import pack_array
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.devices import ordering, registry
 from haulage.runtime.devices.device import Device
 from haulage.runtime.exchange import foreign
+from haulage.runtime.geometry.numpy_arrays import address_of
 from haulage.runtime.launch import packing
 from haulage.runtime.protocols import dlpack
 from haulage.runtime.protocols.cuda_array_interface import NAME
@@ -58,9 +60,9 @@ class Layout:
     def __init__(self, sample: DeviceNDArray | np.ndarray, producer: Producer | None) -> None:
         self.device: Device | None = None
         if isinstance(sample, np.ndarray):
-            self.key, packed = keys.of_host_array(sample), packing.pack_host_array(sample)
+            self.key, packed = keys.of_host_array(sample), pack_array(sample, address_of(sample))
         else:
-            self.key, packed = sample._code_key, packing.pack_array(sample)
+            self.key, packed = sample._code_key, pack_array(sample, sample.device_pointer)
             self.device = sample.device
         self.before, self.behind = packing.around_address(packed)
         self.producer = producer

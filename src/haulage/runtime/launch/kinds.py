@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from haulage._core.launches import Part
+from haulage._core.packing import pack_array
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
@@ -45,7 +46,6 @@ from haulage.runtime.devices.device import Device
 from haulage.runtime.geometry.numpy_arrays import address_of
 from haulage.runtime.launch import foreign_arrays
 from haulage.runtime.launch.hints import ArgHint
-from haulage.runtime.launch.packing import pack_array, pack_host_array, pack_memory
 from haulage.runtime.protocols.cuda_array_interface import NAME
 from haulage.runtime.protocols.offered import is_foreign
 
@@ -214,7 +214,7 @@ def part_of(array: DeviceNDArray) -> Part:
         kind(ON_DEVICE, array._code_key, array.device),
         array.shape,
         array.strides,
-        pack_array(array),
+        pack_array(array, array.device_pointer),
     )
     array._launch_part = made
     return made
@@ -334,7 +334,7 @@ def _host_visible(array: HostVisibleNDArray, fields: list[Any]) -> Kind:
     if block.closed:
         block.use()
     pointer = block.device_ptr + address_of(array) - block.host_ptr if block.nbytes else 0
-    fields.append(pack_memory(pointer, array.shape, array.strides, array.size, array.itemsize))
+    fields.append(pack_array(array, pointer))
     flags = array.flags.num & _FLAGS
     steps = array.ndim if flags & _CONTIGUOUS else (array.shape, array.strides)
     described = block.device, array.dtype, steps, flags, pointer & MOST_ALIGNED
@@ -347,7 +347,7 @@ def _host_visible(array: HostVisibleNDArray, fields: list[Any]) -> Kind:
 
 @argument(lambda of: issubclass(of, np.ndarray))
 def _host_array(array: np.ndarray, fields: list[Any]) -> Kind:
-    fields.append(pack_host_array(array))
+    fields.append(pack_array(array, address_of(array)))
     described = array.dtype, array.ndim, array.flags.num & _FLAGS
     found = _host.get(described)
     if found is None:

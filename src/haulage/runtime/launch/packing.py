@@ -1,7 +1,7 @@
 """The argument block of a launch: the bytes that a kernel finds its arguments in.
 
 Each argument has one field of it, each entry of a tuple one of its own: arrays the bytes that
-`pack_memory` gives, records an address, numbers themselves.
+`pack_array` gives, records an address, numbers themselves.
 """
 
 import re
@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
-import numpy as np
-
 from haulage._core.packing import Packer
 from haulage.errors import LaunchError
 from haulage.runtime.arrays.keys import ARRAY, ENUM, OTHER, SCALAR, TUPLE, Key
-from haulage.runtime.geometry.numpy_arrays import address_of
 
 _FORMATS = {
     **dict(zip(("i1", "i2", "i4", "i8"), "bhiq", strict=True)),
@@ -26,37 +23,12 @@ _FORMATS = {
 
 
 def _array_format(axes: int) -> str:
-    # As Numba lays arrays out: no reference count, no owner, elements, element size, data.
+    # Of what `pack_array` gives.
     return f"PPqqP{2 * axes}q"
 
 
 # In `_array_format` the address is the fifth word.
 _ADDRESS = slice(32, 40)
-
-
-# By the number of axes, of which NumPy's arrays have 64 at most.
-_PACKERS = [struct.Struct(_array_format(axes)).pack for axes in range(65)]
-
-
-def pack_memory(
-    pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int, itemsize: int
-) -> bytes:
-    """The field of an array whose elements begin at an address."""
-    return _PACKERS[len(shape)](0, 0, size, itemsize, pointer, *shape, *strides)
-
-
-def pack_array(array: Any) -> bytes:
-    """The field of an array of a device."""
-    shape, itemsize = array.shape, array.dtype.itemsize
-    return pack_memory(array.device_pointer, shape, array.strides, array.size, itemsize)
-
-
-def pack_host_array(array: np.ndarray) -> bytes:
-    """The field of an array of NumPy, for kernels that reach the host's memory."""
-    shape = array.shape
-    return _PACKERS[len(shape)](
-        0, 0, array.size, array.itemsize, address_of(array), *shape, *array.strides
-    )
 
 
 def around_address(packed: bytes) -> tuple[bytes, bytes]:
