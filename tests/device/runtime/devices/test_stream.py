@@ -148,53 +148,6 @@ def test_auto_synchronize_waits_at_the_end():
     assert roc.stream().query()
 
 
-# ---- events -------------------------------------------------------------------------------------
-
-
-def test_an_event_is_reached_when_its_stream_is(hold_up):
-    stream = cuda.stream()
-    event = cuda.event()
-    assert event.query()
-    with hold_up(stream):
-        event.record(stream)
-        assert not event.query()
-    event.synchronize()
-    assert event.query()
-
-
-def test_an_event_makes_another_stream_wait(hold_up):
-    first, second = cuda.stream(), cuda.stream()
-    event = cuda.event(timing=False)
-    there = cuda.device_array(8, np.float32)
-    target = pinned(np.zeros(8, np.float32))
-    with hold_up(first):
-        there.copy_to_device(pinned(numbers(8)), stream=first)
-        event.record(first)
-        second.wait(event)
-        there.copy_to_host(target, stream=second)
-        assert not second.query()
-    second.synchronize()
-    np.testing.assert_array_equal(target, numbers(8))
-
-
-def test_time_between_events_is_in_milliseconds(hold_up):
-    stream = cuda.stream()
-    start, end = cuda.event(), cuda.event()
-    start.record(stream)
-    with hold_up(stream):
-        end.record(stream)
-        threading.Event().wait(0.03)
-    end.synchronize()
-    assert 25 < start.elapsed_time(end) < 30_000
-    assert cuda.event_elapsed_time(start, end) == start.elapsed_time(end)
-    with pytest.raises(DeviceError):
-        cuda.event().elapsed_time(end)
-    with pytest.raises(DeviceError):
-        start.elapsed_time(cuda.event(timing=False))
-    with pytest.raises(TypeError, match="expected an event"):
-        start.elapsed_time(3)
-
-
 # ---- memory that streams use --------------------------------------------------------------------
 
 
