@@ -53,6 +53,8 @@ cdef class Borrow:
 cdef class BorrowedMemory:
     cdef object _host
     cdef Borrow _borrow
+    cdef void *_address
+    cdef Py_ssize_t _nbytes
 
 
 # ---- the state ----------------------------------------------------------------------------------
@@ -72,6 +74,10 @@ cdef class StateBase:
     cdef public object account, borrows, defined, evicted, exports, handed_out, host, host_writers
     cdef public object host_writing, last_written, lock, lost, on_host, replicas, shared, uploads
     cdef public object whole
+    # Where the memory is of the host's array that was borrowed last.
+    cdef object _looked_at
+    cdef void *_address
+    cdef Py_ssize_t _nbytes
     cdef bint _is_known(self) noexcept
     cdef bint _is_shared_with(self, object device) noexcept
     cdef bint _no_view_wrote(self, bint is_shared) noexcept
@@ -105,7 +111,7 @@ cdef class Key:
 
 cdef class Moving:
     cdef public object coherence, _dtype, _given, _key, _layout, _offset, _part, _shape, _skew
-    cdef public object _strides, _typed
+    cdef public object _launch_kind, _strides, _typed
     cdef public long long _own_bytes
     cdef public StateBase _state
     cdef object acquire_at_once(

@@ -129,6 +129,7 @@ class Moving:
     _dtype: Any
     _given: Any
     _key: Any
+    _launch_kind: Any
     _layout: Any
     _offset: Any
     _part: Any

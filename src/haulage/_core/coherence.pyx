@@ -267,18 +267,23 @@ cdef class BorrowedMemory:
     def __init__(self, host, Borrow borrow not None):
         self._host = host
         self._borrow = borrow
+        _look_at(host, &self._address, &self._nbytes)
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
-        cdef Py_buffer own
-        PyObject_GetBuffer(self._host, &own, PyBUF_SIMPLE)
-        try:
-            PyBuffer_FillInfo(buffer, self, own.buf, own.len, False, flags)
-        finally:
-            PyBuffer_Release(&own)
+        PyBuffer_FillInfo(buffer, self, self._address, self._nbytes, False, flags)
 
     def __dealloc__(self):
         if self._borrow is not None:
             self._borrow.is_alive = False
+
+
+cdef int _look_at(object host, void **address, Py_ssize_t *nbytes) except -1:
+    """Where the memory of an array is, which has it as long as it lives."""
+    cdef Py_buffer buffer
+    PyObject_GetBuffer(host, &buffer, PyBUF_SIMPLE)
+    address[0], nbytes[0] = buffer.buf, buffer.len
+    PyBuffer_Release(&buffer)
+    return 0
 
 
 # ---- replicas -----------------------------------------------------------------------------------
@@ -452,7 +457,7 @@ cdef class StateBase:
             other = writers[0]
         if other is not None and not other.idle():
             return None
-        if device.capturing or type(memory) is not _block_type:
+        if (<DeviceBase>device).capturing or type(memory) is not _block_type:
             return None
         writers_then = writers or (stream,)
 
@@ -600,6 +605,10 @@ cdef class StateBase:
         borrow.part, borrow.call_site, borrow.why = part, call_site, why
         memory = BorrowedMemory.__new__(BorrowedMemory)
         memory._host, memory._borrow = host, borrow
+        if self._looked_at is not host:
+            _look_at(host, &self._address, &self._nbytes)
+            self._looked_at = host
+        memory._address, memory._nbytes = self._address, self._nbytes
         array = _ndarray(shape, dtype, memory, offset, strides)
 
         if (
@@ -807,6 +816,6 @@ make_members(
 make_members(
     Moving,
     Moving(),
-    (b"coherence", b"_dtype", b"_given", b"_key", b"_layout", b"_offset", b"_part", b"_shape",
-     b"_skew", b"_strides", b"_typed"),
+    (b"coherence", b"_dtype", b"_given", b"_key", b"_launch_kind", b"_layout", b"_offset", b"_part",
+     b"_shape", b"_skew", b"_strides", b"_typed"),
 )

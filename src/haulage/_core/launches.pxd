@@ -15,13 +15,17 @@ cdef class Part:
 
 cdef class PlanBase:
     cdef public LaunchedBase _kernel
-    cdef public object _chosen, _device, _start
+    cdef public object _chosen, _current, _device, _start
     cdef public str _way
     cdef public Packer _packer
-    cdef public list _arrays
+    cdef public object _placed
+    cdef public list _arrays, _moving, _ordered, _conversions
     cdef public tuple _captured
     cdef public bint _by_moment, _flat, _notes, _special, _waits
     cdef bint launch(self, object given, tuple args, list fields) except -1
+    cdef int _start_specially(self, object stream, tuple args, list fields) except -1
+    cdef bytes _packed(self, list fields)
+    cdef int _begin(self, unsigned long long handle, bytes block) except -1
     cdef int _note(self, object stream, unsigned long long handle, tuple args) except -1
 
 

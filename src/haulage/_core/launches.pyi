@@ -13,6 +13,7 @@ def know(
     number_kinds: dict[type, Any],
     int_kind: Any,
     wait_for: Callable[[Any], None],
+    call_all: Callable[..., None],
     launch_error: type[Exception],
 ) -> None: ...
 
@@ -44,18 +45,22 @@ def has_plain_sizes(given: object) -> bool: ...
 class PlanBase:
     _kernel: Any
     _chosen: Any
+    _current: Any
     _device: Any
     _start: Any
     _way: str
     _packer: Packer
+    _placed: Any
     _arrays: list[int]
+    _moving: list[Any]
+    _ordered: list[int]
+    _conversions: list[Any]
     _captured: tuple[Any, ...]
     _by_moment: bool
     _flat: bool
     _notes: bool
     _special: bool
     _waits: bool
-    def note(self, stream: Any, args: tuple[Any, ...]) -> None: ...
 
 class LauncherBase:
     kernel: Any

@@ -14,8 +14,9 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 
 from haulage._core.arrays cimport Header
+from haulage._core.coherence cimport Moving, release_all
 from haulage._core.environment cimport Variable
-from haulage._core.memory cimport BlockBase, DeviceBase, RuntimeBase, block_type, current_runtime
+from haulage._core.memory cimport BlockBase, DeviceBase, RuntimeBase, block_type, current_device, current_runtime
 from haulage._core.packing cimport Packer
 from haulage._core.starts cimport Start
 
@@ -29,7 +30,7 @@ cdef extern from *:
 
 
 cdef Variable _thread_way
-cdef object _array_type, _stream_type, _int_kind, _classify, _wait_for, _launch_error
+cdef object _array_type, _stream_type, _int_kind, _classify, _wait_for, _call_all, _launch_error
 cdef dict _classifiers, _number_kinds
 
 # Of one kernel and configuration.
@@ -40,7 +41,7 @@ cdef int _MOST_ATTEMPTS = 100
 
 def know(
     array_type, stream_type, Variable thread_way not None, classify, dict classifiers not None,
-    dict number_kinds not None, int_kind, wait_for, launch_error,
+    dict number_kinds not None, int_kind, wait_for, call_all, launch_error,
 ):
     """Tell what launches ask Python for.
 
@@ -52,13 +53,15 @@ def know(
         number_kinds: by the exact type of numbers that are packed as they are; but
         int_kind: of an `int` of 64 bits.
         wait_for: waits for a launch while some stream is captured.
+        call_all: calls functions, the later ones too where one raises an error.
         launch_error: the class.
     """
     global _array_type, _stream_type, _thread_way, _classify, _classifiers, _number_kinds
-    global _int_kind, _wait_for, _launch_error
+    global _int_kind, _wait_for, _call_all, _launch_error
     _array_type, _stream_type, _thread_way = array_type, stream_type, thread_way
     _classify, _classifiers, _number_kinds = classify, classifiers, number_kinds
     _int_kind, _wait_for, _launch_error = int_kind, wait_for, launch_error
+    _call_all = call_all
 
 
 cdef class Part:
@@ -69,21 +72,41 @@ cdef class Part:
         self.kind, self.shape, self.strides, self.data = kind, shape, strides, data
 
 
+cdef Part _part_of(Header array):
+    """The part that is kept with an array; None: there is none, or it does not hold any more."""
+    cdef Part part = array._launch_part
+    if part is not None and part.shape is array.shape and part.strides is array.strides:
+        return part
+    return None
+
+
+cdef bytes _field_of(object array):
+    """The field of a device array."""
+    cdef Part part = _part_of(<Header?>array)
+    cdef list fields
+    if part is not None:
+        return part.data
+    fields = []
+    _classify(array, fields)
+    return fields[0]
+
+
 cdef object _kind_of(object value, list fields):
     """The kind of an argument, whose fields of the argument block are appended to `fields`."""
     cdef int overflow = 0
     cdef PyObject *found
-    cdef Header array
     cdef Part part
     cdef type of = type(value)
     if haulage_is_a(value, _array_type):
-        array = <Header>value
-        part = array._launch_part
-        if part is not None and part.shape is array.shape and part.strides is array.strides:
-            if (<BlockBase?>array.block).closed is not False:
-                array.block.use()
+        part = _part_of(<Header>value)
+        if part is not None:
+            if (<BlockBase?>(<Header>value).block).closed is not False:
+                value.block.use()
             fields.append(part.data)
             return part.kind
+    elif isinstance(value, Moving) and (<Moving>value)._launch_kind is not None:
+        fields.append(None)  # that is known once it is on the device
+        return (<Moving>value)._launch_kind
     elif of is int:
         PyLong_AsLongLongAndOverflow(value, &overflow)
         if overflow == 0:
@@ -221,11 +244,18 @@ cdef class PlanBase:
     Attributes:
         _kernel, _device: of its launches.
         _chosen, _way: the kernel's `chosen`, and the way of the CPU's threads, that it was made for.
+        _current: the device that was the current one, where the choice depended on it; else None.
         _by_moment: whether it may not hold any more for another reason: `_holds_now(args)` says.
         _flat, _arrays, _captured: which memory the kernel uses: that of the arguments with these
             numbers, where some are tuples of their entries, and that of arrays of its code.
         _notes: whether the use of memory is noted in the default stream, too.
-        _special: whether `_launch_specially(stream, args, fields)` launches.
+        _placed: not None: `_launch_placed(stream, args)` launches, with what the arguments are once
+            they are on the device.
+        _special: whether there is any of these, by the number of the argument in the block:
+        _moving: arrays that move themselves: (number, what is done with it, as
+            `__haulage_acquire__` takes it and as `Access` if that is known, hint).
+        _ordered: arrays of other libraries, whose field is (bytes, whose stream).
+        _conversions: (number, what makes the field of the value that is given).
         _packer, _start: make the argument block, and start the kernel.
         _waits: whether the host waits for each launch.
     """
@@ -239,10 +269,10 @@ cdef class PlanBase:
         """
         cdef RuntimeBase runtime = current_runtime()
         cdef unsigned long long handle = 0
-        cdef bytes block
         if (
             self._chosen is not self._kernel.chosen
             or self._way != _thread_way.text()
+            or (self._current is not None and self._current is not current_device())
             or (self._by_moment and not self._holds_now(args))
         ):
             return False
@@ -254,25 +284,81 @@ cdef class PlanBase:
         else:
             stream = given if haulage_is_a(given, _stream_type) else self._known(given)
             handle = stream.handle
-        if self._special:
-            self._launch_specially(stream, args, fields)
+        # A graph cannot be ordered with other libraries' streams: their arrays are opened for it.
+        if self._placed is not None or (
+            self._ordered
+            and (<DeviceBase>self._device).capturing
+            and handle in (<DeviceBase>self._device).capturing
+        ):
+            self._launch_placed(stream, args)
         else:
             if handle or self._notes:
                 self._note(stream, handle, args)
-            block = self._packer.pack(fields)
-            if block is None:
-                block = self._converted(fields)
-            start = self._start
-            if isinstance(start, Start):
-                (<Start>start).start(handle, block)
+            if self._special:
+                self._start_specially(stream, args, fields)
             else:
-                start(handle, block)
+                self._begin(handle, self._packed(fields))
         if self._waits:
             if runtime.captures:
                 _wait_for(stream)
             else:
                 stream.finish()
         return True
+
+    cdef int _start_specially(self, object stream, tuple args, list fields) except -1:
+        """Start the kernel with arguments some of which move themselves, are other libraries', or
+        have to be converted."""
+        cdef object handle = stream.handle, each = args if self._flat else self._leaves(args)
+        cdef object array, there, number, mode, use, hint, producer
+        cdef list held = [], written = [], dones = [], producers = None
+        cdef bint handed = False
+        cdef tuple one
+        try:
+            for one in self._moving:
+                number, mode, use, hint = one
+                array, there = each[number], None
+                if hint is None and isinstance(array, Moving):
+                    there = (<Moving>array).acquire_at_once(
+                        self._device, stream, handle, mode, 2, written
+                    )
+                if there is None:
+                    there = self._acquired(stream, args, each, array, mode, use, hint, dones)
+                    if handle:
+                        there.block.use(stream)
+                held.append(there)  # so that it stays on the device
+                fields[number] = _field_of(there)
+            if self._ordered:
+                producers = []
+                for number in self._ordered:
+                    fields[number], producer = fields[number]
+                    if producer is not None and producer not in producers:
+                        producers.append(producer)
+            for number, convert in self._conversions:
+                fields[number] = convert(fields[number])
+            if producers:
+                self._start_in_order(handle, self._packed(fields), producers)
+            else:
+                self._begin(handle, self._packed(fields))
+            handed = True
+        finally:
+            # Also when it failed or was interrupted: a part of it may have run.
+            if written:
+                release_all(written, self._device, stream, handle, dones)
+            if dones:
+                _call_all(dones, handed)
+        return 0
+
+    cdef bytes _packed(self, list fields):
+        cdef bytes block = self._packer.pack(fields)
+        return self._converted(fields) if block is None else block
+
+    cdef int _begin(self, unsigned long long handle, bytes block) except -1:
+        start = self._start
+        if isinstance(start, Start):
+            (<Start>start).start(handle, block)
+        else:
+            start(handle, block)
+        return 0
 
     cdef int _note(self, object stream, unsigned long long handle, tuple args) except -1:
         """Note which memory the stream uses."""
@@ -283,10 +369,6 @@ cdef class PlanBase:
         for array in self._captured:
             _note_use(array.block, device, stream, handle)
         return 0
-
-    def note(self, stream, tuple args not None):
-        """Note which memory the stream uses."""
-        self._note(stream, stream.handle, args)
 
 
 cdef int _note_use(

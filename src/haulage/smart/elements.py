@@ -54,7 +54,7 @@ class Elements(Moving):
             causes. Views share it.
     """
 
-    __slots__ = ("__weakref__", "_launch_kind")
+    __slots__ = ("__weakref__",)
 
     coherence: Coherence
     _dtype: np.dtype

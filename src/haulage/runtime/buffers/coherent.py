@@ -20,6 +20,9 @@ be called with whether that work has been handed over.
 
 `__haulage_shares__(other)` says whether another argument of the same launch, or itself, has the
 same storage.
+
+Launches ask arrays of `_core.coherence.Moving` in C first, which SmartArrays are; that says whether
+they are there as they are needed. If not, and of all other classes, they call these methods.
 """
 
 from collections.abc import Callable, Iterator

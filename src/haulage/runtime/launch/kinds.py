@@ -371,9 +371,8 @@ def _device_record(record: DeviceRecord, fields: list[Any]) -> Kind:
 @argument(lambda of: hasattr(of, "__haulage_acquire__"))
 def _moving(array: Any, fields: list[Any]) -> Kind:
     fields.append(None)
-    try:
-        found: Kind = array._launch_kind
-    except AttributeError:
+    found: Kind | None = getattr(array, "_launch_kind", None)
+    if found is None:
         found = kind(MOVING, (ARRAY, *array.__haulage_describe__()))
         array._launch_kind = found
     return found

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from haulage import config
 from haulage._core import launches
-from haulage._core.coherence import acquire, release
 from haulage._core.launches import PlanBase, launch
 from haulage.errors import CaptureError, LaunchError
 from haulage.runtime.arrays.array import DeviceNDArray
@@ -34,7 +33,6 @@ from haulage.runtime.launch.kinds import (
     Kind,
     classifiers,
     classify,
-    current_part,
     int_kind,
     number_kinds,
 )
@@ -87,8 +85,8 @@ class LaunchPlan(PlanBase):
     """
 
     __slots__ = (
-        *("_apart", "_asked", "_block", "_configuration", "_conversions", "_current", "_handle"),
-        *("_in_place", "_moving", "_on_host", "_ordered", "_placed", "_why"),
+        *("_apart", "_asked", "_block", "_configuration", "_handle"),
+        *("_in_place", "_on_host", "_why"),
     )
 
     def __init__(
@@ -116,21 +114,18 @@ class LaunchPlan(PlanBase):
         arrays = self._arrays_of(args)
         place, together = place_of_launch(arrays, self._asked, self._why)
         mapped = bool(_numbers(each, MAPPED))
-        # The current device, where the choice depends on it.
         by_current = place is None or (mapped and self._asked is None)
         self._current = current_device() if by_current else None
         self._apart = not together
-        self._by_moment = bool(by_current or self._on_host or self._apart)
+        self._by_moment = self._on_host or self._apart
         self._device = device = place or self._current or current_device()
         self._handle = resolve(stream, device).handle
         self._in_place = in_place(device)
         check_limits(configuration, device.properties, kernel.__qualname__)
 
         self._waits = kernel.waits or (self._on_host and self._in_place)
-        self._placed: Plans | None = None
         if any(map(self._is_placed, each)):
             self._placed = {}
-            self._special = True
             return
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
@@ -158,11 +153,10 @@ class LaunchPlan(PlanBase):
         return kind.role == OPENED
 
     def _holds_now(self, args: tuple[Any, ...]) -> bool:
-        """Whether the device, and what is done with host arrays, are what would be chosen now."""
-        return (
-            (self._current is None or self._current is current_device())
-            and (not self._on_host or self._in_place == in_place(self._device))
-            and (not self._apart or self._device is self._place_of(args))
+        """Whether the device of these arguments, and what is done with host arrays, are what would
+        be chosen now."""
+        return (not self._on_host or self._in_place == in_place(self._device)) and (
+            not self._apart or self._device is self._place_of(args)
         )
 
     def _place_of(self, args: tuple[Any, ...]) -> Any:
@@ -198,54 +192,10 @@ class LaunchPlan(PlanBase):
         """The argument block, where a number does not fit its field as it is."""
         return self._block.converted(fields)
 
-    def _launch_specially(self, stream: Stream, args: tuple[Any, ...], fields: list[Any]) -> None:
-        # A graph cannot be ordered with other libraries' streams: their arrays are opened for it.
-        if self._placed is not None or (self._ordered and stream.handle in self._device.capturing):
-            self._launch_placed(stream, args)
-            return
-        if stream.handle or self._notes:
-            self.note(stream, args)
-        each = args if self._flat else leaves(args)
-        device, held = self._device, list[DeviceNDArray]()
-        written: list[Any] = []
-        dones: list[Callable[[bool], object]] = []
-        handed = False
-        try:
-            for number, mode, use, hint in self._moving:
-                own = each[number]
-                array = (
-                    acquire(own, device, stream, stream.handle, mode, 2, written)
-                    if hint is None
-                    else None
-                )
-                if array is None:
-                    array = self._acquired(stream, args, each, own, mode, use, hint, dones)
-                    if stream.handle:
-                        array.block.use(stream)
-                held.append(array)
-                fields[number] = current_part(array).data
-            producers: list[Producer | int] = []
-            for number in self._ordered:
-                fields[number], producer = fields[number]
-                if producer is not None and producer not in producers:
-                    producers.append(producer)
-            for number, convert in self._conversions:
-                fields[number] = convert(fields[number])
-            packed = self._packer(fields)
-            if packed is None:
-                packed = self._block.converted(fields)
-            if producers:
-                order = Order(self._device, stream.handle, producers)
-                order.around(self._start, stream.handle, packed)
-            else:
-                self._start(stream.handle, packed)
-            handed = True
-        finally:
-            # Also when it failed or was interrupted: a part of it may have run.
-            if written:
-                release(written, device, stream, stream.handle, dones)
-            if dones:
-                call_all(dones, handed)
+    def _start_in_order(self, handle: int, block: bytes, producers: list[Producer | int]) -> None:
+        """Start the kernel in the stream with that handle, between what other libraries' streams
+        have done with their arrays and what they do later."""
+        Order(self._device, handle, producers).around(self._start, handle, block)
 
     def _acquired(
         self,
@@ -351,5 +301,6 @@ launches.know(
     number_kinds,
     int_kind,
     wait_for,
+    call_all,
     LaunchError,
 )
