@@ -58,7 +58,14 @@ GIVES_BACK = frozenset({*_UNMAKES, "free", "unmap"})
 # What tells of the device, or never reaches a driver.
 _UNCOUNTED = frozenset(
     {"activate", "count", "properties", "memory_info", "messages", "unraised", "granularity"}
-    | {"adversary", "stream_priorities", "can_access_peer", "profile", "prepare_launch"}
+    | {
+        "adversary",
+        "stream_priorities",
+        "can_access_peer",
+        "profile",
+        "prepare_launch",
+        "idle_query",
+    }
 )
 # What fails for want of room.
 SHORTAGES = frozenset({"alloc", "map", "register"})

@@ -8,7 +8,13 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from haulage._core.memory cimport BlockBase, DeviceBase, allocate_at_once, current_device
+from haulage._core.memory cimport (
+    BlockBase,
+    DeviceBase,
+    allocate_at_once,
+    allocate_for_host,
+    current_device,
+)
 
 
 cdef extern from "fields.h":
@@ -29,9 +35,15 @@ cdef extern from *:
             return NULL;
         return ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, none, NULL);
     }
+    /* What `numpy.ndarray.__new__(kind, *args)` gives. */
+    static PyObject *haulage_ndarray(PyObject *ndarray, PyObject *kind, PyObject *args)
+    {
+        return ((PyTypeObject *)ndarray)->tp_new((PyTypeObject *)kind, args, NULL);
+    }
     #define haulage_is_a(thing, kind) PyObject_TypeCheck(thing, (PyTypeObject *)(kind))
     """
     object haulage_made(object kind)
+    object haulage_ndarray(object ndarray, object kind, tuple args)
     bint haulage_is_a(object thing, object kind) noexcept
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
 
@@ -236,18 +248,75 @@ cpdef object new_array(object shape, object dtype, object order, object stream):
     return array
 
 
+cdef object _ndarray = np.ndarray
+
+
+cpdef object new_host_array(
+    object kind, object shape, object dtype, object order, object stream, tuple memory, tuple hints
+):
+    """A new NumPy array without gaps, not initialised, in memory that the host and a device write
+    to; None: nothing is changed, and it takes more than a look.
+
+    Args:
+        kind: NumPy's class of arrays, or `MappedNDArray` and the like.
+        shape, dtype, order: as for `device_array`.
+        stream: what its copies use; its device is that of the array.
+        memory: (kind, flags) of its memory, as `Backend.alloc` has them.
+        hints: the names of the flags.
+    """
+    cdef object device, bound
+    cdef BlockBase block
+    cdef Layout layout = _layout_of(shape, dtype, order)
+    if layout is None:
+        return None
+    if stream is None or (type(stream) is int and stream == 0):
+        device, bound = current_device(), None
+    elif type(stream) is _stream_type:
+        device, bound = stream.device, stream if stream.handle else None
+    else:
+        return None
+    block = allocate_for_host(<DeviceBase?>device, layout.nbytes, memory)
+    if block is None:
+        return None
+    array = haulage_ndarray(_ndarray, kind, (layout.shape, layout.dtype, block, 0, None, order))
+    if bound is not None:
+        array._stream = bound
+    if hints:
+        array._hints = hints
+    return array
+
+
+@cython.binding(True)
+def keep_binding(self, obj):
+    """`__array_finalize__` of the NumPy arrays that devices reach: views have what the array has."""
+    if obj is not None and hasattr(obj, "_hints"):
+        self._stream = obj._stream
+        self._hints = obj._hints
+
+
 # ---- what programs call -------------------------------------------------------------------------
 
 # So that the innermost frame of Python is the program's, which is asked for: see `memory.pyx`.
 # Their docstrings stand in arrays.pyi too, for editors.
 
-cdef object _array_otherwise = None
+# What makes arrays where that takes more than a look.
+cdef object _device_otherwise, _pinned_otherwise, _mapped_otherwise, _managed_otherwise
+cdef object _mapped_type, _managed_type
+cdef tuple _PINNED = ("pinned", 0), _MAPPED = ("mapped", 0), _MANAGED = ("managed", 0)
 
 
-def let_make(otherwise):
-    """Let `otherwise(shape, dtype, strides, order, stream)` make arrays where `new_array` does not."""
-    global _array_otherwise
-    _array_otherwise = otherwise
+def let_make_device(otherwise):
+    """Let `otherwise`, with the arguments of `device_array`, make arrays where this takes more than a
+    look."""
+    global _device_otherwise
+    _device_otherwise = otherwise
+
+
+def let_make_host(pinned, mapped, managed, mapped_type, managed_type):
+    """The same for the other kinds of memory; the last two are the classes of their arrays."""
+    global _pinned_otherwise, _mapped_otherwise, _managed_otherwise, _mapped_type, _managed_type
+    _pinned_otherwise, _mapped_otherwise, _managed_otherwise = pinned, mapped, managed
+    _mapped_type, _managed_type = mapped_type, managed_type
 
 
 @cython.binding(True)
@@ -269,7 +338,7 @@ def device_array(
         stream: that the array is bound to.
     """
     made = new_array(shape, dtype, order, stream) if strides is None else None
-    return _array_otherwise(shape, dtype, strides, order, stream) if made is None else made
+    return _device_otherwise(shape, dtype, strides, order, stream) if made is None else made
 
 
 @cython.binding(True)
@@ -279,4 +348,78 @@ def empty(
 ) -> DeviceNDArray:
     """`device_array` under NumPy's name and with its order of arguments."""
     made = new_array(shape, dtype, order, stream)
-    return _array_otherwise(shape, dtype, None, order, stream) if made is None else made
+    return _device_otherwise(shape, dtype, None, order, stream) if made is None else made
+
+
+@cython.binding(True)
+@cython.annotation_typing(False)
+def pinned_array(
+    shape: Shape, dtype: Any = np.float64, strides: Shape | None = None, order: str = "C"
+) -> np.ndarray:
+    """A new NumPy array, not initialised, in pinned memory.
+
+    Copies in a stream from and to it may still run when the call that makes them returns.
+    """
+    made = None
+    if strides is None:
+        made = new_host_array(_ndarray, shape, dtype, order, 0, _PINNED, ())
+    return _pinned_otherwise(shape, dtype, strides, order) if made is None else made
+
+
+@cython.binding(True)
+@cython.annotation_typing(False)
+def mapped_array(
+    shape: Shape,
+    dtype: Any = np.float64,
+    strides: Shape | None = None,
+    order: str = "C",
+    stream: StreamLike = 0,
+    portable: bool = False,
+    wc: bool = False,
+) -> MappedNDArray:
+    """A new NumPy array in pinned memory that kernels reach as well, not initialised.
+
+    Args:
+        shape: a number or a tuple of numbers.
+        dtype: anything that `np.dtype` takes.
+        strides: in bytes; by default without gaps, in `order`.
+        order: 'C' or 'F'.
+        stream: that its copies use where they are given none.
+        portable: pinned for copies, and in the reach of kernels, of all devices of the driver, not
+            of the array's own alone. NVIDIA's and AMD's drivers have all mapped arrays so.
+        wc: write-combined: faster for the host to write and the device to read, slow for the host
+            to read.
+
+    `portable` and `wc` are asked of the driver; the CPU device has no use for them. The array's
+    `hints` show them.
+    """
+    made = None
+    if strides is None and portable is False and wc is False:
+        made = new_host_array(_mapped_type, shape, dtype, order, stream, _MAPPED, ())
+    if made is None:
+        return _mapped_otherwise(shape, dtype, strides, order, stream, portable, wc)
+    return made
+
+
+@cython.binding(True)
+@cython.annotation_typing(False)
+def managed_array(
+    shape: Shape,
+    dtype: Any = np.float64,
+    strides: Shape | None = None,
+    order: str = "C",
+    stream: StreamLike = 0,
+    attach_global: bool = True,
+) -> ManagedNDArray:
+    """A new array in managed memory, which host and device both address; not initialised.
+
+    Args:
+        shape, dtype, strides, order, stream: as for `mapped_array`.
+        attach_global: False makes it the host's at first, where the driver knows such a thing.
+    """
+    made = None
+    if strides is None and attach_global is True:
+        made = new_host_array(_managed_type, shape, dtype, order, stream, _MANAGED, ())
+    if made is None:
+        return _managed_otherwise(shape, dtype, strides, order, stream, attach_global)
+    return made

@@ -251,6 +251,31 @@ cdef class Functions:
         return status
 
 
+cdef class IdleQuery:
+    """Tells whether all work of a device's default stream is done: see `Backend.idle_query`.
+
+    Args:
+        current: of the device's driver.
+        functions: of the same.
+        device: the number of the device.
+    """
+
+    cdef Current _current
+    cdef Functions _functions
+    cdef uintptr_t _handle
+
+    def __init__(self, Current current not None, Functions functions not None, device):
+        self._current, self._functions = current, functions
+        self._handle = current.handles[device]
+
+    def __call__(self):
+        cdef uintptr_t current = 0
+        # Another device may be current: to change that takes more than a look.
+        if self._current._ask(&current) or current != self._handle:
+            return False
+        return self._functions.stream_query(0) == 0
+
+
 # What `DriverStart.call` gives where another device is current.
 ELSEWHERE = _ELSEWHERE
 

@@ -45,7 +45,7 @@ cdef class HeapBase:
     cdef public bint changing
     cdef public object decay
     cdef public long long lowest, spare, unwatched
-    cdef readonly bint host_is_same
+    cdef public object on_host, is_default_idle
     cdef object _host_address
 
 
@@ -68,6 +68,7 @@ cdef class DeviceBase:
     cdef public object capturing, default_stream
     cdef public Queues queues
     cdef public HeapBase heap
+    cdef readonly dict heaps
 
 
 cdef class RuntimeBase:
@@ -99,3 +100,4 @@ cdef object current_device()
 cdef RuntimeBase current_runtime()
 cdef bint is_pending() except -1
 cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stream)
+cdef BlockBase allocate_for_host(DeviceBase device, long long nbytes, tuple kind)

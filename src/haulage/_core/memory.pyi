@@ -60,6 +60,8 @@ class HeapBase:
     @property
     def pools(self) -> dict[int | None, Pool]: ...
     of_default: Pool | None
+    on_host: bool | None
+    is_default_idle: Callable[[], bool] | None
     changing: bool
     decay: Decay | None
     lowest: int
@@ -71,7 +73,6 @@ class HeapBase:
         kind: str,
         flags: int,
         free_extents: Extents,
-        host_is_same: bool,
         host_address: Callable[[int], int],
     ) -> None: ...
 
@@ -109,6 +110,8 @@ class Pool:
     def end(self, block: Allocation) -> bool: ...
 
 class DeviceBase:
+    @property
+    def heaps(self) -> dict[tuple[str, int], HeapBase]: ...
     capturing: Any
     default_stream: Stream
     queues: Queues | None
@@ -129,6 +132,8 @@ class RuntimeBase:
     printing: Any
 
 class Conditions:
+    apart: set[int]
+    collecting: int
     runtime: Runtime
     current_device: Callable[[], Device]
     pools_memory: Callable[[], bool]
@@ -183,7 +188,8 @@ class BlockBase(Allocation):
         call_site: _CallSite | None = None,
     ) -> None: ...
     def begun(self, host_ptr: int) -> object: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
     def _give_back(self) -> None: ...
 
 def live_blocks() -> list[Any]: ...
-def allocate(device: Device, nbytes: int, stream: object) -> Any: ...
+def allocate(device: Device, nbytes: int, stream: object, kind: str, flags: int) -> Any: ...

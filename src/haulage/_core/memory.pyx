@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
-"""Memory that is given and taken back where nothing is out of the ordinary.
+"""Memory of all kinds that is given and taken back where nothing is out of the ordinary.
 
 What each allocation touches lives here: counters, free ranges, the pool of a stream, the block.
 `allocate_at_once` is the whole path; `BlockBase.give_back_at_once` is the way back. Where anything
@@ -12,6 +12,7 @@ In Python 3.11 a new container can begin a pass of the cycle collector, whose fi
 Python's, so none is made there either.
 """
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.contextvars cimport get_value
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
@@ -380,23 +381,26 @@ cdef class HeapBase:
         device, kind, flags: what it has memory of.
         free_extents: what no block has and no pool keeps for its stream.
         counter: of its blocks.
-        pools: by the stream's handle; `of_default` is that of the default stream.
+        pools: by the stream's handle; `of_default` is that of the default stream, or, of memory that
+            the host writes to, its only one.
         changing: somebody who holds its lock is about to change it, or was torn out of that.
         decay: looks after what is not used; None: nobody has to.
         lowest: the least bytes that `free_extents` had, since `decay` last looked.
         spare: free bytes that stay; more go back to the device.
         unwatched: free bytes for which `decay` need not run.
-        host_is_same: the host has the same addresses as the device.
+        on_host: the host has the same addresses as the device; False: it has none; None: they are
+            to be asked for one by one.
+        is_default_idle: `is_default_idle()` is whether the driver says at once that the work of the
+            default stream is done; None: that takes more.
     """
 
-    def __init__(self, device, kind, flags, free_extents, host_is_same, host_address):
+    def __init__(self, device, kind, flags, free_extents, host_address):
         self.device = device
         self.kind = kind
         self.flags = flags
         self.free_extents = free_extents
         self.counter = Counter()
         self.pools = {}
-        self.host_is_same = host_is_same
         self._host_address = host_address
 
 
@@ -512,7 +516,8 @@ cdef class Pool:
             idle = heap.free_extents.nbytes + self.parked.nbytes + room
             if idle > heap.spare or (idle > heap.unwatched and not _decay_runs()):
                 return 2
-            self.parked.put(block.device_ptr, room)
+            # Where it is of no stream, nothing uses it any more.
+            (heap.free_extents if self.stream is None else self.parked).put(block.device_ptr, room)
             self.held -= room
         self._count_out(block)
         return 1
@@ -569,9 +574,13 @@ cdef class Pool:
 cdef class DeviceBase:
     """What of a device allocations, launches and waits ask for.
 
-    `default_stream`; `heap` of device memory; `capturing`, its streams that are captured; `queues`,
-    where its streams can be asked without a call of the driver's.
+    `default_stream`; `heaps` by (kind, flags), and `heap`, that of device memory; `capturing`, its
+    streams that are captured; `queues`, where its streams can be asked without a call of the
+    driver's.
     """
+
+    def __cinit__(self):
+        self.heaps = {}
 
 
 cdef class RuntimeBase:
@@ -590,6 +599,8 @@ cdef class Conditions:
         limited: some device has a limit of bytes in use.
         deferring: how many `defer_cleanup` hold.
         aside, aside_handles: what collector passes have put aside.
+        collecting: the thread that is in a collector's pass; 0: none.
+        apart: threads that give nothing back themselves.
         waiting: what waits for streams, by `pending`.
         turns: how many large blocks were taken since `pending.reap_some` looked at that.
         decay: the names of the module of that name.
@@ -602,6 +613,8 @@ cdef class Conditions:
     cdef public object current_device, pools_memory, provider, aside, aside_handles, waiting
     cdef public object outer_frames, block_type, stream_type
     cdef public object own_files
+    cdef public set apart
+    cdef public unsigned long long collecting
     cdef public dict environment, decay
     cdef public bint limited
     cdef public int deferring, frames_kept, turns
@@ -615,6 +628,7 @@ cdef class Conditions:
         self._device_key = encoded("HAULAGE_DEVICE")
         self._memory_key = encoded("HAULAGE_MEMORY")
         self.frames_kept = 1
+        self.apart = set()
 
 
 cdef Conditions _now = Conditions()
@@ -671,6 +685,19 @@ cdef bint is_pending() except -1:
     return bool(
         _now.waiting.waiting or Py_SIZE(_now.aside) or Py_SIZE(_now.aside_handles)
     )
+
+
+cdef bint _is_default_idle(HeapBase heap) except -1:
+    """Whether the work of the default stream is done, as far as that can be told now."""
+    cdef DeviceBase device = heap.device
+    if device.capturing:
+        return False
+    if device.queues is not None:
+        return device.queues.is_idle(0)
+    # A collector's pass may be in the midst of a driver's call.
+    if heap.is_default_idle is None or _now.collecting or _now.apart:
+        return False
+    return heap.is_default_idle()
 
 
 cdef object current_device():
@@ -801,6 +828,14 @@ cdef class BlockBase(Allocation):
     def call_site(self, sites):
         self._sites = sites
 
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        # Addresses of 0 are none that NumPy takes.
+        cdef size_t address = self.host_ptr or (0 if self.nbytes else 1)
+        if not address:
+            raise BufferError(f"{self!r} cannot be addressed by the host")
+        self.exposed = True
+        PyBuffer_FillInfo(view, self, <void *>address, self.nbytes, False, flags)
+
     def _give_back(self):
         cdef int given = self.give_back_at_once()
         if given == 2:
@@ -817,14 +852,14 @@ cdef class BlockBase(Allocation):
         self.closed = True
         if (
             pool is None
-            or self.home is None
             or self.release is not None
             or self.streams
             or self.exported
             or _now.deferring
+            or (self.home is None and not _is_default_idle(pool.heap))
         ):
             return 2
-        # Also in a collector's pass: it takes neither a lock nor the driver.
+        # Also in a collector's pass, as it takes neither a lock nor the driver.
         given = pool.give_at_once(self)
         if given != 2:
             self._delist()
@@ -832,10 +867,9 @@ cdef class BlockBase(Allocation):
 
     def __del__(self):
         if not self.returned and not haulage_is_ending():
-            if _now.runtime.observer is None and self.give_back_at_once() != 2:
-                return
             try:
-                self._give_back()
+                if _now.runtime.observer is not None or self.give_back_at_once() == 2:
+                    self._give_back()
             except BaseException:
                 # Such as Ctrl-C, which ends here: nobody else gives it back.
                 self._give_back()
@@ -910,14 +944,25 @@ cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stre
     """A new block of device memory from the pool of `stream`, of another stream than the device's
     own ones or of none the default one's; None: nothing is changed, and it takes more than that."""
     cdef HeapBase heap = device.heap
-    cdef BlockBase block
     cdef Pool pool
-    cdef object home, frame
-    if heap is None or nbytes <= 0:
+    cdef object home
+    if heap is None:
         return None
     home = _home_of(device, stream)
     pool = heap.of_default if home is device.default_stream else heap.pools.get(home.handle)
-    if pool is None:
+    return _new_block(heap, pool, home, nbytes)
+
+
+cdef BlockBase allocate_for_host(DeviceBase device, long long nbytes, tuple kind):
+    """The same of memory that the host writes to, of a (kind, flags)."""
+    cdef HeapBase heap = device.heaps.get(kind)
+    return None if heap is None else _new_block(heap, heap.of_default, None, nbytes)
+
+
+cdef BlockBase _new_block(HeapBase heap, Pool pool, object home, long long nbytes):
+    cdef BlockBase block
+    cdef object frame
+    if pool is None or nbytes <= 0:
         return None
     block = <BlockBase>haulage_made(_now.block_type)
     block.device = heap.device
@@ -938,10 +983,15 @@ cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stre
     if not pool.take_at_once(block):
         return None
     block._enlist()
-    block.host_ptr = block.device_ptr if heap.host_is_same else heap._host_address(block.device_ptr)
+    if heap.on_host is True:
+        block.host_ptr = block.device_ptr
+    elif heap.on_host is None:
+        block.host_ptr = heap._host_address(block.device_ptr)
     return block
 
 
-def allocate(DeviceBase device, long long nbytes, stream):
-    """`allocate_at_once`, for Python."""
-    return allocate_at_once(device, nbytes, stream)
+def allocate(DeviceBase device, long long nbytes, stream, str kind not None, int flags):
+    """A new block of memory of a kind; None: nothing is changed, and it takes more than that."""
+    if kind == "device" and not flags:
+        return allocate_at_once(device, nbytes, stream)
+    return allocate_for_host(device, nbytes, (kind, flags))

@@ -5,7 +5,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from haulage._core.arrays import device_array, know_dtype, let_make
+from haulage._core.arrays import device_array, know_dtype, let_make_device
 from haulage._core.arrays import empty as empty
 from haulage.checks import flag, one_of
 from haulage.errors import DeviceMismatch
@@ -135,13 +135,12 @@ def _device_array(
     if strides is None and kind.subdtype is None:
         assert isinstance(steps, tuple)
         place = device_of(stream) or current_device()
-        if kind.names is None and dtypes.is_constant(dtype):
-            know_dtype(dtype, kind)
+        note_dtype(dtype, kind)
         return dense_array(sizes, steps, kind, stream, place)
     return DeviceNDArray(sizes, steps, kind, stream)
 
 
-let_make(_device_array)
+let_make_device(_device_array)
 
 
 def device_array_like(ary: Any, stream: StreamLike = 0) -> DeviceNDArray:
@@ -149,11 +148,11 @@ def device_array_like(ary: Any, stream: StreamLike = 0) -> DeviceNDArray:
 
     Not initialised. An array with gaps gives one without.
     """
+    order = order_of(ary)
+    if order is not None:
+        return device_array(ary.shape, ary.dtype, None, order, stream)
     shape, strides = like(ary)
-    dtype = ary.dtype
-    if not layout.is_c_contiguous(shape, strides, dtype.itemsize):
-        return DeviceNDArray(shape, strides, dtype, stream)
-    return device_array(shape, dtype, stream=stream)
+    return DeviceNDArray(shape, strides, ary.dtype, stream)
 
 
 # ---- with elements ------------------------------------------------------------------------------
@@ -261,11 +260,26 @@ def like(ary: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(ary.shape), layout.dense_strides(ary.shape, ary.strides, ary.dtype.itemsize)
 
 
+def order_of(ary: Any) -> str | None:
+    """'C' or 'F' of a NumPy or device array that says at once that it has one, and no gaps."""
+    if isinstance(ary, np.ndarray):
+        flags = ary.flags
+        return "C" if flags.c_contiguous else "F" if flags.f_contiguous else None
+    letter = ary.layout if isinstance(ary, DeviceNDArray) else None
+    return letter if letter in ("C", "F") else None
+
+
 def check_array(ary: Any) -> None:
     """TypeError unless `ary` has a shape, strides and a dtype, as arrays of host and device do."""
     has_all = hasattr(ary, "shape") and hasattr(ary, "strides") and hasattr(ary, "dtype")
     if isinstance(ary, type) or not has_all:
         raise TypeError(f"{type(ary).__name__} object: expected an array, of the host or a device")
+
+
+def note_dtype(given: Any, dtype: np.dtype) -> None:
+    """Let compiled code know `dtype`, where all that is `given` so means it."""
+    if dtype.names is None and dtype.subdtype is None and dtypes.is_constant(given):
+        know_dtype(given, dtype)
 
 
 def prepare(

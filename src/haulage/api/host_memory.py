@@ -2,17 +2,33 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from haulage.api.arrays import Shape, like, prepare
-from haulage.backends.base import MAPPED
+from haulage._core.arrays import let_make_host, new_host_array, pinned_array
+from haulage._core.arrays import managed_array as managed_array
+from haulage._core.arrays import mapped_array as mapped_array
+from haulage.api.arrays import Shape, like, note_dtype, order_of, prepare
+from haulage.backends.base import (
+    ATTACH_HOST,
+    COHERENT,
+    MANAGED,
+    MAPPED,
+    NON_COHERENT,
+    PINNED,
+    PORTABLE,
+    WRITE_COMBINED,
+)
 from haulage.checks import flag
 from haulage.interruption import on_error
 from haulage.runtime import memory
 from haulage.runtime.arrays.array import DeviceNDArray
-from haulage.runtime.arrays.host_arrays import ManagedNDArray, MappedNDArray
+from haulage.runtime.arrays.host_arrays import (
+    HostVisibleNDArray,
+    ManagedNDArray,
+    MappedNDArray,
+)
 from haulage.runtime.buffers import pinned_memory
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.registry import current_device
@@ -20,25 +36,48 @@ from haulage.runtime.devices.stream_arguments import StreamLike, device_of
 from haulage.runtime.geometry import dtypes, layout
 from haulage.runtime.geometry.numpy_arrays import address_of
 
+# What is asked of memory: (its kind, its flags), and the names of the flags.
+_Memory = tuple[tuple[str, int], tuple[str, ...]]
 
-def pinned_array(
+_PINNED: _Memory = (PINNED, 0), ()
+_MAPPED: dict[tuple[bool, bool], _Memory] = {
+    (False, False): ((MAPPED, 0), ()),
+    (True, False): ((MAPPED, PORTABLE), ("portable",)),
+    (False, True): ((MAPPED, WRITE_COMBINED), ("wc",)),
+    (True, True): ((MAPPED, PORTABLE | WRITE_COMBINED), ("portable", "wc")),
+}
+_PLAIN = _MAPPED[False, False]
+_MANAGED: dict[bool, _Memory] = {
+    True: ((MANAGED, 0), ()),
+    False: ((MANAGED, ATTACH_HOST), ("attach_host",)),
+}
+_COARSE: _Memory = (MAPPED, NON_COHERENT), ("non_coherent",)
+_FINE: _Memory = (MAPPED, COHERENT), ("coherent",)
+
+_HostVisible = TypeVar("_HostVisible", bound=HostVisibleNDArray)
+
+
+def _pinned_array(
     shape: Shape, dtype: Any = np.float64, strides: Shape | None = None, order: str = "C"
 ) -> np.ndarray:
-    """A new NumPy array, not initialised, in pinned memory.
-
-    Copies in a stream from and to it may still run when the call that makes them returns.
-    """
+    """`pinned_array` where it takes more than a look."""
     sizes, steps, kind = prepare(shape, dtype, strides, order)
+    note_dtype(dtype, kind)
     steps = layout.normalise_strides(steps, sizes)
     return pinned_memory.pinned_array(current_device(), sizes, steps, kind)
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:
     """A new pinned array with the shape, dtype and order of axes of `ary`, not initialised."""
+    order = order_of(ary)
+    if order is not None:
+        made = new_host_array(np.ndarray, ary.shape, ary.dtype, order, 0, *_PINNED)
+        if made is not None:
+            return made
     shape, strides = like(ary)
-    return pinned_memory.pinned_array(
-        current_device(), shape, strides, dtypes.check_dtype(ary.dtype)
-    )
+    kind = dtypes.check_dtype(ary.dtype)
+    note_dtype(ary.dtype, kind)
+    return pinned_memory.pinned_array(current_device(), shape, strides, kind)
 
 
 def pinned_zeros(
@@ -50,7 +89,7 @@ def pinned_zeros(
     return array
 
 
-def mapped_array(
+def _mapped_array(
     shape: Shape,
     dtype: Any = np.float64,
     strides: Shape | None = None,
@@ -59,33 +98,32 @@ def mapped_array(
     portable: bool = False,
     wc: bool = False,
 ) -> MappedNDArray:
-    """A new NumPy array in pinned memory that kernels reach as well, not initialised.
-
-    Args:
-        shape: a number or a tuple of numbers.
-        dtype: anything that `np.dtype` takes.
-        strides: in bytes; by default without gaps, in `order`.
-        order: 'C' or 'F'.
-        stream: that its copies use where they are given none.
-        portable: pinned for copies, and in the reach of kernels, of all devices of the driver, not
-            of the array's own alone. NVIDIA's and AMD's drivers have all mapped arrays so.
-        wc: write-combined: faster for the host to write and the device to read, slow for the host
-            to read.
-
-    `portable` and `wc` are asked of the driver; the CPU device has no use for them. The array's
-    `hints` show them.
-    """
-    return MappedNDArray(*prepare(shape, dtype, strides, order), stream, hints=_hints(portable, wc))
+    """`mapped_array` where it takes more than a look."""
+    asked = _MAPPED[flag(portable, "portable"), flag(wc, "wc")]
+    if strides is None:
+        made = new_host_array(MappedNDArray, shape, dtype, order, stream, *asked)
+        if made is not None:
+            return made
+    return _host_visible(MappedNDArray, shape, dtype, strides, order, stream, asked)
 
 
 def mapped_array_like(
     ary: Any, stream: StreamLike = 0, portable: bool = False, wc: bool = False
 ) -> MappedNDArray:
     """A new mapped array with the shape, dtype and order of axes of `ary`, not initialised."""
-    return MappedNDArray(*like(ary), ary.dtype, stream, hints=_hints(portable, wc))
+    asked = _PLAIN
+    if not (portable is False and wc is False):
+        asked = _MAPPED[flag(portable, "portable"), flag(wc, "wc")]
+    order = order_of(ary)
+    if order is not None:
+        made = new_host_array(MappedNDArray, ary.shape, ary.dtype, order, stream, *asked)
+        if made is not None:
+            return made
+    shape, strides = like(ary)
+    return _host_visible(MappedNDArray, shape, ary.dtype, strides, "C", stream, asked)
 
 
-def managed_array(
+def _managed_array(
     shape: Shape,
     dtype: Any = np.float64,
     strides: Shape | None = None,
@@ -93,14 +131,13 @@ def managed_array(
     stream: StreamLike = 0,
     attach_global: bool = True,
 ) -> ManagedNDArray:
-    """A new array in managed memory, which host and device both address; not initialised.
-
-    Args:
-        shape, dtype, strides, order, stream: as for `mapped_array`.
-        attach_global: False makes it the host's at first, where the driver knows such a thing.
-    """
-    hints = () if flag(attach_global, "attach_global") else ("attach_host",)
-    return ManagedNDArray(*prepare(shape, dtype, strides, order), stream, hints=hints)
+    """`managed_array` where it takes more than a look."""
+    asked = _MANAGED[flag(attach_global, "attach_global")]
+    if strides is None:
+        made = new_host_array(ManagedNDArray, shape, dtype, order, stream, *asked)
+        if made is not None:
+            return made
+    return _host_visible(ManagedNDArray, shape, dtype, strides, order, stream, asked)
 
 
 def coarsegrain_array(
@@ -108,7 +145,7 @@ def coarsegrain_array(
 ) -> MappedNDArray:
     """A mapped array in coarse-grained memory: host and device see each other's writes only when
     a kernel begins or ends."""
-    return MappedNDArray(*prepare(shape, dtype, strides, order), hints=("non_coherent",))
+    return _host_visible(MappedNDArray, shape, dtype, strides, order, 0, _COARSE)
 
 
 def finegrain_array(
@@ -116,11 +153,24 @@ def finegrain_array(
 ) -> MappedNDArray:
     """A mapped array in fine-grained memory: host and device see each other's writes while a kernel
     runs."""
-    return MappedNDArray(*prepare(shape, dtype, strides, order), hints=("coherent",))
+    return _host_visible(MappedNDArray, shape, dtype, strides, order, 0, _FINE)
 
 
-def _hints(portable: bool, wc: bool) -> tuple[str, ...]:
-    return tuple(n for n, asked in (("portable", portable), ("wc", wc)) if flag(asked, n))
+let_make_host(_pinned_array, _mapped_array, _managed_array, MappedNDArray, ManagedNDArray)
+
+
+def _host_visible(
+    cls: type[_HostVisible],
+    shape: Shape,
+    dtype: Any,
+    strides: Shape | None,
+    order: str,
+    stream: StreamLike,
+    asked: _Memory,
+) -> _HostVisible:
+    sizes, steps, kind = prepare(shape, dtype, strides, order)
+    note_dtype(dtype, kind)
+    return cls(sizes, steps, kind, stream, hints=asked[1])
 
 
 # ---- memory that the host has already -----------------------------------------------------------

@@ -6,6 +6,7 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 
+from haulage._core.driver import IdleQuery
 from haulage._core.starts import Start
 from haulage.backends.amd_driver import figures, looking
 from haulage.backends.amd_driver.calls import Calls, functions
@@ -167,6 +168,10 @@ class AMDBackend(Backend):
     def stream_query(self, stream: int) -> bool:
         """Whether a stream's work is done."""
         return self._streams.query(stream)
+
+    def idle_query(self, device: int) -> IdleQuery:
+        """Asks the driver in compiled code, if the device is current."""
+        return IdleQuery(self._contexts, self._functions, device)
 
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event."""

@@ -252,6 +252,11 @@ class Backend(ABC):
     def stream_query(self, stream: int) -> bool:
         """Must. Whether all work handed to `stream` is done; never waits."""
 
+    def idle_query(self, device: int) -> Callable[[], bool] | None:
+        """May. What tells at once whether all work of the default stream of a device is done, False
+        also where that takes more to tell; it never raises. The device has been activated."""
+        return None
+
     @abstractmethod
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Must. Later work of `stream` starts only when the last record of `event` is reached.

@@ -5,6 +5,7 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 
+from haulage._core.driver import IdleQuery
 from haulage._core.starts import Start
 from haulage.backends.base import Backend, Probe, Properties
 from haulage.backends.gpu_driver.channel import Channels
@@ -169,6 +170,10 @@ class NVIDIABackend(Backend):
     def stream_poll(self, stream: int) -> bool:
         """`stream_query`, with an error for a stream that is recorded."""
         return self._streams.poll(stream)
+
+    def idle_query(self, device: int) -> IdleQuery:
+        """Asks the driver in compiled code, if the device is current."""
+        return IdleQuery(self._contexts, self._functions, device)
 
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Order a stream after an event."""

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 
+from haulage._core.arrays import keep_binding
 from haulage.backends.base import (
     ADVICE,
     ATTACH_HOST,
@@ -99,7 +100,7 @@ class HostVisibleNDArray(np.ndarray):
                 )
             start = pointer - block.device_ptr
         made = super().__new__(
-            cls, sizes, element, pinned_memory.host_bytes(block), start - low, steps
+            cls, sizes, element, pinned_memory.buffer_of(block), start - low, steps
         )
         made._stream = bound if bound.handle else 0
         made._hints = tuple(hints)
@@ -108,10 +109,7 @@ class HostVisibleNDArray(np.ndarray):
     _stream: Stream | int = 0
     _hints: tuple[str, ...] = ()
 
-    def __array_finalize__(self, obj: Any) -> None:
-        if isinstance(obj, HostVisibleNDArray):
-            self._stream = obj._stream
-            self._hints = obj._hints
+    __array_finalize__ = keep_binding
 
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False

@@ -19,26 +19,6 @@ from haulage.runtime.geometry.numpy_arrays import bounds
 from haulage.runtime.memory import Block
 
 
-class HostMemory:
-    """What a pinned, mapped or managed NumPy array stands on; it holds the block."""
-
-    __slots__ = ("block",)
-
-    def __init__(self, block: Block) -> None:
-        block.exposed = True
-        self.block = block
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return {
-            "version": 3,
-            "shape": (self.block.nbytes,),
-            "typestr": "|u1",
-            # NumPy takes an address of 0 for none given, also where there are no bytes.
-            "data": (self.block.host_ptr or 1, False),
-        }
-
-
 def pinned_array(
     device: Device,
     shape: Sequence[int],
@@ -52,20 +32,25 @@ def pinned_array(
     """
     low, high = layout.extent(shape, strides, dtype.itemsize)
     block = memory.allocate(device, high - low, PINNED, flags)
-    return np.ndarray(shape, dtype, host_bytes(block), -low, strides)
+    return np.ndarray(shape, dtype, buffer_of(block), -low, strides)
 
 
 def host_bytes(block: Block) -> np.ndarray:
     """The memory of a block that the host can address, as a NumPy array of bytes."""
-    return np.asarray(HostMemory(block))
+    return np.ndarray(block.nbytes, np.uint8, buffer_of(block))
+
+
+def buffer_of(block: Block) -> Any:
+    """The block, which has Python's buffer protocol: it is what NumPy's arrays over it stand on."""
+    return block
 
 
 def block_of(array: np.ndarray) -> Block | None:
     """The block that a pinned, mapped or managed NumPy array or a view of one stands on, if any."""
     base: Any = array
     while base is not None:
-        if isinstance(base, HostMemory):
-            return base.block
+        if isinstance(base, Block):
+            return base
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return None
 

@@ -33,7 +33,7 @@ _SPARE_SHARE, _LEAST_SPARE, _SPARE_SHARE_OF_LITTLE = 16, 256 << 20, 8
 # Memory grows by so much, as pages of that size are fastest to get and to use.
 _STEP = 2 << 20
 # The host's memory that is pinned can be used for nothing else.
-_SPARE_PINNED = 32 << 20
+_SPARE_PINNED = 128 << 20
 
 
 # More than any device has, or a program can address.
@@ -107,8 +107,8 @@ def allocate(
         OutOfMemory: the device has no room, also after all that could be freed was freed, or the
             limit that was set is reached.
     """
-    if kind == DEVICE and not flags and nbytes < MOST:
-        block = allocate_at_once(device, nbytes, stream)
+    if kind in KINDS and nbytes < MOST:
+        block = allocate_at_once(device, nbytes, stream, kind, flags)
         if block is not None:
             return block
     if nbytes > 0 and (chosen := provider()) is not None:
@@ -225,6 +225,7 @@ def pool_of(device: Device, kind: str = DEVICE) -> Pool:
 
 def _heap(device: Device, kind: str, flags: int) -> Heap:
     heap = heap_of(device, kind, flags, lambda: _new_heap(device, kind, flags))
+    device.heaps[kind, flags] = heap
     if kind == DEVICE and not flags:
         device.heap = heap
     return heap
@@ -254,7 +255,11 @@ def _new_heap(device: Device, kind: str, flags: int) -> Heap:
     elif properties.host_memory_is_device_memory:
         total = min(properties.total_memory, address_limit() or properties.total_memory)
         spare = max(total // _SPARE_SHARE, min(_LEAST_SPARE, total // _SPARE_SHARE_OF_LITTLE))
-    return Heap(device, kind, flags, Arena(space), spare)
+    heap = Heap(device, kind, flags, Arena(space), spare)
+    if kind != DEVICE:
+        device.activate()
+        heap.is_default_idle = backend.idle_query(device.id)
+    return heap
 
 
 def address_limit() -> int | None:

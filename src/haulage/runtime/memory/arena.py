@@ -34,7 +34,8 @@ class Space(Protocol):
     """Where an arena gets its memory."""
 
     reserved: int
-    on_host: bool  # whether the host has the device's addresses
+    # Whether the host has the device's addresses; False: it has none; None: see `host_address`.
+    on_host: bool | None
 
     def grow(self, nbytes: int, free: Extents) -> None:
         """Put memory into `free`, so that `nbytes` in one piece are there.
@@ -152,7 +153,7 @@ class Segments:
         self, allocate: Callable[[int], tuple[int, int]], release: Callable[[int, int], object]
     ) -> None:
         self.reserved = 0
-        self.on_host = False  # not known
+        self.on_host: bool | None = None
         self._allocate = allocate
         self._release = release
         self._segments: dict[int, tuple[int, int]] = {}  # address -> (bytes, host's address)
@@ -167,6 +168,8 @@ class Segments:
             except OutOfMemory:
                 if size == nbytes:
                     raise
+        one = False if not host else True if host == address else None
+        self.on_host = one if not self._segments or one is self.on_host else None
         if address not in self._segments:
             insort(self._starts, address)
         self._segments[address] = size, host
@@ -270,7 +273,7 @@ class Virtual:
         self._pages = pages
         self._granularity = granularity
         self._range_bytes = rounded(range_bytes, granularity)
-        self.on_host = on_host
+        self.on_host: bool | None = on_host
         self._empty = Extents()  # reserved, without memory
         self._ranges: list[tuple[int, int]] = []
         self._add_range(self._granularity)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from haulage._core.memory import Allocation, HeapBase, Pool
+from haulage.backends.base import DEVICE
 from haulage.errors import DeviceError, OutOfMemory
 from haulage.runtime.devices.device import Device
 from haulage.runtime.memory import classes, decay
@@ -58,7 +59,8 @@ class Heap(HeapBase):
         self, device: Device, kind: str, flags: int, arena: Arena, spare: int | None = None
     ) -> None:
         space = arena.space
-        super().__init__(device, kind, flags, arena.free_extents, space.on_host, space.host_address)
+        super().__init__(device, kind, flags, arena.free_extents, space.host_address)
+        self.on_host = space.on_host
         self.arena = arena
         self.spare = UNLIMITED if spare is None else spare
         self.slabs: dict[int, Slab] = {}
@@ -80,7 +82,7 @@ class Heap(HeapBase):
         if pool is None:
             made = Pool(self, stream, len(classes.SIZES), of_device(self.device), total)
             pool = self.pools.setdefault(stream, made)
-            if stream == 0:
+            if stream == (0 if self.kind == DEVICE else None):
                 self.of_default = pool
         return pool
 
@@ -282,6 +284,7 @@ class Heap(HeapBase):
                     # Something has come out of the middle of a change, such as Ctrl-C, or a fork
                     # into it.
                     self.arena.repair()
+                    self.on_host = self.arena.space.on_host
                 self.changing = True
                 try:
                     yield
@@ -340,6 +343,12 @@ class Heap(HeapBase):
         return address
 
     def _provide(self, nbytes: int) -> None:
+        try:
+            self._grow(nbytes)
+        finally:
+            self.on_host = self.arena.space.on_host
+
+    def _grow(self, nbytes: int) -> None:
         try:
             self.arena.provide(nbytes)
         except OutOfMemory:

@@ -25,12 +25,12 @@ _waiting: _Actions = deque()
 # Streams and events go last: memory that a collector's pass found with them still asks them.
 _waiting_handles: _Actions = deque()
 _draining = False  # whether some thread is about it
-_collecting_thread = 0
 # Threads that give nothing back themselves: see `without_driver_calls`.
 _aside: set[int] = set()
 _ended = False
 
 conditions.aside, conditions.aside_handles = _waiting, _waiting_handles
+conditions.apart = _aside
 
 
 def waiting() -> int:
@@ -47,7 +47,7 @@ def has_to_wait() -> bool:
     """Whether this thread must not call the driver now, to give something back: it is inside of a
     collector's pass, or of `without_driver_calls`."""
     me = threading.get_ident()
-    return me == _collecting_thread or me in _aside
+    return me == conditions.collecting or me in _aside
 
 
 @contextmanager
@@ -140,8 +140,7 @@ def defer_cleanup() -> Iterator[None]:
 
 def note_collection(phase: str, info: dict[str, int]) -> None:
     """The cycle collector begins or ends a pass, in this thread: for `gc.callbacks`."""
-    global _collecting_thread
-    _collecting_thread = threading.get_ident() if phase == "start" else 0
+    conditions.collecting = threading.get_ident() if phase == "start" else 0
 
 
 def end() -> None:

@@ -1,9 +1,7 @@
 """Arrays that compiled code makes: each test also runs with Python's way, to which it is held."""
 
-import ast
 import copy
 import gc
-import inspect
 import itertools
 import os
 import pickle
@@ -13,7 +11,6 @@ import sys
 import threading
 import time
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +19,6 @@ from hypothesis import strategies as st
 
 import haulage
 from haulage import cuda
-from haulage._core import arrays
 from haulage.api import arrays as api_arrays
 from haulage.runtime.memory import allocation
 from haulage.runtime.memory.block import Block, live_blocks
@@ -206,13 +202,6 @@ def test_an_array_has_nothing_of_those_that_were_in_its_place(way):
             with pytest.raises(AttributeError):
                 array.name = "b"
         assert all(dead() is None for _, dead in seen)
-
-
-def test_editors_have_the_docstrings_of_compiled_functions():
-    stub = ast.parse(Path(arrays.__file__).with_name("arrays.pyi").read_text(encoding="utf-8"))
-    written = {each.name: each for each in stub.body if isinstance(each, ast.FunctionDef)}
-    for name in ("device_array", "empty"):
-        assert ast.get_docstring(written[name]) == inspect.getdoc(getattr(arrays, name))
 
 
 def test_the_owner_is_the_line_that_asked(way):
