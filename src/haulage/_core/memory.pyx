@@ -764,6 +764,42 @@ def current_call_site():
     return tuple(_now.outer_frames(frame, _now.frames_kept))
 
 
+# ---- memory that goes back ----------------------------------------------------------------------
+
+
+cdef class DeallocationBase(Allocation):
+    """What `haulage.runtime.memory.block.Deallocation` has in C: the beginning of each step.
+
+    Ctrl-C comes where a function of Python begins, too, before any `try` of it; not here.
+    """
+
+    def begin(self, device, streams, home, action):
+        """Call `action`, which is this object or its `withdraw`, when no work uses the memory.
+
+        Where no stream but `home` has used it, that is now: work in `home` comes after what it was
+        handed before. Else all of `streams` must be done with it, and, where there is no home, the
+        default stream too.
+        """
+        try:
+            self._begin(device, streams, home, action)
+        except BaseException:
+            # Such as Ctrl-C, or a driver that does not tell whether a stream is done.
+            if not self.returned:
+                _now.aside.append((self.begin, (device, streams, home, action)))
+            raise
+
+    def __call__(self):
+        """Give the memory back."""
+        if self.returned:
+            return
+        try:
+            self._give()
+        except BaseException:
+            if not self.returned:
+                _now.aside.append((self, ()))
+            raise
+
+
 # ---- blocks -------------------------------------------------------------------------------------
 
 cdef long long _generation = 0

@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
-from haulage._core.memory import Allocation, BlockBase, Pool, conditions, live_blocks
+from haulage._core.memory import BlockBase, DeallocationBase, Pool, conditions, live_blocks
 from haulage.backends.base import MANAGED, MAPPED, PINNED, PORTABLE
 from haulage.errors import DeviceError
 from haulage.runtime.devices import ordering, pending
@@ -16,7 +16,7 @@ from haulage.runtime.memory.heap import Busy, Extent, heaps
 from haulage.runtime.process import call_sites, finalize, runtime
 
 
-class Deallocation(Allocation):
+class Deallocation(DeallocationBase):
     """Gives the memory of a block back: once, also where Ctrl-C comes in between.
 
     It holds the block's `home`, so that this stream is there as long as memory is kept for it.
@@ -32,36 +32,22 @@ class Deallocation(Allocation):
         self.release = block.release
         self.returned = self.withdrawn = False
 
-    def begin(
+    def _begin(
         self,
         device: Device,
         streams: dict[int | Stream, Stream] | None,
         home: Stream | None,
         action: Callable[[], object],
     ) -> None:
-        """Call `action`, which is this object or its `withdraw`, when no work uses the memory.
+        if home is not None and not streams:
+            action()
+        else:
+            # What is used in the home stream next waits for the default one anyway, see
+            # `Block._note`.
+            users = tuple((streams or {}).values())
+            pending.after(device, users, action, also_default=home is None)
 
-        Where no stream but `home` has used it, that is now: work in `home` comes after what it was
-        handed before. Else all of `streams` must be done with it, and, where there is no home, the
-        default stream too.
-        """
-        try:
-            if home is not None and not streams:
-                action()
-            else:
-                # What is used in the home stream next waits for the default one anyway, see
-                # `Block._note`.
-                users = tuple((streams or {}).values())
-                pending.after(device, users, action, also_default=home is None)
-        except BaseException:
-            # Such as Ctrl-C, or a driver that does not tell whether a stream is done.
-            if not self.returned:
-                finalize.later(self.begin, device, streams, home, action)
-            raise
-
-    def __call__(self) -> None:
-        if self.returned:
-            return
+    def _give(self) -> None:
         pool, release = self.pool, self.release
         if release is not None or pool is None:
             if pool is None:
@@ -76,10 +62,6 @@ class Deallocation(Allocation):
             pool.heap.give(pool, self)
         except Busy:
             finalize.later(self)
-        except BaseException:
-            if not self.returned:
-                finalize.later(self)
-            raise
 
     def withdraw(self, device: Device) -> None:
         """Give back what is exported, as soon as no other process has it open.

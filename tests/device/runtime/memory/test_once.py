@@ -96,6 +96,27 @@ def test_after_ctrl_c_anywhere_memory_that_waited_for_a_stream_comes_back(device
         assert memory.stats(device).in_use == before
 
 
+@pooled
+@pytest.mark.parametrize("nbytes", [1000, 300_000])
+def test_after_ctrl_c_anywhere_memory_that_was_put_aside_comes_back(device, nbytes):
+    """As what a collector's pass finds is, and what goes inside of `defer_cleanup`."""
+    stream = cuda.stream()
+    cuda.device_array(nbytes, np.uint8)
+    before = memory.stats(device).in_use
+
+    def work():
+        with cuda.defer_cleanup():
+            array = cuda.device_array(nbytes, np.uint8)
+            array.block.use(stream)
+            del array
+
+    for _ in at_each_place(
+        work, {"haulage.runtime.process.finalize", "haulage.runtime.memory.block"}
+    ):
+        pending.flush(device)
+        assert memory.stats(device).in_use == before
+
+
 class held:
     """The stream stops at its present end until the `with` ends."""
 
