@@ -23,6 +23,7 @@ MODULES = {
     "driver": ["driver.pyx"],
     "environment": ["environment.pyx"],
     "exchange": ["exchange.pyx"],
+    "extents": ["extents.pyx"],
     "launches": ["launches.pyx"],
     "memory": ["memory.pyx"],
     "packing": ["packing.pyx"],

@@ -59,6 +59,7 @@ cdef dict _dtypes = {}
 cdef int _MOST_DTYPES = 1000
 
 cdef object _dtype_type, _array_type, _stream_type
+cdef object _host_visible_type = type(None)
 
 
 @cython.freelist(64)
@@ -88,6 +89,12 @@ def know(dtype_type, array_type, stream_type):
     global _dtype_type, _array_type, _stream_type
     _dtype_type, _array_type, _stream_type = dtype_type, array_type, stream_type
     haulage_recycle(array_type)
+
+
+def know_host_visible(host_visible_type):
+    """Tell which class `HostVisibleNDArray` is."""
+    global _host_visible_type
+    _host_visible_type = host_visible_type
 
 
 def know_dtype(given, dtype):
@@ -289,7 +296,7 @@ cpdef object new_host_array(
 @cython.binding(True)
 def keep_binding(self, obj):
     """`__array_finalize__` of the NumPy arrays that devices reach: views have what the array has."""
-    if obj is not None and hasattr(obj, "_hints"):
+    if obj is not None and haulage_is_a(obj, _host_visible_type):
         self._stream = obj._stream
         self._hints = obj._hints
 

@@ -1,11 +1,7 @@
 from cpython.object cimport PyObject
 
+from haulage._core.extents cimport Extents
 from haulage._core.starts cimport Queues
-
-
-cdef struct Range:
-    long long address
-    long long nbytes
 
 
 cdef class Pool
@@ -13,19 +9,6 @@ cdef class Pool
 
 cdef class Counter:
     cdef readonly long long in_use, peak, allocations
-
-
-cdef class Extents:
-    cdef readonly long long nbytes
-    cdef public set walls
-    cdef Range *_by_address
-    cdef Range *_by_size
-    cdef Py_ssize_t _count, _room
-    cdef int _has_room(self, Py_ssize_t more) except -1
-    cdef void _insert(self, long long address, long long nbytes) noexcept
-    cdef void _remove(self, Py_ssize_t at) noexcept
-    cdef int put(self, long long address, long long nbytes) except -1
-    cdef long long get(self, long long nbytes, bint exactly) except -2
 
 
 cdef class Allocation:

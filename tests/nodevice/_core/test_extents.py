@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haulage._core.memory import Extents
+from haulage._core.extents import Extents
 
 MOST = 60
 STEPS = st.lists(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 
-from haulage._core.arrays import keep_binding
+from haulage._core.arrays import keep_binding, know_host_visible
 from haulage.backends.base import (
     ADVICE,
     ATTACH_HOST,
@@ -343,6 +343,9 @@ class HostVisibleNDArray(np.ndarray):
 
     def __copy__(self) -> Any:
         return self.copy("K")
+
+
+know_host_visible(HostVisibleNDArray)
 
 
 class MappedNDArray(HostVisibleNDArray):

@@ -9,7 +9,8 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Protocol
 
-from haulage._core.memory import QUANTUM, Extents
+from haulage._core.extents import Extents
+from haulage._core.memory import QUANTUM
 from haulage.errors import DeviceError, OutOfMemory
 
 # Per cent of what is in use that may be held before free memory moves to where it is needed.
