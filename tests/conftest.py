@@ -102,9 +102,6 @@ def _has_workers(config):
     return bool(config.getoption("numprocesses", None))
 
 
-_until_the_end = contextlib.ExitStack()
-
-
 def pytest_configure(config):
     if config.getoption("--nvidia-double") or config.getoption("--ptx"):
         config.addinivalue_line("filterwarnings", f"ignore:{libcuda.NO_MACHINE_CODE}")
@@ -117,8 +114,10 @@ def pytest_configure(config):
         libamdhip64.skip_tests_with_kernels()
         haulage.use("amd")
     if config.getoption("--ptx"):
-        # For all threads of the process, and until its end.
-        _until_the_end.enter_context(ptx_double.registered(ptx_device()))
+        # For all threads of the process, and until the last test.
+        stack = contextlib.ExitStack()
+        stack.enter_context(ptx_double.registered(ptx_device()))
+        config.add_cleanup(stack.close)
         haulage.use(ptx_device())
     wanted = config.getoption("--codegen")
     if _has_workers(config):
