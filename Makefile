@@ -89,14 +89,17 @@ check: $(READY)  ## Format, lint, types, and the order of imports
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
 
-# What the C of the extension does, without Python: it needs a compiler that has the sanitizers.
-sanitize:  ## The native worker threads under AddressSanitizer and ThreadSanitizer (CC=...)
+# First what its C does without Python, then tests with all of it, each for a few minutes.
+sanitize: $(READY)  ## The extension under AddressSanitizer, UBSan and ThreadSanitizer (CC=...)
 	@mkdir -p build
 	@for kind in address,undefined thread; do \
 	  $(CC) -O1 -g -Wall -Wextra -Werror -fsanitize=$$kind -fno-sanitize-recover=all -fno-omit-frame-pointer \
 	    -Isrc/haulage/_core tests/nodevice/_core/pool_driver.c src/haulage/_core/pool_*.c -pthread \
-	    -o build/pool_driver && build/pool_driver && echo "$$kind: nothing found" || exit 1; \
+	    -o build/pool_driver && TSAN_OPTIONS=report_signal_unsafe=0 build/pool_driver \
+	    && echo "$$kind: nothing found" || exit 1; \
 	done
+	CC="$(CC)" $(BIN)/python scripts/building/sanitized.py address
+	CC="$(CC)" $(BIN)/python scripts/building/sanitized.py thread
 
 amd-tools:  ## Debian's packages that code for AMD's GPUs is checked with; what needs them is skipped without
 	apt-get update -qq
