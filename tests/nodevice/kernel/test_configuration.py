@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from haulage._core.launches import has_plain_sizes
 from haulage.backends.null import NullBackend
 from haulage.errors import LaunchError, LaunchTypeError, LimitError
 from haulage.kernel.configuration import (
@@ -13,7 +14,6 @@ from haulage.kernel.configuration import (
     for_tasks,
     in_blocks,
     in_work_items,
-    is_plain,
     key_in_stream,
 )
 from haulage.runtime.devices.device import Device
@@ -55,10 +55,10 @@ def test_a_stream_is_one_of_ours_or_of_others_or_none(stream):
 
 
 def test_only_plain_ints_are_looked_up():
-    assert is_plain((1, 2))
-    assert is_plain(((1, 2), (3, 4, 5)))
-    for other in ((1,), (1, 2, 3), [1, 2], (1.0, 2), (True, 2), ((np.int64(1),), 2), ([1], 2)):
-        assert not is_plain(other)
+    for plain in ((1, 2), ((1, 2), (3, 4, 5)), (1, 2, None), (1, (2,), 0, 8)):
+        assert has_plain_sizes(plain)
+    for other in ((1,), [1, 2], (1.0, 2), (True, 2), ((np.int64(1),), 2), ([1], 2)):
+        assert not has_plain_sizes(other)
 
 
 def test_a_key_keeps_no_stream_and_tells_streams_apart(stream):
@@ -70,7 +70,8 @@ def test_a_key_keeps_no_stream_and_tells_streams_apart(stream):
     assert key == key_in_stream((1, 2, stream, 0))[0] != key_in_stream((1, 2, stream, 8))[0]
     assert key_in_stream((1, 2, 0)) == key_in_stream((1, 2, 0, 0)) == ((1, 2, 0), 0)
     assert key_in_stream((1, 2, Foreign()))[0] == (1, 2, 0, None, 99)
-    for unknown in ((1, 2), (1, 2, None), (1.0, 2, stream), (1, 2, stream, True), [1, 2, stream]):
+    assert key_in_stream((1, 2)) == ((1, 2), 0)
+    for unknown in ((1, 2, None), (1.0, 2, stream), (1, 2, stream, True), [1, 2, stream]):
         assert key_in_stream(unknown) == (None, None)
 
 
