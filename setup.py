@@ -25,6 +25,7 @@ MODULES = {
     "exchange": ["exchange.pyx"],
     "extents": ["extents.pyx"],
     "launches": ["launches.pyx"],
+    "geometry": ["geometry.pyx"],
     "memory": ["memory.pyx"],
     "packing": ["packing.pyx"],
     "pool": [
@@ -37,6 +38,7 @@ MODULES = {
     ],
     "starts": ["starts.pyx"],
     "waits": ["waits.pyx"],
+    "views": ["views.pyx"],
 }
 # What every module may include or cimport.
 SHARED = sorted(str(path) for ending in ("*.pxd", "*.h") for path in CORE.glob(ending))

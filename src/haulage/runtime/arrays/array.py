@@ -151,13 +151,6 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
 
     # ---- elements ---------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Any:
-        if type(key) in elements.KEYS:
-            value = elements.load(self, key)
-            if value is not PENDING:
-                return value
-        return self.getitem(key)
-
     def getitem(self, item: Any, stream: StreamLike = 0) -> Any:
         """A view for a key of basic indexing or for fields, or one element.
 
@@ -274,12 +267,6 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             )
         _become(self, DeviceNDArray((), (), kind, stream, gpu_data, device=device))
 
-    def _set(self, *given: Any, **named: Any) -> None:
-        # A field can have the name of one of the attributes.
-        made = DeviceNDArray.__new__(DeviceNDArray)
-        made._set(*given, **named)
-        _become(self, made)
-
     def _view(
         self,
         shape: tuple[int, ...],
@@ -293,9 +280,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         return view if shape or view.dtype.names is None else _record(view)
 
     def _array(self) -> DeviceNDArray:
-        made = DeviceNDArray.__new__(DeviceNDArray)
-        for name in ATTRIBUTES:
-            setattr(made, name, getattr(self, name))
+        made: DeviceNDArray = self._as(DeviceNDArray)
         return made
 
     def __len__(self) -> int:
@@ -427,8 +412,7 @@ def _become(record: DeviceRecord, array: DeviceNDArray) -> None:
 
 def _record(array: DeviceNDArray) -> DeviceRecord:
     """The record that an array without axes is."""
-    made = DeviceRecord.__new__(DeviceRecord)
-    _become(made, array)
+    made: DeviceRecord = array._as(DeviceRecord)
     return made
 
 

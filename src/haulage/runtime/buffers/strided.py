@@ -2,12 +2,12 @@
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
-from haulage._core.arrays import Header
+from haulage._core.geometry import know_integers
+from haulage._core.views import StridedBase
 from haulage.checks import one_of
 from haulage.errors import noted
 from haulage.runtime.buffers.span import Span
@@ -30,7 +30,7 @@ ATTRIBUTES = (
 )
 
 
-class Strided(Header):
+class Strided(StridedBase):
     """Shape, strides and dtype over a block of device memory; nothing in it moves bytes.
 
     Attributes:
@@ -61,49 +61,6 @@ class Strided(Header):
     __hsa_memory__ = True
     __hsa_ndarray__ = True
 
-    def _set(
-        self,
-        block: Block,
-        pointer: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        dtype: np.dtype,
-        stream: Stream | int,
-        readonly: bool,
-    ) -> None:
-        self.block = block
-        self.device = block.device
-        self.device_pointer = pointer
-        self.shape = shape
-        self.strides = strides
-        self.dtype = dtype
-        self.size = prod(shape)
-        self.stream = stream
-        self.readonly = readonly
-        self.layout = layout.layout_letter(shape, strides, dtype.itemsize)
-
-    def _view(
-        self,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        *,
-        offset: int = 0,
-        dtype: np.dtype | None = None,
-        stream: Stream | int | None = None,
-    ) -> Self:
-        kind = type(self)
-        view = kind.__new__(kind)
-        view._set(
-            self.block,
-            self.device_pointer + offset,
-            shape,
-            strides,
-            self.dtype if dtype is None else dtype,
-            self.stream if stream is None else stream,
-            self.readonly,
-        )
-        return view
-
     def _protect(self) -> None:
         """Make it read-only."""
         # Records take plain assignment for fields.
@@ -112,6 +69,11 @@ class Strided(Header):
     def _stream(self, stream: StreamLike) -> Stream:
         # 0 and None mean the stream that the array is bound to; a stream object means itself.
         return for_work(stream, self.device, self.stream)
+
+    def _binding(self, stream: StreamLike) -> Stream | int:
+        """What a view is bound to that was asked for with an argument `stream`."""
+        chosen = self._stream(stream)
+        return chosen if chosen.handle else 0
 
     # ---- what it is -----------------------------------------------------------------------------
 
@@ -210,7 +172,9 @@ class Strided(Header):
             ValueError: the number of elements would change.
             NotImplementedError: the elements would have to be copied.
         """
-        asked = newshape[0] if len(newshape) == 1 else newshape
+        return self._reshaped(newshape[0] if len(newshape) == 1 else newshape, order)
+
+    def _reshaped(self, asked: Any, order: str, stream: Stream | int | None = None) -> Self:
         try:
             sizes = layout.whole_numbers(asked)
         except TypeError:
@@ -226,7 +190,7 @@ class Strided(Header):
                     what=f"the new shape {shape}", shape=self.shape, strides=self.strides
                 )
             )
-        return self._view(shape, strides)
+        return self._view(shape, strides, stream=stream)
 
     def ravel(self, order: str = "C", stream: StreamLike = 0) -> Self:
         """The view with one axis, bound to `stream` if one is given.
@@ -234,8 +198,7 @@ class Strided(Header):
         Raises:
             NotImplementedError: the elements would have to be copied.
         """
-        flat = self.reshape(self.size, order=order)
-        return flat.bind(self._stream(stream))
+        return self._reshaped(self.size, order, self._binding(stream))
 
     def squeeze(
         self, axis: SupportsIndex | Sequence[SupportsIndex] | None = None, stream: StreamLike = 0
@@ -245,8 +208,8 @@ class Strided(Header):
         Raises:
             ValueError: an axis that was named has another length.
         """
-        view = self._view(*layout.squeeze(self.shape, self.strides, axis))
-        return view.bind(self._stream(stream))
+        shape, strides = layout.squeeze(self.shape, self.strides, axis)
+        return self._view(shape, strides, stream=self._binding(stream))
 
     def view(self, dtype: Any) -> Self:
         """The same bytes as elements of another dtype, by NumPy's rules.
@@ -295,3 +258,8 @@ class Strided(Header):
         if one_of(order, "order", ("C", "F", "A")) == "A":
             return "F" if self.layout == "F" else "C"
         return order
+
+
+know_integers(
+    frozenset({np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64})
+)

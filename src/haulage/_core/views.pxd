@@ -1,0 +1,5 @@
+from haulage._core.arrays cimport Header
+
+
+cdef class StridedBase(Header):
+    pass
