@@ -19,13 +19,14 @@ MODULES = {
     "arrays": ["arrays.pyx"],
     "built": ["built.c"],
     "coherence": ["coherence.pyx"],
+    "copies": ["copies.pyx"],
     "cpu_streams": ["cpu_streams.pyx"],
     "driver": ["driver.pyx"],
     "environment": ["environment.pyx"],
     "exchange": ["exchange.pyx"],
     "extents": ["extents.pyx"],
-    "launches": ["launches.pyx"],
     "geometry": ["geometry.pyx"],
+    "launches": ["launches.pyx"],
     "memory": ["memory.pyx"],
     "packing": ["packing.pyx"],
     "pool": [
@@ -37,8 +38,8 @@ MODULES = {
         "pool_messages.c",
     ],
     "starts": ["starts.pyx"],
-    "waits": ["waits.pyx"],
     "views": ["views.pyx"],
+    "waits": ["waits.pyx"],
 }
 # What every module may include or cimport.
 SHARED = sorted(str(path) for ending in ("*.pxd", "*.h") for path in CORE.glob(ending))

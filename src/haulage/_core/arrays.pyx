@@ -99,7 +99,7 @@ def know_host_visible(host_visible_type):
 
 def know_dtype(given, dtype):
     """Note that a program that gives `given`, a name, a type or a dtype, always means `dtype`,
-    which has no fields and no shape of its own."""
+    which has no shape of its own."""
     if len(_dtypes) < _MOST_DTYPES:
         _dtypes[given] = (dtype, dtype.itemsize)
 

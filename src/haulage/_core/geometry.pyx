@@ -398,7 +398,9 @@ def transpose(shape, strides, axes=None):
     if axes is not None:
         chosen = _axes(axes)
         if len(chosen) != of.ndim:
-            raise _not_each_once("axes don't match array", chosen, of.ndim)
+            raise ValueError(
+                f"axes don't match array: axes {chosen}: expected each of the {of.ndim} axes once"
+            )
     for n in range(of.ndim):
         is_taken[n] = False
     for n in range(of.ndim):

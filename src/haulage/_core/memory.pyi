@@ -116,6 +116,7 @@ class RuntimeBase:
     after_wait: Any
     captures: Any
     printing: Any
+    watchers: Any
 
 class Conditions:
     apart: set[int]

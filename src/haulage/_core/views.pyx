@@ -2,6 +2,7 @@
 """Views of arrays on a device: other shapes, strides and dtypes over the same memory."""
 
 from haulage._core.arrays cimport Header
+from haulage._core.copies cimport load, store
 from haulage._core.geometry cimport Geometry, letter_of, read_geometry, select, size_of, tuple_of
 
 
@@ -95,9 +96,22 @@ cdef class StridedBase(Header):
         cdef Geometry of, made
         cdef long long offset
         if isinstance(key, (str, list)):
-            return self.getitem(key)  # fields
+            return self._getitem(key)  # fields
         read_geometry(&of, self.shape, self.strides)
         if select(&of, key, &made, &offset):
-            return self.getitem(key)
+            element = load(self, offset)
+            return self._getitem(key) if element is None else element
         shape, strides = tuple_of(made.shape, made.ndim), tuple_of(made.strides, made.ndim)
         return _view_of(self, type(self), &made, shape, strides, offset, None, None)
+
+    def __setitem__(self, key, value):
+        cdef Geometry of, made
+        cdef long long offset
+        if not isinstance(key, (str, list)):
+            read_geometry(&of, self.shape, self.strides)
+            if select(&of, key, &made, &offset) and store(self, offset, value):
+                return
+        self._setitem(key, value)
+
+    def __delitem__(self, key):
+        raise TypeError(f"elements of a {type(self).__name__} cannot be deleted")

@@ -7,6 +7,7 @@ import numpy as np
 
 from haulage._core.arrays import device_array, know_dtype, let_make_device
 from haulage._core.arrays import empty as empty
+from haulage._core.copies import uploaded as uploaded_at_once
 from haulage.checks import flag, one_of
 from haulage.errors import DeviceMismatch
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
@@ -56,6 +57,8 @@ def to_device(
         ShapeMismatch: `to` has another shape.
         ValueError: `obj` is closed, or `to` is read-only or closed.
     """
+    if copy is True and to is None and (made := uploaded_at_once(obj, stream)) is not None:
+        return made
     return to_device_of(device_of(stream), obj, stream, copy, to)
 
 

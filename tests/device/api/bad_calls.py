@@ -6,6 +6,7 @@ import dis
 import functools
 import inspect
 import itertools
+import linecache
 import os
 import signal
 import warnings
@@ -416,6 +417,8 @@ def judge(error):
         traceback = traceback.tb_next
     if ours is None:
         return None  # Python's own, as for arguments that are missing
+    if is_raised_in_core(last):
+        return None
     code = ours.tb_frame.f_code
     file = code.co_filename.removeprefix(_PACKAGE)
     if last is ours and code.co_code[ours.tb_lasti] == dis.opmap["RAISE_VARARGS"]:
@@ -425,6 +428,15 @@ def judge(error):
     if last.tb_frame.f_code.co_filename == __file__:
         return None  # of a value that is called
     return f"{file}:{ours.tb_lineno} {code.co_name}: {type(error).__name__}: {str(error)[:150]}"
+
+
+def is_raised_in_core(traceback):
+    """Whether the line is a `raise` of the compiled extension's."""
+    file = traceback.tb_frame.f_code.co_filename
+    if not file.startswith("src/haulage/_core/"):
+        return False
+    line = linecache.getline(f"{_PACKAGE}_core/{Path(file).name}", traceback.tb_lineno)
+    return line.strip().startswith("raise ")
 
 
 class Hang(BaseException):

@@ -5,16 +5,16 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
-from haulage._core.arrays import know
-from haulage.backends.base import PENDING
+from haulage._core import arrays, copies
+from haulage._core.copies import element_of, set_all, set_element_of, upload
 from haulage.runtime import memory
-from haulage.runtime.arrays import elements
 from haulage.runtime.arrays.copying import DeviceNDArrayBase, readable
 from haulage.runtime.arrays.export import Exchange
 from haulage.runtime.arrays.hints import with_hints
-from haulage.runtime.buffers import coherent
+from haulage.runtime.buffers import coherent, pinned_memory
 from haulage.runtime.buffers.span import Span, block_of_gpu_data
 from haulage.runtime.buffers.strided import ATTRIBUTES, Strided
+from haulage.runtime.devices import printing
 from haulage.runtime.devices.device import Device, check_device
 from haulage.runtime.devices.registry import current_device
 from haulage.runtime.devices.stream import Stream
@@ -49,10 +49,7 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     Its attributes and views are those of `Strided`.
     """
 
-    # What it is to the host: set when that is first asked for.
-    __slots__ = ("_elements",)
-
-    _elements: elements.Elements
+    __slots__ = ()
 
     def __init__(
         self,
@@ -124,6 +121,9 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         return _array_anew, (host, self.dtype, tuple(order), self.readonly)
 
     def __copy__(self) -> "DeviceNDArray":
+        at_once: DeviceNDArray | None = copies.copied(self, self.stream)
+        if at_once is not None:
+            return at_once
         strides = layout.dense_strides(self.shape, self.strides, self.dtype.itemsize)
         made = DeviceNDArray(self.shape, strides, self.dtype, self.stream, device=self.device)
         made.copy_to_device(self)
@@ -151,6 +151,10 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
 
     # ---- elements ---------------------------------------------------------------------------
 
+    def _getitem(self, key: Any) -> Any:
+        """`self[key]`, where that takes more than a look: fields, and elements that are copied."""
+        return self.getitem(key)
+
     def getitem(self, item: Any, stream: StreamLike = 0) -> Any:
         """A view for a key of basic indexing or for fields, or one element.
 
@@ -167,9 +171,9 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
         view = self._view(shape, strides, offset=offset)
         return _element(view, stream) if one else view
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if type(key) not in elements.KEYS or not elements.store(self, key, value):
-            self.setitem(key, value)
+    def _setitem(self, key: Any, value: Any) -> None:
+        """`self[key] = value`, of all but a number for one element that the host writes."""
+        self.setitem(key, value)
 
     def setitem(self, key: Any, value: Any, stream: StreamLike = 0) -> None:
         """Write a scalar, a host array or a device array, broadcast to what `key` selects.
@@ -191,6 +195,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
             offset, shape, strides, _ = layout.index(self.shape, self.strides, key)
             target = self._view(shape, strides, offset=offset)
         target._check_writeable()
+        if upload(target, value, stream) or set_all(target, value, stream):
+            return
         if coherent.is_coherent(value):
             layout.broadcast(value.shape, value.strides, shape)  # before anything moves
             if value.dtype != target.dtype:
@@ -363,7 +369,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
             TypeError: a value on the device of another dtype.
         """
         target = self._selected(key)
-        if _is_named(stream) or not elements.store(target, (), value):
+        if _is_named(stream) or target.shape or not set_element_of(target, value):
             target.setitem(..., value, stream)
 
     def _selected(self, key: Any) -> DeviceNDArray:
@@ -426,8 +432,8 @@ def _element(view: DeviceNDArray, stream: StreamLike) -> Any:
         return view
     if view.dtype.names is not None:
         return _record(view)
-    value = PENDING if _is_named(stream) else elements.load(view, ())
-    return view.copy_to_host(stream=stream)[()] if value is PENDING else value
+    value = None if _is_named(stream) else element_of(view)
+    return view.copy_to_host(stream=stream)[()] if value is None else value
 
 
 def _array_anew(
@@ -448,4 +454,8 @@ def _record_anew(host: np.ndarray, dtype: np.dtype, readonly: bool) -> DeviceRec
     return _record(_array_anew(host, dtype, (), readonly))
 
 
-know(np.dtype, DeviceNDArray, Stream)
+arrays.know(np.dtype, DeviceNDArray, Stream)
+copies.know(
+    *(np.ndarray, Stream, np.dtype, np.empty, dtypes.parts, printing.flush),
+    *(memory.hold, pinned_memory.registered),
+)

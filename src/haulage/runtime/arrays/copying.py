@@ -4,6 +4,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from haulage._core.copies import download, set_all, upload
 from haulage.errors import CaptureError, DeviceMismatch, ShapeMismatch
 from haulage.runtime import memory
 from haulage.runtime.arrays.keys import ARRAY, RECORD
@@ -45,6 +46,9 @@ class DeviceNDArrayBase(Strided):
             ShapeMismatch: `ary` has another shape.
             ValueError: `ary` is read-only, or this array is closed.
         """
+        done = download(self, ary, stream)
+        if done is not None:
+            return done
         if ary is None:
             order: Literal["C", "F"] = "F" if self.layout == "F" else "C"
             target = memory.on_host(np.empty, self.shape, self.dtype, order)
@@ -105,6 +109,8 @@ class DeviceNDArrayBase(Strided):
         """
         if context is not None:
             self._check_context(context)
+        if upload(self, ary, stream):
+            return
         self._check_writeable()
         chosen = self._stream(stream)
         if type(ary) is not np.ndarray:
@@ -167,6 +173,8 @@ class DeviceNDArrayBase(Strided):
         Raises:
             ValueError: the array is read-only or closed, or `value` is no single element.
         """
+        if set_all(self, value, stream):
+            return
         self._check_writeable()
         element = converted(value, self.dtype)
         if element.shape:

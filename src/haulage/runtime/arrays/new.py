@@ -4,6 +4,7 @@ from math import prod
 
 import numpy as np
 
+from haulage._core.arrays import know_dtype
 from haulage.runtime import memory
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.devices.device import Device
@@ -77,6 +78,7 @@ def uploaded(
 ) -> DeviceNDArray:
     """`device_array_for` a host array, with its elements."""
     made = device_array_for(host, stream, device)
+    know_dtype(made.dtype, made.dtype)
     made.copy_to_device(host, stream)
     return made
 

@@ -21,8 +21,10 @@ from haulage.runtime.transfers.entries import HOST, Transfer
 # What a program calls, in words, where the name does not say it.
 _CALLED = {
     "__setitem__": "a[...] = values",
+    "_setitem": "a[...] = values",
     "setitem": "a.setitem(...)",
     "__getitem__": "a[...]",
+    "_getitem": "a[...]",
     "getitem": "a.getitem(...)",
     "__array__": "NumPy (__array__)",
     "__iter__": "iteration",

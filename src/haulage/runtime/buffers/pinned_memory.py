@@ -62,7 +62,7 @@ def note_pinned(array: np.ndarray, stream: Stream) -> bool:
         block.use(stream)
         return True
     low, high = bounds(array)
-    for start, entry in tuple(_registered.items()):
+    for start, entry in tuple(registered.items()):
         stop, device, *_ = entry
         if device is stream.device and start <= low and high <= stop:
             captured = capture_of(stream)
@@ -73,7 +73,7 @@ def note_pinned(array: np.ndarray, stream: Stream) -> bool:
 
 
 def _check_registered(start: int, entry: "_Registered") -> None:
-    if _registered.get(start) is not entry:
+    if registered.get(start) is not entry:
         raise ValueError(f"the host array at {start:#x} is not pinned any more; keep it pinned")
 
 
@@ -81,7 +81,7 @@ _Registered = tuple[int, Device, np.ndarray, Callable[[], object]]
 
 # Address -> (end, device, the array, which is so kept alive while it is registered, and what undoes
 # the registration).
-_registered: dict[int, _Registered] = {}
+registered: dict[int, _Registered] = {}
 _lock = forks.lock()
 
 
@@ -104,7 +104,7 @@ def register(array: np.ndarray, device: Device) -> int:
     if low == high:
         return 0
     with _lock:
-        if any(start < high and low < stop for start, (stop, *_) in _registered.items()):
+        if any(start < high and low < stop for start, (stop, *_) in registered.items()):
             raise ValueError(
                 f"the memory at {low:#x}, or a part of it, is pinned already; unpin it first"
             )
@@ -118,7 +118,7 @@ def register(array: np.ndarray, device: Device) -> int:
             device_ptr, undo = memory.pin(device, low, high - low)
         else:
             device_ptr, undo = provider.pin(device, array, low, high - low)
-        _registered[low] = (high, device, array, undo)
+        registered[low] = (high, device, array, undo)
     return device_ptr
 
 
@@ -137,7 +137,7 @@ def unregister(array: np.ndarray) -> None:
     low, high = bounds(array)
     if low == high:
         return
-    entry = _registered.get(low)
+    entry = registered.get(low)
     if entry is None:
         raise ValueError(f"the array at {low:#x} is not pinned by a registration")
     device = entry[1]
@@ -145,7 +145,7 @@ def unregister(array: np.ndarray) -> None:
         device.finish()
     finally:
         with _lock:
-            if _registered.pop(low, None) is not None:
+            if registered.pop(low, None) is not None:
                 entry[3]()
 
 

@@ -341,22 +341,22 @@ def test_iteration_gives_what_indices_give(dtype):
     assert [row.shape for row in reversed(rows)] == [(6,)] * 4
 
 
-def test_functions_of_python_go_over_an_array(copies):
+def test_functions_of_python_go_over_an_array():
     host = np.array([3.0, -1, 7, 5])
     there = cuda.to_device(host)
-    copies.clear()
-    assert list(there) == list(host)
-    assert (max(there), min(there), sum(there)) == (7, -1, 14)
-    assert sorted(there) == [-1, 3, 5, 7]
-    assert tuple(enumerate(there)) == tuple(enumerate(host))
-    assert dict(zip("abcd", there, strict=True))["c"] == 7
-    first, *others = there
-    assert (first, others) == (3, [-1, 7, 5])
-    assert np.array_equal(np.array(list(there)), host)
-    assert any(there)
-    assert 7 in there
-    assert 8 not in there
-    assert len(copies) == 12  # one for each
+    with haulage.transfers() as record:
+        assert list(there) == list(host)
+        assert (max(there), min(there), sum(there)) == (7, -1, 14)
+        assert sorted(there) == [-1, 3, 5, 7]
+        assert tuple(enumerate(there)) == tuple(enumerate(host))
+        assert dict(zip("abcd", there, strict=True))["c"] == 7
+        first, *others = there
+        assert (first, others) == (3, [-1, 7, 5])
+        assert np.array_equal(np.array(list(there)), host)
+        assert any(there)
+        assert 7 in there
+        assert 8 not in there
+        assert record.count() == 12  # one for each
 
 
 def test_iteration_shows_the_elements_as_they_were_at_its_begin():

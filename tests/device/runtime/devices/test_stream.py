@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from haulage import cuda, roc
+from haulage._core.copies import SMALL
 from haulage.backends.base import KernelStopped
 from haulage.errors import BarrierError, DeviceError, KernelError
 from haulage.runtime import memory
@@ -221,8 +222,8 @@ def test_the_collector_may_find_a_stream_and_its_memory_in_one_cycle(device):
 
 
 def test_a_block_used_in_many_streams_does_not_keep_them_all():
-    there = cuda.to_device(numbers(10))
-    target = pinned(numbers(10))
+    there = cuda.to_device(numbers(SMALL))  # less may be copied at once
+    target = pinned(numbers(SMALL))
     for _ in range(100):
         stream = cuda.stream()
         there.copy_to_host(target, stream=stream)
@@ -355,7 +356,7 @@ def test_pinning_what_cannot_be_pinned_says_why_and_leaves_nothing_pinned():
         lambda stream, event: stream.synchronize(),
         lambda stream, event: event.synchronize(),
         lambda stream, event: cuda.synchronize(),
-        lambda stream, event: cuda.to_device(numbers(3), stream=stream),
+        lambda stream, event: cuda.to_device(numbers(SMALL), stream=stream),
     ],
 )
 def test_a_fault_becomes_what_its_kernel_says(device, monkeypatch, wait):
