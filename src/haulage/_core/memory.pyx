@@ -716,9 +716,15 @@ cdef class BlockBase(Allocation):
 
     def __del__(self):
         if not self.returned and not haulage_is_ending():
+            # Nothing of Python's is in this where it is a stream's memory.
+            if (
+                self.home is not None
+                and _now.runtime.observer is None
+                and self.give_back_at_once() != 2
+            ):
+                return
             try:
-                if _now.runtime.observer is not None or self.give_back_at_once() == 2:
-                    self._give_back()
+                self._give_back()
             except BaseException:
                 # Such as Ctrl-C, which ends here: nobody else gives it back.
                 self._give_back()
@@ -808,7 +814,7 @@ cdef BlockBase allocate_for_host(DeviceBase device, long long nbytes, tuple kind
     return None if heap is None else _new_block(heap, heap.of_default, None, nbytes)
 
 
-cdef BlockBase _new_block(HeapBase heap, Pool pool, object home, long long nbytes):
+cdef inline BlockBase _new_block(HeapBase heap, Pool pool, object home, long long nbytes):
     cdef BlockBase block
     cdef object frame
     if pool is None or nbytes <= 0:
