@@ -312,6 +312,14 @@ cdef inline bint _is_stream(object one, object stream, object device, object han
     return one is stream or (one.device is device and one.handle == handle)
 
 
+cdef bint _is_idle(DeviceBase device, object stream) except -1:
+    """Whether all work handed to a stream of the device is done."""
+    cdef unsigned long long handle = stream.handle
+    if not device.capturing and device.queues is not None and device.queues.is_idle(handle):
+        return True
+    return stream.idle()
+
+
 cdef bint _is_noted(BlockBase block, object stream, object device, object handle) except -1:
     """Whether `block.use(stream)` changes nothing."""
     if block.closed:
@@ -449,13 +457,13 @@ cdef class StateBase:
             memory, writers = own.block, <tuple>own.writers
         else:
             return None
-        # Another stream is asked before all else is looked at, as that is a step of Python's.
+        # Another stream is asked before all else is looked at, as that may take a step of Python's.
         if writes:
             if handle:
                 other = (<DeviceBase>device).default_stream
         elif len(writers) == 1 and not _is_stream(writers[0], stream, device, handle):
             other = writers[0]
-        if other is not None and not other.idle():
+        if other is not None and not _is_idle(<DeviceBase>device, other):
             return None
         if (<DeviceBase>device).capturing or type(memory) is not _block_type:
             return None
