@@ -138,11 +138,28 @@ class Twins(RuleBasedStateMachine):
         self.views = [views_of(coherence) for coherence in self.pair]
         self.held = []
 
-    @rule(number=numbers, stream=streams, mode=st.sampled_from(["none", "r", "rw"]))
+    modes = st.sampled_from(["none", "r", "rw"])
+
+    @rule(number=numbers, stream=streams, mode=modes)
     def launches(self, number, stream, mode):
         work = fill(number + 0.5) if mode == "rw" else lambda there: None
         launch(self.views[0][number], stream, mode, work)
         launch_in_python(self.views[1][number], stream, mode, work)
+
+    @rule(number=numbers, stream=streams, modes=st.lists(modes, min_size=2, max_size=4))
+    def launches_again_and_again(self, number, stream, modes):
+        for mode in modes:
+            self.launches(number, stream, mode)
+
+    @rule(number=numbers, stream=streams, mode=modes)
+    def is_interrupted_in_a_launch(self, number, stream, mode):
+        if (
+            acquire(self.views[0][number], stream.device, stream, stream.handle, mode, 2, [])
+            is None
+        ):
+            self.views[0][number].__haulage_acquire__(stream, "a test", mode)
+        with UNCOMPILED:
+            self.views[1][number].__haulage_acquire__(stream, "a test", mode)
 
     @rule(number=numbers)
     def borrows_and_lets_go(self, number):
@@ -230,6 +247,13 @@ def test_what_is_current_nowhere_else_is_had_by_a_launch_that_writes(array):
     assert launch(array, ONE.default_stream, "rw", fill(4))
     assert array.coherence.current() == [ONE]
     assert array[2] == 4
+
+
+def test_what_a_launch_is_to_write_is_current_there_only_also_where_it_is_interrupted(array):
+    launch(array, TWO.default_stream, "r")
+    assert array.coherence.current() == [HOST, ONE, TWO]
+    assert acquire(array, ONE, ONE.default_stream, 0, "rw", 2, []) is not None
+    assert array.coherence.current() == [ONE]
 
 
 def test_memory_that_the_device_shares_is_had_at_once():
@@ -363,6 +387,19 @@ def test_another_stream_is_asked_whether_it_is_done(array):
     assert is_at_rest(array, ONE.default_stream, "r")
 
 
+def test_a_launch_that_writes_asks_streams_that_may_still_read(array):
+    stream = STREAMS[ONE][1]
+    launch(array, stream, "r")
+    ran = threading.Event()
+    ONE.backend.stream_callback(stream.handle, ran.wait)
+    try:
+        assert is_at_rest(array, ONE.default_stream, "r")
+        assert not is_at_rest(array, ONE.default_stream, "rw")
+    finally:
+        ran.set()
+    stream.finish()
+
+
 def test_threads_that_launch_and_look_have_one_order(array):
     """Each byte is what the last one wrote, whoever came in between."""
     errors = []
@@ -425,6 +462,7 @@ def test_a_borrowed_array_keeps_the_memory_when_the_storage_has_gone():
     [
         lambda array: launch(array, ONE.default_stream, "rw"),
         _export,
+        _close,
         _enter_lock,
         lambda array: array.get(ONE),
     ],
