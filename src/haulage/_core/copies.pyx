@@ -39,7 +39,7 @@ cdef extern from "array_struct.h":
         void *data
 
 
-# Bytes that are copied in less than it takes to hand a copy over to another thread.
+# Bytes that are copied or filled in less than it takes to hand that over to another thread.
 SMALL = 256 << 10
 cdef long long _SMALL = SMALL
 

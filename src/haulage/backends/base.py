@@ -21,7 +21,7 @@ drivers tell there of what went wrong before.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from haulage._core.starts import Queues
 from haulage.errors import Unsupported
@@ -41,10 +41,6 @@ ADVICE = (
     *("set_preferred_location", "unset_preferred_location"),
     *("set_accessed_by", "unset_accessed_by"),
 )
-
-
-# What `Backend.host_access` gives where there is something to wait for.
-PENDING: Any = object()
 
 
 @dataclass(frozen=True)
@@ -649,15 +645,6 @@ class Backend(ABC):
         Default: nothing.
         """
         return []
-
-    def host_access(self, call: Callable[..., Any], *args: Any) -> Any:
-        """May. Make `call(*args)`, which reads or writes memory of the device on the host, if no
-        work of any stream is pending; none begins meanwhile.
-
-        Returns what that gives; `PENDING` where there is work, or where a synchronise would raise
-        what failed. Default: `PENDING`, for devices whose memory is not the host's.
-        """
-        return PENDING
 
     def profile(self, record: bool) -> bool:
         """May. Let the maker's profiler record from here on, or no more; whether there is one."""

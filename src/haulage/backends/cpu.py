@@ -8,7 +8,6 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
 from haulage import config, forks
 from haulage._core import pool
@@ -378,10 +377,6 @@ class CPUBackend(Backend):
     def unraised(self) -> list[BaseException]:
         """What failed and nobody has synchronised for."""
         return self._streams.take_failures()
-
-    def host_access(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Make the call if all streams are idle."""
-        return self._streams.when_idle(call, *args)
 
 
 def _ipc() -> ModuleType:

@@ -6,12 +6,10 @@ takes less is done by who hands it over: small copies, and kernels that took les
 
 import struct
 
+from haulage._core.copies import SMALL
 from haulage._core.cpu_streams import SHORT, cost_of
 
 __all__ = ["SHORT", "SMALL", "note"]
-
-# Bytes that are copied or filled in less than `SHORT`.
-SMALL = 256 << 10
 
 _GRID = struct.Struct("=3I")
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from haulage import config
 from haulage._core.cpu_streams import StreamsBase
-from haulage.backends.base import NON_BLOCKING, PENDING, KernelStopped
+from haulage.backends.base import NON_BLOCKING, KernelStopped
 from haulage.backends.cpu_driver.failures import Failures
 from haulage.backends.cpu_driver.interrupts import (
     DROPPED,
@@ -486,21 +486,6 @@ class Streams(StreamsBase):
                 self._adversary.plan((task,)).advance(patient=False)
                 self._executor.wake()
         return False
-
-    def when_idle(self, call: Callable[..., Any], *args: Any) -> Any:
-        """`call(*args)`, during which no work begins; `PENDING` if there is any, or what failed in
-        some was not raised yet."""
-        default = self._default
-        with self.lock:
-            last = default.tail
-            if (
-                self._busy
-                or (last is not None and not last.done)
-                or self._held is not None
-                or self._failures
-            ):
-                return PENDING
-            return call(*args)
 
     @contextmanager
     def hold_idle(self) -> Iterator[None]:
