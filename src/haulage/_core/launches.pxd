@@ -21,11 +21,12 @@ cdef class PlanBase:
     cdef public object _placed
     cdef public list _arrays, _moving, _ordered, _conversions
     cdef public tuple _captured
-    cdef public bint _by_moment, _flat, _notes, _special, _waits
+    cdef public bint _apart, _flat, _in_place, _notes, _on_host, _special, _waits
     cdef bint launch(self, object given, tuple args, list fields) except -1
     cdef int _start_specially(self, object stream, tuple args, list fields) except -1
     cdef bytes _packed(self, list fields)
     cdef int _begin(self, unsigned long long handle, bytes block) except -1
+    cdef bint _holds_now(self, tuple args) except -1
     cdef int _note(self, object stream, unsigned long long handle, tuple args) except -1
 
 

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from haulage._core.environment import Variable
+from haulage._core.memory import DeviceBase
 from haulage._core.packing import Packer
 
 def know(
@@ -42,6 +43,8 @@ class LaunchedBase:
 
 def has_plain_sizes(given: object) -> bool: ...
 
+def in_place(device: DeviceBase) -> bool: ...
+
 class PlanBase:
     _kernel: Any
     _chosen: Any
@@ -56,9 +59,11 @@ class PlanBase:
     _ordered: list[int]
     _conversions: list[Any]
     _captured: tuple[Any, ...]
-    _by_moment: bool
+    _apart: bool
     _flat: bool
+    _in_place: bool
     _notes: bool
+    _on_host: bool
     _special: bool
     _waits: bool
 

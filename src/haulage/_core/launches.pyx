@@ -16,9 +16,17 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from haulage._core.arrays cimport Header
 from haulage._core.coherence cimport Moving, release_all
 from haulage._core.environment cimport Variable
-from haulage._core.memory cimport BlockBase, DeviceBase, RuntimeBase, block_type, current_device, current_runtime
+from haulage._core.memory cimport (
+    BlockBase,
+    DeviceBase,
+    RuntimeBase,
+    block_type,
+    current_device,
+    current_runtime,
+)
 from haulage._core.packing cimport Packer
 from haulage._core.starts cimport Start
+from haulage._core.waits cimport is_stream_done
 
 
 cdef extern from *:
@@ -238,14 +246,30 @@ def has_plain_sizes(given):
     return type(given) is tuple and _has_plain_sizes(<tuple>given)
 
 
+def in_place(DeviceBase device not None):
+    """Whether kernels on `device` work on host arrays where they are.
+
+    Never in the adversarial mode, so that programs which count on it fail there, nor where somebody
+    wants to know what devices with memory of their own would copy.
+    """
+    cdef RuntimeBase runtime = current_runtime()
+    return (
+        runtime.adversary_seed is None
+        and not runtime.apart
+        and device.properties.host_memory_is_device_memory
+    )
+
+
 cdef class PlanBase:
     """What of a plan each launch follows.
 
     Attributes:
         _kernel, _device: of its launches.
         _chosen, _way: the kernel's `chosen`, and the way of the CPU's threads, that it was made for.
-        _current: the device that was the current one, where the choice depended on it; else None.
-        _by_moment: whether it may not hold any more for another reason: `_holds_now(args)` says.
+        _current: the current device, where the choice depends on it.
+        _on_host, _in_place: whether some argument is a host array, and whether these are used where
+            they are.
+        _apart: whether some array is on another device: `_place_of(args)` says where it runs then.
         _flat, _arrays, _captured: which memory the kernel uses: that of the arguments with these
             numbers, where some are tuples of their entries, and that of arrays of its code.
         _notes: whether the use of memory is noted in the default stream, too.
@@ -272,8 +296,7 @@ cdef class PlanBase:
         if (
             self._chosen is not self._kernel.chosen
             or self._way != _thread_way.text()
-            or (self._current is not None and self._current is not current_device())
-            or (self._by_moment and not self._holds_now(args))
+            or not self._holds_now(args)
         ):
             return False
         if runtime.captures:
@@ -301,7 +324,7 @@ cdef class PlanBase:
         if self._waits:
             if runtime.captures:
                 _wait_for(stream)
-            else:
+            elif not is_stream_done(self._device, handle):
                 stream.finish()
         return True
 
@@ -359,6 +382,14 @@ cdef class PlanBase:
         else:
             start(handle, block)
         return 0
+
+    cdef bint _holds_now(self, tuple args) except -1:
+        """Whether the device, and what is done with host arrays, are what would be chosen now."""
+        return (
+            (self._current is None or self._current is current_device())
+            and (not self._on_host or self._in_place == in_place(self._device))
+            and (not self._apart or self._device is self._place_of(args))
+        )
 
     cdef int _note(self, object stream, unsigned long long handle, tuple args) except -1:
         """Note which memory the stream uses."""

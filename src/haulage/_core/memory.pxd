@@ -58,7 +58,7 @@ cdef class RuntimeBase:
     cdef public object chosen, choice, best, named, entered, selected
     cdef public dict found
     cdef public object observer, adversary_seed
-    cdef public object after_wait, captures, printing, watchers
+    cdef public object after_wait, apart, captures, printing, watchers
 
 
 cdef class BlockBase(Allocation):

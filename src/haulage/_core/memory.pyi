@@ -114,6 +114,7 @@ class RuntimeBase:
     observer: Any
     adversary_seed: Any
     after_wait: Any
+    apart: bool
     captures: Any
     printing: Any
     watchers: Any

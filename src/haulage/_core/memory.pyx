@@ -770,7 +770,7 @@ _make_members(
     RuntimeBase,
     RuntimeBase(),
     (b"chosen", b"choice", b"best", b"named", b"entered", b"selected", b"observer",
-     b"adversary_seed", b"after_wait", b"captures", b"printing", b"watchers"),
+     b"adversary_seed", b"after_wait", b"apart", b"captures", b"printing", b"watchers"),
 )
 
 

@@ -10,31 +10,40 @@ from haulage._core.memory cimport (
 )
 
 
-cdef bint _is_ordinary(DeviceBase device) except -1:
-    """Whether nobody is told of a wait, and nothing but work of streams can be waited for."""
+cdef bint _is_asked_at_once(DeviceBase device) except -1:
+    """Whether nobody observes waits, and nothing but work of streams can be waited for."""
     cdef RuntimeBase runtime = current_runtime()
     return not (
         device.queues is None
         or runtime.observer is not None
-        or runtime.after_wait
         or runtime.captures
         or runtime.printing
         or device.capturing
     )
 
 
+cdef bint is_stream_done(DeviceBase device, unsigned long long handle) except -1:
+    """Whether all work of a stream is done, and none has failed. False: it takes more than a look.
+    """
+    return _is_asked_at_once(device) and device.queues.is_idle(handle)
+
+
 def all_done():
     """Whether `synchronize()` has nothing to do: all work of the current device is done, none has
-    failed, and no memory waits for work. False: it takes more than a look."""
-    cdef DeviceBase device = current_device()
-    return not is_pending() and _is_ordinary(device) and device.queues.are_idle()
+    failed, no memory waits for work, and nobody is told of waits. False: it takes more than a look.
+    """
+    return not is_pending() and device_done(current_device())
 
 
 def device_done(DeviceBase device not None):
     """`all_done`, of a device and without the memory."""
-    return _is_ordinary(device) and device.queues.are_idle()
+    return (
+        not current_runtime().after_wait
+        and _is_asked_at_once(device)
+        and device.queues.are_idle()
+    )
 
 
 def stream_done(DeviceBase device not None, unsigned long long handle):
     """`device_done`, of a stream of a device."""
-    return _is_ordinary(device) and device.queues.is_idle(handle)
+    return not current_runtime().after_wait and is_stream_done(device, handle)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from haulage._core.launches import in_place
 from haulage.backends.base import MAPPED
 from haulage.errors import CaptureError, DeviceMismatch, HaulageError
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
@@ -110,16 +111,6 @@ def check_captured(device: Device, arrays: tuple[Any, ...], name: str) -> None:
                 f"kernel {name} uses an array of {array.device} by a global or closure variable, "
                 f"and cannot run on {device}; give it the array as an argument{_how(device, array)}"
             )
-
-
-def in_place(device: Device) -> bool:
-    """Whether kernels on `device` work on host arrays where they are.
-
-    Never in the adversarial mode, so that programs which count on it fail there, nor where somebody
-    wants to know what devices with memory of their own would copy.
-    """
-    in_reach = device.properties.host_memory_is_device_memory
-    return in_reach and runtime.current.adversary_seed is None and not runtime.current.apart
 
 
 # ---- on their way -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from haulage import config
 from haulage._core import launches
-from haulage._core.launches import PlanBase, launch
+from haulage._core.launches import PlanBase, in_place, launch
 from haulage.errors import CaptureError, LaunchError
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.keys import Key
@@ -38,7 +38,7 @@ from haulage.runtime.launch.kinds import (
 )
 from haulage.runtime.launch.loaded import Configuration, check_limits
 from haulage.runtime.launch.packing import Block
-from haulage.runtime.launch.placement import Placement, call_all, in_place, place_of_launch
+from haulage.runtime.launch.placement import Placement, call_all, place_of_launch
 
 
 class LaunchedKernel(Protocol):
@@ -85,8 +85,7 @@ class LaunchPlan(PlanBase):
     """
 
     __slots__ = (
-        *("_apart", "_asked", "_block", "_configuration", "_handle"),
-        *("_in_place", "_on_host", "_why"),
+        *("_asked", "_block", "_configuration", "_handle", "_why"),
     )
 
     def __init__(
@@ -117,7 +116,6 @@ class LaunchPlan(PlanBase):
         by_current = place is None or (mapped and self._asked is None)
         self._current = current_device() if by_current else None
         self._apart = not together
-        self._by_moment = self._on_host or self._apart
         self._device = device = place or self._current or current_device()
         self._handle = resolve(stream, device).handle
         self._in_place = in_place(device)
@@ -151,13 +149,6 @@ class LaunchPlan(PlanBase):
             )
             return elsewhere or kind.hint is not None
         return kind.role == OPENED
-
-    def _holds_now(self, args: tuple[Any, ...]) -> bool:
-        """Whether the device of these arguments, and what is done with host arrays, are what would
-        be chosen now."""
-        return (not self._on_host or self._in_place == in_place(self._device)) and (
-            not self._apart or self._device is self._place_of(args)
-        )
 
     def _place_of(self, args: tuple[Any, ...]) -> Any:
         return place_of_launch(self._arrays_of(args), self._asked, self._why)[0]
