@@ -84,9 +84,7 @@ class LaunchPlan(PlanBase):
         As `launch`.
     """
 
-    __slots__ = (
-        *("_asked", "_block", "_configuration", "_handle", "_why"),
-    )
+    __slots__ = (*("_asked", "_block", "_configuration", "_handle", "_why"),)
 
     def __init__(
         self,
