@@ -5,6 +5,8 @@ import numpy as np
 
 SMALL: int
 
+def address_of(host: np.ndarray) -> int: ...
+
 def know(
     host_type: type,
     stream_type: type,

@@ -204,6 +204,18 @@ cdef haulage_array_struct *_struct_of(object capsule) except NULL:
     return <haulage_array_struct *>PyCapsule_GetPointer(capsule, NULL)
 
 
+def address_of(host):
+    """The address of the first element of an array of NumPy.
+
+    A launch asks this of each host array; `ndarray.ctypes` takes nine times as long.
+    """
+    dtype = host.dtype
+    if dtype.names:  # whose fields NumPy would describe one by one
+        host = host.view(f"V{dtype.itemsize}")
+    capsule = host.__array_struct__
+    return <uintptr_t>_struct_of(capsule).data
+
+
 cdef long long _nbytes_of(Header array) except -1:
     """How many bytes a copy of all elements moves at once; 0: it is none that is made here."""
     cdef long long nbytes

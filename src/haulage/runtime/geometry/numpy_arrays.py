@@ -1,39 +1,13 @@
 """NumPy's arrays: what is made one, and where its elements are."""
 
-import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from haulage._core.copies import address_of
 from haulage.runtime.geometry import layout
 
-_read = ctypes.c_size_t.from_address
-# NumPy's binary interface: the address is the first field behind the object's head.
-_OFFSET = object.__basicsize__
-
-
-def _field(array: np.ndarray[Any, Any]) -> int:
-    return _read(id(array) + _OFFSET).value
-
-
-def _attribute(array: np.ndarray[Any, Any]) -> int:
-    return int(array.ctypes.data)
-
-
-def _is_there() -> bool:
-    """Whether this interpreter's arrays have the field."""
-    samples: list[np.ndarray[Any, Any]] = [
-        np.zeros(3),
-        np.zeros((2, 5), np.int16)[1:, ::-1],
-        np.zeros(0, np.int8),
-    ]
-    return all(_field(sample) == _attribute(sample) for sample in samples)
-
-
-# The address of an array's first element. A launch asks this of each host array; `ndarray.ctypes`
-# makes three objects for it and takes thirty times as long.
-address_of: Callable[[np.ndarray[Any, Any]], int] = _field if _is_there() else _attribute
+__all__ = ["address_of", "bounds", "converted", "host_array"]
 
 
 def bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:

@@ -14,10 +14,12 @@ LONG = 10  # seconds that no test takes unless it fails
 
 @pytest.fixture
 def asked_at_once(device, monkeypatch):
-    """The device: one that is asked without a call, while nobody wants to know of waits."""
+    """The device: one that is asked without a call, while nobody wants to know of waits and
+    no kernel prints."""
     if device.queues is None:
         pytest.skip("this device's driver is asked by a call")
     monkeypatch.setattr(runtime.current, "after_wait", [])
+    monkeypatch.setattr(runtime.current, "printing", {})
     cuda.synchronize()
     assert all_done()
 
