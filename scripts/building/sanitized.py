@@ -27,8 +27,9 @@ TESTS = (
 # The stand-in for a driver has memory where ThreadSanitizer has its own.
 MORE = {"address": ("tests/nodevice/backends/nvidia_driver/test_launches.py",), "thread": ()}
 
-# By Hypothesis's profile for CI it is no failure that making examples takes long.
-PYTEST = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci")
+# What a sanitizer says as it ends the process is shown. By Hypothesis's profile for CI it is
+# no failure that making examples takes long.
+PYTEST = ("-q", "-p", "no:cacheprovider", "--capture=sys", "--hypothesis-profile=ci")
 
 FLAGS = {
     "address": "-fsanitize=address,undefined -fno-sanitize-recover=undefined",

@@ -27,7 +27,7 @@ cdef bint _put_signed(char *to, Py_ssize_t nbytes, object number) except -1:
     if nbytes == 8:
         (<int64_t *>to)[0] = value
         return True
-    if value != (value << (64 - 8 * nbytes)) >> (64 - 8 * nbytes):
+    if value != <int64_t>(<uint64_t>value << (64 - 8 * nbytes)) >> (64 - 8 * nbytes):
         return False
     if nbytes == 4:
         (<int32_t *>to)[0] = <int32_t>value
