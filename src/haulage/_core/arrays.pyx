@@ -8,6 +8,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from haulage._core.fields cimport make_members
 from haulage._core.memory cimport (
     BlockBase,
     DeviceBase,
@@ -15,10 +16,7 @@ from haulage._core.memory cimport (
     allocate_for_host,
     current_device,
 )
-
-
-cdef extern from "fields.h":
-    int haulage_as_member(object type, object one, const char *name, object mark) except -1
+from haulage._core.objects cimport haulage_is_a, haulage_made
 
 
 cdef extern from "recycled.h":
@@ -27,24 +25,13 @@ cdef extern from "recycled.h":
 
 cdef extern from *:
     """
-    /* What `kind.__new__(kind)` gives. */
-    static PyObject *haulage_made(PyObject *kind)
-    {
-        static PyObject *none = NULL;
-        if (none == NULL && (none = PyTuple_New(0)) == NULL)
-            return NULL;
-        return ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, none, NULL);
-    }
     /* What `numpy.ndarray.__new__(kind, *args)` gives. */
     static PyObject *haulage_ndarray(PyObject *ndarray, PyObject *kind, PyObject *args)
     {
         return ((PyTypeObject *)ndarray)->tp_new((PyTypeObject *)kind, args, NULL);
     }
-    #define haulage_is_a(thing, kind) PyObject_TypeCheck(thing, (PyTypeObject *)(kind))
     """
-    object haulage_made(object kind)
     object haulage_ndarray(object ndarray, object kind, tuple args)
-    bint haulage_is_a(object thing, object kind) noexcept
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
 
 
@@ -68,20 +55,12 @@ cdef class Header:
     """
 
 
-cdef int _make_members() except -1:
-    cdef bytes name
-    one = Header()
-    for name in _MEMBERS:
-        mark = object()
-        setattr(one, name.decode(), mark)
-        haulage_as_member(Header, one, name, mark)
-
-
-_MEMBERS = (
-    b"block", b"device", b"device_pointer", b"dtype", b"layout",
-    b"readonly", b"shape", b"size", b"stream", b"strides",
+make_members(
+    Header,
+    Header(),
+    (b"block", b"device", b"device_pointer", b"dtype", b"layout",
+     b"readonly", b"shape", b"size", b"stream", b"strides"),
 )
-_make_members()
 
 
 def know(dtype_type, array_type, stream_type):

@@ -7,15 +7,12 @@ back. Everything else is `Streams.submit`. Python looks for signals at no step h
 grid runs and while the lock is waited for.
 """
 
-from cpython.dict cimport PyDict_DelItem, PyDict_GetItem
+from cpython.dict cimport PyDict_DelItem, PyDict_GetItemWithError
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 
+from haulage._core.fields cimport make_members
 from haulage._core.pool cimport Workers, haulage_entry
-
-
-cdef extern from "fields.h":
-    int haulage_as_member(object type, object one, const char *name, object mark) except -1
 
 
 cdef extern from *:
@@ -107,7 +104,7 @@ cdef class StreamsBase(Queues):
         cdef PyObject *found
         if self._failed:
             return False
-        found = PyDict_GetItem(self._streams, stream)
+        found = PyDict_GetItemWithError(self._streams, stream)
         return (
             found != NULL
             and type(<object>found) is _stream_type
@@ -121,7 +118,7 @@ cdef class StreamsBase(Queues):
         cdef TaskBase own = None
         cdef PyObject *found
         if handle:
-            found = PyDict_GetItem(self._streams, handle)
+            found = PyDict_GetItemWithError(self._streams, handle)
             if (
                 found == NULL
                 or type(<object>found) is not _stream_type
@@ -208,16 +205,8 @@ cdef class GridStart(Start):
         return 0
 
 
-cdef int _make_members(object kind, object one, tuple names) except -1:
-    cdef bytes name
-    for name in names:
-        mark = object()
-        setattr(one, name.decode(), mark)
-        haulage_as_member(kind, one, name, mark)
-
-
-_make_members(TaskBase, TaskBase(), (b"done", b"followers", b"stream", b"thread"))
-_make_members(StreamBase, StreamBase(), (b"own", b"tail"))
-_make_members(
+make_members(TaskBase, TaskBase(), (b"done", b"followers", b"stream", b"thread"))
+make_members(StreamBase, StreamBase(), (b"own", b"tail"))
+make_members(
     StreamsBase, StreamsBase(), (b"lock", b"closed", b"_default", b"_held", b"_waiting")
 )

@@ -1,7 +1,7 @@
 # cython: auto_pickle=False
 """Variables of the environment that are looked at in each launch."""
 
-from cpython.dict cimport PyDict_GetItem
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 
 import os
@@ -20,7 +20,7 @@ cdef class Variable:
         self._raw, self._text = None, ""
 
     cdef str text(self):
-        cdef PyObject *raw = PyDict_GetItem(self._table, self._key)
+        cdef PyObject *raw = PyDict_GetItemWithError(self._table, self._key)
         if raw == NULL:
             return ""
         if raw != <PyObject *>self._raw:

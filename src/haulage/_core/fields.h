@@ -23,8 +23,13 @@ static int haulage_as_member(PyObject *type, PyObject *object, const char *name,
         PyErr_NoMemory();
         return -1;
     }
-    while (*(PyObject **)((char *)object + place) != mark)
+    while (place < of->tp_basicsize && *(PyObject **)((char *)object + place) != mark)
         place += sizeof(PyObject *);
+    if (place >= of->tp_basicsize) {
+        PyMem_Free(member);
+        PyErr_Format(PyExc_TypeError, "%s has no field %s of an object", of->tp_name, name);
+        return -1;
+    }
     member->name = name;
     member->type = T_OBJECT_EX;
     member->offset = place;

@@ -8,7 +8,7 @@ plans (`runtime.launch.plan`), classifies what is neither an array of a device n
 """
 
 cimport cython
-from cpython.dict cimport PyDict_GetItem
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -24,16 +24,13 @@ from haulage._core.memory cimport (
     current_device,
     current_runtime,
 )
+from haulage._core.objects cimport haulage_is_a
 from haulage._core.packing cimport Packer
 from haulage._core.starts cimport Start
 from haulage._core.waits cimport is_stream_done
 
 
 cdef extern from *:
-    """
-    #define haulage_is_a(thing, kind) PyObject_TypeCheck(thing, (PyTypeObject *)(kind))
-    """
-    bint haulage_is_a(object thing, object kind) noexcept
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
 
 
@@ -121,11 +118,11 @@ cdef object _kind_of(object value, list fields):
             fields.append(value)
             return _int_kind
     else:
-        found = PyDict_GetItem(_number_kinds, of)
+        found = PyDict_GetItemWithError(_number_kinds, of)
         if found != NULL:
             fields.append(value)
             return <object>found
-    found = PyDict_GetItem(_classifiers, of)
+    found = PyDict_GetItemWithError(_classifiers, of)
     if found != NULL:
         return (<object>found)(value, fields)
     return _classify(value, fields)
@@ -167,7 +164,7 @@ cdef int _launch(
 ) except -1:
     cdef list fields = []
     cdef tuple kinds = _kinds_of(kernel, args, fields)
-    cdef PyObject *known = PyDict_GetItem(plans, kinds)
+    cdef PyObject *known = PyDict_GetItemWithError(plans, kinds)
     cdef int made = 0
     cdef PlanBase plan = None if known == NULL else <PlanBase?><object>known
     while plan is None or not plan.launch(stream, args, fields):
@@ -211,7 +208,7 @@ cdef class LaunchedBase:
             if len(<tuple>given) > 4 or type(stream) is not _stream_type or type(shared) is not int:
                 return None
             key = ((<tuple>given)[0], (<tuple>given)[1], shared, stream._serial)
-        found = PyDict_GetItem(self._configured, key)
+        found = PyDict_GetItemWithError(self._configured, key)
         if found == NULL or stream is None:
             return None if found == NULL else <object>found
         known = <LauncherBase?><object>found

@@ -20,9 +20,8 @@ from cpython.object cimport PyObject
 
 import os
 
-
-cdef extern from "fields.h":
-    int haulage_as_member(object type, object one, const char *name, object mark) except -1
+from haulage._core.fields cimport make_members
+from haulage._core.objects cimport haulage_made
 
 
 cdef extern from *:
@@ -74,18 +73,6 @@ cdef extern from *:
     {
         return PyFrame_GetLasti((PyFrameObject *)frame);
     }
-    /* What `kind.__new__(kind)` gives. */
-    static PyObject *haulage_made(PyObject *kind)
-    {
-        static PyObject *none = NULL;
-        if (none == NULL && (none = PyTuple_New(0)) == NULL)
-            return NULL;
-        return ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, none, NULL);
-    }
-    static PyObject *haulage_file(PyObject *code)
-    {
-        return ((PyCodeObject *)code)->co_filename;
-    }
     """
     bint haulage_is_ending() noexcept
     double haulage_now() noexcept
@@ -93,10 +80,7 @@ cdef extern from *:
     object haulage_code(object frame)
     object haulage_caller(object frame)
     int haulage_lasti(object frame) noexcept
-    PyObject *haulage_file(object code) noexcept
     Py_ssize_t Py_REFCNT(PyObject *thing) noexcept
-    Py_ssize_t Py_SIZE(object deque) noexcept
-    object haulage_made(object kind)
     PyObject *Py_True
 
 
@@ -474,7 +458,7 @@ cdef bint _is_ordinary(bint is_large) except -1:
         or runtime.adversary_seed is not None
     ):
         return False
-    if not _now.deferring and (Py_SIZE(_now.aside) or Py_SIZE(_now.aside_handles)):
+    if not _now.deferring and (_now.aside or _now.aside_handles):
         return False  # that goes back first
     if is_large and _now.waiting.waiting:
         _now.turns += 1
@@ -496,7 +480,7 @@ cdef RuntimeBase current_runtime():
 cdef bint is_pending() except -1:
     """Whether something waits for streams, or for the end of a collector's pass."""
     return bool(
-        _now.waiting.waiting or Py_SIZE(_now.aside) or Py_SIZE(_now.aside_handles)
+        _now.waiting.waiting or _now.aside or _now.aside_handles
     )
 
 
@@ -554,7 +538,7 @@ cdef object _frame_of_program():
         code = haulage_code(frame)
         if code is _asked_last:
             return frame
-        file = <object>haulage_file(code)
+        file = code.co_filename
         own = PyDict_GetItemWithError(_now.own_files, file)
         if not (_now.own_files[file] if own == NULL else own == Py_True):
             _asked_last = code
@@ -751,22 +735,14 @@ cdef class BlockBase(Allocation):
         self._previous = self._next = NULL
 
 
-cdef int _make_members(object kind, object one, tuple names) except -1:
-    cdef bytes name
-    for name in names:
-        mark = object()
-        setattr(one, name.decode(), mark)
-        haulage_as_member(kind, one, name, mark)
-
-
-_make_members(Allocation, Allocation(), (b"device_ptr",))
-_make_members(
+make_members(Allocation, Allocation(), (b"device_ptr",))
+make_members(
     BlockBase,
     haulage_made(BlockBase),
     (b"closed", b"device", b"home", b"host_ptr", b"kind", b"release", b"streams"),
 )
-_make_members(DeviceBase, DeviceBase(), (b"capturing", b"default_stream"))
-_make_members(
+make_members(DeviceBase, DeviceBase(), (b"capturing", b"default_stream"))
+make_members(
     RuntimeBase,
     RuntimeBase(),
     (b"chosen", b"choice", b"best", b"named", b"entered", b"selected", b"observer",

@@ -4,20 +4,7 @@
 from haulage._core.arrays cimport Header
 from haulage._core.copies cimport load, store
 from haulage._core.geometry cimport Geometry, letter_of, read_geometry, select, size_of, tuple_of
-
-
-cdef extern from *:
-    """
-    /* What `kind.__new__(kind)` gives. */
-    static PyObject *haulage_made(PyObject *kind)
-    {
-        static PyObject *none = NULL;
-        if (none == NULL && (none = PyTuple_New(0)) == NULL)
-            return NULL;
-        return ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, none, NULL);
-    }
-    """
-    object haulage_made(object kind)
+from haulage._core.objects cimport haulage_made
 
 
 cdef int _put(
