@@ -1,4 +1,5 @@
-"""What an allocation and its free cost from Python: cases, who takes part, and the turns.
+"""What an allocation and its free, a small copy, a view and an element cost from Python: cases, who
+takes part, and the turns.
 
 Each runtime has a module with `allocations()`, which gives statements by the names of `CASES`, and
 `NAMES`, what they mean in them. A turn runs one of them in a loop for 20 ms, with the garbage
@@ -16,32 +17,46 @@ from benchmarks.peers import Peer
 from benchmarks.turns import PAUSE
 from haulage.cli.bench import statistics
 
-# Haulage's time over that of `np.empty`, at the most.
-BAR = 4.0
-
 
 @dataclass(frozen=True)
 class Case:
-    """One way to allocate; `bar`: it is measured by `BAR`."""
+    """One thing that is done.
+
+    `most` is what it may take at the most of NumPy's time for the same, or for what stands in
+    parentheses in the title; `most_ns` in nanoseconds; 0: there is no bar.
+    """
 
     name: str
     title: str
-    bar: bool = False
+    most: float = 0
+    most_ns: float = 0
 
+
+_EMPTY = "NumPy: `np.empty` of 1000 float32"
 
 CASES = {
     case.name: case
     for case in (
-        Case("line", "1000 float32", bar=True),
-        Case("plane", "32 x 32 float32", bar=True),
-        Case("many", "1000 float32, a hundred arrays held, then dropped; each", bar=True),
-        Case("sizes", "40 sizes from 4 B to 64 kB, held, then dropped; each", bar=True),
+        Case("line", "1000 float32", most=4),
+        Case("plane", "32 x 32 float32", most=4),
+        Case("fortran", f"25 x 40 float64, Fortran order ({_EMPTY})", most=4),
+        Case("stream", f"1000 float32, in a stream ({_EMPTY})", most=4),
+        Case("many", "1000 float32, a hundred arrays held, then dropped; each", most=4),
+        Case("sizes", "40 sizes from 4 B to 64 kB, held, then dropped; each", most=4),
+        Case("kilobytes", f"96 kB ({_EMPTY})", most=4),
+        Case("megabyte", f"1 MB ({_EMPTY})", most=4),
+        Case("megabytes", f"64 MB ({_EMPTY})", most=4),
+        Case("pinned", f"1000 float32, pinned ({_EMPTY})", most=8),
+        Case("mapped", f"1000 float32, mapped ({_EMPTY})", most=8),
+        Case("managed", f"1000 float32, managed ({_EMPTY})", most=8),
         Case("close", "1000 float32 and `close()`"),
         Case("with", "`with` an array of 1000 float32"),
-        Case("to", "1000 float32 copied there (`to_device`; NumPy: `copy`)"),
-        Case("pinned", "1000 float32, pinned"),
-        Case("megabyte", "1 MB"),
         Case("large", "100 MB, not touched"),
+        Case("to", "`to_device` of 1000 float32 (NumPy: `copy`)", most=8),
+        Case("back", "`copy_to_host` of 1000 float32 (NumPy: `copy`)", most=4),
+        Case("view", "`a[1:]`", most_ns=1000),
+        Case("read", "`a[3]`", most_ns=1500),
+        Case("write", "`a[3] = 1`", most_ns=1500),
     )
 }
 
@@ -49,7 +64,7 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer("haulage", "Haulage", "benchmarks.memory.with_haulage"),
-        Peer("numpy", "`np.empty`", "benchmarks.memory.with_numpy"),
+        Peer("numpy", "NumPy", "benchmarks.memory.with_numpy"),
         Peer("warp", "Warp's `wp.empty`", "benchmarks.memory.with_warp", "warp"),
     )
 }
@@ -114,7 +129,7 @@ def _parts(ours: Contestant, rounds: int, say: Callable[[str], None]) -> dict[st
 
 @dataclass(frozen=True)
 class Statement:
-    """What is timed; it allocates and frees `count` arrays. `setup` goes before."""
+    """What is timed; it does `count` times what the case says. `setup` goes before."""
 
     text: str
     count: int = 1
@@ -124,7 +139,7 @@ class Statement:
 def nanoseconds(
     statement: Statement, names: Mapping[str, Any], seconds: float = statistics.TURN_SECONDS
 ) -> float:
-    """Of one allocation and its free, in a loop that takes about `seconds`."""
+    """Of one time, in a loop that takes about `seconds`."""
     # `timeit` turns the collector off while it measures.
     setup = f"import gc; gc.enable(); {statement.setup}"
     timer = timeit.Timer(statement.text, setup, globals=dict(names))

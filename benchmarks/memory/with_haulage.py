@@ -1,4 +1,4 @@
-"""Allocations of Haulage, and the parts that one is made of."""
+"""Allocations, copies and views of Haulage, and the parts that an allocation is made of."""
 
 import sys
 import time
@@ -23,6 +23,11 @@ def _nothing(shape, dtype=np.float64, strides=None, order="C", stream=0):
 NAMES = {
     "empty": cuda.device_array,
     "pinned": cuda.pinned_array,
+    "mapped": cuda.mapped_array,
+    "managed": cuda.managed_array,
+    "stream": cuda.stream(),
+    "a": _array,
+    "float64": np.float64,
     "to_device": cuda.to_device,
     "float32": np.float32,
     "x": np.zeros(1000, np.float32),
@@ -55,9 +60,19 @@ def allocations():
         "sizes": Statement("held = [empty(n, float32) for n in sizes]", len(SIZES)),
         "close": Statement("empty(1000, float32).close()"),
         "with": Statement("with empty(1000, float32): pass"),
-        "to": Statement("to_device(x)"),
-        "pinned": Statement("pinned(1000, float32)"),
+        "fortran": Statement("empty((25, 40), float64, order='F')"),
+        "stream": Statement("empty(1000, float32, stream=stream)"),
+        "kilobytes": Statement("empty(24_000, float32)"),
         "megabyte": Statement("empty(250_000, float32)"),
+        "megabytes": Statement("empty(16_000_000, float32)"),
+        "pinned": Statement("pinned(1000, float32)"),
+        "mapped": Statement("mapped(1000, float32)"),
+        "managed": Statement("managed(1000, float32)"),
+        "to": Statement("to_device(x)"),
+        "back": Statement("a.copy_to_host()"),
+        "view": Statement("a[1:]"),
+        "read": Statement("a[3]"),
+        "write": Statement("a[3] = 1"),
         "large": Statement("empty(25_000_000, float32)"),
     }
 
@@ -70,7 +85,7 @@ def parts():
         "the call into compiled code, turned down at once": Statement(
             "new_array(1000, float32, 'A', 0)"
         ),
-        "a block, made and given back": Statement("allocate(device, 4000, 0)"),
+        "a block, made and given back": Statement("allocate(device, 4000, 0, 'device', 0)"),
         "of that, who asked": Statement("call_site()"),
         "an array object, made and dropped": Statement("new(DeviceNDArray)"),
         "the caller's frame": Statement("getframe(0)"),

@@ -172,7 +172,9 @@ def _memory() -> dict[str, Any]:
         "cases": {
             "line": {"haulage": [300.0] * 3, "numpy": [100.0] * 3},
             "plane": {"haulage": [500.0] * 3, "numpy": [100.0] * 3, "warp": [9000.0] * 3},
-            "pinned": {"haulage": [400.0] * 3},
+            "close": {"haulage": [400.0] * 3},
+            "view": {"haulage": [300.0] * 3, "numpy": [100.0] * 3},
+            "read": {"haulage": [1600.0] * 3},
             "large": {"haulage": [9000.0] * 3, "numpy": [1000.0] * 3},
         },
         "parts": {"haulage": {"the call": [25.0], "the clock": [40.0]}},
@@ -190,7 +192,9 @@ def test_the_page_tells_which_allocations_reach_the_bar() -> None:
     assert "| 500** | 100 | 9000 | 5.00 (5.00 to 5.00) | 4: **missed** |" in text.replace(
         "**5", "5"
     )
-    assert "| 1000 float32, pinned | **400** |  |  |  |  |" in text
+    assert "| 1000 float32 and `close()` | **400** |  |  |  |  |" in text
+    assert "| `a[1:]` | **300** | 100 |  | 3.00 (3.00 to 3.00) | 1000 ns |" in text
+    assert "| `a[3]` | **1600** |  |  |  | 1500 ns: **missed** |" in text
     assert "| 100 MB, not touched | **9000** | 1000 |  | 9.00 (9.00 to 9.00) |  |" in text
     assert "| the call | 25 |" in text
     assert "| the clock | 40 |" in text
@@ -225,7 +229,7 @@ def test_the_command_measures_allocations_and_fragmentation(
     assert set(memory["cases"]) == set(allocations.CASES)
     for name, times in memory["cases"].items():
         assert {"haulage"} <= set(times), name
-        assert ("numpy" in times) is (name not in ("close", "with", "pinned"))
+        assert ("numpy" in times) is (name not in ("close", "with"))
         assert all(len(ns) == 1 and ns[0] > 0 for ns in times.values())
     assert set(memory["fragmentation"]) == set(traces.NAMES)
     assert set(memory["parts"]) == {"haulage"}
