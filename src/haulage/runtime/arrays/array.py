@@ -10,7 +10,7 @@ from haulage._core.copies import element_of, set_all, set_element_of, upload
 from haulage.runtime import memory
 from haulage.runtime.arrays.copying import DeviceNDArrayBase, readable
 from haulage.runtime.arrays.export import Exchange
-from haulage.runtime.arrays.hints import with_hints
+from haulage.runtime.arrays.missing_names import with_hints
 from haulage.runtime.buffers import coherent, pinned_memory
 from haulage.runtime.buffers.span import Span, block_of_gpu_data
 from haulage.runtime.buffers.strided import ATTRIBUTES, Strided

@@ -1,5 +1,6 @@
 """Where a new block comes from: a pool, the driver alone, or who gives memory in their place."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -19,13 +20,10 @@ from haulage.runtime.memory.heap import Busy, Heap, heap_of, heaps
 from haulage.runtime.process import call_sites, finalize, runtime
 from haulage.runtime.process.call_sites import CallSite
 
-_Answer = TypeVar("_Answer")
-
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # Windows has no such limits
-    resource = None  # type: ignore[assignment]
 
+_Answer = TypeVar("_Answer")
 
 # Where memory is the host's too, other programs need what is free; elsewhere it is kept.
 # What was not used for a second goes back as well: see `decay`.
@@ -264,7 +262,7 @@ def _new_heap(device: Device, kind: str, flags: int) -> Heap:
 
 def address_limit() -> int | None:
     """Bytes of addresses that this process may have (`ulimit -v`); None: no limit."""
-    if resource is None:
+    if sys.platform == "win32":  # it has no such limits
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return None if soft == resource.RLIM_INFINITY else int(soft)
