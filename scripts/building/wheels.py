@@ -98,7 +98,7 @@ def build(version: str, architecture: str, includes: list[Path], scratch: Path) 
 
 
 def tried(version: str, wheel: Path, scratch: Path) -> str | None:
-    """By which interpreter the wheel's extension was imported; None if there is none.
+    """By which interpreter the wheel's extension was imported, with NumPy; None if there is none.
 
     Raises:
         SystemExit: it could not be imported.
@@ -107,6 +107,10 @@ def tried(version: str, wheel: Path, scratch: Path) -> str | None:
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
             with ZipFile(wheel) as archive:
                 archive.extractall(folder)
+            _run(
+                *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy"),
+                *("--only-binary=:all:", f"--python-version={version}", f"--target={folder}"),
+            )
             core = (name for name in archive.namelist() if name.endswith(".so"))
             names = [name.partition(".")[0].replace("/", ".") for name in core]
             code = f"import haulage._core, {', '.join(names)}; print(haulage._core.__file__)"

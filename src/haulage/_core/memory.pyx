@@ -478,10 +478,8 @@ cdef RuntimeBase current_runtime():
 
 
 cdef bint is_pending() except -1:
-    """Whether something waits for streams, or for the end of a collector's pass."""
-    return bool(
-        _now.waiting.waiting or _now.aside or _now.aside_handles
-    )
+    """Whether something waits for streams to be given back."""
+    return bool(_now.waiting.waiting)
 
 
 cdef bint _is_default_idle(HeapBase heap) except -1:
