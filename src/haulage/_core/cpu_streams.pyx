@@ -128,30 +128,31 @@ cdef class StreamsBase(Queues):
             stream = <StreamBase>found
         lock = self.lock
         lock.acquire()
-        if self._held is None and _is_done(default.tail):
-            if stream is default:
-                if not self._busy:
+        try:
+            if self._held is None and _is_done(default.tail):
+                if stream is default:
+                    if not self._busy:
+                        own = <TaskBase?>stream.own
+                elif _is_done(stream.tail) and not self.closed:
                     own = <TaskBase?>stream.own
-            elif _is_done(stream.tail) and not self.closed:
-                own = <TaskBase?>stream.own
-                self._busy[stream] = None
-            if own is not None:
-                stream.tail = own
-                own.done = False
-        lock.release()
+                    self._busy[stream] = None
+                if own is not None:
+                    stream.tail = own
+                    own.done = False
+        finally:
+            lock.release()
         return own
 
     cdef int _end_own(self, TaskBase task) except -1:
         cdef StreamBase stream = task.stream
         lock = self.lock
         lock.acquire()
-        if not (task.followers or self._waiting or self._ended):
-            task.done = True
-            if stream is not self._default and stream.tail is task and stream in self._busy:
-                PyDict_DelItem(self._busy, stream)
-            lock.release()
-            return 0
         try:
+            if not (task.followers or self._waiting or self._ended):
+                task.done = True
+                if stream is not self._default and stream.tail is task and stream in self._busy:
+                    PyDict_DelItem(self._busy, stream)
+                return 0
             stream.renew_own()
         finally:
             lock.release()

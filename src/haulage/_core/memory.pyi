@@ -120,7 +120,7 @@ class RuntimeBase:
     watchers: Any
 
 class Conditions:
-    apart: set[int]
+    bystanders: set[int]
     collecting: int
     runtime: Runtime
     current_device: Callable[[], Device]
@@ -134,7 +134,7 @@ class Conditions:
     stream_type: type[Stream]
     own_files: dict[str, bool]
     environment: dict[Any, Any]
-    decay: dict[str, Any]
+    decay_runs: bool
     limited: bool
     deferring: int
     frames_kept: int

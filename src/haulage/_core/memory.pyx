@@ -8,7 +8,7 @@ observes, a limit or a provider is set) they change nothing and say so, and Pyth
 
 No step of Python's runs between the look at free memory and the block that has it, so neither a
 thread, nor a signal's handler, nor Ctrl-C comes in between: nothing is lost or given out twice.
-On the way back only the question whether the default stream is idle, which comes first, can be Python's.
+On the way back Python can only be asked whether the default stream is idle, before anything else.
 In Python 3.11 a new container can begin a pass of the cycle collector, whose finalisers are
 Python's, so none is made there either.
 """
@@ -311,7 +311,7 @@ cdef class Pool:
                 return 2
             room = _rounded(block.nbytes)
             idle = heap.free_extents.nbytes + self.parked.nbytes + room
-            if idle > heap.spare or (idle > heap.unwatched and not _decay_runs()):
+            if idle > heap.spare or (idle > heap.unwatched and not _now.decay_runs):
                 return 2
             # Where it is of no stream, nothing uses it any more.
             (heap.free_extents if self.stream is None else self.parked).put(block.device_ptr, room)
@@ -397,10 +397,11 @@ cdef class Conditions:
         deferring: how many `defer_cleanup` hold.
         aside, aside_handles: what collector passes have put aside.
         collecting: the thread that is in a collector's pass; 0: none.
-        apart: threads that give nothing back themselves.
+        bystanders: threads that give nothing back themselves.
         waiting: what waits for streams, by `pending`.
         turns: how many large blocks were taken since `pending.reap_some` looked at that.
-        decay: the names of the module of that name.
+        decay_runs: whether a thread gives memory back that is long unused; else who frees much has to
+            start it.
         frames_kept: how many frames are kept of who asked for memory.
         own_files: whether a file is Haulage's own, by its name.
         block_type, stream_type: `Block` and `Stream`.
@@ -410,10 +411,10 @@ cdef class Conditions:
     cdef public object current_device, pools_memory, provider, aside, aside_handles, waiting
     cdef public object outer_frames, block_type, stream_type
     cdef public object own_files
-    cdef public set apart
+    cdef public set bystanders
     cdef public unsigned long long collecting
-    cdef public dict environment, decay
-    cdef public bint limited
+    cdef public dict environment
+    cdef public bint decay_runs, limited
     cdef public int deferring, frames_kept, turns
     cdef object _device_key, _memory_key, _device_raw, _named, _memory_raw
     cdef bint _pools
@@ -425,16 +426,11 @@ cdef class Conditions:
         self._device_key = encoded("HAULAGE_DEVICE")
         self._memory_key = encoded("HAULAGE_MEMORY")
         self.frames_kept = 1
-        self.apart = set()
+        self.bystanders = set()
 
 
 cdef Conditions _now = Conditions()
 conditions = _now
-
-
-cdef inline bint _decay_runs() except -1:
-    cdef PyObject *found = PyDict_GetItemWithError(_now.decay, "_is_running")
-    return found == Py_True
 
 
 cdef bint _is_pooling() except -1:
@@ -490,7 +486,7 @@ cdef bint _is_default_idle(HeapBase heap) except -1:
     if device.queues is not None:
         return device.queues.is_idle(0)
     # A collector's pass may be in the midst of a driver's call.
-    if heap.is_default_idle is None or _now.collecting or _now.apart:
+    if heap.is_default_idle is None or _now.collecting or _now.bystanders:
         return False
     return heap.is_default_idle()
 

@@ -47,7 +47,7 @@ class Decay:
     def freed(self) -> None:
         """Have it looked at if more is free than what stays; where nobody does so already, what is
         free counts as unused from now on."""
-        if self._heap.idle_bytes <= LEAST_KEPT or _is_running or not self.is_owed():
+        if self._heap.idle_bytes <= LEAST_KEPT or conditions.decay_runs or not self.is_owed():
             return
         self._begin()
         self._before = 0, self._allocations
@@ -98,9 +98,7 @@ class Decay:
 # Those of all heaps whose memory is the host's.
 _decays: dict["Device", list[Decay]] = {}
 
-_is_running = False
 _has_ended = False
-conditions.decay = globals()
 # Held while the thread begins or ends; who finds it so need not wait.
 _changing = _thread.allocate_lock()
 # Held but for the end: the thread sleeps on the first, and says by the second that it is gone.
@@ -138,31 +136,29 @@ def start() -> bool:
 
     It takes no lock that a thread may hold which frees memory, be it in a signal's handler.
     """
-    global _is_running
-    if _is_running or _has_ended or not _changing.acquire(False):
+    if conditions.decay_runs or _has_ended or not _changing.acquire(False):
         return True
     try:
-        if not _is_running:
+        if not conditions.decay_runs:
             _gone.acquire(False)
-            _is_running = True
+            conditions.decay_runs = True
             try:
                 _thread.start_new_thread(_run, ())
             except RuntimeError:
-                _is_running = False
-        return _is_running
+                conditions.decay_runs = False
+        return conditions.decay_runs
     finally:
         _changing.release()
 
 
 def _run() -> None:
-    global _is_running
     try:
         while not _wake.acquire(timeout=0.55 * PERIOD):
             if not look():
                 break
     finally:
         with _changing:
-            _is_running = False
+            conditions.decay_runs = False
             _gone.release()
     # What was freed since the last look found the thread running.
     if not _has_ended and is_owed():
@@ -179,14 +175,14 @@ def end() -> None:
     """At exit: no thread may run Python code once the interpreter goes."""
     global _has_ended
     _has_ended = True
-    if _is_running:
+    if conditions.decay_runs:
         _wake.release()
         _gone.acquire(timeout=5)
 
 
 def start_anew() -> None:
     """After a fork, in the child: it has no such thread, and perhaps what that was to give back."""
-    global _is_running, _changing, _wake, _gone
-    _is_running = False
+    global _changing, _wake, _gone
+    conditions.decay_runs = False
     _changing, _wake, _gone = (_thread.allocate_lock() for _ in range(3))
     _wake.acquire()

@@ -26,11 +26,11 @@ _waiting: _Actions = deque()
 _waiting_handles: _Actions = deque()
 _draining = False  # whether some thread is about it
 # Threads that give nothing back themselves: see `without_driver_calls`.
-_aside: set[int] = set()
+_bystanders: set[int] = set()
 _ended = False
 
 conditions.aside, conditions.aside_handles = _waiting, _waiting_handles
-conditions.apart = _aside
+conditions.bystanders = _bystanders
 
 
 def waiting() -> int:
@@ -47,7 +47,7 @@ def has_to_wait() -> bool:
     """Whether this thread must not call the driver now, to give something back: it is inside of a
     collector's pass, or of `without_driver_calls`."""
     me = threading.get_ident()
-    return me == conditions.collecting or me in _aside
+    return me == conditions.collecting or me in _bystanders
 
 
 @contextmanager
@@ -58,10 +58,10 @@ def without_driver_calls() -> Iterator[None]:
     """
     me = threading.get_ident()
     try:
-        _aside.add(me)
+        _bystanders.add(me)
         yield
     finally:
-        _aside.discard(me)
+        _bystanders.discard(me)
 
 
 def give_back(action: Callable[..., object], *args: Any) -> None:
@@ -97,7 +97,7 @@ def drain(deferred: bool = False) -> None:
     global _draining
     if not (_waiting or _waiting_handles) or (conditions.deferring and not deferred):
         return
-    if _aside and threading.get_ident() in _aside:
+    if _bystanders and threading.get_ident() in _bystanders:
         return
     is_mine = False
     try:
@@ -156,7 +156,7 @@ def forget() -> None:
     _waiting_handles.clear()
     _draining = False
     # The other threads are not there; later ones may get their numbers.
-    _aside.intersection_update({threading.get_ident()})
+    _bystanders.intersection_update({threading.get_ident()})
 
 
 # ---- errors that no call can raise -------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 import haulage
 from doubles.far import far_device, registered
 from haulage import cuda
+from haulage._core.memory import conditions
 from haulage.runtime.memory import decay
 
 MIB = 1 << 20
@@ -31,7 +32,7 @@ class Clock:
         while self.now < until:
             self.now += decay.PERIOD / 2
             if not decay.look():
-                decay._is_running = False
+                conditions.decay_runs = False
                 break
         self.now = until
 
@@ -41,17 +42,19 @@ def clock(monkeypatch):
     monkeypatch.delenv("HAULAGE_MEMORY", raising=False)
     clock = Clock()
     haulage.memory.trim()
-    if decay._is_running:  # for what tests before this one had; now there is nothing for it to do
+    if (
+        conditions.decay_runs
+    ):  # for what tests before this one had; now there is nothing for it to do
         assert decay._gone.acquire(timeout=60)
         decay._gone.release()
-    monkeypatch.setattr(decay, "start", lambda: not setattr(decay, "_is_running", True))
+    monkeypatch.setattr(decay, "start", lambda: not setattr(conditions, "decay_runs", True))
     monkeypatch.setattr(decay, "clock", lambda: clock.now)
     with haulage.use("cpu"):
         cuda.device_array(100 * MIB, np.uint8)
         haulage.memory.trim()
         yield clock
         haulage.memory.trim()
-        decay._is_running = False
+        conditions.decay_runs = False
 
 
 def reserved():
@@ -188,6 +191,7 @@ import os, resource, sys, time
 import numpy as np
 import haulage
 from haulage import cuda
+from haulage._core.memory import conditions
 from haulage.runtime.memory import decay
 
 MIB = 1 << 20
@@ -226,7 +230,7 @@ def test_an_idle_process_gives_memory_back_and_has_no_thread_then():
         del arrays
         until(lambda: resident() < full - 100 * MIB)
         assert haulage.memory.stats().reserved < 64 * MIB
-        until(lambda: not decay._is_running)
+        until(lambda: not conditions.decay_runs)
         arrays = fill()  # and so again
         full = resident()
         del arrays
@@ -239,7 +243,7 @@ def test_a_process_ends_well_while_something_is_to_go_back():
     assert run("""
         arrays = fill(3)
         del arrays
-        assert decay._is_running
+        assert conditions.decay_runs
         print("end")
     """) == ["end"]
 
@@ -253,7 +257,7 @@ def test_a_forked_child_gives_its_memory_back_by_itself():
         child = os.fork()
         if not child:
             full = resident()
-            assert not decay._is_running
+            assert not conditions.decay_runs
             del arrays
             until(lambda: resident() < full - 100 * MIB)
             print("child", flush=True)
