@@ -115,11 +115,9 @@ cdef class Moving:
     cdef public long long _own_bytes
     cdef public StateBase _state
     cdef object acquire_at_once(
-        self, object device, object stream, object handle, str mode, int ways, list written
+        self, object device, object stream, object handle, bint writes, bint used, int ways
     )
     cdef object borrow_at_once(self, str why)
 
 
-cdef int release_all(
-    list written, object device, object stream, object handle, list dones
-) except -1
+cdef list release_all(list written, object device, object stream, object handle)

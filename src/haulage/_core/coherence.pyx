@@ -17,15 +17,13 @@ finalisers are Python's, so what they make is made before they look.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.contextvars cimport get_value
-from cpython.dict cimport PyDict_GetItem, PyDict_Next
+from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next
 from cpython.object cimport PyObject
 
 from haulage._core.fields cimport make_members
-from haulage._core.memory cimport BlockBase, DeviceBase
+from haulage._core.memory cimport BlockBase, DeviceBase, current_call_site
 
 import threading
-
-from haulage._core.memory import current_call_site
 
 
 cdef str _HOST = "host"
@@ -441,7 +439,7 @@ cdef class StateBase:
         global _uses
         cdef bint is_shared = self._is_shared_with(device)
         cdef object memory, other = None
-        cdef PyObject *found = PyDict_GetItem(<dict>self.replicas, device)
+        cdef PyObject *found = PyDict_GetItemWithError(<dict>self.replicas, device)
         cdef ReplicaBase replica
         cdef DeviceReplicaBase own = None
         cdef AccountBase account = <AccountBase>self.account
@@ -477,11 +475,13 @@ cdef class StateBase:
             or not _is_noted(<BlockBase>memory, stream, device, handle)
         ):
             return None
-        if is_shared:
+        if other is None:
+            pass
+        elif is_shared:
             if <tuple>self.host_writers is not writers:
                 return None
         elif (
-            PyDict_GetItem(<dict>self.replicas, device) != <PyObject *>own
+            PyDict_GetItemWithError(<dict>self.replicas, device) != <PyObject *>own
             or own.block is not memory
             or <tuple>own.writers is not writers
         ):
@@ -504,7 +504,7 @@ cdef class StateBase:
                 or not self._is_outdated_at_once(own, part, False)
             ):
                 return None
-        found = PyDict_GetItem(<dict>replica.arrays, key)
+        found = PyDict_GetItemWithError(<dict>replica.arrays, key)
         if found == NULL:
             return None
 
@@ -531,7 +531,7 @@ cdef class StateBase:
         it is current only on that device, since that line of the program. False: nothing is
         changed, as it takes more than that."""
         cdef bint is_shared = self._is_shared_with(device)
-        cdef PyObject *found = PyDict_GetItem(<dict>self.replicas, device)
+        cdef PyObject *found = PyDict_GetItemWithError(<dict>self.replicas, device)
         cdef AccountBase account = <AccountBase>self.account
         cdef ReplicaBase replica
         cdef DeviceReplicaBase own = None
@@ -647,7 +647,7 @@ cdef class StateBase:
             # What was borrowed before counts as written now.
             noted = account._same(<RangesBase>gone.part)
             if not gone.is_overwritten:
-                found = PyDict_GetItem(_gone_views, gone.why)
+                found = PyDict_GetItemWithError(_gone_views, gone.why)
                 if found == NULL:
                     return None
                 view = <object>found
@@ -715,26 +715,21 @@ cdef class Moving:
     """What `haulage.smart.elements.Elements` has in C."""
 
     cdef object acquire_at_once(
-        self, object device, object stream, object handle, str mode, int ways, list written
+        self, object device, object stream, object handle, bint writes, bint used, int ways
     ):
         """The device array for work that is handed next to a stream of a device, which has that
         handle; its elements are current there. None: nothing is changed, and `__haulage_acquire__`
         is to be asked.
 
-        If the work writes to it, it is appended to `written`, and `release_all` has to follow.
-        `mode` and `ways` are those of `__haulage_acquire__`.
+        If the work `writes` to it, `release_all` has to follow; where it is not `used`, only shape
+        and strides are. `ways` is that of `__haulage_acquire__`.
         """
-        cdef bint writes = mode == "rw"
-        cdef RangesBase part = _nothing if mode == "none" else <RangesBase>self._part
-        cdef object array
+        cdef RangesBase part = <RangesBase>self._part if used else _nothing
         if self._key is None:
             return None
-        array = self._state.array_at_once(
+        return self._state.array_at_once(
             device, stream, handle, writes, part, self._key, self._own_bytes, ways
         )
-        if writes and array is not None:
-            written.append(self)
-        return array
 
     cdef object borrow_at_once(self, str why):
         """`StateBase.borrow_at_once`, of its own elements."""
@@ -751,7 +746,7 @@ cdef class Moving:
     @property
     def _numba_type_(self):
         """Where Numba looks for the type of a value that it does not know; imports Numba."""
-        cdef PyObject *known = PyDict_GetItem(<dict>self._typed, False)
+        cdef PyObject *known = PyDict_GetItemWithError(<dict>self._typed, False)
         if known == NULL or <tuple>get_value(_only_read):
             return self._type_for_numba()
         return <object>known
@@ -775,21 +770,12 @@ def address_of_host_array():
     return <size_t><void *>_host_array
 
 
-def acquire(array, device, stream, handle, str mode, int ways, list written):
-    """`Moving.acquire_at_once`, for Python; None, too, for an array of another class."""
-    if not isinstance(array, Moving):
-        return None
-    return (<Moving>array).acquire_at_once(device, stream, handle, mode, ways, written)
-
-
-cdef int release_all(
-    list written, object device, object stream, object handle, list dones
-) except -1:
-    """Say that work which writes to all of `written`, see `acquire_at_once`, was handed to the
-    stream. Of those that take more, what is to be called for it is appended to `dones`, as what
-    `__haulage_acquire__` gives.
-    """
+cdef list release_all(list written, object device, object stream, object handle):
+    """Say that work which writes to all of `written`, see `Moving.acquire_at_once`, was handed to
+    the stream. Gives what is to be called for those that take more, as `__haulage_acquire__` does;
+    None: there are none."""
     cdef object call_site = current_call_site()
+    cdef list dones = None
     cdef Moving array
     cdef Release later
     for array in written:
@@ -798,13 +784,28 @@ cdef int release_all(
         ):
             later = Release.__new__(Release)
             later.array, later.stream = array, stream
+            if dones is None:
+                dones = []
             dones.append(later)
-    return 0
+    return dones
+
+
+def acquire(array, device, stream, handle, str mode, int ways, list written):
+    """`Moving.acquire_at_once`, for Python, with a mode of `__haulage_acquire__`; an array that is
+    written to is appended to `written`. None, too, for an array of another class."""
+    if not isinstance(array, Moving):
+        return None
+    there = (<Moving>array).acquire_at_once(
+        device, stream, handle, mode == "rw", mode != "none", ways
+    )
+    if mode == "rw" and there is not None:
+        written.append(array)
+    return there
 
 
 def release(list written, device, stream, handle, list dones):
-    """`release_all`, for Python."""
-    release_all(written, device, stream, handle, dones)
+    """`release_all`, for Python; what is to be called is appended to `dones`."""
+    dones += release_all(written, device, stream, handle) or ()
 
 
 make_members(RangesBase, RangesBase(), (b"runs",))

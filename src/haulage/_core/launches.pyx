@@ -273,8 +273,8 @@ cdef class PlanBase:
         _placed: not None: `_launch_placed(stream, args)` launches, with what the arguments are once
             they are on the device.
         _special: whether there is any of these, by the number of the argument in the block:
-        _moving: arrays that move themselves: (number, what is done with it, as
-            `__haulage_acquire__` takes it and as `Access` if that is known, hint).
+        _moving: arrays that move themselves: (number, whether it is written to, whether it is used
+            at all, the same as `__haulage_acquire__` takes it and as `Access` if known, hint).
         _ordered: arrays of other libraries, whose field is (bytes, whose stream).
         _conversions: (number, what makes the field of the value that is given).
         _packer, _start: make the argument block, and start the kernel.
@@ -329,19 +329,26 @@ cdef class PlanBase:
         """Start the kernel with arguments some of which move themselves, are other libraries', or
         have to be converted."""
         cdef object handle = stream.handle, each = args if self._flat else self._leaves(args)
-        cdef object array, there, number, mode, use, hint, producer
-        cdef list held = [], written = [], dones = [], producers = None
-        cdef bint handed = False
+        cdef object array, there, mode, use, hint, producer, convert
+        cdef list held = [], written = None, dones = None, more, producers = None
+        cdef bint handed = False, writes, used
+        cdef Py_ssize_t number
         cdef tuple one
         try:
             for one in self._moving:
-                number, mode, use, hint = one
+                number, writes, used, mode, use, hint = one
                 array, there = each[number], None
                 if hint is None and isinstance(array, Moving):
                     there = (<Moving>array).acquire_at_once(
-                        self._device, stream, handle, mode, 2, written
+                        self._device, stream, handle, writes, used, 2
                     )
+                    if writes and there is not None:
+                        if written is None:
+                            written = []
+                        written.append(array)
                 if there is None:
+                    if dones is None:
+                        dones = []
                     there = self._acquired(stream, args, each, array, mode, use, hint, dones)
                     if handle:
                         there.block.use(stream)
@@ -362,9 +369,11 @@ cdef class PlanBase:
             handed = True
         finally:
             # Also when it failed or was interrupted: a part of it may have run.
-            if written:
-                release_all(written, self._device, stream, handle, dones)
-            if dones:
+            if written is not None:
+                more = release_all(written, self._device, stream, handle)
+                if more is not None:
+                    dones = more if dones is None else dones + more
+            if dones is not None:
                 _call_all(dones, handed)
         return 0
 

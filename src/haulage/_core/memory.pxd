@@ -82,5 +82,6 @@ cdef object block_type()
 cdef object current_device()
 cdef RuntimeBase current_runtime()
 cdef bint is_pending() except -1
+cpdef object current_call_site()
 cdef BlockBase allocate_at_once(DeviceBase device, long long nbytes, object stream)
 cdef BlockBase allocate_for_host(DeviceBase device, long long nbytes, tuple kind)

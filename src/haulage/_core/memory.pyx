@@ -544,7 +544,7 @@ cdef object _frame_of_program():
     return None
 
 
-def current_call_site():
+cpdef object current_call_site():
     """The present place in the program, (code, offset of its instruction) of each frame that is
     kept: the innermost ones that are not Haulage's own. If all are, it is the outermost one."""
     frame = _frame_of_program()

@@ -22,6 +22,15 @@ cdef bint _is_asked_at_once(DeviceBase device) except -1:
     )
 
 
+cdef bint _is_more_to_do() except -1:
+    """Whether something is to be done once the program has waited."""
+    for one in <list>current_runtime().after_wait:
+        for pending in one.pending:
+            if pending:
+                return True
+    return False
+
+
 cdef bint is_stream_done(DeviceBase device, unsigned long long handle) except -1:
     """Whether all work of a stream is done, and none has failed. False: it takes more than a look.
     """
@@ -38,12 +47,10 @@ def all_done():
 def device_done(DeviceBase device not None):
     """`all_done`, of a device and without the memory."""
     return (
-        not current_runtime().after_wait
-        and _is_asked_at_once(device)
-        and device.queues.are_idle()
+        _is_asked_at_once(device) and device.queues.are_idle() and not _is_more_to_do()
     )
 
 
 def stream_done(DeviceBase device not None, unsigned long long handle):
     """`device_done`, of a stream of a device."""
-    return not current_runtime().after_wait and is_stream_done(device, handle)
+    return is_stream_done(device, handle) and not _is_more_to_do()

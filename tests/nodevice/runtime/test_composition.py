@@ -14,6 +14,7 @@ from haulage.errors import DeviceMismatch
 from haulage.runtime import composition
 from haulage.runtime.devices.registry import Driver
 from haulage.runtime.process import runtime
+from haulage.runtime.process.runtime import AfterWait
 
 
 class TwoNulls(NullBackend):
@@ -67,7 +68,8 @@ def test_the_process_has_its_own_runtime_again_as_it_was(monkeypatch):
             # The `with` outside is about another runtime.
             assert str(cuda.get_current_device()) == "null:0"
             haulage.use("null:1")
-            runtime.current.after_wait.append(lambda *_: heard.append("inside"))
+            told = AfterWait(lambda *_: heard.append("inside"), ([1],))
+            runtime.current.after_wait.append(told)
             runtime.current.adversary_seed = 3
             gone = cuda.to_device(np.zeros(10))
             cuda.synchronize()

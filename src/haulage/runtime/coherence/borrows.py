@@ -235,33 +235,34 @@ class Borrows(Records):
         return [(one, stale) for one in self.records for stale in one.stale if stale.part & part]
 
 
-class OutdatedViews:
+class OutdatedViews(dict["weakref.ref[State]", set[Device]]):
     """The storages of which views show what is out of date, and the devices that wrote it: when the
     program has waited for these, `refresh` brings the views up to date."""
 
     def __init__(self) -> None:
         self._lock = forks.lock()
-        self._devices: weakref.WeakKeyDictionary[State, set[Device]] = weakref.WeakKeyDictionary()
-
-    def __bool__(self) -> bool:
-        return bool(self._devices)
 
     def add(self, state: "State", device: Device) -> None:
         """A device wrote what views of a storage show."""
         with self._lock:
-            self._devices.setdefault(state, set()).add(device)
+            self.setdefault(weakref.ref(state, self._forget), set()).add(device)
 
     def remove(self, state: "State", device: Device) -> None:
         """They are about to be brought up to date."""
         with self._lock:
-            self._devices[state].discard(device)
-            if not self._devices[state]:
-                del self._devices[state]
+            devices = self[weakref.ref(state)]
+            devices.discard(device)
+            if not devices:
+                del self[weakref.ref(state)]
 
     def of(self, device: Device) -> list["State"]:
         """The storages of which a device wrote what views show."""
         with self._lock:
-            return [state for state, devices in self._devices.items() if device in devices]
+            found = [key() for key, devices in tuple(self.items()) if device in devices]
+        return [state for state in found if state is not None]
+
+    def _forget(self, key: "weakref.ref[State]") -> None:
+        self.pop(key, None)
 
 
 outdated_views = OutdatedViews()

@@ -10,7 +10,7 @@ from haulage.runtime.coherence.borrows import outdated_views
 from haulage.runtime.coherence.state import State
 from haulage.runtime.devices.device import Device
 from haulage.runtime.devices.stream import Stream
-from haulage.runtime.process.runtime import Runtime
+from haulage.runtime.process.runtime import AfterWait, Runtime
 
 # Seconds in which others at work with a storage are done, unless they wait for one who waits.
 _PATIENCE = 10
@@ -27,8 +27,6 @@ def at_wait(device: Device, stream: Stream | None) -> None:
     Raises:
         KernelError, CoherenceError: as `refresh`; what else there is is refreshed before.
     """
-    if not outdated_views and not _refreshing:
-        return
     errors = []
     with _one_at_a_time:
         for state in outdated_views.of(device):
@@ -85,4 +83,4 @@ def refresh(state: State, device: Device, why: str) -> bool:
 
 def subscribe(to: Runtime) -> None:
     """Let views be refreshed when the program waits."""
-    to.after_wait.append(at_wait)
+    to.after_wait.append(AfterWait(at_wait, (outdated_views, _refreshing)))

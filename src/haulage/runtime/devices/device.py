@@ -213,8 +213,7 @@ class Device(DeviceBase):
         if device_done(self):
             return
         self.finish()
-        if runtime.current.after_wait:
-            runtime.current.waited(self)
+        runtime.current.waited(self)
 
     def finish(self) -> None:
         """`synchronize` for Haulage's own needs, as that of `Stream`."""

@@ -108,8 +108,7 @@ class Stream:
         if stream_done(self.device, self.handle):
             return
         self.finish()
-        if runtime.current.after_wait:
-            runtime.current.waited(self.device, self)
+        runtime.current.waited(self.device, self)
 
     def finish(self) -> None:
         """`synchronize` for Haulage's own needs, in the midst of other work: it brings no views of

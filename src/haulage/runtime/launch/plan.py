@@ -252,17 +252,19 @@ def _numbers(kinds: Sequence[Kind], *roles: str) -> list[int]:
 
 def _moving(
     each: Sequence[Kind], kinds: tuple[Kind, ...], overload: Any
-) -> list[tuple[int, str, Any, type[ArgHint] | None]]:
-    """Of each argument that moves itself: its number, what the kernel does with it, as
-    `__haulage_acquire__` takes it and as `compiler.access.model.Access` if known, and its hint."""
+) -> list[tuple[int, bool, bool, str, Any, type[ArgHint] | None]]:
+    """Of each argument that moves itself: its number, and what the kernel does with it: whether it
+    writes to it, whether it uses it at all, the mode that `__haulage_acquire__` takes, an
+    `compiler.access.model.Access` if known; and its hint."""
     uses = [
         one
         for kind, use in zip(kinds, overload.access.arguments, strict=True)
         for one in _uses(kind, use)
     ]
+    modes = ["rw" if use is None or use.writes else str(use.mode) for use in uses]
     return [
-        (number, "rw" if use is None or use.writes else str(use.mode), use, kind.hint)
-        for number, (kind, use) in enumerate(zip(each, uses, strict=True))
+        (number, mode == "rw", mode != "none", mode, use, kind.hint)
+        for number, (kind, mode, use) in enumerate(zip(each, modes, uses, strict=True))
         if kind.role == MOVING
     ]
 

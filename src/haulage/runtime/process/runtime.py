@@ -1,8 +1,8 @@
 """The `Runtime`: what a process has one of, and what is to run when something happens to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from haulage._core.memory import RuntimeBase, conditions
 
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     # Given a device, the number of bytes that it has no room for and how many to give back of it,
     # if so many can be: how many that was.
     MakeRoom = Callable[[Device, int, int], int]
+
+
+class AfterWait(NamedTuple):
+    """What is to be done when the program has waited.
+
+    Attributes:
+        call: called with a device, and a stream of it or None for all of them.
+        pending: containers; it is called only where one of them has something in it, so that a wait
+            which has nothing else to do need not leave C.
+    """
+
+    call: "Callable[[Device, Stream | None], object]"
+    pending: tuple[Sized, ...]
 
 
 class Runtime(RuntimeBase):
@@ -52,8 +65,7 @@ class Runtime(RuntimeBase):
             memory of its own; `haulage advise` asks for that.
         describe: makes the exception for how a kernel stopped, by the handle of its function.
         printing: the back ends with code that prints, by their `id`; nobody asks the others.
-        after_wait: called with a device, and a stream of it or None for all of them, when the
-            program has waited for it.
+        after_wait: what is to be done when the program has waited.
         at_stream_end: called with a device and the handle of a stream that is about to be given
             back to the driver.
         at_reset: called with a device whose memory is to be given back.
@@ -100,7 +112,7 @@ class Runtime(RuntimeBase):
         self.describe: dict[int, Callable[[KernelStopped], Exception]] = {}
         self.printing: dict[int, Backend] = {}
 
-        self.after_wait: list[Callable[[Device, Stream | None], object]] = []
+        self.after_wait: list[AfterWait] = []
         self.at_stream_end: list[Callable[[Device, int], object]] = []
         self.at_reset: list[Callable[[Device], object]] = []
         self.when_pending: list[Callable[[Device], object]] = []
@@ -149,8 +161,9 @@ class Runtime(RuntimeBase):
 
     def waited(self, device: "Device", stream: "Stream | None" = None) -> None:
         """The program has waited for a stream, or for all work of a device."""
-        for call in tuple(self.after_wait):
-            call(device, stream)
+        for one in tuple(self.after_wait):
+            if any(one.pending):
+                one.call(device, stream)
 
     def exit(self) -> None:
         """The process ends."""

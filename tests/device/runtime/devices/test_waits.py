@@ -7,6 +7,7 @@ import pytest
 
 from haulage import SmartArray, cuda
 from haulage._core.waits import all_done, device_done, stream_done
+from haulage.runtime.coherence.borrows import outdated_views
 from haulage.runtime.process import runtime
 
 LONG = 10  # seconds that no test takes unless it fails
@@ -14,11 +15,9 @@ LONG = 10  # seconds that no test takes unless it fails
 
 @pytest.fixture
 def asked_at_once(device, monkeypatch):
-    """The device: one that is asked without a call, while nobody wants to know of waits and
-    no kernel prints."""
+    """The device: one that is asked without a call, while no kernel prints."""
     if device.queues is None:
         pytest.skip("this device's driver is asked by a call")
-    monkeypatch.setattr(runtime.current, "after_wait", [])
     monkeypatch.setattr(runtime.current, "printing", {})
     cuda.synchronize()
     assert all_done()
@@ -60,12 +59,26 @@ def test_a_failure_is_raised_once(asked_at_once, own_stream):
     assert device_done(stream.device)
 
 
-def test_who_wants_to_know_of_waits_is_told(device):
+@pytest.mark.parametrize("own_stream", [False, True])
+def test_waits_leave_c_only_while_a_view_is_out_of_date(asked_at_once, own_stream):
     array = SmartArray(np.zeros(3))
     view = array.get()
-    set_one[1, 1](array, 0)
-    cuda.synchronize()
+    stream = cuda.stream() if own_stream else cuda.default_stream()
+
+    def done():
+        return stream_done(stream.device, stream.handle)
+
+    assert all_done()
+    set_one[1, 1, stream](array, 0)
+    # The adversary has the kernel run later; there is nothing to bring where memory is shared.
+    is_outdated = bool(outdated_views)
+    assert not (is_outdated and (done() or all_done()))
+    stream.synchronize()
     assert view[0] == 1
+    assert not outdated_views
+    assert done()
+    cuda.synchronize()
+    assert all_done()
 
 
 def test_memory_that_waits_for_a_stream_is_given_back_by_a_wait(asked_at_once):

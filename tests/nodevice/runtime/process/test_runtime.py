@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from haulage.runtime.process.runtime import Runtime
+from haulage.runtime.process.runtime import AfterWait, Runtime
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_watcher_is_told_as_long_as_it_wants(made):
 
 def test_what_subscribes_when_it_is_needed_does_so_once(made):
     def subscribe(which):
-        which.after_wait.append(lambda device, stream: heard.append((device, stream)))
+        which.after_wait.append(AfterWait(lambda *given: heard.append(given), ([1],)))
 
     heard = []
     made.once(subscribe)
@@ -69,9 +69,9 @@ def test_who_subscribes_while_it_is_called_is_called_the_next_time(made):
 
     def first(device, stream):
         heard.append(1)
-        made.after_wait.append(lambda device, stream: heard.append(2))
+        made.after_wait.append(AfterWait(lambda device, stream: heard.append(2), ([1],)))
 
-    made.after_wait.append(first)
+    made.after_wait.append(AfterWait(first, ([1],)))
     made.waited("device")
     assert heard == [1]
     made.waited("device")
