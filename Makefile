@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+NEIGHBOURS := $(VENV)-neighbours
 # Both ends of the range in pyproject.toml.
 NUMBAS := 0.66 0.68
 # What pyproject.toml names for a build.
@@ -17,10 +18,10 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs random-kernels check sanitize amd-tools format bench bench-peers bench-page wheels clean
+.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs test-neighbours test-neighbours-quick random-kernels check sanitize amd-tools format bench bench-peers bench-page wheels clean
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## A photo through a device and back: pictures in haulage-demo/ (PHOTO=... DEVICE=...)
 	$(BIN)/haulage demo$(if $(PHOTO), "$(PHOTO)")$(if $(DEVICE), --device $(DEVICE))$(if $(OUT), --out "$(OUT)")
@@ -83,6 +84,13 @@ test-programs:  ## Public programs written for numba.cuda, installed and run (AR
 	$(NEW_ENOUGH)
 	$(PYTHON) tests/programs $(ARGS)
 
+# What the packages need is installed once, in an environment of its own.
+test-neighbours: $(READY) $(NEIGHBOURS)/.all  ## Tests and pages with PyTorch, JAX, Dask, Ray, MPI and others (ARGS=...)
+	$(NEIGHBOURS)/bin/python -m pytest tests/neighbours $(ARGS)
+
+test-neighbours-quick: $(READY) $(NEIGHBOURS)/.quick  ## Those with small packages that are done soon (ARGS=...)
+	$(NEIGHBOURS)/bin/python -m pytest -m "not heavy" tests/neighbours $(ARGS)
+
 check: $(READY)  ## Format, lint, types, and the order of imports
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
@@ -126,7 +134,7 @@ wheels:  ## Wheels for all Pythons, on x86-64 and aarch64, in dist/ (ARGS='--hea
 	$(VENV)-wheels/bin/python scripts/building/wheels.py $(ARGS)
 
 clean:  ## Remove the environment and everything that tools left behind
-	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-wheels .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-numba-* $(VENV)-wheels $(NEIGHBOURS) .programs .peers haulage-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f src/haulage/_core/*.so
 
 # A changed dependency brings the environment up to date, a changed source of the extension that.
@@ -138,4 +146,14 @@ $(VENV)/.installed: pyproject.toml
 	$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'
+	@touch $@
+
+$(NEIGHBOURS)/.all: pyproject.toml tests/neighbours/__main__.py tests/neighbours/requirements.txt tests/neighbours/quick.txt
+	$(NEW_ENOUGH)
+	$(PYTHON) tests/neighbours $(NEIGHBOURS) tests/neighbours/requirements.txt
+	@touch $(NEIGHBOURS)/.quick $@
+
+$(NEIGHBOURS)/.quick: pyproject.toml tests/neighbours/__main__.py tests/neighbours/quick.txt
+	$(NEW_ENOUGH)
+	$(PYTHON) tests/neighbours $(NEIGHBOURS) tests/neighbours/quick.txt
 	@touch $@
