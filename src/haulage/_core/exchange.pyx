@@ -79,24 +79,32 @@ cdef class Exchange:
     """What a library's table offers."""
 
     cdef DLPackExchangeAPI *table
-    cdef bint short_way
+    cdef bint short_way, has_unsaid
 
     def look(self, array: object) -> bytes:
         """What an array of the library's is: its address in 8 bytes, and behind it all else, so that
         two arrays that are alike but for their addresses have equal bytes from the ninth on.
 
         Raises:
-            BufferError: the tensor is of an unknown version, or the library gives no reason.
+            BufferError: the tensor is of an unknown version, it is more than DLPack can say
+                (`check_said`), or the library does not give it.
         """
         cdef DLTensor tensor
         cdef DLManagedTensorVersioned *managed = NULL
         cdef uint32_t major
-        if self.short_way:
-            if self.table.tensor_from_object(<PyObject *>array, &tensor):
+        if self.has_unsaid:
+            check_said(array)
+        try:
+            if self.short_way:
+                if self.table.tensor_from_object(<PyObject *>array, &tensor):
+                    raise _refused(array)
+                return _record(&tensor, 0)
+            if self.table.managed_from_object(<PyObject *>array, &managed) or managed is NULL:
                 raise _refused(array)
-            return _record(&tensor, 0)
-        if self.table.managed_from_object(<PyObject *>array, &managed) or managed is NULL:
-            raise _refused(array)
+        except RuntimeError as error:
+            # PyTorch's errors go on with the frames of its own code.
+            reason = str(error).partition("\nException raised from ")[0]
+            raise BufferError(f"{type(array).__name__} object: {reason}") from None
         major = managed.version.major
         try:
             if major == MAJOR:
@@ -120,10 +128,38 @@ cdef class Exchange:
         return <uintptr_t>found
 
 
-def exchange_in(capsule: object, never_read_only: bool) -> Exchange | None:
+def check_said(array: object) -> None:
+    """Raise BufferError for a tensor after PyTorch of which the memory is not all: one that
+    requires a gradient, or is a view whose elements are the conjugate or the negative of what is
+    in memory. DLPack has no words for these, and PyTorch's C functions do not refuse them."""
+    kind = type(array).__name__
+    if array.requires_grad:
+        raise BufferError(
+            f"{kind} object that requires a gradient: what a kernel does to it is not recorded; "
+            "give its .detach(), or call the kernel in a torch.autograd.Function"
+        )
+    if array.is_conj():
+        raise BufferError(
+            f"{kind} object that is a conjugate view: its memory has other elements; give its "
+            ".resolve_conj()"
+        )
+    if array.is_neg():
+        raise BufferError(
+            f"{kind} object that is a negative view: its memory has other elements; give its "
+            ".resolve_neg()"
+        )
+
+
+def has_unsaid(kind: object) -> bool:
+    """Whether `check_said` can be asked about the arrays of a class."""
+    return hasattr(kind, "is_neg") and hasattr(kind, "is_conj") and hasattr(kind, "requires_grad")
+
+
+def exchange_in(capsule: object, never_read_only: bool, unsaid: bool = False) -> Exchange | None:
     """What the table in a capsule offers; None if there is none of a version that is known.
 
     Args:
+        unsaid: the arrays can be more than DLPack says; see `check_said`.
         never_read_only: the library has no such arrays; a shorter call will do, which could not
             tell.
     """
@@ -138,6 +174,7 @@ def exchange_in(capsule: object, never_read_only: bool) -> Exchange | None:
         return None
     made = Exchange.__new__(Exchange)
     made.table = table
+    made.has_unsaid = unsaid
     made.short_way = never_read_only and table.tensor_from_object is not NULL
     return made
 

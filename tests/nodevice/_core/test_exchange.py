@@ -5,7 +5,7 @@ from ctypes import c_int, c_int32, c_void_p, py_object
 
 import pytest
 
-from haulage._core.exchange import exchange_in
+from haulage._core.exchange import exchange_in, has_unsaid
 from haulage.runtime.protocols.dlpack_exchange import RECORD, STRIDED
 from haulage.runtime.protocols.dlpack_structs import (
     CPU,
@@ -181,3 +181,55 @@ def test_the_table_of_an_older_version_is_found_behind_a_newer_one():
 def test_other_capsules_are_no_tables():
     assert exchange_in(_new_capsule(1, b"another", None), False) is None
     assert exchange_in(object(), False) is None
+
+
+class Lazy:
+    """An array after PyTorch's, which says of itself what DLPack has no words for."""
+
+    requires_grad = False
+
+    def __init__(self, requires_grad=False, conj=False, neg=False):
+        self.requires_grad, self._conj, self._neg = requires_grad, conj, neg
+
+    def is_conj(self):
+        return self._conj
+
+    def is_neg(self):
+        return self._neg
+
+
+@pytest.mark.parametrize("never_read_only", [False, True])
+@pytest.mark.parametrize(
+    ("is_", "message"),
+    [
+        ({"requires_grad": True}, r"requires a gradient.*\.detach\(\)"),
+        ({"conj": True}, r"conjugate view.*\.resolve_conj\(\)"),
+        ({"neg": True}, r"negative view.*\.resolve_neg\(\)"),
+    ],
+)
+def test_what_the_memory_is_not_all_of_is_refused(never_read_only, is_, message):
+    library = Library()
+    assert has_unsaid(Lazy)
+    assert not has_unsaid(Library)
+    exchange = exchange_in(library.capsule, never_read_only, True)
+    exchange.look(Lazy())
+    looked_at = library.deleted
+    with pytest.raises(BufferError, match=f"Lazy object that .*{message}"):
+        exchange.look(Lazy(**is_))
+    assert library.deleted == looked_at
+
+
+class WithoutStorage:
+    """An array whose library tells the frames of its code, too."""
+
+    def __hash__(self):
+        raise RuntimeError("no storage\nException raised from f.cpp:1\nframe #0: f")
+
+
+def test_the_frames_of_a_library_do_not_come_with_its_error():
+    library = Library()
+    # A function in C, as ctypes would print what one in Python raises.
+    fails = ctypes.cast(ctypes.pythonapi.PyObject_Hash, c_void_p).value
+    library.table.tensor_from_object = _FROM_OBJECT(fails)
+    with pytest.raises(BufferError, match=r"^WithoutStorage object: no storage$"):
+        exchange_in(library.capsule, True).look(WithoutStorage())

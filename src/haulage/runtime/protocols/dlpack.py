@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from haulage._core.exchange import check_said, has_unsaid
 from haulage.backends.base import MANAGED, MAPPED, PINNED
 from haulage.errors import DeviceNotFound
 from haulage.runtime.buffers.strided import Strided
@@ -277,11 +278,31 @@ def place_asked(exporter: Any) -> Place:
     try:
         place = exporter.__dlpack_device__()
     except AttributeError:
+        if _is_traced(exporter):
+            raise TypeError(
+                f"{type(exporter).__name__} object: a value that JAX traces has no elements yet; "
+                "call what needs them by jax.pure_callback"
+            ) from None
         raise TypeError(
             f"{type(exporter).__name__} object has __dlpack__ but no __dlpack_device__; "
             "DLPack needs both"
         ) from None
+    except TypeError:
+        # So JAX's arrays answer whose memory was donated or deleted.
+        if hasattr(exporter, "is_deleted") and exporter.is_deleted():
+            raise ValueError(
+                f"{type(exporter).__name__} object that was deleted or donated: it has no memory"
+            ) from None
+        raise
     return pair(place, f"__dlpack_device__ of a {type(exporter).__name__} gave")
+
+
+def _is_traced(exporter: Any) -> bool:
+    """Whether it is what JAX gives in the place of an array to a function that it traces."""
+    return any(
+        kind.__name__ == "Tracer" and kind.__module__.partition(".")[0] in ("jax", "jaxlib")
+        for kind in type(exporter).__mro__
+    )
 
 
 def tensor_of(
@@ -325,6 +346,8 @@ def ask(
     """
     options: dict[str, Any] = {} if stream is None else {"stream": stream}
     newer: dict[str, Any] = {"max_version": (MAJOR, MINOR)}
+    if has_unsaid(type(exporter)):
+        check_said(exporter)
     if copy is not None:
         newer["copy"] = copy
     if to is not None:

@@ -3,12 +3,11 @@
 What calls that API is `haulage._core.exchange`.
 """
 
-from collections.abc import Hashable
 from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from haulage._core.exchange import Exchange, exchange_in
+from haulage._core.exchange import Exchange, exchange_in, has_unsaid
 from haulage.runtime.protocols import dlpack
 
 _ATTRIBUTE = "__dlpack_c_exchange_api__"
@@ -51,6 +50,7 @@ def exchange_of(kind: type) -> Exchange | None:
 
 
 @lru_cache(256)
-def _found(kind: Hashable) -> Exchange | None:
+def _found(kind: Any) -> Exchange | None:
     library = getattr(kind, "__module__", "").partition(".")[0]
-    return exchange_in(getattr(kind, _ATTRIBUTE), library in _NEVER_READ_ONLY)
+    capsule = getattr(kind, _ATTRIBUTE)
+    return exchange_in(capsule, library in _NEVER_READ_ONLY, has_unsaid(kind))

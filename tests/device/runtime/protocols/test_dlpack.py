@@ -546,6 +546,43 @@ def test_what_has_no_dlpack_is_a_type_error():
         cuda.from_dlpack(Half())
 
 
+def test_a_tensor_whose_memory_is_not_all_of_it_is_refused():
+    class Negative(OnlyDLPack):
+        """As PyTorch's imaginary part of a conjugate: DLPack gives it without the sign."""
+
+        requires_grad = False
+
+        def is_conj(self):
+            return False
+
+        def is_neg(self):
+            return True
+
+    with pytest.raises(BufferError, match=r"Negative object that is a negative view.*resolve_neg"):
+        cuda.from_dlpack(Negative(numbers(3)))
+
+
+def test_what_jax_traces_has_no_elements():
+    tracer = type("Tracer", (), {"__module__": "jax._src.core", "__dlpack__": None})
+    with pytest.raises(TypeError, match=r"a value that JAX traces has no elements.*pure_callback"):
+        cuda.from_dlpack(type("DynamicJaxprTracer", (tracer,), {})())
+
+
+def test_an_array_that_was_deleted_says_so():
+    class Deleted(OnlyDLPack):
+        def __dlpack_device__(self):
+            return len(None)
+
+        def is_deleted(self):
+            return True
+
+    with pytest.raises(ValueError, match="Deleted object that was deleted or donated"):
+        cuda.from_dlpack(Deleted(numbers(3)))
+    Deleted.is_deleted = lambda self: False
+    with pytest.raises(TypeError, match="NoneType"):
+        cuda.from_dlpack(Deleted(numbers(3)))
+
+
 def test_a_tensor_of_another_device_is_asked_for_on_the_host():
     class Elsewhere(OnlyDLPack):
         def __dlpack__(self, *, dl_device=None, **options):
