@@ -13,6 +13,9 @@ import numpy as np
 from haulage.smart import numpy_functions
 from haulage.smart.elements import Elements, readable
 
+# For what NumPy says of all its arrays.
+_OF_NUMPY: Any = np.empty(0)
+
 
 def _unary(apply: Callable[[Any], Any], shown: str) -> Callable[..., Any]:
     def method(self: Elements) -> Any:
@@ -226,6 +229,41 @@ class NumpyMethods(Elements):
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]
     ) -> Any:
         return numpy_functions.call_function(func, types, args, kwargs)
+
+    # ---- the array API standard -------------------------------------------------------------
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """NumPy's namespace, whose functions take SmartArrays and give NumPy's arrays.
+
+        Raises:
+            ValueError: NumPy does not know that version of the array API standard.
+        """
+        return _OF_NUMPY.__array_namespace__(api_version=api_version)
+
+    @property
+    def device(self) -> str:
+        """'cpu': where, in the words of NumPy's namespace, its functions work on the elements.
+
+        Which devices have current copies, `coherence` says.
+        """
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: None = None) -> Any:
+        """The array itself: 'cpu' is the only device of NumPy's namespace.
+
+        `get(device)` gives an array on one of Haulage's devices.
+
+        Raises:
+            ValueError: another device, or a stream.
+        """
+        if device != "cpu":
+            raise ValueError(
+                f"to_device({device!r}) of a SmartArray: NumPy's namespace knows 'cpu' only; "
+                "get(device) gives an array on a device"
+            )
+        if stream is not None:
+            raise ValueError(f"to_device(stream={stream!r}) of a SmartArray: expected None")
+        return self
 
     # ---- Python's protocols -----------------------------------------------------------------
 

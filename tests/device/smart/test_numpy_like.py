@@ -592,3 +592,26 @@ def test_arrays_of_other_libraries_have_their_say():
     a = SmartArray(numbers())
     assert a + Foreign() == ("ufunc", [np.ndarray, Foreign])
     assert np.concatenate([a, Foreign()]) == "function"
+
+
+def test_the_namespace_of_the_array_api_is_numpys():
+    a = SmartArray(np.arange(6.0).reshape(2, 3))
+    xp = a.__array_namespace__()
+    assert xp is np
+    assert a.__array_namespace__(api_version="2023.12") is np
+    with pytest.raises(ValueError, match="1999"):
+        a.__array_namespace__(api_version="1999.12")
+    assert xp.sum(a, axis=0).tolist() == [3, 5, 7]
+    assert xp.permute_dims(a, (1, 0)).shape == (3, 2)
+    assert xp.zeros(2, device=a.device).tolist() == [0, 0]
+    assert xp.astype(a, np.int64, device=a.device).dtype == np.int64
+
+
+def test_the_only_device_of_that_namespace_is_the_host():
+    a = SmartArray(np.arange(3.0))
+    assert a.device == "cpu"
+    assert a.to_device(a.device) is a
+    with pytest.raises(ValueError, match=r"to_device\('gpu'\).*get\(device\)"):
+        a.to_device("gpu")
+    with pytest.raises(ValueError, match="stream=1"):
+        a.to_device("cpu", stream=1)

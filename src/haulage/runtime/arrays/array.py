@@ -16,7 +16,7 @@ from haulage.runtime.buffers.span import Span, block_of_gpu_data
 from haulage.runtime.buffers.strided import ATTRIBUTES, Strided
 from haulage.runtime.devices import printing
 from haulage.runtime.devices.device import Device, check_device
-from haulage.runtime.devices.registry import current_device
+from haulage.runtime.devices.registry import current_device, find
 from haulage.runtime.devices.stream import Stream
 from haulage.runtime.devices.stream_arguments import StreamLike, binding, device_of
 from haulage.runtime.geometry import dtypes, layout
@@ -131,6 +131,28 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "DeviceNDArray":
         return self.__copy__()
+
+    def to_device(self, device: str | Device, /, *, stream: StreamLike = None) -> "DeviceNDArray":
+        """The elements in an array on a device: this array, if it is there, else a copy.
+
+        After the array API standard. `copy_to_host` gives a NumPy array.
+
+        Args:
+            device: a `Device`, or a name as in `haulage.use`.
+            stream: of that device, which a copy is made in and is bound to.
+
+        Raises:
+            DeviceNotFound: the device is not there.
+            ValueError: the array is closed.
+        """
+        target = find(device, "to_device")
+        self.block.use()
+        if target is self.device:
+            return self
+        strides = layout.dense_strides(self.shape, self.strides, self.dtype.itemsize)
+        made = DeviceNDArray(self.shape, strides, self.dtype, stream or 0, device=target)
+        made.copy_to_device(self.copy_to_host())
+        return made
 
     def view(self, dtype: Any) -> Self:
         """The same bytes as elements of another dtype, by NumPy's rules.
@@ -304,6 +326,12 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
 
     def __reduce__(self) -> Any:
         return _record_anew, (self.copy_to_host(), self.dtype, self.readonly)
+
+    def to_device(self, device: str | Device, /, *, stream: StreamLike = None) -> "DeviceRecord":
+        """The record on a device: this one, if it is there, else a copy; as for arrays."""
+        array = self._array()
+        there = array.to_device(device, stream=stream)
+        return self if there is array else _record(there)
 
     def __copy__(self) -> "DeviceRecord":
         made = DeviceRecord(self.dtype, self.stream, device=self.device)

@@ -490,3 +490,22 @@ def test_a_smart_array_comes_to_the_device_that_its_use_names(pair):
     assert here.tolist() == (2 * expected).tolist()
     for found in (there, copied, moved):
         assert found.copy_to_host().tolist() == expected.tolist()
+
+
+def test_to_device_copies_to_the_other_device(pair):
+    first, second = pair
+    host = np.arange(12.0).reshape(3, 4)[:, ::2]
+    with haulage.use(first):
+        here = cuda.to_device(host).T
+    there = here.to_device(second)
+    assert (here.device, there.device) == (first, second)
+    assert np.array_equal(there.copy_to_host(), host.T)
+    assert there.strides == here.strides
+    assert there.to_device("far:1") is there
+    stream = cuda.stream()
+    assert here.to_device(second, stream=stream).stream is stream
+    with haulage.use(first):
+        record = cuda.to_device(np.array([(3, 0.5)], [("n", "i4"), ("x", "f8")]))[0]
+    assert record.to_device(first) is record
+    moved = record.to_device(second)
+    assert (moved.device, moved.n, moved.x) == (second, 3, 0.5)
