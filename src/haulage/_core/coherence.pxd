@@ -81,6 +81,7 @@ cdef class StateBase:
     cdef bint _is_known(self) noexcept
     cdef bint _is_shared_with(self, object device) noexcept
     cdef bint _no_view_wrote(self, bint is_shared) noexcept
+    cdef bint _has_no_others(self, ReplicaBase written) noexcept
     cdef bint _is_outdated_at_once(
         self, ReplicaBase written, RangesBase part, bint acquired
     ) noexcept
@@ -120,4 +121,4 @@ cdef class Moving:
     cdef object borrow_at_once(self, str why)
 
 
-cdef list release_all(list written, object device, object stream, object handle)
+cdef list release_all(list held, object device, object stream, object handle)

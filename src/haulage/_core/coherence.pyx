@@ -378,6 +378,10 @@ cdef class StateBase:
                 return False
         return True
 
+    cdef bint _has_no_others(self, ReplicaBase written) noexcept:
+        """Whether no device has a replica but that one."""
+        return len(<dict>self.replicas) == (self.on_host is not written)
+
     cdef bint _is_outdated_at_once(
         self, ReplicaBase written, RangesBase part, bint acquired
     ) noexcept:
@@ -388,6 +392,8 @@ cdef class StateBase:
             <ReplicaBase>self.on_host, part, acquired
         ):
             return False
+        if self._has_no_others(written):
+            return True
         while PyDict_Next(<dict>self.replicas, &at, NULL, &one):
             if one != <PyObject *>written and not _can_lose(<ReplicaBase>one, part, acquired):
                 return False
@@ -401,6 +407,8 @@ cdef class StateBase:
         cdef DeviceReplicaBase other
         if self.on_host is not written:
             _lose(<ReplicaBase>self.on_host, part, acquired)
+        if self._has_no_others(written):
+            return
         while PyDict_Next(<dict>self.replicas, &at, NULL, &one):
             if one != <PyObject *>written:
                 other = <DeviceReplicaBase>one
@@ -770,15 +778,18 @@ def address_of_host_array():
     return <size_t><void *>_host_array
 
 
-cdef list release_all(list written, object device, object stream, object handle):
-    """Say that work which writes to all of `written`, see `Moving.acquire_at_once`, was handed to
-    the stream. Gives what is to be called for those that take more, as `__haulage_acquire__` does;
-    None: there are none."""
+cdef list release_all(list held, object device, object stream, object handle):
+    """Say that work which writes to all arrays of `held` that move themselves, see
+    `Moving.acquire_at_once`, was handed to the stream. Gives what is to be called for those that
+    take more, as `__haulage_acquire__` does; None: there are none."""
     cdef object call_site = current_call_site()
     cdef list dones = None
     cdef Moving array
     cdef Release later
-    for array in written:
+    for each in held:
+        if not isinstance(each, Moving):
+            continue
+        array = <Moving>each
         if not array._state.release_at_once(
             device, stream, handle, <RangesBase>array._part, call_site
         ):

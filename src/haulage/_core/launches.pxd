@@ -23,7 +23,9 @@ cdef class PlanBase:
     cdef public tuple _captured
     cdef public bint _apart, _flat, _in_place, _notes, _on_host, _special, _waits
     cdef bint launch(self, object given, tuple args, list fields) except -1
-    cdef int _start_specially(self, object stream, tuple args, list fields) except -1
+    cdef int _start_specially(
+        self, object stream, unsigned long long stream_handle, tuple args, list fields
+    ) except -1
     cdef bytes _packed(self, list fields)
     cdef int _begin(self, unsigned long long handle, bytes block) except -1
     cdef bint _holds_now(self, tuple args) except -1

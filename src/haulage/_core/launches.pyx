@@ -315,7 +315,7 @@ cdef class PlanBase:
             if handle or self._notes:
                 self._note(stream, handle, args)
             if self._special:
-                self._start_specially(stream, args, fields)
+                self._start_specially(stream, handle, args, fields)
             else:
                 self._begin(handle, self._packed(fields))
         if self._waits:
@@ -325,13 +325,15 @@ cdef class PlanBase:
                 stream.finish()
         return True
 
-    cdef int _start_specially(self, object stream, tuple args, list fields) except -1:
+    cdef int _start_specially(
+        self, object stream, unsigned long long stream_handle, tuple args, list fields
+    ) except -1:
         """Start the kernel with arguments some of which move themselves, are other libraries', or
         have to be converted."""
-        cdef object handle = stream.handle, each = args if self._flat else self._leaves(args)
+        cdef object handle = stream_handle, each = args if self._flat else self._leaves(args)
         cdef object array, there, mode, use, hint, producer, convert
-        cdef list held = [], written = None, dones = None, more, producers = None
-        cdef bint handed = False, writes, used
+        cdef list held = [], dones = None, more, producers = None
+        cdef bint handed = False, wrote = False, writes, used
         cdef Py_ssize_t number
         cdef tuple one
         try:
@@ -343,9 +345,8 @@ cdef class PlanBase:
                         self._device, stream, handle, writes, used, 2
                     )
                     if writes and there is not None:
-                        if written is None:
-                            written = []
-                        written.append(array)
+                        wrote = True
+                        held.append(array)
                 if there is None:
                     if dones is None:
                         dones = []
@@ -365,12 +366,12 @@ cdef class PlanBase:
             if producers:
                 self._start_in_order(handle, self._packed(fields), producers)
             else:
-                self._begin(handle, self._packed(fields))
+                self._begin(stream_handle, self._packed(fields))
             handed = True
         finally:
             # Also when it failed or was interrupted: a part of it may have run.
-            if written is not None:
-                more = release_all(written, self._device, stream, handle)
+            if wrote:
+                more = release_all(held, self._device, stream, handle)
                 if more is not None:
                     dones = more if dones is None else dones + more
             if dones is not None:

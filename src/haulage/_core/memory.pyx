@@ -519,24 +519,27 @@ cdef object current_device():
 # ---- who asks -----------------------------------------------------------------------------------
 
 
-# The code of the program that asked last.
-cdef object _asked_last = None
+# The code of the program that asked last, that of Haulage's by which it did, and its call site.
+cdef object _asked_last = None, _asked_by = None
+cdef tuple _asked_at = ((None, -1),)
 
 
 cdef object _frame_of_program():
     """The innermost frame that is not Haulage's own; if all are, the outermost; None: there is none."""
-    global _asked_last
+    global _asked_last, _asked_by
     cdef PyObject *own
     cdef object frame = haulage_innermost(), caller, code, file
     while frame is not None:
         code = haulage_code(frame)
         if code is _asked_last:
             return frame
-        file = code.co_filename
-        own = PyDict_GetItemWithError(_now.own_files, file)
-        if not (_now.own_files[file] if own == NULL else own == Py_True):
-            _asked_last = code
-            return frame
+        if code is not _asked_by:
+            file = code.co_filename
+            own = PyDict_GetItemWithError(_now.own_files, file)
+            if not (_now.own_files[file] if own == NULL else own == Py_True):
+                _asked_last = code
+                return frame
+            _asked_by = code
         caller = haulage_caller(frame)
         if caller is None:
             return frame
@@ -547,11 +550,19 @@ cdef object _frame_of_program():
 cpdef object current_call_site():
     """The present place in the program, (code, offset of its instruction) of each frame that is
     kept: the innermost ones that are not Haulage's own. If all are, it is the outermost one."""
+    global _asked_at
+    cdef object code
+    cdef int lasti
+    cdef tuple last
     frame = _frame_of_program()
     if frame is None:
         return ()
     if _now.frames_kept == 1:
-        return ((haulage_code(frame), haulage_lasti(frame)),)
+        code, lasti = haulage_code(frame), haulage_lasti(frame)
+        last = <tuple>_asked_at[0]
+        if last[0] is not code or <int>last[1] != lasti:
+            _asked_at = ((code, lasti),)
+        return _asked_at
     return tuple(_now.outer_frames(frame, _now.frames_kept))
 
 
