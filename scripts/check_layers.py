@@ -29,6 +29,8 @@ ORDER: list[set[str]] = [
     {"__main__"},
     {"__init__"},
     {"cli", "pytest_plugin"},
+    {"dask"},
+    {"integrations"},
     {"hip"},
     {"hook"},
     {"cuda", "roc"},

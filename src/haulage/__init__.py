@@ -14,6 +14,7 @@ from haulage import forks as _forks  # noqa: F401, I001
 
 # Says what is wrong where it has not been built.
 from haulage import _core  # noqa: F401
+from haulage import integrations as _integrations
 
 __all__ = [
     "__version__",
@@ -39,6 +40,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "cuda": ("haulage.cuda", None),
     "roc": ("haulage.roc", None),
     "hip": ("haulage.hip", None),
+    "dask": ("haulage.dask", None),
     "memory": ("haulage.memory", None),
     "use": ("haulage.runtime.devices.registry", "use"),
     "devices": ("haulage.runtime.devices.registry", "devices"),
@@ -76,3 +78,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, "errors", *(name for name in globals() if name.startswith("__"))})
+
+
+_integrations.install()

@@ -22,6 +22,7 @@ OF_THE_WHOLE = {
 }
 # Rooms of the package without tests of their own.
 WITHOUT = {
+    "dask": "tests/neighbours/test_dask_*.py, which need Dask",
     "hip": "another name of roc, in tests/nodevice/cuda/test_completion.py",
 }
 

@@ -30,6 +30,9 @@ _CALLED = {
     "__iter__": "iteration",
     "__contains__": "value in a",
     "__reduce__": "pickling",
+    # Registered in `integrations/`.
+    "dask_deserialise": "Dask (received, or read back from disk)",
+    "dask_serialise": "Dask (to be sent, or spilled to disk)",
 }
 
 
