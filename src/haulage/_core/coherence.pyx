@@ -601,7 +601,8 @@ cdef class StateBase:
         cdef AccountBase account = <AccountBase>self.account
         cdef ReplicaBase on_host = <ReplicaBase>self.on_host
         cdef list records = <list>(<Records>self.borrows).records
-        cdef object host = self.host, call_site, array, view = None
+        cdef object host = self.host, call_site, array, view
+        cdef PyObject *found
         cdef RangesBase acquired
         cdef Borrow borrow, one, gone = None
         cdef BorrowedMemory memory
@@ -615,8 +616,11 @@ cdef class StateBase:
         ):
             return None
         call_site = current_call_site()
-        if why not in _gone_views:
-            _gone_views[why] = _view_type(why, False)
+        found = PyDict_GetItemWithError(_gone_views, why)
+        if found == NULL:
+            _gone_views[why] = view = _view_type(why, False)
+        else:
+            view = <object>found
         borrow = Borrow.__new__(Borrow)
         borrow.part, borrow.call_site, borrow.why = part, call_site, why
         memory = BorrowedMemory.__new__(BorrowedMemory)
@@ -654,7 +658,9 @@ cdef class StateBase:
         if gone is not None:
             # What was borrowed before counts as written now.
             noted = account._same(<RangesBase>gone.part)
-            if not gone.is_overwritten:
+            if gone.is_overwritten:
+                view = None
+            elif gone.why is not why:
                 found = PyDict_GetItemWithError(_gone_views, gone.why)
                 if found == NULL:
                     return None
@@ -674,9 +680,14 @@ cdef class StateBase:
             account._again(noted, gone.call_site, view)
             if <set>self.evicted:
                 (<set>self.evicted).clear()
-            del records[at]
+            if at == len(records) - 1:
+                records[at] = borrow
+            else:
+                del records[at]
+                records.append(borrow)
+        else:
+            records.append(borrow)
         on_host.acquired = acquired
-        records.append(borrow)
         return array
 
 
