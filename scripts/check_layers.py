@@ -98,6 +98,7 @@ _NUMBA = "imports Numba, which takes half a second, and moving memory needs none
 _LLVM = "imports llvmlite or makes text for it, which only what compiles or links needs"
 LATE = {
     "asyncio": "takes longer to import than all of the runtime; one method needs it",
+    "html": "has the table of all entities, 2 ms; tables in notebooks alone need it",
     "haulage.numba_bridge": _NUMBA,
     "haulage.numba_smart": _NUMBA,
     "haulage.compiler.frontend": _NUMBA,

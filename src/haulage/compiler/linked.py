@@ -1,6 +1,5 @@
 """Code of others that a kernel is linked with."""
 
-import hashlib
 import re
 from dataclasses import dataclass
 
@@ -28,4 +27,6 @@ class Linked:
     data: bytes
 
     def __repr__(self) -> str:
+        import hashlib  # 4 ms, with OpenSSL, that no program without such code waits for
+
         return f"<{self.kind} {self.name}: {hashlib.sha256(self.data).hexdigest()}>"

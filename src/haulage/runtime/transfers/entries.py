@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
@@ -276,6 +275,8 @@ _CELL = "padding: 0.15em 0.6em; vertical-align: top; text-align"
 
 def table(sentences: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Sentences and a table for notebooks, with the looks that those give to neither."""
+    from html import escape
+
     text = "".join(f"<p>{escape(each)}</p>" for each in sentences)
     if not rows:
         return text
