@@ -353,8 +353,8 @@ class SmartArray(NumpyMethods):
         """NumPy's array interface, of the current elements on the host, for reading only.
 
         Raises:
-            AttributeError: it has no words for where the dtype's fields lie; NumPy then asks
-                `__array__`.
+            AttributeError: it has no words for where the dtype's fields lie, or for a type of
+                another package; NumPy then asks `__array__`.
         """
         if not dtypes.has_description(self._dtype):
             raise AttributeError(

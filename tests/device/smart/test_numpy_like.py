@@ -615,3 +615,13 @@ def test_the_only_device_of_that_namespace_is_the_host():
         a.to_device("gpu")
     with pytest.raises(ValueError, match="stream=1"):
         a.to_device("cpu", stream=1)
+
+
+def test_types_of_other_packages_stay_what_they_are():
+    # As bfloat16 of ml_dtypes: NumPy's array interface would call its elements bytes.
+    rational = pytest.importorskip("numpy._core._rational_tests").rational
+    host = np.array([rational(1, 2), rational(3)])
+    a = SmartArray(host)
+    assert not hasattr(a, "__array_interface__")
+    assert np.asarray(a).dtype == host.dtype
+    assert np.array_equal(np.asarray(a), host)

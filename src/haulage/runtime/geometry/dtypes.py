@@ -147,9 +147,9 @@ def _listed(dtype: np.dtype) -> str:
 @lru_cache(maxsize=256)
 def has_description(dtype: np.dtype) -> bool:
     """Whether NumPy's array interface can tell a dtype: it lists fields in the order in which they
-    lie, and takes gaps for fields."""
+    lie, takes gaps for fields, and has no names for types of other packages, as bfloat16."""
     if dtype.names is None:
-        return True
+        return np.dtype(dtype.str) == dtype
     try:
         return np.dtype(dtype.descr) == dtype
     except ValueError:
