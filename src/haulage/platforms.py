@@ -2,6 +2,10 @@
 
 This is the only place that pairs the two. Classes are named as text and imported when they are
 needed. The order is the order of preference.
+
+Pickles of arrays name what they are loaded by as parts of this module: a process that has imported
+nothing else then knows the kinds of devices. Where arrays are it is imported already, or a pickler
+that sends what it finds in no module, as Ray's, would send the code.
 """
 
 import importlib
@@ -13,6 +17,8 @@ from typing import Any
 from haulage.backends.base import Backend, Probe
 from haulage.errors import Unsupported
 from haulage.runtime import composition
+from haulage.runtime.arrays.array import array_anew, record_anew
+from haulage.runtime.arrays.host_arrays import host_array_anew
 from haulage.runtime.devices import registry
 
 
@@ -144,3 +150,6 @@ for _platform in PLATFORMS.values():
             _platform.refusal,
         )
     )
+
+for _made in (array_anew, record_anew, host_array_anew):
+    _made.__module__ = __name__

@@ -395,7 +395,12 @@ class SmartArray(NumpyMethods):
         )
 
     def __reduce__(self) -> Any:
-        made = _restored, (type(self), self._look("pickling it"))
+        elements = self._look("pickling it")
+        # Only elements without gaps are pickled out of band.
+        dense = elements.flags.c_contiguous or elements.flags.f_contiguous
+        elements = elements if dense else elements.copy()
+        # NumPy's pickles can lose a byte order that is not the machine's.
+        made = _restored, (type(self), elements, HOST, self._dtype)
         return (*made, self.__dict__) if hasattr(self, "__dict__") else made
 
     def __copy__(self) -> "SmartArray":
@@ -433,7 +438,12 @@ def made_on_device(array: DeviceNDArray, stream: Stream) -> SmartArray:
     return made
 
 
-def _restored(kind: type[SmartArray], elements: Any, where: str | Device = HOST) -> SmartArray:
+def _restored(
+    kind: type[SmartArray],
+    elements: Any,
+    where: str | Device = HOST,
+    dtype: np.dtype | None = None,
+) -> SmartArray:
     made = kind.__new__(kind)
-    SmartArray.__init__(made, elements, where=where)
+    SmartArray.__init__(made, elements, where=where, dtype=dtype)
     return made

@@ -33,7 +33,9 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     copies. Iteration gives what indices give: views, records, or the elements of one copy, as they
     are when it begins; what is written later it does not show. `==` compares identity, not
     elements. `copy.copy` and `copy.deepcopy` copy on the same device; pickling takes the values
-    along, which are put on the device that is current where they are loaded.
+    along, which are put on the device that is current where they are loaded. With protocol 5 they
+    go out of band, without a copy where the device's memory is the host's: do not change them until
+    the buffers are sent.
 
     Args:
         shape: a number or a tuple of numbers.
@@ -117,8 +119,8 @@ class DeviceNDArray(Exchange, DeviceNDArrayBase):
     def __reduce__(self) -> Any:
         # NumPy pickles C and Fortran order only; the axes go in the order of memory.
         order = sorted(range(self.ndim), key=lambda axis: -abs(self.strides[axis]))
-        host = self.transpose(order).copy_to_host()
-        return _array_anew, (host, self.dtype, tuple(order), self.readonly)
+        host = self.transpose(order)._host_elements()
+        return array_anew, (host, self.dtype, tuple(order), self.readonly)
 
     def __copy__(self) -> "DeviceNDArray":
         at_once: DeviceNDArray | None = copies.copied(self, self.stream)
@@ -325,7 +327,7 @@ class DeviceRecord(Exchange, DeviceNDArrayBase):
         return sorted({*super().__dir__(), *dtypes.names(self.dtype)})
 
     def __reduce__(self) -> Any:
-        return _record_anew, (self.copy_to_host(), self.dtype, self.readonly)
+        return record_anew, (self._host_elements(), self.dtype, self.readonly)
 
     def to_device(self, device: str | Device, /, *, stream: StreamLike = None) -> "DeviceRecord":
         """The record on a device: this one, if it is there, else a copy; as for arrays."""
@@ -464,13 +466,15 @@ def _element(view: DeviceNDArray, stream: StreamLike) -> Any:
     return view.copy_to_host(stream=stream)[()] if value is None else value
 
 
-def _array_anew(
+def array_anew(
     host: np.ndarray, dtype: np.dtype, order: tuple[int, ...], readonly: bool
 ) -> DeviceNDArray:
     """An array on the current device, from the elements with the axes in the order of memory."""
     axes = sorted(range(len(order)), key=order.__getitem__)
+    there = host.transpose(axes)
+    is_raw = there.dtype.kind == "V" and there.dtype.names is None
     # NumPy's pickles can lose a byte order that is not the machine's.
-    there = host.transpose(axes).astype(dtype, copy=False)
+    there = there.view(dtype) if is_raw else there.astype(dtype, copy=False)
     strides = layout.dense_strides(there.shape, there.strides, there.itemsize)
     made = DeviceNDArray(there.shape, strides, dtype)
     made.copy_to_device(there)
@@ -478,8 +482,9 @@ def _array_anew(
     return made
 
 
-def _record_anew(host: np.ndarray, dtype: np.dtype, readonly: bool) -> DeviceRecord:
-    return _record(_array_anew(host, dtype, (), readonly))
+def record_anew(host: np.ndarray, dtype: np.dtype, readonly: bool) -> DeviceRecord:
+    """A record on the current device, from its bytes."""
+    return _record(array_anew(host, dtype, (), readonly))
 
 
 arrays.know(np.dtype, DeviceNDArray, Stream)

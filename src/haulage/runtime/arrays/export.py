@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from haulage.checks import flag
 from haulage.runtime import memory
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
@@ -113,11 +115,34 @@ class Exchange(DeviceNDArrayBase):
 
         return numba_bridge.numba_type(self._code_key)
 
-    def _note_export(self, kept: bool = False) -> object:
+    def _host_elements(self) -> np.ndarray:
+        """The elements as a NumPy array without gaps for pickling: where the device's memory is the
+        host's that memory itself, once the work that uses it is done; else a copy.
+
+        It cannot be changed where it is the memory itself, which it keeps alive. Elements that
+        Python's buffer protocol has no words for are given as bytes.
+
+        Raises:
+            KernelError: threads of a kernel that was waited for had failed.
+            ValueError: the array is closed.
+        """
+        self.block.use()
+        on_host = self.device.properties.host_memory_is_device_memory
+        if on_host and self.nbytes and self.is_c_contiguous():
+            held = self._note_export(readonly=True)
+            self._settle(self.device.default_stream)
+            host = dlpack.seen_by_host(self, held)
+        else:
+            host = self.copy_to_host()
+        is_raw = self.dtype.kind in "mM" or self.dtype.names is not None
+        return host.view(f"V{self.dtype.itemsize}") if is_raw and self.nbytes else host
+
+    def _note_export(self, kept: bool = False, readonly: bool | None = None) -> object:
         """What another library is to hold besides the block, see `Block.note_export`."""
+        readonly = self.readonly if readonly is None else readonly
         low, high = layout.extent(self.shape, self.strides, self.dtype.itemsize)
         start = self.device_pointer - self.block.device_ptr
-        return self.block.note_export(start + low, start + high, self.readonly, kept)
+        return self.block.note_export(start + low, start + high, readonly, kept)
 
     def _users(self) -> tuple[Stream, ...]:
         return self.block.users()

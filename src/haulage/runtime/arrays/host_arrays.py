@@ -334,9 +334,21 @@ class HostVisibleNDArray(np.ndarray):
         return _plain_if_copied(super().__getitem__(key))
 
     def __reduce__(self) -> Any:
-        if pinned_memory.block_of(self) is None:
+        block = pinned_memory.block_of(self)
+        if block is None:
             return np.asarray(self).__reduce__()
-        return _made_anew, (type(self), np.asarray(self), self._hints, self.flags.writeable)
+        for stream in block.users():
+            stream.finish()
+        # Only elements without gaps are pickled out of band.
+        dense = self.flags.c_contiguous or self.flags.f_contiguous
+        elements = np.asarray(self) if dense else np.asarray(self).copy()
+        return host_array_anew, (
+            type(self),
+            elements,
+            self._hints,
+            self.flags.writeable,
+            self.dtype,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Any:
         return self.copy("K")
@@ -415,11 +427,17 @@ def _plain_if_copied(value: Any) -> Any:
     return value
 
 
-def _made_anew(
-    cls: type[HostVisibleNDArray], elements: np.ndarray, hints: Sequence[str], writeable: bool
+def host_array_anew(
+    cls: type[HostVisibleNDArray],
+    elements: np.ndarray,
+    hints: Sequence[str],
+    writeable: bool,
+    dtype: np.dtype,
 ) -> HostVisibleNDArray:
+    """A mapped or managed array of the current device, from its elements."""
     strides = layout.dense_strides(elements.shape, elements.strides, elements.itemsize)
-    made = cls(elements.shape, strides, elements.dtype, hints=hints)
+    # NumPy's pickles can lose a byte order that is not the machine's.
+    made = cls(elements.shape, strides, dtype, hints=hints)
     made[...] = elements
     made.flags.writeable = writeable
     return made

@@ -30,6 +30,8 @@ _CALLED = {
     "__iter__": "iteration",
     "__contains__": "value in a",
     "__reduce__": "pickling",
+    "array_anew": "unpickling",
+    "record_anew": "unpickling",
     # Registered in `integrations/`.
     "dask_deserialise": "Dask (received, or read back from disk)",
     "dask_serialise": "Dask (to be sent, or spilled to disk)",

@@ -153,7 +153,7 @@ class _Exported:
         if on_host(place):
             pointer += block.host_ptr - block.device_ptr
         # NumPy takes an address of 0 for none given.
-        self.__array_interface__ = {
+        self.__array_interface__: dict[str, Any] = {
             "version": 3,
             "shape": array.shape,
             "typestr": array.dtype.str,
@@ -173,6 +173,17 @@ def export(array: Strided, place: Place, versioned: bool, copied: bool, held: ob
         held: what it holds besides.
     """
     return _capsule(np.asarray(_Exported(array, place, held)), place, versioned, copied)
+
+
+def seen_by_host(array: Strided, held: object) -> np.ndarray:
+    """The elements of an array in memory of the host's, as a NumPy array over that memory that
+    cannot be written, and holds its block and `held`."""
+    exported = _Exported(array, HOST, held)
+    # Not all dtypes have words for NumPy's interface.
+    raw = f"|V{array.dtype.itemsize}"
+    address, _ = exported.__array_interface__["data"]
+    exported.__array_interface__ |= {"typestr": raw, "data": (address, True)}
+    return np.asarray(exported).view(array.dtype)
 
 
 def export_host(host: np.ndarray, versioned: bool) -> Any:
