@@ -6,7 +6,6 @@ import. A module of `TABLE` that is never imported costs a look into a dictionar
 """
 
 import sys
-from importlib import import_module
 
 # What is annotated here would take longer to import than all of this does.
 TYPE_CHECKING = False
@@ -85,7 +84,9 @@ def _register(name: str) -> None:
     ours, function = _ahead.pop(name)
     if not _ahead and _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    getattr(import_module(ours), function)(sys.modules[name])
+    # `importlib` would double what importing this takes.
+    __import__(ours)
+    getattr(sys.modules[ours], function)(sys.modules[name])
 
 
 def install() -> None:

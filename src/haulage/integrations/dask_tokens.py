@@ -1,6 +1,5 @@
 """What Dask hashes arrays and kernels by, and how many bytes it takes them to hold."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,8 @@ from haulage.smart import SmartArray
 
 
 def _of_elements(kind: str, host: np.ndarray) -> Any:
+    from dask.hashing import hash_buffer_hex
+
     # By value, whatever the device, the order in memory and the strides.
     values = np.ascontiguousarray(host)
     if values.dtype.names is not None:
@@ -20,8 +21,7 @@ def _of_elements(kind: str, host: np.ndarray) -> Any:
         plain = np.zeros(values.shape, values.dtype)
         plain[...] = values
         values = plain
-    data = values.reshape(-1).view(np.uint8).data if values.nbytes else b""
-    digest = hashlib.blake2b(data, digest_size=20).hexdigest()
+    digest = hash_buffer_hex(values.reshape(-1).view(np.uint8)) if values.nbytes else ""
     # `str` has no words for how a dtype's fields lie.
     return kind, repr(host.dtype), host.dtype.itemsize, host.shape, digest
 

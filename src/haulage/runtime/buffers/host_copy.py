@@ -32,7 +32,10 @@ _CALLED = {
     "__reduce__": "pickling",
     "array_anew": "unpickling",
     "record_anew": "unpickling",
-    # Registered in `integrations/`.
+    # Registered in `integrations/`, and tasks of `haulage.dask`.
+    "_Upload": "haulage.dask.to_device",
+    "_download": "haulage.dask.to_host",
+    "_of_device_array": "Dask (its token)",
     "dask_deserialise": "Dask (received, or read back from disk)",
     "dask_serialise": "Dask (to be sent, or spilled to disk)",
 }
