@@ -299,3 +299,20 @@ def test_without_bokeh_there_is_no_page(client, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed.dashboard.core", None)
     with pytest.raises(RuntimeError, match="bokeh"):
         hd.dashboard(client)
+
+
+def test_two_workers_of_one_process_share_its_device():
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+        ) as made,
+        distributed.Client(made) as client,
+    ):
+        client.register_plugin(hd.DevicePlugin(devices=["cpu", "cpu:0"]))
+        assert [one["device"] for one in hd.memory(client).values()] == ["cpu:0"] * 2
+        x = hd.map_blocks(make_scale(), hd.from_array(np.ones(8), chunks=2), 2.0)
+        assert hd.to_host(x).compute().sum() == 16

@@ -107,3 +107,18 @@ def test_importing_haulage_imports_nothing_for_it(run):
         assert found == ["haulage.integrations"], found
         """
     )
+
+
+def test_without_dask_it_is_told_how_to_get_it(run):
+    run(
+        """
+        import sys
+        sys.modules["dask.array"] = None
+        try:
+            from haulage import dask
+        except ImportError as error:
+            assert "pip install '.[dask]'" in str(error), error
+        else:
+            raise AssertionError("no error")
+        """
+    )
