@@ -21,7 +21,8 @@ def core(tmp_path):
     copy.mkdir()
     for name in ("__init__.py", "forks.py"):
         shutil.copy(PACKAGE / name, copy)
-    shutil.copytree(PACKAGE / "_core", copy / "_core")
+    for name in ("_core", "integrations"):
+        shutil.copytree(PACKAGE / name, copy / name)
     return copy / "_core"
 
 
