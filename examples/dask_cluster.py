@@ -59,7 +59,7 @@ def connected(chosen: argparse.Namespace) -> Iterator[Client]:
             n_workers=chosen.workers,
             threads_per_worker=1,
             memory_limit=chosen.memory_limit,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
         ) as cluster,
         Client(cluster) as client,
     ):
