@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import dask
 import numpy as np
 from dask.utils import format_bytes
 from distributed import Client, LocalCluster, get_task_stream
@@ -55,6 +56,9 @@ def connected(chosen: argparse.Namespace) -> Iterator[Client]:
             yield client
         return
     with (
+        # 15 s after a worker was lost, LocalCluster gives up its nanny if a worker of that name is
+        # being replaced just then: so it would with one kill soon after another.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),
         LocalCluster(
             n_workers=chosen.workers,
             threads_per_worker=1,
