@@ -238,7 +238,7 @@ cdef class Workers:
         """Run a grid whose `blocks` wait for one another until not all wait, or for a while.
 
         `entry` is as for `run`, `launch` and `outcomes` are addresses of what
-        `compiler/simt/grids.py` says. Returns 0 or the first fault.
+        `compiler/simt/coroutines/cooperative_grid.py` says. Returns 0 or the first fault.
         """
         cdef haulage_slot slot
         cdef haulage_entry code = <haulage_entry><uintptr_t>entry

@@ -12,8 +12,8 @@ from haulage.compiler import dynamic_rooms, ends, llvm
 from haulage.compiler.contraction import contract
 from haulage.compiler.helpers import with_helpers
 from haulage.compiler.mathematics.definitions import calls
-from haulage.compiler.simt import waiting_loops
-from haulage.compiler.simt.body import KERNEL
+from haulage.compiler.simt.analysis.kernel import KERNEL
+from haulage.compiler.simt.coroutines import spin_loops
 from haulage.compiler.unrolling import keep_loops, unrolled
 from haulage.targets.base import REGISTER_RANGES, Target
 from haulage.targets.cpu import BARRIER
@@ -31,7 +31,7 @@ def clean(text: str, entry: str, target: Target) -> str:
         text = keep_loops(dynamic_rooms.settle(_with_ranges(text), entry, target))
         text = with_helpers(_with_math(text, target))
         module = _parsed(text, entry)
-        if waiting_loops.has_loops(text):
+        if spin_loops.has_loops(text):
             module = _with_yields(module, target)
         llvm.optimise(module, target, 2, widen=False)
         llvm.run_passes(module, target, "lower_switch", "instruction_namer")
@@ -58,7 +58,7 @@ def _with_yields(module: Any, target: Target) -> Any:
     copy = module.clone()
     llvm.run_passes(copy, target, "always_inliner", "sroa", "instruction_combine", "sroa")
     llvm.run_passes(copy, target, "instruction_namer")
-    marked = waiting_loops.marked(str(copy), KERNEL)
+    marked = spin_loops.marked(str(copy), KERNEL)
     return module if marked is None else llvm.parse(marked)
 
 

@@ -10,7 +10,7 @@ become arithmetic on variables of the kernel, of which LLVM leaves what is neede
 import re
 
 from haulage.compiler import llvm
-from haulage.compiler.simt.body import NotInlined
+from haulage.compiler.simt.analysis.kernel import NotInlined
 from haulage.targets.base import TAKE, Target
 
 # The offset of an array that has no room: a place came by again with more than the first time.

@@ -14,8 +14,8 @@ from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
-from haulage.compiler.simt import entry
-from haulage.compiler.simt.body import KERNEL, NotInlined
+from haulage.compiler.simt.analysis.kernel import KERNEL, NotInlined
+from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.transform import SCALAR, CannotCut, Transformed, transform
 from haulage.errors import CompileError
 from haulage.forks import cached_property

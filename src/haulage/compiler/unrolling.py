@@ -17,8 +17,9 @@ from math import prod
 
 from haulage.compiler import llvm
 from haulage.compiler.mathematics.definitions import is_known
-from haulage.compiler.simt import graph, reading
-from haulage.compiler.simt.model import Function, Instruction
+from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.ir import reader
+from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.base import Target
 
 _PRIVATE = re.compile(r"= alloca \[(\d+) x i8\]")
@@ -69,7 +70,7 @@ def unrolled(text: str, name: str, target: Target) -> str:
         return text
     made = text
     for _ in range(_DEEPEST):
-        function = reading.read(made, name)
+        function = reader.read(made, name)
         loops = _wanted(function)
         if not loops:
             break
@@ -99,7 +100,7 @@ class _Facts:
 
     items: dict[str, Instruction]
     # Loops by the phis of their headers.
-    loop_of: dict[str, graph.Loop]
+    loop_of: dict[str, control_flow.Loop]
 
     def loops_behind(self, start: Iterable[str], ends: Iterable[str] = ()) -> set[str] | None:
         """Headers of the loops that some values depend on, if they are made from nothing but
@@ -125,10 +126,10 @@ class _Facts:
         return found
 
 
-def _wanted(function: Function) -> list[graph.Loop]:
+def _wanted(function: Function) -> list[control_flow.Loop]:
     """The loops to unroll next."""
     successors = {label: block.successors for label, block in function.blocks.items()}
-    loops = graph.natural_loops(successors, function.entry)
+    loops = control_flow.natural_loops(successors, function.entry)
     items = {name: item for name, (_, item) in function.definitions().items()}
     by_header = {loop.header: loop for loop in loops}
     facts = _Facts(
@@ -182,7 +183,7 @@ def _with_needs(headers: set[str], needs: dict[str, set[str] | None]) -> set[str
     return found
 
 
-def _counted_by(function: Function, loop: graph.Loop, facts: _Facts) -> set[str] | None:
+def _counted_by(function: Function, loop: control_flow.Loop, facts: _Facts) -> set[str] | None:
     """The other loops whose counters decide how many turns a loop makes; None if anything else
     does."""
     conditions = _conditions(function, loop)
@@ -227,7 +228,7 @@ def _is_access(item: Instruction, addresses: set[str]) -> bool:
     return item.callee is not None and item.callee.startswith(("llvm.lifetime.", "llvm.mem"))
 
 
-def _has_words(function: Function, loop: graph.Loop) -> bool:
+def _has_words(function: Function, loop: control_flow.Loop) -> bool:
     """Whether a loop calls what is no mathematics: barriers and the like, which stay as they are
     written."""
     return any(
@@ -240,7 +241,10 @@ def _has_words(function: Function, loop: graph.Loop) -> bool:
 
 
 def _fits(
-    function: Function, loop: graph.Loop, chosen: list[graph.Loop], turns: Mapping[str, int]
+    function: Function,
+    loop: control_flow.Loop,
+    chosen: list[control_flow.Loop],
+    turns: Mapping[str, int],
 ) -> bool:
     """Whether a loop with all that is unrolled in it is short enough."""
     inside = [each for each in chosen if each.labels <= loop.labels]
@@ -255,7 +259,7 @@ def _length(item: Instruction) -> int:
     return _MATHEMATICS if is_known(item.callee or "") else 1
 
 
-def _bound(function: Function, loop: graph.Loop, facts: _Facts) -> int | None:
+def _bound(function: Function, loop: control_flow.Loop, facts: _Facts) -> int | None:
     """About how many turns a loop makes: the number that its counter is compared with, if it is
     one."""
     conditions = (name for name in _conditions(function, loop) if name in facts.items)
@@ -263,7 +267,7 @@ def _bound(function: Function, loop: graph.Loop, facts: _Facts) -> int | None:
     return max((int(each[1]) for each in found if each), default=None)
 
 
-def _conditions(function: Function, loop: graph.Loop) -> list[str]:
+def _conditions(function: Function, loop: control_flow.Loop) -> list[str]:
     """What decides whether threads leave a loop."""
     return [
         name
@@ -275,13 +279,13 @@ def _conditions(function: Function, loop: graph.Loop) -> list[str]:
     ]
 
 
-def _marked(text: str, name: str, function: Function, loops: list[graph.Loop]) -> str:
+def _marked(text: str, name: str, function: Function, loops: list[control_flow.Loop]) -> str:
     """The text with notes for LLVM which loops of a function to unroll, whole, and no others."""
-    lines = reading.definition(text, name)
+    lines = reader.definition(text, name)
     successors = {label: block.successors for label, block in function.blocks.items()}
     wanted = {loop.header for loop in loops}
     latches: dict[str, bool] = {}
-    for loop in graph.natural_loops(successors, function.entry):
+    for loop in control_flow.natural_loops(successors, function.entry):
         for label in loop.labels:
             if loop.header in successors[label]:
                 latches[label] = loop.header in wanted

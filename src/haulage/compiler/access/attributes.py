@@ -8,8 +8,8 @@ an address is kept, given to a function that it does not know, or used by an ato
 import re
 
 from haulage.compiler.access.model import Mode
-from haulage.compiler.simt.reading import definition
-from haulage.compiler.simt.result_types import split_list
+from haulage.compiler.simt.ir.reader import definition
+from haulage.compiler.simt.ir.types import split_list
 
 _MODES: tuple[tuple[str, Mode], ...] = (("readnone", "none"), ("readonly", "r"), ("writeonly", "w"))
 _RETURN = re.compile(r"^  ret i32 (.+?)(?:, !.*)?$")

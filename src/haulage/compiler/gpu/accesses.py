@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 
 from haulage.compiler.gpu.channel import FAULT, MESSAGE
-from haulage.compiler.simt import graph
-from haulage.compiler.simt.model import Function, Instruction
-from haulage.compiler.simt.result_types import split_list
+from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.types import split_list
 from haulage.forks import cached_property
 
 # Memory that no argument's address is of.
@@ -247,14 +247,14 @@ class Accesses:
         return {label: block.successors for label, block in self.function.blocks.items()}
 
     @cached_property
-    def loops(self) -> list[graph.Loop]:
-        return graph.natural_loops(self.successors, self.function.entry)
+    def loops(self) -> list[control_flow.Loop]:
+        return control_flow.natural_loops(self.successors, self.function.entry)
 
     @cached_property
     def _reached(self) -> dict[str, frozenset[str]]:
         """For each block, those that control can come to from its end."""
         return {
-            label: frozenset(graph.reachable_until(self.successors, targets, ""))
+            label: frozenset(control_flow.reachable_until(self.successors, targets, ""))
             for label, targets in self.successors.items()
         }
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from haulage.compiler.gpu.accesses import ANYWHERE, Access, Accesses
-from haulage.compiler.simt.model import Instruction
-from haulage.compiler.simt.result_types import first_type, split_list
+from haulage.compiler.simt.ir.model import Instruction
+from haulage.compiler.simt.ir.types import first_type, split_list
 
 # The bytes that one instruction accesses at most, and so what addresses are multiples of.
 WIDEST = 16

@@ -19,8 +19,9 @@ Then nothing need be known of where arrays lie. For the other loads see `version
 from collections.abc import Iterable, Iterator
 
 from haulage.compiler.gpu.accesses import Access, Accesses, Place
-from haulage.compiler.simt import graph, reading
-from haulage.compiler.simt.model import Instruction
+from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.ir import reader
+from haulage.compiler.simt.ir.model import Instruction
 
 _NOTE = ", !invariant.load "
 
@@ -42,7 +43,7 @@ def marked(text: str, name: str, loads: Iterable[str]) -> str:
     if not wanted:
         return text
     note = _free_note(text)
-    lines = reading.definition(text, name)
+    lines = reader.definition(text, name)
     written = [
         f"{line}{_NOTE}!{note}"
         if " = load " in line and line.split(" = ", 1)[0].strip() in wanted
@@ -92,8 +93,8 @@ class _Needs:
     def __init__(self, accesses: Accesses) -> None:
         self._accesses = accesses
         function = accesses.function
-        self._above = graph.immediate_dominators(accesses.successors, function.entry)
-        self._below = graph.immediate_postdominators(accesses.successors)
+        self._above = control_flow.immediate_dominators(accesses.successors, function.entry)
+        self._below = control_flow.immediate_postdominators(accesses.successors)
         self._labels = {
             name: label
             for name, (label, _) in function.definitions().items()
@@ -152,7 +153,7 @@ class _Needs:
         upper = label
         while self._above[upper] != upper:
             upper = self._above[upper]
-            if not (upper in self._below and graph.dominates(self._below, label, upper)):
+            if not (upper in self._below and control_flow.dominates(self._below, label, upper)):
                 yield from self._condition(upper)
 
     def _condition(self, label: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from haulage.compiler.frontend import Lowered
 from haulage.compiler.gpu.accesses import Access, Accesses
 from haulage.compiler.gpu.neighbours import WIDEST, Neighbours, neighbours
 from haulage.compiler.gpu.read_only import marked, settled_loads
-from haulage.compiler.simt import reading
+from haulage.compiler.simt.ir import reader
 from haulage.targets.base import Target
 
 # (first byte, byte behind the last) of an array at an address that is in the code.
@@ -79,7 +79,7 @@ def with_notes(
             size.
         with_all_loads: whether loads gain by it that no write can come before.
     """
-    accesses = Accesses(reading.read(text, name), text)
+    accesses = Accesses(reader.read(text, name), text)
     settled = settled_loads(accesses)
     text = marked(text, name, settled)
     near = neighbours(accesses) if with_neighbours else None
@@ -228,8 +228,8 @@ def _twofold(
     noted = text
     if apart is not None:
         noted = marked(noted, name, [str(load.item.result) for load in apart.loads])
-    known = "\n".join(reading.definition(text, name))
-    other = reading.definition(noted, name)
+    known = "\n".join(reader.definition(text, name))
+    other = reader.definition(noted, name)
     if near is not None:
         other = _aligned(other, accesses, near)
     notes = noted[noted.rindex("\n}") + 2 :] if noted is not text else ""

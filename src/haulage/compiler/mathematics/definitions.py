@@ -27,6 +27,11 @@ from haulage.targets.base import Target
 
 PREFIX = "haulage.math."
 
+DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
+# What the names of the functions begin with that divisions become calls of.
+DIVIDING = tuple(PREFIX + name for name in (*DIVISIONS, *(f"near_{word}" for word in DIVISIONS)))
+
+
 Function = Callable[..., Value]
 
 _DOUBLE: dict[str, Function] = {
@@ -57,6 +62,11 @@ _DOUBLE: dict[str, Function] = {
     "tan": trigonometry.tan,
     "tanh": hyperbolic.tanh,
 }
+
+
+def is_division(callee: str | None) -> bool:
+    """Whether a call's `callee` is what a division became."""
+    return callee is not None and callee.startswith(DIVIDING)
 
 
 def _rounded(function: Function) -> Function:

@@ -7,41 +7,40 @@ at are found (`_places`), then it is cut and divided into pieces, each with its 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from haulage.compiler.simt import (
-    apart,
-    chunked_loops,
-    clipping,
-    cuts,
+from haulage.compiler.simt.analysis import early_exit, guards, single_thread, uniformity
+from haulage.compiler.simt.analysis.barriers import barriers
+from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.nonnegative import nonnegative
+from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.warps import Warps
+from haulage.compiler.simt.emit.block_function import Metadata
+from haulage.compiler.simt.emit.loop_nest import looped_axes
+from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.model import Function
+from haulage.compiler.simt.loops import (
+    block_coalescing,
+    coalescing_profit,
     divisions,
-    exchanges,
-    few_threads,
-    guard_starts,
-    guards,
-    leaving,
-    lifted_guards,
-    loop_places,
-    meetings,
-    pieces,
-    plan,
-    powers_of_two,
-    run_worth,
-    runs,
-    strided,
-    thread_loops,
-    uniformity,
-    warp_loops,
+    grid_stride,
+    power_of_two_remainders,
+    strip_mining,
 )
-from haulage.compiler.simt.axis_order import axis_order
-from haulage.compiler.simt.barriers import barriers
-from haulage.compiler.simt.block_function import Metadata
-from haulage.compiler.simt.body import Body
-from haulage.compiler.simt.loop_nest import AXES, looped_axes
-from haulage.compiler.simt.model import Function
-from haulage.compiler.simt.nonnegative import nonnegative
-from haulage.compiler.simt.pieces import Pieces
-from haulage.compiler.simt.runs import Run
-from haulage.compiler.simt.uniformity import Uniformity
-from haulage.compiler.simt.warps import Warps
+from haulage.compiler.simt.loops.axis_order import axis_order
+from haulage.compiler.simt.loops.block_coalescing import Run
+from haulage.compiler.simt.regions import (
+    atomic_fission,
+    exchanges,
+    fission,
+    guard_ends,
+    guard_hoisting,
+    guard_starts,
+    iteration_ranges,
+    loop_interchange,
+    parallel_regions,
+)
+from haulage.compiler.simt.regions.parallel_regions import Pieces
+from haulage.compiler.simt.vectorize import plan
+from haulage.compiler.simt.work_items import warp_loops, work_item_loops
 from haulage.targets.base import Target
 
 
@@ -137,7 +136,7 @@ class _Cutting:
         shape = plan.Shape(self._block, looped_axes(self._block, order), _vector_bits(self._target))
         planned = plan.Plan()
         # Loops that all threads are in together need no lanes.
-        if self._clips and not self._rests and cuts.parted_loops(kernel.function, self._flow):
+        if self._clips and not self._rests and fission.parted_loops(kernel.function, self._flow):
             planned = plan.without_cuts(kernel, self._together, rooms, shape)
             self._flow = self._together if planned.apart else self._flow
         known = nonnegative(kernel.function) if self._clips else frozenset()
@@ -147,16 +146,16 @@ class _Cutting:
         if self._clips and planned.pieces is None and not planned.apart:
             cut, planned = self._cut_with_lanes(split, places, rooms, shape)
         else:
-            cut = cuts.cut(split, places.loops, places.around)
+            cut = fission.cut(split, places.loops, places.around)
         flow, clips, first = self._flow, self._clips and planned.pieces is None, guards.Guards()
         if clips:
-            first = clipping.kernel_guards(cut, flow.varying, known)
+            first = iteration_ranges.kernel_guards(cut, flow.varying, known)
             flow = replace(flow, leaving=flow.leaving - first.labels)
-        divided = planned.pieces or pieces.divide(cut, flow, rooms)
-        clipped = planned.clipping or clipping.none(divided)
+        divided = planned.pieces or parallel_regions.divide(cut, flow, rooms)
+        clipped = planned.clipping or iteration_ranges.none(divided)
         if clips:
             parts = not kernel.may_fail
-            clipped = clipping.clip(divided, flow.varying, known, first.guards, parts=parts)
+            clipped = iteration_ranges.clip(divided, flow.varying, known, first.guards, parts=parts)
         run = None
         if planned.pieces is None:
             run = self._run(divided, flow, first, clipped.partings[0])
@@ -164,7 +163,7 @@ class _Cutting:
         metadata = Metadata(kernel.around, parallel=not self._scalar)
         cooperative = self._cooperative
         if lanes is None:
-            text = thread_loops.write(
+            text = work_item_loops.write(
                 kernel,
                 divided,
                 clipped,
@@ -188,41 +187,41 @@ class _Cutting:
             self._turn_loops_by_the_grid()
         if self._lanes is None and not self._rests and not self._cooperative:
             self._join_blocks()
-        powers_of_two.mask_remainders(self._kernel.function, self._flow.varying)
+        power_of_two_remainders.mask_remainders(self._kernel.function, self._flow.varying)
         self._declared = divisions.widen(self._kernel.function, self._flow.varying, self._target)
         if self._clips and not self._rests and barriers(self._kernel.function):
             self._lift_guards()
 
     def _turn_loops_by_the_grid(self) -> None:
-        turned = strided.turn(self._kernel.function, self._together, self._block)
+        turned = grid_stride.turn(self._kernel.function, self._together, self._block)
         if not turned.rests:
             return
         self._rests = dict(turned.rests)
         self._kernel = replace(self._kernel, function=turned.function)
         arms = {
             label: arm
-            for label, arm in leaving.leaving_arms(turned.function).items()
+            for label, arm in early_exit.leaving_arms(turned.function).items()
             if label not in turned.labels
         }
         self._flow = uniformity.analyse(turned.function, self._private, arms, self._lanes)
 
     def _join_blocks(self) -> None:
-        self._joined = runs.axes(self._kernel, self._block)
+        self._joined = block_coalescing.axes(self._kernel, self._block)
         if self._joined:
             function = self._kernel.function
-            self._along = axis_order(function, runs.widest(self._block, self._joined))
-            prepared = runs.prepared(function, self._joined, self._block)
+            self._along = axis_order(function, block_coalescing.widest(self._block, self._joined))
+            prepared = block_coalescing.prepared(function, self._joined, self._block)
             self._kernel = replace(self._kernel, function=prepared)
 
     def _lift_guards(self) -> None:
         function = self._kernel.function
         if _keeps_states(function, self._flow, nonnegative(function)):
             return
-        function, self._lifted = lifted_guards.lift(function, self._flow, self._held)
+        function, self._lifted = guard_hoisting.lift(function, self._flow, self._held)
         if self._lifted:
             self._kernel = replace(self._kernel, function=function)
             self._together = uniformity.analyse(function, self._private)
-            arms = leaving.leaving_arms(function)
+            arms = early_exit.leaving_arms(function)
             self._flow = uniformity.analyse(function, self._private, arms)
 
     # ---- where it is cut ------------------------------------------------------------------------
@@ -231,7 +230,7 @@ class _Cutting:
         if self._scalar:
             return _Places([], [], {})
         function, flow, inner = self._kernel.function, self._flow, self._inner
-        turned = loop_places.loops_to_turn(
+        turned = loop_interchange.loops_to_turn(
             function, flow, self._kernel.private, inner, self._block[inner]
         )
         turned = [label for label in turned if label not in self._held]
@@ -239,21 +238,21 @@ class _Cutting:
         if self._clips and not _keeps_states(function, flow, known):
             starts = guard_starts.behind_branches(function, flow)
             starts = [label for label in starts if label not in self._held]
-            behind = meetings.behind_guards(function, flow, frozenset(starts))
+            behind = guard_ends.behind_guards(function, flow, frozenset(starts))
             behind = [label for label in behind if label not in self._held]
             loops = list(dict.fromkeys([*loops, *starts, *behind, *self._lifted]))
-        return _Places(loops, turned, apart.around_atomics(split, flow, self._held))
+        return _Places(loops, turned, atomic_fission.around_atomics(split, flow, self._held))
 
     def _cut_with_lanes(
         self, split: Function, places: _Places, rooms: frozenset[str], shape: plan.Shape
     ) -> tuple[Function, plan.Plan]:
         kernel, flow = self._kernel, self._flow
-        rare = frozenset((*self._rests, *few_threads.blocks_of_few(kernel.function)))
-        chunked = chunked_loops.chunked_loops(
+        rare = frozenset((*self._rests, *single_thread.blocks_of_few(kernel.function)))
+        chunked = strip_mining.chunked_loops(
             kernel.function, flow, places.turned, kernel.shared, self._inner
         )
         others = set(places.loops) - set(chunked)
-        around = chunked_loops.apart_from_rows(kernel.function, flow, chunked, others, self._inner)
+        around = strip_mining.apart_from_rows(kernel.function, flow, chunked, others, self._inner)
         around = {label: found for label, found in around.items() if label not in self._held}
         return plan.cut_with_lanes(
             kernel, split, places.loops, places.around, around, rare, chunked, flow, rooms, shape
@@ -272,16 +271,16 @@ class _Cutting:
         if axis not in self._joined or divided.masked:
             return None
         inner = self._order[-1]
-        if not run_worth.is_worth_it(divided, axis, inner, flow.varying, first, parting):
+        if not coalescing_profit.is_worth_it(divided, axis, inner, flow.varying, first, parting):
             return None
-        return runs.run_of(axis, self._block)
+        return block_coalescing.run_of(axis, self._block)
 
 
 def _keeps_states(function: Function, flow: Uniformity, known: frozenset[str]) -> bool:
     """Whether threads may leave otherwise than by the guards at the kernel's start."""
     if not flow.masks:
         return False
-    first = clipping.kernel_guards(function, flow.varying, known)
+    first = iteration_ranges.kernel_guards(function, flow.varying, known)
     return bool(flow.leaving - first.labels)
 
 

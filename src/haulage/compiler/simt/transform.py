@@ -5,26 +5,16 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from haulage.backends.cpu_driver.waiting import WAITS
-from haulage.compiler.simt import (
-    atomics,
-    body,
-    coroutines,
-    cut_way,
-    cuts,
-    entry,
-    grids,
-    jam,
-    leaving,
-    locks,
-    suspending,
-    totals,
-    uniformity,
-    warps,
-    yields,
-)
-from haulage.compiler.simt.alone import expanded
-from haulage.compiler.simt.axis_order import DEFAULT_ORDER, axis_order
-from haulage.compiler.simt.block_function import ROOM_DECLARATION, heap_bytes
+from haulage.compiler.simt import cut_way
+from haulage.compiler.simt.analysis import early_exit, kernel, locks, uniformity, warps
+from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, lowering, yields
+from haulage.compiler.simt.coroutines.isolated import expanded
+from haulage.compiler.simt.emit import entry
+from haulage.compiler.simt.emit.block_function import ROOM_DECLARATION, heap_bytes
+from haulage.compiler.simt.loops import block_atomics, privatization
+from haulage.compiler.simt.loops.axis_order import DEFAULT_ORDER, axis_order
+from haulage.compiler.simt.regions import fission
+from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED, YIELD
 from haulage.targets.cpu_lanes import WARP_ROOM
@@ -51,7 +41,7 @@ class Transformed:
     another last; `shared_bytes` and `local_bytes` are per block and per thread,
     `block_bytes` what a block may take that waits for its grid; `uses_dynamic_shared` whether the
     address of the launch's dynamic shared memory is needed; `jammed` whether a few threads run side
-    by side somewhere (`jam.py`).
+    by side somewhere (`unroll_and_jam.py`).
     """
 
     llvm: str
@@ -74,35 +64,35 @@ def transform(
 ) -> Transformed:
     """Make the module for one block size (x, y, z) from the cleaned-up text of a kernel's module.
 
-    `cooperative` kernels are made as `grids.py` says; others may have no barrier of the grid. The
-    scalar way is meant to be optimised without widening.
+    `cooperative` kernels are made as `cooperative_grid.py` says; others may have no barrier of the
+    grid. The scalar way is meant to be optimised without widening.
 
     Raises:
         CannotCut: `way` is "cut" and that cannot be done.
         NotInlined: a function that calls itself has a barrier or a shared array.
     """
-    kernel = body.read(text, target)
-    waiting = yields.are_in(kernel.function)
+    body = kernel.read(text, target)
+    waiting = yields.are_in(body.function)
     # Where locks of the block are held is seen before their atomic operations become plain ones.
-    held = locks.held(kernel.function)
-    waits = waiting and (cooperative or locks.are_contended(kernel.function, block))
+    held = locks.held(body.function)
+    waits = waiting and (cooperative or locks.are_contended(body.function, block))
     if waiting and not waits and way != COROUTINES:
-        kernel = replace(kernel, function=yields.without(kernel.function))
-    private = frozenset(room.name for room in kernel.private)
-    rooms = private | {room.name for room in kernel.shared}
+        body = replace(body, function=yields.without(body.function))
+    private = frozenset(room.name for room in body.private)
+    rooms = private | {room.name for room in body.shared}
     of_block = rooms | {f"%{DYNAMIC_SHARED}"}
-    atomics.in_rooms(kernel.function, of_block)
-    added: tuple[totals.Total, ...] = ()
+    block_atomics.in_rooms(body.function, of_block)
+    added: tuple[privatization.Total, ...] = ()
     if way != SCALAR and not cooperative and not waiting:
-        added = totals.find(kernel.function, of_block)
-    adding = totals.mark(kernel.function, added)
-    arms = leaving.leaving_arms(kernel.function)
-    present = uniformity.analyse(kernel.function, private, arms)
-    lanes = warps.warps_of(kernel.function, block, target.warp_size)
+        added = privatization.find(body.function, of_block)
+    adding = privatization.mark(body.function, added)
+    arms = early_exit.leaving_arms(body.function)
+    present = uniformity.analyse(body.function, private, arms)
+    lanes = warps.warps_of(body.function, block, target.warp_size)
     of_warp = present
     if lanes is not None:
-        of_warp = uniformity.analyse(kernel.function, private, arms, lanes)
-    divergent = cuts.divergent_barriers(kernel.function, private, arms, present, of_warp)
+        of_warp = uniformity.analyse(body.function, private, arms, lanes)
+    divergent = fission.divergent_barriers(body.function, private, arms, present, of_warp)
     if way == CUT and (divergent or waits):
         raise CannotCut(divergent)
     count = 0
@@ -110,50 +100,50 @@ def transform(
     # Who waits for another block expects that blocks begin with x the fastest axis.
     order = DEFAULT_ORDER
     if way != SCALAR and not waiting:
-        order = axis_order(kernel.function, block)
+        order = axis_order(body.function, block)
     run = None
     if way == COROUTINES or divergent or waits:
         taken = COROUTINES
         alone = expanded(text, target)
         if alone != text:
             return transform(alone, target, block, COROUTINES, cooperative)
-        parts = [coroutines.write(kernel, block, cooperative)]
+        parts = [lowering.write(body, block, cooperative)]
     else:
         taken = SCALAR if way == SCALAR else CUT
         facts = cut_way.Facts(private, of_warp, lanes, held)
         written = cut_way.write(
-            kernel, target, block, order, facts, scalar=way == SCALAR, cooperative=cooperative
+            body, target, block, order, facts, scalar=way == SCALAR, cooperative=cooperative
         )
-        kernel, count, declared = written.kernel, written.pieces, written.declared
+        body, count, declared = written.kernel, written.pieces, written.declared
         order, run = written.order, written.run
         parts = [written.text]
     if taken == COROUTINES:
-        parts.insert(0, suspending.DECLARATIONS)
+        parts.insert(0, intrinsics.DECLARATIONS)
         parts.insert(0, yields.DECLARATIONS)
-    if taken == COROUTINES or cooperative or heap_bytes(kernel, prod(block)):
-        parts.insert(0, suspending.HEAP_DECLARATIONS)
+    if taken == COROUTINES or cooperative or heap_bytes(body, prod(block)):
+        parts.insert(0, intrinsics.HEAP_DECLARATIONS)
     parts.insert(0, ROOM_DECLARATION)
     if cooperative:
-        start = grids.write_entry(kernel, framed=taken != COROUTINES)
+        start = cooperative_grid.write_entry(body, framed=taken != COROUTINES)
     else:
-        start = entry.write(kernel, prod(block), order, added, run)
+        start = entry.write(body, prod(block), order, added, run)
     if _SEES_OTHERS.search(text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
-    module = "\n\n".join([kernel.around, *declared, start, adding, *parts])
+    module = "\n\n".join([body.around, *declared, start, adding, *parts])
     return Transformed(
         _without_repeated_declarations(module),
         taken,
         count,
         DEFAULT_ORDER if cooperative else order,
-        sum(room.nbytes for room in kernel.shared if room.name != f"%{WARP_ROOM}"),
-        sum(room.nbytes for room in kernel.private),
-        grids.block_bytes(kernel, block) if cooperative else 0,
+        sum(room.nbytes for room in body.shared if room.name != f"%{WARP_ROOM}"),
+        sum(room.nbytes for room in body.private),
+        cooperative_grid.block_bytes(body, block) if cooperative else 0,
         any(
             f"%{DYNAMIC_SHARED}" in item.operands
-            for part in kernel.function.blocks.values()
+            for part in body.function.blocks.values()
             for item in part.instructions()
         ),
-        jam.is_in(module),
+        unroll_and_jam.is_in(module),
     )
 
 

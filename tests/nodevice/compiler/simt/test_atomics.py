@@ -8,7 +8,9 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt import apart, atomics, uniformity
+from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.loops import block_atomics
+from haulage.compiler.simt.regions import atomic_fission
 from nodevice.compiler.simt.llvm_models import model_of
 
 
@@ -46,7 +48,7 @@ entry:
 
 def test_only_what_is_certainly_in_a_room_becomes_plain():
     function = model_of(TWO_ROOTS)
-    atomics.in_rooms(function, frozenset(("%room",)))
+    block_atomics.in_rooms(function, frozenset(("%room",)))
     a, b, c, d = function.blocks["%entry"].body[2:]
     assert "atomicrmw add" in a.text
     assert "atomicrmw add" in d.text
@@ -83,7 +85,7 @@ entry:
 }
 """)
     flow = uniformity.analyse(function, frozenset())
-    assert apart.around_atomics(function, flow, frozenset()) == {}
+    assert atomic_fission.around_atomics(function, flow, frozenset()) == {}
 
 
 # ---- arrays that are only added to --------------------------------------------------------------

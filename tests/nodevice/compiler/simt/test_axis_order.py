@@ -5,9 +5,9 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.axis_order import axis_order
-from haulage.compiler.simt.body import Room
-from haulage.compiler.simt.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
+from haulage.compiler.simt.analysis.kernel import Room
+from haulage.compiler.simt.analysis.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
+from haulage.compiler.simt.loops.axis_order import axis_order
 from nodevice.compiler.simt.llvm_models import model_of
 
 VALUES = """

@@ -6,9 +6,9 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt import uniformity
-from haulage.compiler.simt.body import Room
-from haulage.compiler.simt.chunked_loops import chunked_loops
+from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.kernel import Room
+from haulage.compiler.simt.loops.strip_mining import chunked_loops
 from nodevice.compiler.simt.llvm_models import SUMS as SUMS_OF_ROWS
 from nodevice.compiler.simt.llvm_models import model_of
 

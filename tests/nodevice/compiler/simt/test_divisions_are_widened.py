@@ -7,7 +7,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.integer_ranges import integer_ranges
+from haulage.compiler.simt.analysis.value_ranges import integer_ranges
 from haulage.targets import cpu
 from nodevice.compiler.simt.llvm_models import model_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from haulage.compiler.simt.interleaving import Interleaving
+from haulage.compiler.simt.analysis.interleaving import Interleaving
 from nodevice.compiler.simt.llvm_models import model_of
 
 # x[2t], x[2t + 1] and z[t], in parameters of a kernel or its own %room.

@@ -7,7 +7,7 @@ import pytest
 import haulage
 from doubles.kernels import row_sums
 from haulage import cuda
-from haulage.compiler.simt import jam
+from haulage.compiler.simt.work_items import unroll_and_jam
 
 MATRIX = "void(float32[:,::1], float32[::1])"
 
@@ -33,20 +33,24 @@ end:
 
 
 def test_what_differs_between_threads_is_there_for_each_of_them():
-    text = jam.jammed(FUNCTION.replace("END", "%n"), "several", "x")
+    text = unroll_and_jam.jammed(FUNCTION.replace("END", "%n"), "several", "x")
     assert text.startswith("define internal { i32, i32 } @several(")
     for name in ("%mem", "%scaled", "%row", "%sum", "%at", "%value", "%sum.next"):
-        copies = [f'%"{name[1:]}/jam.{number}"' for number in range(1, jam.COPIES)]
+        copies = [f'%"{name[1:]}/jam.{number}"' for number in range(1, unroll_and_jam.COPIES)]
         assert [len(re.findall(f"  {re.escape(each)} = ", text)) for each in (name, *copies)] == (
-            [1] * jam.COPIES
+            [1] * unroll_and_jam.COPIES
         )
-    assert text.count("add i64 %thread, ") == text.count("add i32 %threadIdx.x, ") == jam.COPIES - 1
+    assert (
+        text.count("add i64 %thread, ")
+        == text.count("add i32 %threadIdx.x, ")
+        == unroll_and_jam.COPIES - 1
+    )
     assert text.count("%k.next = ") == text.count("  br i1 ") == 1
-    assert text.count("  store ") == jam.COPIES
+    assert text.count("  store ") == unroll_and_jam.COPIES
 
 
 def test_threads_that_may_go_different_ways_are_not_jammed():
-    assert jam.jammed(FUNCTION.replace("END", "%scaled"), "several", "x") is None
+    assert unroll_and_jam.jammed(FUNCTION.replace("END", "%scaled"), "several", "x") is None
 
 
 def _scaled_rows(a, out):
@@ -89,4 +93,4 @@ def _columns(a, out):
 )
 def test_sums_over_rows_are_made_side_by_side(kernel, block, expected):
     text = haulage.compile(kernel, MATRIX, block=block).stages["blocks"]
-    assert jam.is_in(text) is expected
+    assert unroll_and_jam.is_in(text) is expected

@@ -4,7 +4,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt import locks
+from haulage.compiler.simt.analysis import locks
 from nodevice.compiler.simt.llvm_models import model_of
 
 LOCK = """

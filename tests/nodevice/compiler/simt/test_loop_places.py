@@ -4,8 +4,8 @@ import pytest
 
 import haulage
 from doubles.kernels import row_sums
-from haulage.compiler.simt import uniformity
-from haulage.compiler.simt.loop_places import loops_to_turn
+from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.regions.loop_interchange import loops_to_turn
 from nodevice.compiler.simt.llvm_models import SUMS, model_of
 
 

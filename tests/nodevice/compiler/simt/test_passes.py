@@ -3,12 +3,13 @@
 import pytest
 
 from haulage.compiler.ends import LEFT, code_of, forget
-from haulage.compiler.simt import cuts, pieces, uniformity, written
-from haulage.compiler.simt.leaving import Arm, leaving_arms
-from haulage.compiler.simt.liveness import Liveness
-from haulage.compiler.simt.loop_places import loops_to_turn
-from haulage.compiler.simt.model import Cut
-from haulage.compiler.simt.recompute import Recompute
+from haulage.compiler.simt.analysis import memory_dependence, uniformity
+from haulage.compiler.simt.analysis.early_exit import Arm, leaving_arms
+from haulage.compiler.simt.analysis.liveness import Liveness
+from haulage.compiler.simt.ir.model import Cut
+from haulage.compiler.simt.regions import fission, parallel_regions
+from haulage.compiler.simt.regions.loop_interchange import loops_to_turn
+from haulage.compiler.simt.regions.rematerialization import Recompute
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 # v is made before a barrier and used behind it; so are an address and the uniform u.
@@ -128,7 +129,7 @@ more:
 
 def test_loads_of_memory_written_between_the_same_barriers_vary():
     function = model_of(READ_AND_WRITTEN)
-    assert written.unsettled_loads(function) == {"%late", "%same"}
+    assert memory_dependence.unsettled_loads(function) == {"%late", "%same"}
     flow = uniformity.analyse(function, frozenset())
     assert {"%late", "%same"} <= flow.varying
     assert {"%early", "%apart", "%settled"}.isdisjoint(flow.varying)
@@ -151,7 +152,7 @@ def test_writes_on_the_way_around_a_loop_count():
           ret i32 0
         }"""
     )
-    assert written.unsettled_loads(function) == {"%read"}
+    assert memory_dependence.unsettled_loads(function) == {"%read"}
 
 
 def test_atomics_and_unknown_calls_vary():
@@ -173,7 +174,7 @@ def test_barriers_in_divergent_flow_are_found():
     for text, places in ((LOOPS, [9]), (ACROSS, [])):
         function = model_of(text)
         flow = uniformity.analyse(function, frozenset())
-        assert cuts.divergent_barriers(function, frozenset(), {}, flow) == places
+        assert fission.divergent_barriers(function, frozenset(), {}, flow) == places
 
 
 def test_barriers_of_wavefronts_do_not_count_those_who_left():
@@ -195,8 +196,8 @@ def test_barriers_of_wavefronts_do_not_count_those_who_left():
     assert leaving_arms(function) == {"%entry": Arm(frozenset(("%end",)), 1)}
     assert _divergent(function) == []
     everybody = uniformity.analyse(function, frozenset())
-    assert cuts.divergent_barriers(function, frozenset(), {}, everybody) == [5]
-    assert "%after.barrier.1" in cuts.cut(function, []).blocks
+    assert fission.divergent_barriers(function, frozenset(), {}, everybody) == [5]
+    assert "%after.barrier.1" in fission.cut(function, []).blocks
     # A barrier of the block waits for all of them.
     function = model_of(text.replace("wavebarrier", "barrier"))
     assert leaving_arms(function) == {}
@@ -206,7 +207,7 @@ def test_barriers_of_wavefronts_do_not_count_those_who_left():
 def _divergent(function):
     arms = leaving_arms(function)
     present = uniformity.analyse(function, frozenset(), arms)
-    return cuts.divergent_barriers(function, frozenset(), arms, present)
+    return fission.divergent_barriers(function, frozenset(), arms, present)
 
 
 # Threads go round the barrier 5 to an end that the others do not come to (number 1 or `LEFT`), but
@@ -333,7 +334,7 @@ def test_a_branch_before_a_barrier_lets_nobody_leave():
 
 def test_a_cut_splits_the_block_and_keeps_the_rest():
     function = model_of(ACROSS)
-    cut = cuts.cut(function, [])
+    cut = fission.cut(function, [])
     head, tail = cut.blocks.values()
     assert isinstance(head.terminator, Cut)
     assert head.terminator.reason == "barrier"
@@ -346,7 +347,7 @@ def test_a_cut_splits_the_block_and_keeps_the_rest():
 
 
 def test_a_loop_is_cut_behind_the_phis_of_its_header():
-    cut = cuts.cut(model_of(LOOPS), ["%same"])
+    cut = fission.cut(model_of(LOOPS), ["%same"])
     header = cut.blocks["%same"]
     assert [phi.result for phi in header.phis] == ["%i"]
     assert header.body == []
@@ -358,15 +359,15 @@ def test_a_loop_is_cut_behind_the_phis_of_its_header():
 
 
 def test_live_values_are_those_used_later():
-    function = cuts.cut(model_of(ACROSS), [])
+    function = fission.cut(model_of(ACROSS), [])
     _, behind = function.blocks
     assert Liveness(function).live_in([behind]) == {behind: {"%v", "%address", "%index"}}
 
 
 def test_addresses_are_worked_out_again_and_loads_are_stored():
-    function = cuts.cut(model_of(ACROSS), [])
+    function = fission.cut(model_of(ACROSS), [])
     flow = uniformity.analyse(model_of(ACROSS), frozenset())
-    divided = pieces.divide(function, flow, frozenset())
+    divided = parallel_regions.divide(function, flow, frozenset())
     first, second = divided.pieces
     assert first.exits == (second.entry,)
     assert second.returns
@@ -421,8 +422,8 @@ def test_a_long_chain_is_stored_unless_it_is_an_address():
 
 @pytest.mark.parametrize("header", ["%same", "%own"])
 def test_every_block_is_in_a_piece(header):
-    function = cuts.cut(model_of(LOOPS), [header])
+    function = fission.cut(model_of(LOOPS), [header])
     flow = uniformity.analyse(model_of(LOOPS), frozenset())
-    divided = pieces.divide(function, flow, frozenset())
+    divided = parallel_regions.divide(function, flow, frozenset())
     assert {label for piece in divided.pieces for label in piece.labels} == set(function.blocks)
     assert [piece.number for piece in divided.pieces] == list(range(len(divided.pieces)))

@@ -3,8 +3,8 @@
 import pytest
 
 from haulage.compiler import llvm
-from haulage.compiler.simt import reading
-from haulage.compiler.simt.result_types import first_type, split_list
+from haulage.compiler.simt.ir import reader
+from haulage.compiler.simt.ir.types import first_type, split_list
 
 TEXT = """
 declare { i32, i1 } @llvm.uadd.with.overflow.i32(i32, i32)
@@ -77,7 +77,7 @@ def module():
 
 def test_each_instruction_is_read_as_llvm_has_it(module):
     theirs = module.get_function("f")
-    function = reading.read(str(module), "f")
+    function = reader.read(str(module), "f")
     assert [p.name for p in function.parameters] == ["%p", '%"a b"', "%c.1", "%g", "%t"]
     assert function.parameters[1].type == "i32 range(i32 0, 1024)"
     assert list(function.blocks) == ["%entry", '%"loop body"', "%done", "%last"]
@@ -102,7 +102,7 @@ def test_each_instruction_is_read_as_llvm_has_it(module):
 
 
 def test_targets_and_the_sources_of_phis_are_in_the_order_of_the_text(module):
-    function = reading.read(str(module), "f")
+    function = reader.read(str(module), "f")
     assert function.blocks["%entry"].successors == ('%"loop body"', "%done")
     assert function.blocks['%"loop body"'].phis[1].incoming == (
         ("[i32 1, i32 2]", "%entry"),
@@ -121,7 +121,7 @@ def test_types_with_brackets_and_lists_of_them():
 
 def test_an_instruction_that_no_kernel_has_is_an_error():
     with pytest.raises(AssertionError, match="va_arg"):
-        reading.read_instruction("%x = va_arg ptr %list, i32")
+        reader.read_instruction("%x = va_arg ptr %list, i32")
 
 
 NUMBERS = """
@@ -137,7 +137,7 @@ entry:
 
 
 def test_addresses_that_are_numbers_have_names_of_their_own():
-    function = reading.read(str(llvm.parse(NUMBERS)), "f")
+    function = reader.read(str(llvm.parse(NUMBERS)), "f")
     body = function.blocks["%entry"].body
     assert [item.text for item in body[:2]] == [
         "%haulage.address.0 = inttoptr i64 4096 to ptr",

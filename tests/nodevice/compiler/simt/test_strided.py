@@ -2,7 +2,8 @@
 
 import pytest
 
-from haulage.compiler.simt import strided, uniformity
+from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.loops import grid_stride
 from nodevice.compiler.simt.llvm_models import model_of
 
 LOOP = """
@@ -30,9 +31,9 @@ end:
 LAST = "[ 0, %entry ], [ %sum.next, %turn ]"
 
 
-def _turned(text: str) -> strided.Turned:
+def _turned(text: str) -> grid_stride.Turned:
     function = model_of(text)
-    return strided.turn(function, uniformity.analyse(function, frozenset()), (64, 1, 1))
+    return grid_stride.turn(function, uniformity.analyse(function, frozenset()), (64, 1, 1))
 
 
 def test_the_turns_that_all_threads_make_are_a_loop_that_they_are_in_together():

@@ -9,8 +9,8 @@ import pytest
 import haulage
 from doubles.kernels import butterflies
 from haulage import cuda
-from haulage.compiler.simt.nonnegative import nonnegative
-from haulage.compiler.simt.powers_of_two import mask_remainders, powers_of_two
+from haulage.compiler.simt.analysis.nonnegative import nonnegative
+from haulage.compiler.simt.loops.power_of_two_remainders import mask_remainders, powers_of_two
 from nodevice.compiler.simt.llvm_models import model_of
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt import waiting_loops
+from haulage.compiler.simt.coroutines import spin_loops
 
 L, F = "int64[::1]", "float64[::1]"
 CALL = "call void @haulage.yield()"
@@ -521,9 +521,7 @@ SWITCH = """switch i32 %value, label %end [
 
 
 def _marked(switch=SWITCH, written="%flag"):
-    return waiting_loops.marked(
-        WAIT.replace("SWITCH", switch).replace("WRITTEN", written), "kernel"
-    )
+    return spin_loops.marked(WAIT.replace("SWITCH", switch).replace("WRITTEN", written), "kernel")
 
 
 def test_the_call_stands_on_the_way_back_to_the_head_of_the_loop():

@@ -7,9 +7,10 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt import exchanges, uniformity
-from haulage.compiler.simt.model import Cut
-from haulage.compiler.simt.warps import Warps, warps_of
+from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.warps import Warps, warps_of
+from haulage.compiler.simt.ir.model import Cut
+from haulage.compiler.simt.regions import exchanges
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 DECLARED = """

@@ -6,7 +6,7 @@ The hardware then need not find out which memory a generic address is of.
 import re
 
 from haulage.compiler.gpu.accesses import Accesses
-from haulage.compiler.simt import reading
+from haulage.compiler.simt.ir import reader
 
 _HINTED = re.compile(
     r'(?m)^(?P<start>  [^"\n]*\bcall \w+ asm (?:sideeffect )?")(?P<word>ld|st)'
@@ -19,8 +19,8 @@ def with_places(text: str, name: str) -> str:
     """A module's text in which the kernel `name` says so where all its arguments are outside."""
     if " asm " not in text or not _HINTED.search(text):
         return text
-    accesses = Accesses(reading.read(text, name), text)
-    function = "\n".join(reading.definition(text, name))
+    accesses = Accesses(reader.read(text, name), text)
+    function = "\n".join(reader.definition(text, name))
     made = 0
 
     def placed(found: re.Match[str]) -> str:

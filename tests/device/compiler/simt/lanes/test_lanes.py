@@ -5,7 +5,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt import plan
+from haulage.compiler.simt.vectorize import plan
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
 

@@ -7,10 +7,10 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.lanes.layout import Irreducible, Layout
-from haulage.compiler.simt.lanes.operations import parse
-from haulage.compiler.simt.lanes.shapes import Shapes
-from haulage.compiler.simt.model import Instruction
+from haulage.compiler.simt.ir.model import Instruction
+from haulage.compiler.simt.vectorize.layout import Irreducible, Layout
+from haulage.compiler.simt.vectorize.operations import parse
+from haulage.compiler.simt.vectorize.shapes import Shapes
 from nodevice.compiler.simt.llvm_models import model_of
 
 # Lanes stay in the loop `own` for as many turns as their number says, and all in `same` for %n.

@@ -1,0 +1,73 @@
+"""The barriers of a function: those of the grid, of a block, of a wavefront or a warp's lanes."""
+
+import re
+
+from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
+from haulage.targets.cpu_lanes import EXCHANGES, WARP_BARRIER
+
+# Those that threads of one wavefront wait at for one another, exchanges of their values too.
+WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER)) | EXCHANGES
+# Those that no thread of the block passes before the others came there, or have ended.
+BLOCK_WIDE = frozenset((BARRIER, GRID_BARRIER))
+# Those that do not wait for threads that have ended.
+PATIENT_BARRIERS = WAVE_BARRIERS | {GRID_BARRIER}
+BARRIERS = PATIENT_BARRIERS | {BARRIER}
+
+
+def barriers(function: Function, kinds: frozenset[str] = BARRIERS) -> list[tuple[str, int, int]]:
+    """(label, index in the block's body, fault number) of each barrier of some kinds."""
+    return [
+        (block.label, index, place_of(item))
+        for block in function.blocks.values()
+        for index, item in enumerate(block.body)
+        if item.callee in kinds
+    ]
+
+
+def block_barriers(function: Function) -> list[tuple[str, int, int]]:
+    """Those of `barriers` that wait for the whole block."""
+    return barriers(function, frozenset((BARRIER,)))
+
+
+def grid_barriers(function: Function) -> list[tuple[str, int, int]]:
+    """Those of `barriers` that wait for the whole grid."""
+    return barriers(function, frozenset((GRID_BARRIER,)))
+
+
+def wave_barriers(function: Function) -> list[tuple[str, int, int]]:
+    """Those of `barriers` that wait for a wavefront, or lanes of it."""
+    return barriers(function, WAVE_BARRIERS)
+
+
+def patient_barriers(function: Function) -> list[tuple[str, int, int]]:
+    """Those of `barriers` that do not wait for threads that have ended."""
+    return barriers(function, PATIENT_BARRIERS)
+
+
+def in_order(function: Function) -> list[str]:
+    """Labels of the blocks with barriers, in the order in which threads that parted should go on
+    to meet again: what is in a loop comes before what is behind it."""
+    successors = {label: block.successors for label, block in function.blocks.items()}
+    waiting = {label for label, _, _ in barriers(function)}
+    return [
+        label
+        for label in control_flow.loops_before_exits(successors, function.entry)
+        if label in waiting
+    ]
+
+
+def place_of(barrier: Instruction) -> int:
+    """The fault number that a barrier's call carries."""
+    return int(barrier.text.rsplit("i32 ", 1)[1].split(")", 1)[0])
+
+
+def lanes_of(barrier: Instruction) -> str:
+    """The LLVM value that says which of 64 threads a barrier of a wavefront waits for: a bit for
+    each, or 0 for those that come to this place."""
+    if barrier.callee == WAVE_BARRIER:
+        return "-1"
+    found = re.search(r"\(i64 ([^,]+), i32 ", barrier.text)
+    assert found is not None, barrier.text
+    return found[1]

@@ -1,0 +1,264 @@
+"""Conditions at a piece's start that say which threads have anything to do in it.
+
+`if i < n:` around a piece's work, `0 < i < n - 1 and 0 < j < m - 1`, `if t < d:` in a tree of sums,
+`if t == 0:`, `if i >= n: return`: such a condition compares what is linear in one index of the
+thread with what all threads have in common, so those that pass it are a range of that index. The
+loops over the threads then go over the range only, and the condition is not asked again.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from haulage.compiler.ends import number_of
+from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.simt.analysis.affine import Linear, LinearForms
+from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.nonnegative import is_nonnegative
+from haulage.compiler.simt.ir.model import Block, Cut, Function, Instruction
+
+_VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+|true|false'
+_COMPARED = re.compile(
+    r"icmp (?P<same>samesign )?(?P<test>\w+) "
+    rf"(?P<type>i\d+) (?P<left>{_VALUE}), (?P<right>{_VALUE})"
+)
+_SELECT = re.compile(rf"select i1 ({_VALUE}), i1 ({_VALUE}), i1 ({_VALUE})")
+_PAIR = re.compile(rf"i1 ({_VALUE}), ({_VALUE})")
+_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+_ONE = Linear(1, (0, 0, 0))
+_SWAPPED = {"gt": "lt", "ge": "le"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A thread passes if `form` is below 0, or, where it is an equation, if it is 0. It depends on
+    one index, perhaps times a uniform value that is not negative."""
+
+    form: Linear
+    equation: bool = False
+
+    @property
+    def axis(self) -> int:
+        """The number of the index that it depends on."""
+        steps = self.form.products[0][1].steps if self.form.products else self.form.steps
+        return next(number for number, step in enumerate(steps) if step)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition and the outcome that lets a thread pass: one that is uniform, or `bounds`."""
+
+    condition: str
+    outcome: bool
+    bounds: tuple[Bound, ...] = ()
+
+
+@dataclass(frozen=True)
+class Guards:
+    """What threads must pass, and `labels` of the blocks whose branches are settled by it.
+    `parting` is a condition that sends threads two ways, with something to do on each of them, and
+    who passes it are a range of each axis."""
+
+    guards: tuple[Guard, ...] = ()
+    labels: frozenset[str] = frozenset()
+    parting: Guard | None = None
+
+
+def find(
+    function: Function, entry: str, forms: LinearForms, ends_idly: Callable[[Block], bool]
+) -> Guards:
+    """The guards met from the block `entry` on, before anything is done that others can see.
+
+    Who does not pass comes, without having done anything, to the end of a block that `ends_idly`.
+    """
+    search = _Search(function, forms, ends_idly)
+    guards: dict[str, Guard] = {}
+    settled: set[str] = set()
+    seen: set[str] = set()
+    parting: Guard | None = None
+    label = entry
+    while label not in seen:
+        seen.add(label)
+        block = function.blocks[label]
+        if any(map(has_effect, block.body)) or isinstance(block.terminator, Cut):
+            break
+        targets = block.successors
+        if len(targets) == 1:
+            label = targets[0]
+            continue
+        assert block.terminator is not None
+        if len(targets) != 2 or targets[0] == targets[1] or not block.terminator.operands:
+            break
+        idle = [search.is_idle(target, label) for target in targets]
+        if idle[0] == idle[1]:
+            if not idle[0]:
+                bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
+                parting = search.parting(block.terminator.operands[0], bounds)
+            break
+        condition, outcome = block.terminator.operands[0], idle[1]
+        whole = True
+        for leaf, wanted in search.leaves(condition, outcome):
+            bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
+            guard = guards.get(leaf) or search.guard(leaf, wanted, bounds)
+            if guard is None or guard.outcome != wanted:
+                # Left to be asked, like what contradicts another guard.
+                whole = False
+            else:
+                guards[leaf] = guard
+        if whole:
+            settled.add(label)
+        label = targets[0] if outcome else targets[1]
+    return Guards(tuple(guards.values()), frozenset(settled), parting)
+
+
+def returns_idly(block: Block) -> bool:
+    """Whether a block ends the thread, and not by a fault."""
+    code = return_code(block)
+    return code is not None and not code.startswith("%") and number_of(int(code)) is not None
+
+
+def has_effect(item: Instruction) -> bool:
+    """Whether an instruction does more than to give a value."""
+    if item.opcode == "call":
+        return item.type == "void" or not (item.callee or "").startswith(("llvm.", PREFIX))
+    return item.stays or item.opcode in ("store", "atomicrmw", "cmpxchg", "fence")
+
+
+@dataclass(frozen=True)
+class _Search:
+    function: Function
+    forms: LinearForms
+    ends_idly: Callable[[Block], bool]
+
+    def is_idle(self, label: str, source: str) -> bool:
+        """Whether who comes to `label` from `source` goes straight on to an idle end."""
+        for _ in range(len(self.function.blocks)):
+            block = self.function.blocks[label]
+            if any(map(has_effect, block.body)):
+                return False
+            if isinstance(block.terminator, Cut) or not block.successors:
+                return self.ends_idly(_arriving(block, source))
+            if len(block.successors) != 1:
+                return False
+            label, source = block.successors[0], label
+        return False
+
+    def leaves(self, condition: str, outcome: bool) -> list[tuple[str, bool]]:
+        """The conditions that all have an outcome of their own if `condition` has `outcome`."""
+        item = self.forms.items.get(condition)
+        if item is not None and item.opcode == "select":
+            found = _SELECT.search(item.text)
+            if found and found[3 if outcome else 2] == ("false" if outcome else "true"):
+                other = found[2 if outcome else 3]
+                return self.leaves(found[1], outcome) + self.leaves(other, outcome)
+        if item is not None and item.opcode in ("and", "or", "xor"):
+            pair = _PAIR.search(item.text)
+            if pair and item.opcode == ("and" if outcome else "or"):
+                return self.leaves(pair[1], outcome) + self.leaves(pair[2], outcome)
+            if pair and item.opcode == "xor" and pair[2] == "true":
+                return self.leaves(pair[1], not outcome)
+        return [(condition, outcome)]
+
+    def parting(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
+        """A condition as a guard that those who pass it are a range of each axis by. `met` are the
+        bounds that all who ask have passed."""
+        for outcome in (True, False):
+            leaves = self.leaves(condition, outcome)
+            found = [self.guard(leaf, wanted, met) for leaf, wanted in leaves]
+            bounds = tuple(bound for guard in found if guard for bound in guard.bounds)
+            if all(guard and guard.bounds for guard in found) and not any(
+                bound.equation for bound in bounds
+            ):
+                return Guard(condition, outcome, bounds)
+        return None
+
+    def guard(self, leaf: str, wanted: bool, met: tuple[Bound, ...]) -> Guard | None:
+        """The condition `leaf` as a guard, if it is one: uniform, or about one index. `met` are the
+        bounds that all who ask have passed."""
+        if not leaf.startswith("%"):
+            return None
+        if leaf not in self.forms.varying:
+            return Guard(leaf, wanted) if self.forms.is_free(leaf) else None
+        item = self.forms.items.get(leaf)
+        found = _COMPARED.search(item.text) if item is not None and item.opcode == "icmp" else None
+        if found is None:
+            return None
+        test = found["test"]
+        signed = test[0] == "s" or test in ("eq", "ne") or found["same"] is not None
+        test = test if test in ("eq", "ne") else test[1:]
+        if not wanted:
+            test = _OPPOSITE[test]
+        made = self._compared(test, signed, found["left"], found["right"], found["type"], met)
+        if made is None or not all(_is_of_one_axis(bound, self.forms.known) for bound in made):
+            return None
+        return Guard(leaf, wanted, tuple(made))
+
+    def _compared(
+        self,
+        test: str,
+        signed: bool,
+        left: str,
+        right: str,
+        kind: str,
+        met: tuple[Bound, ...] = (),
+    ) -> list[Bound] | None:
+        forms = self.forms
+        if test in ("gt", "ge"):
+            return self._compared(_SWAPPED[test], signed, right, left, kind)
+        one, other = forms.of(left, kind), forms.of(right, kind)
+        if test == "ne":
+            # 0 is where numbers that are not negative begin.
+            if right == "0" and is_nonnegative(left, forms.known):
+                return self._compared("gt", True, left, right, kind)
+            if one is None or other is None:
+                return None
+            # Of numbers that are not above 0, those that are not 0 are below it.
+            ends = [bound.form.plus(_ONE) for bound in met if not bound.equation]
+            for form in (one.plus(other, -1), other.plus(one, -1)):
+                if any(forms.are_equal(form, end) for end in ends):
+                    return [Bound(form)]
+            return None
+        if not signed:
+            if test in ("lt", "le") and one is not None and is_nonnegative(right, forms.known):
+                # From 0 on, too: a negative number is a large one.
+                upper = self._compared(test, True, left, right, kind)
+                from_0 = (
+                    []
+                    if is_nonnegative(left, forms.known)
+                    else [Bound(Linear(-1, (0, 0, 0)).plus(one, -1))]
+                )
+                return None if upper is None else upper + from_0
+            one, other = forms.as_unsigned(left, kind), forms.as_unsigned(right, kind)
+        if one is None or other is None:
+            return None
+        difference = one.plus(other, -1)
+        if test == "le":
+            difference = difference.plus(Linear(-1, (0, 0, 0)))
+        return [Bound(difference, test == "eq")]
+
+
+def _arriving(block: Block, source: str) -> Block:
+    """A block as who comes from `source` finds it: with the sources of its phis for their names."""
+    names = {
+        phi.result: value
+        for phi in block.phis
+        for value, label in phi.incoming
+        if label == source and phi.result
+    }
+    end = block.terminator
+    if not names or not isinstance(end, Instruction):
+        return block
+    text = end.renamed(names)
+    return Block(block.label, block.phis, block.body, Instruction(text, end.opcode, end.type))
+
+
+def _is_of_one_axis(bound: Bound, known: frozenset[str]) -> bool:
+    steps = [step for step in bound.form.steps if step]
+    if bound.form.products:
+        (term, scaled), *others = bound.form.products
+        if steps or others or bound.equation or not is_nonnegative(term.value, known):
+            return False
+        return sum(map(bool, scaled.steps)) == 1
+    if bound.equation:
+        return steps in ([1], [-1])
+    return len(steps) == 1 and abs(steps[0]) & (abs(steps[0]) - 1) == 0

@@ -1,0 +1,70 @@
+"""Writes how a block or a warp goes on where its leader is: a thread that has not left for good.
+
+Threads that have left keep the state -1. What all the others have in common is the same in the
+leader's slots and in those of any other of them.
+"""
+
+from haulage.compiler.simt.emit.region_function import DONE, PieceFunctions, SlotParameter
+from haulage.compiler.simt.ir.model import value_name
+from haulage.compiler.simt.regions.parallel_regions import Piece
+
+
+def slots_of(functions: PieceFunctions, piece: Piece, lines: list[str]) -> list[tuple[str, str]]:
+    """The arguments, with their types, that a piece is given of the slots; appends the lines that
+    load what its threads have in common, as `%in.NUMBER` of each value."""
+    given = []
+    for parameter in functions.slot_parameters(piece):
+        room = value_name(parameter.value, "room")
+        if parameter.role != "in":
+            given.append(("ptr", room))
+            continue
+        value = value_name(parameter.value, f"in.{piece.number}")
+        if functions.pieces.masked:
+            room = value_name(parameter.value, f"leader.{piece.number}")
+            lines += _of_leader(parameter, room, piece.number)
+        lines.append(f"  {value} = load {parameter.type}, ptr {room}")
+        given.append((parameter.type, value))
+    return given
+
+
+def _of_leader(parameter: SlotParameter, address: str, k: int) -> list[str]:
+    number = value_name(parameter.value, f"number.{k}")
+    return [
+        f"  {number} = load i32, ptr %leader",
+        f"  {address} = getelementptr inbounds {parameter.type}, "
+        f"ptr {value_name(parameter.value, 'room')}, i32 {number}",
+    ]
+
+
+def follow(k: int, before: str, threads: int | str, nobody: str) -> list[str]:
+    """Lines behind the block `before` that look for a thread of `threads` that has not left piece
+    `k` for good and make `%next.K`, its state; they go to `nobody` if there is none.
+
+    The search goes up only, since nobody comes back.
+    """
+    return [
+        f"  %leader.old.{k} = load i32, ptr %leader",
+        f"  br label %look.{k}",
+        f"look.{k}:",
+        f"  %leader.{k} = phi i32 [ %leader.old.{k}, %{before} ], "
+        f"[ %leader.after.{k}, %look.on.{k} ]",
+        f"  %leader.at.{k} = getelementptr inbounds i32, ptr %states, i32 %leader.{k}",
+        f"  %next.{k} = load i32, ptr %leader.at.{k}",
+        f"  %left.{k} = icmp eq i32 %next.{k}, {DONE}",
+        f"  br i1 %left.{k}, label %look.on.{k}, label %looked.{k}",
+        f"look.on.{k}:",
+        f"  %leader.after.{k} = add nuw nsw i32 %leader.{k}, 1",
+        f"  %leader.more.{k} = icmp ult i32 %leader.after.{k}, {threads}",
+        f"  br i1 %leader.more.{k}, label %look.{k}, label %{nobody}",
+        f"looked.{k}:",
+        f"  store i32 %leader.{k}, ptr %leader",
+    ]
+
+
+def largest_fault(k: int, of_threads: str) -> list[str]:
+    """Lines that keep the larger of a piece's largest fault and of those before it."""
+    return [
+        f"  %fault.old.{k} = load i32, ptr %fault",
+        f"  %fault.new.{k} = call i32 @llvm.umax.i32(i32 %fault.old.{k}, i32 {of_threads})",
+        f"  store i32 %fault.new.{k}, ptr %fault",
+    ]

@@ -1,0 +1,304 @@
+"""Writes the function of one piece: what one thread does between two cuts.
+
+`{ i32, i32 } @haulage.piece.K(...)` gives the number of the piece to go on with, or -1 at the end,
+and the fault that ended the thread, or 0. It has the body's parameters, then the rooms, the
+thread's linear number in its block, and what it is given of the slots. Where threads may have left
+(`early_exit.py`) it has the states of the threads too: it runs only if the thread's state is its
+own number, and leaves the next one there.
+"""
+
+from dataclasses import dataclass
+
+from haulage.compiler.simt.analysis.capture import rooms_kept
+from haulage.compiler.simt.analysis.exit_codes import fault_lines, return_code
+from haulage.compiler.simt.analysis.guards import Guard
+from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.emit.block_function import parameter_list
+from haulage.compiler.simt.ir.model import Block, Cut, phi_text, value_name
+from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces, Slot
+
+DONE = -1
+
+
+@dataclass(frozen=True)
+class SlotParameter:
+    """A parameter of a piece: a uniform slot's value ("in") or address ("out"), or the address of a
+    varying slot's first element ("slot"). In masked pieces uniform slots have an element for each
+    thread too: stores to one address under a mask would keep LLVM from widening."""
+
+    type: str
+    value: str
+    role: str
+
+
+class PieceFunctions:
+    """Writes the functions of all pieces of one body."""
+
+    def __init__(self, body: Body, pieces: Pieces, clipping: Clipping) -> None:
+        self.body = body
+        self.pieces = pieces
+        self.clipping = clipping
+        self.numbers = {piece.entry: piece.number for piece in pieces.pieces}
+        self._definitions = pieces.function.definitions()
+        names = [room.name for room in body.shared]
+        self._kept = rooms_kept(pieces.function, names, pieces.slots)
+        self.made_in = {piece.number: pieces.made_in(piece) for piece in pieces.pieces}
+
+    def stored(self, piece: Piece) -> list[Slot]:
+        """The slots that the piece may write: live behind one of its cuts and made in it."""
+        return self.pieces.stored(self.made_in[piece.number], piece.exits)
+
+    def guards(self, piece: Piece) -> tuple[Guard, ...]:
+        """The conditions that the piece is told the outcome of, as its last parameters."""
+        own = self.clipping.of_pieces[piece.number]
+        parting = self.clipping.partings[piece.number]
+        told = own if parting is None else (*own, parting)
+        return told if piece.number else self.clipping.of_kernel + told
+
+    def slot_parameters(self, piece: Piece) -> list[SlotParameter]:
+        """What the piece is given of the slots."""
+        loaded = [self.pieces.slots[name] for name in piece.loaded]
+        stored = self.stored(piece)
+        values = [SlotParameter(slot.type, slot.value, "in") for slot in loaded if not slot.varying]
+        outs = [SlotParameter("ptr", slot.value, "out") for slot in stored if not slot.varying]
+        both = dict.fromkeys(slot.value for slot in [*loaded, *stored] if slot.varying)
+        arrays = [SlotParameter("ptr noalias", name, "slot") for name in both]
+        return values + outs + arrays
+
+    def parameters(self, piece: Piece) -> list[tuple[str, str]]:
+        """Types and names of the parameters of the piece's function."""
+        return [
+            *((parameter.type, parameter.name) for parameter in self.body.function.parameters),
+            *(
+                ("ptr" if room.name in self._kept else "ptr noalias", room.name)
+                for room in self.body.shared
+            ),
+            *(("ptr", room.name) for room in self.body.private),
+            ("i64", "%thread"),
+            *(
+                (given.type, value_name(given.value, given.role))
+                for given in self.slot_parameters(piece)
+            ),
+            *([("ptr noalias", "%states")] if self.pieces.masked else []),
+            *(("i1", value_name(guard.condition, "guard")) for guard in self.guards(piece)),
+        ]
+
+    def text(self, piece: Piece) -> str:
+        """LLVM text of one piece's function."""
+        made = self.made_in[piece.number]
+        arriving = {*piece.loaded, *piece.recomputed}
+        in_memory = {name: self._definitions[name][1].type for name in sorted(arriving & made)}
+        lines = [
+            f"define internal {{ i32, i32 }} @haulage.piece.{piece.number}"
+            f"({parameter_list(self.parameters(piece))}) alwaysinline {{",
+            "piece.start:",
+        ]
+        lines += [
+            f"  {value_name(name, 'mem')} = alloca {kind}" for name, kind in in_memory.items()
+        ]
+        lines += self._mask(piece)
+        names = self._arrivals(piece, lines)
+        names |= {
+            guard.condition: value_name(guard.condition, "guard")
+            for guard in self.guards(piece)
+            if guard.condition not in in_memory
+        }
+        lines += [
+            f"  store {kind} {names.pop(name)}, ptr {value_name(name, 'mem')}"
+            for name, kind in in_memory.items()
+        ]
+        lines.append(f"  br label {piece.entry}")
+        results = [("%piece.start", str(DONE), "0")] if self._is_masked(piece) else []
+        memory = _InMemory(in_memory, names)
+        inside = set(piece.labels)
+        for label in piece.labels:
+            block = self.pieces.function.blocks[label]
+            lines.append(f"{label[1:]}:")
+            lines += self._block_lines(piece, block, memory, inside, results)
+        lines += self._piece_end(results)
+        return "\n".join([*lines, "}"])
+
+    def _is_masked(self, piece: Piece) -> bool:
+        # Nobody has left before the first piece.
+        return self.pieces.masked and piece.number > 0
+
+    def _mask(self, piece: Piece) -> list[str]:
+        """Find the thread's state; go on only if it is this piece's."""
+        if not self.pieces.masked:
+            return []
+        lines = ["  %state.at = getelementptr inbounds i32, ptr %states, i64 %thread"]
+        if self._is_masked(piece):
+            lines += [
+                "  %state.now = load i32, ptr %state.at",
+                f"  %state.here = icmp eq i32 %state.now, {piece.number}",
+                "  br i1 %state.here, label %piece.begin, label %piece.end",
+                "piece.begin:",
+            ]
+        return lines
+
+    def _arrivals(self, piece: Piece, lines: list[str]) -> dict[str, str]:
+        """Load and work out what the piece starts with; gives the names it has there."""
+        names: dict[str, str] = {}
+        for name in piece.loaded:
+            slot = self.pieces.slots[name]
+            arrived = value_name(slot.value, "in")
+            if slot.varying:
+                address = value_name(slot.value, "at")
+                lines.append(
+                    f"  {address} = getelementptr inbounds {slot.type}, "
+                    f"ptr {value_name(slot.value, 'slot')}, i64 %thread"
+                )
+                lines.append(f"  {arrived} = load {slot.type}, ptr {address}")
+            names[name] = arrived
+        for step in piece.steps:
+            assert step.result is not None
+            if step.result in names:
+                # Of too many steps for its own sake, but on the way to an address.
+                continue
+            arrived = value_name(step.result, "in")
+            lines.append("  " + step.renamed({**names, step.result: arrived}))
+            names[step.result] = arrived
+        wanted = {*piece.loaded, *piece.recomputed}
+        made = self.made_in[piece.number]
+        # Steps on the way to a recomputed value may be made in the piece too, under their own name.
+        return {name: new for name, new in names.items() if name in wanted or name not in made}
+
+    def _block_lines(
+        self,
+        piece: Piece,
+        block: Block,
+        memory: "_InMemory",
+        inside: set[str],
+        results: list[tuple[str, str, str]],
+    ) -> list[str]:
+        lines: list[str] = []
+        after_phis: list[str] = []
+        for phi in block.phis:
+            sources = tuple(
+                (memory.loaded_at_end(value, label), label)
+                for value, label in phi.incoming
+                if label in inside
+            )
+            lines.append("  " + phi_text(phi, sources))
+            after_phis += memory.store(phi.result)
+        lines += after_phis
+        for item in block.body:
+            before, names = memory.load(item.operands)
+            lines += before
+            lines.append("  " + item.renamed(names))
+            lines += memory.store(item.result)
+        for successor in block.successors:
+            if successor in inside and not isinstance(block.terminator, Cut):
+                for phi in self.pieces.function.blocks[successor].phis:
+                    for value, label in phi.incoming:
+                        if label == block.label:
+                            lines += memory.load_at_end(value, label)
+        if isinstance(block.terminator, Cut):
+            lines += self._stores(piece, block.terminator.target, memory)
+            results.append((block.label, str(self.numbers[block.terminator.target]), "0"))
+            lines.append("  br label %piece.end")
+            return lines
+        assert block.terminator is not None
+        before, names = memory.load(block.terminator.operands)
+        lines += before
+        code = return_code(block)
+        if code is not None:
+            code = names.get(code, code)
+            if self.body.has_ends:
+                fault, counted = fault_lines(code, value_name(block.label, "fault"))
+                lines += counted
+                code = fault
+            results.append((block.label, str(DONE), code))
+            lines.append("  br label %piece.end")
+        else:
+            lines.append("  " + block.terminator.renamed(names))
+        return lines
+
+    def _stores(self, piece: Piece, target: str, memory: "_InMemory") -> list[str]:
+        lines: list[str] = []
+        for slot in self.stored(piece):
+            if slot.value not in self.pieces.live[target]:
+                continue
+            before, names = memory.load((slot.value,))
+            lines += before
+            value = names.get(slot.value, slot.value)
+            address = value_name(slot.value, "slot" if slot.varying else "out")
+            if slot.varying or self.pieces.masked:
+                element = memory.fresh(slot.value)
+                lines.append(
+                    f"  {element} = getelementptr inbounds {slot.type}, ptr {address}, i64 %thread"
+                )
+                address = element
+            lines.append(f"  store {slot.type} {value}, ptr {address}")
+        return lines
+
+    def _piece_end(self, results: list[tuple[str, str, str]]) -> list[str]:
+        lines = ["piece.end:"]
+        if not results:
+            # Every way ends in `unreachable`.
+            return [*lines, "  unreachable"]
+        following = ", ".join(f"[ {state}, {label} ]" for label, state, _ in results)
+        faults = ", ".join(f"[ {code}, {label} ]" for label, _, code in results)
+        return [
+            *lines,
+            f"  %piece.next = phi i32 {following}",
+            f"  %piece.fault = phi i32 {faults}",
+            *(["  store i32 %piece.next, ptr %state.at"] if self.pieces.masked else []),
+            "  %piece.pair = insertvalue { i32, i32 } poison, i32 %piece.next, 0",
+            "  %piece.both = insertvalue { i32, i32 } %piece.pair, i32 %piece.fault, 1",
+            "  ret { i32, i32 } %piece.both",
+        ]
+
+
+class _InMemory:
+    """Values that a piece both starts with and makes again: kept in memory inside the piece."""
+
+    def __init__(self, types: dict[str, str], names: dict[str, str]) -> None:
+        self._types = types
+        self._names = names
+        self._at_end: dict[tuple[str, str], str] = {}
+        self._loaded: set[str] = set()
+        self._count = 0
+
+    def fresh(self, name: str) -> str:
+        self._count += 1
+        return value_name(name, f"use.{self._count}")
+
+    def load(self, operands: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+        """Lines that load what is in memory of `operands`, and the names all of them have now."""
+        lines: list[str] = []
+        names: dict[str, str] = {}
+        for name in operands:
+            if name in names:
+                continue
+            if name in self._types:
+                names[name] = self.fresh(name)
+                lines.append(
+                    f"  {names[name]} = load {self._types[name]}, ptr {value_name(name, 'mem')}"
+                )
+            elif name in self._names:
+                names[name] = self._names[name]
+        return lines, names
+
+    def store(self, result: str | None) -> list[str]:
+        """The line that keeps `result` in memory, if that is where it lives."""
+        if result is None or result not in self._types:
+            return []
+        return [f"  store {self._types[result]} {result}, ptr {value_name(result, 'mem')}"]
+
+    def loaded_at_end(self, value: str, label: str) -> str:
+        """The name that a phi's source `value` has at the end of the block `label`."""
+        if value in self._types:
+            return self._at_end.setdefault((value, label), self.fresh(value))
+        return self._names.get(value, value)
+
+    def load_at_end(self, value: str, label: str) -> list[str]:
+        """The line at the end of `label` that loads what `loaded_at_end` named; once."""
+        if value not in self._types:
+            return []
+        name = self.loaded_at_end(value, label)
+        if name in self._loaded:
+            return []
+        self._loaded.add(name)
+        return [f"  {name} = load {self._types[value]}, ptr {value_name(value, 'mem')}"]

@@ -1,0 +1,126 @@
+"""Which threads each piece is run for: those that pass the kernel's guards and the piece's own.
+
+The kernel's guards stand at its start, and who does not pass them has ended: no piece is run for
+those threads, and no state has to be kept for them. Who does not pass a piece's own guards has
+nothing to do in that piece.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+
+from haulage.compiler.simt.analysis import control_flow, guards
+from haulage.compiler.simt.analysis.affine import LinearForms
+from haulage.compiler.simt.analysis.guards import Guard, Guards
+from haulage.compiler.simt.ir.model import Block, Cut, Function, Instruction
+from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces
+
+# Instructions of a piece that are on both ways, up to which it is worth to have them twice.
+_TWICE = 40
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """The guards of the kernel, of each piece besides, and the instructions by result. `partings`
+    are conditions by which the threads of a piece are run in two loops."""
+
+    of_kernel: tuple[Guard, ...]
+    of_pieces: tuple[tuple[Guard, ...], ...]
+    partings: tuple[Guard | None, ...]
+    items: Mapping[str, Instruction]
+
+
+def none(pieces: Pieces) -> Clipping:
+    """Every piece is run for all threads."""
+    count = len(pieces.pieces)
+    return Clipping((), ((),) * count, (None,) * count, {})
+
+
+def without_partings(clipped: Clipping, numbers: Set[int]) -> Clipping:
+    """The same, but the pieces of these numbers are not run in two loops."""
+    partings = tuple(
+        None if number in numbers else parting for number, parting in enumerate(clipped.partings)
+    )
+    return replace(clipped, partings=partings)
+
+
+def without_own(clipped: Clipping, numbers: Iterable[int]) -> Clipping:
+    """The same, but the pieces of these numbers are run for all that pass the kernel's guards."""
+    all_of_them = frozenset(numbers)
+    own = tuple(
+        () if number in all_of_them else guards for number, guards in enumerate(clipped.of_pieces)
+    )
+    return replace(without_partings(clipped, all_of_them), of_pieces=own)
+
+
+def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:
+    """The guards at the kernel's start whose threads end there if they do not pass."""
+    items = {name: item for name, (_, item) in function.definitions().items()}
+    parameters = {each.name for each in function.parameters}
+    forms = LinearForms(items, varying, parameters, known, products=True)
+    return guards.find(function, function.entry, forms, guards.returns_idly)
+
+
+def clip(
+    pieces: Pieces,
+    varying: Set[str],
+    known: frozenset[str],
+    of_kernel: tuple[Guard, ...],
+    *,
+    parts: bool,
+) -> Clipping:
+    """The guards of all pieces. `known` are the values that are not negative; `parts` is whether
+    pieces may be run in two loops."""
+    items = {name: item for name, (_, item) in pieces.function.definitions().items()}
+    parameters = {each.name for each in pieces.function.parameters}
+    given = {guard.condition for guard in of_kernel}
+    found = []
+    partings: list[Guard | None] = []
+    for piece in pieces.pieces:
+        made = pieces.made_in(piece)
+        loaded = {name for name in piece.loaded if name not in varying and name not in made}
+        forms = LinearForms(items, varying, parameters | loaded, known, products=True)
+        met = Guards() if pieces.masked else _guards(pieces, piece, forms, made)
+        own = met.guards
+        if not piece.number:
+            own = tuple(guard for guard in own if guard.condition not in given)
+        found.append(own)
+        parting = met.parting if parts and not own else None
+        if parting is not None and not _is_worth_parting(pieces, piece, parting):
+            parting = None
+        partings.append(parting)
+    return Clipping(of_kernel, tuple(found), tuple(partings), items)
+
+
+def blocks_of_way(function: Function, entry: str, parting: Guard, *, passes: bool) -> Set[str]:
+    """Labels that threads of a piece come to which pass a condition, or which do not."""
+    successors: dict[str, tuple[str, ...]] = {}
+    for label, block in function.blocks.items():
+        targets = () if isinstance(block.terminator, Cut) else block.successors
+        if len(targets) == 2 and parting.condition in _operands(block):
+            targets = targets[:1] if parting.outcome == passes else targets[1:]
+        successors[label] = targets
+    return control_flow.reachable_until(successors, (entry,), control_flow.EXIT)
+
+
+def _operands(block: Block) -> tuple[str, ...]:
+    return block.terminator.operands if isinstance(block.terminator, Instruction) else ()
+
+
+def _is_worth_parting(pieces: Pieces, piece: Piece, parting: Guard) -> bool:
+    """Whether to write a piece, which leads to one other or to the end, for each way that a
+    condition sends its threads."""
+    function = pieces.function
+    some = blocks_of_way(function, piece.entry, parting, passes=True)
+    others = blocks_of_way(function, piece.entry, parting, passes=False)
+    twice = sum(len(function.blocks[label].body) for label in some & others)
+    return len(piece.exits) + piece.returns == 1 and twice <= _TWICE
+
+
+def _guards(pieces: Pieces, piece: Piece, forms: LinearForms, made: Set[str]) -> Guards:
+    def ends_idly(block: Block) -> bool:
+        if not isinstance(block.terminator, Cut):
+            return guards.returns_idly(block)
+        kept = pieces.stored(made, [block.terminator.target])
+        return not any(slot.varying for slot in kept)
+
+    return guards.find(pieces.function, piece.entry, forms, ends_idly)

@@ -1,0 +1,132 @@
+"""Which pieces had better be run for one thread after the other, as all they do is to go about in
+memory, each thread for itself.
+
+`room[2 * d * t] += room[2 * d * t + d]`: neighbouring threads are far apart there, so on vectors
+each access is a gather or a scatter. These take longer than so many accesses one by one, and pay
+only if enough arithmetic comes with them, or if threads would wait for branches foretold wrongly.
+Gathers alone, as where a tile is read by rows, ask for less than scatters. With small matrices, one
+for each thread, LLVM moreover finds what of one thread lies side by side.
+"""
+
+from haulage.compiler.mathematics.definitions import is_division, is_mathematics
+from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.induction import constant_turns
+from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.memory_dependence import Roots
+from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
+from haulage.compiler.simt.ir.model import Cut, Instruction
+from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces, Slot
+
+# So much arithmetic has to come with an access of threads that are apart.
+_ARITHMETIC_PER_LOAD = 2
+_ARITHMETIC_PER_STORE = 10
+# Accesses up to so many elements apart are wide ones and permutations.
+_NEAR = 4
+# What a loop is taken for whose turns are not known.
+_TURNS = 16
+
+_ADDRESSES = frozenset(("getelementptr", "sext", "zext", "trunc", "phi", "load"))
+_CHOICES = frozenset(("and", "or", "xor", "select"))
+# Instructions that others are as long as.
+_DIVISION = 8
+_MATHEMATICS = 40
+
+
+def _work(item: Instruction) -> int:
+    """How much arithmetic an instruction is, in additions that a vector does as one."""
+    if item.opcode in _ADDRESSES:
+        return 0
+    if is_mathematics(item.callee) and not is_division(item.callee):
+        return _MATHEMATICS
+    return _DIVISION if item.opcode in ("fdiv", "frem") else 1
+
+
+def scattered(body: Body, pieces: Pieces, clipping: Clipping, position: int) -> frozenset[int]:
+    """The numbers of these pieces. `position` is that of the innermost axis of the block."""
+    shared = {room.name for room in body.shared}
+    if pieces.masked:
+        return frozenset()
+    search = _Search(body, pieces, clipping, position, shared)
+    return frozenset(piece.number for piece in pieces.pieces if search.is_scattered(piece))
+
+
+class _Search:
+    def __init__(
+        self, body: Body, pieces: Pieces, clipping: Clipping, position: int, shared: set[str]
+    ) -> None:
+        self._pieces = pieces
+        self._function = pieces.function
+        self._clipping = clipping
+        self._position = position
+        self._shared = shared
+        self._roots = Roots(pieces.function)
+        self._items = {name: item for name, (_, item) in pieces.function.definitions().items()}
+        self._strides = StrideAnalysis(pieces.function, by_thread(body.private))
+
+    def is_scattered(self, piece: Piece) -> bool:
+        own = (*self._clipping.of_kernel, *self._clipping.of_pieces[piece.number])
+        settled = {guard.condition for guard in own}
+        turns = self._turns(piece)
+        # What other pieces are given lies side by side.
+        near = sum(slot.varying for slot in self._slots(piece))
+        needed = arithmetic = 0
+        in_shared = True
+        for label in piece.labels:
+            block = self._function.blocks[label]
+            for item in block.body:
+                if item.opcode in ("load", "store"):
+                    if not self._is_apart(item):
+                        near += self._strides.of(item.operands[-1]) != COMMON
+                        continue
+                    in_shared = in_shared and self._roots.of(item.operands[-1]) <= self._shared
+                    loads = item.opcode == "load"
+                    least = _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
+                    needed += turns[label] * least
+                elif item.result and self._strides.of(item.result) != COMMON:
+                    arithmetic += turns[label] * _work(item)
+            end = block.terminator
+            asked = end.operands if isinstance(end, Instruction) and end.opcode != "ret" else ()
+            if not all(self._is_settled(name, settled) for name in asked):
+                return False
+        if near and not in_shared:
+            return False
+        return arithmetic < needed
+
+    def _slots(self, piece: Piece) -> list[Slot]:
+        loaded = [self._pieces.slots[name] for name in piece.loaded]
+        return loaded + self._pieces.stored(self._pieces.made_in(piece), piece.exits)
+
+    def _turns(self, piece: Piece) -> dict[str, int]:
+        """How often a thread comes to each block of a piece, by a rough measure."""
+        successors = {
+            label: ()
+            if isinstance(self._function.blocks[label].terminator, Cut)
+            else self._function.blocks[label].successors
+            for label in piece.labels
+        }
+        turns = dict.fromkeys(piece.labels, 1)
+        for loop in control_flow.natural_loops(successors, piece.entry):
+            count = constant_turns(self._function, loop) or _TURNS
+            for label in loop.labels:
+                turns[label] *= count
+        return turns
+
+    def _is_apart(self, item: Instruction) -> bool:
+        """Whether neighbouring threads access what is far apart, or they do not know where."""
+        if not item.operands:
+            return False
+        stride = self._strides.of(item.operands[-1])[self._position]
+        size = size_of_access(item)
+        return not isinstance(stride, int) or size is None or abs(stride) > _NEAR * size
+
+    def _is_settled(self, condition: str, settled: set[str]) -> bool:
+        """Whether all threads that are there have one outcome of a condition."""
+        if condition in settled or self._strides.of(condition) == COMMON:
+            return True
+        item = self._items.get(condition)
+        return (
+            item is not None
+            and item.opcode in _CHOICES
+            and all(self._is_settled(name, settled) for name in item.operands)
+        )
