@@ -122,7 +122,7 @@ class _Facts:
                 found.add(loop.header)
             elif item.opcode not in _PLAIN:
                 return None
-            waiting.extend(item.operands)
+            waiting.extend(item.uses)
         return found
 
 
@@ -201,7 +201,7 @@ def _loops_of_accesses(function: Function, array: str, facts: _Facts) -> set[str
         grown = False
         for block in function.blocks.values():
             for item in block.instructions():
-                if item.result in addresses or not addresses.intersection(item.operands):
+                if item.result in addresses or not addresses.intersection(item.uses):
                     continue
                 if item.opcode in ("getelementptr", "phi") and item.type == "ptr":
                     assert item.result is not None
@@ -222,8 +222,8 @@ def _is_access(item: Instruction, addresses: set[str]) -> bool:
     if item.opcode == "store":
         return (
             not item.stays
-            and item.operands[-1] in addresses
-            and (len(item.operands) < 2 or item.operands[0] not in addresses)
+            and item.uses[-1] in addresses
+            and (len(item.uses) < 2 or item.uses[0] not in addresses)
         )
     return item.callee is not None and item.callee.startswith(("llvm.lifetime.", "llvm.mem"))
 
@@ -275,7 +275,7 @@ def _conditions(function: Function, loop: control_flow.Loop) -> list[str]:
         for block in [function.blocks[label]]
         if any(target not in loop.labels for target in block.successors)
         if isinstance(block.terminator, Instruction)
-        for name in block.terminator.operands
+        for name in block.terminator.uses
     ]
 
 

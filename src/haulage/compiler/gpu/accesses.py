@@ -99,7 +99,7 @@ class Accesses:
         self._used: set[str] = set()
         for block in function.blocks.values():
             for item in block.instructions():
-                self._used.update(item.operands)
+                self._used.update(item.uses)
         for block in function.blocks.values():
             for index, item in enumerate(block.instructions()):
                 self._note(item, Place(block.label, index))
@@ -202,7 +202,7 @@ class Accesses:
         item = self.items[name]
         if item.opcode == "alloca":
             return [], frozenset((OWN,))
-        if item.opcode == "inttoptr" and not item.operands:
+        if item.opcode == "inttoptr" and not item.uses:
             return [], frozenset((name,))
         if item.opcode == "phi":
             operands = [f"ptr {value}" for value, _ in item.incoming]

@@ -52,7 +52,7 @@ def neighbours(accesses: Accesses) -> Neighbours | None:
     for access in (*accesses.loads, *accesses.writes):
         kind = _type(access.item)
         if kind in _SIZES and not access.item.stays and ANYWHERE not in access.roots:
-            key, offset = finder.split(access.item.operands[-1])
+            key, offset = finder.split(access.item.uses[-1])
             group = access.place.label, access.item.opcode, str(kind), key
             groups[group].append((offset, access))
     alignments: dict[tuple[str, int], int] = {}
@@ -94,7 +94,7 @@ def _type(item: Instruction) -> str | None:
     """What is loaded or stored; None of other accesses."""
     if item.opcode == "load":
         return item.type
-    if item.opcode == "store" and item.operands:
+    if item.opcode == "store" and item.uses:
         return first_type(item.text.split(" ", 1)[1])
     return None
 
@@ -154,7 +154,7 @@ class _Finder:
         if item is None or not (item.opcode == "add" or " or disjoint " in item.text):
             return index, 0
         term = _TERM.search(item.text)
-        return (item.operands[0], int(term[1])) if term else (index, 0)
+        return (item.uses[0], int(term[1])) if term else (index, 0)
 
     def alignment(self, key: _Key, size: int) -> tuple[int, set[str]]:
         """(what an address is a multiple of, numbers among the arguments) if these are multiples
@@ -207,7 +207,7 @@ class _Finder:
         if item.opcode in ("add", "sub", "or"):
             return min(self._zeros(first), self._zeros(last))
         if item.opcode in ("sext", "zext"):
-            return self._zeros(item.operands[0])
+            return self._zeros(item.uses[0])
         return self._of_choices(name, self._zeros)
 
     def _of_choices(self, name: str, zeros: Callable[[str], int]) -> int:
@@ -238,4 +238,4 @@ class _Finder:
                 continue
             item = self._items.get(name)
             if item is not None and item.opcode not in ("load", "call"):
-                waiting += item.operands
+                waiting += item.uses

@@ -113,7 +113,7 @@ class _Needs:
         if known is None:
             conditions = () if turns else self._conditions_of(label)
             choices = {loop.header for loop in self._accesses.loops} & turns if is_within else turns
-            known = self._behind([*write.item.operands, *conditions], choices, turns)
+            known = self._behind([*write.item.uses, *conditions], choices, turns)
             self._known[write.place, is_within] = known
         return known
 
@@ -134,7 +134,7 @@ class _Needs:
             place = self._labels.get(name)
             if (item.is_phi and place in choices) or (item.opcode == "select" and place in turns):
                 continue
-            waiting.extend(item.operands)
+            waiting.extend(item.uses)
             if item.is_phi and place is not None:
                 waiting.extend(self._choices(place))
         return found
@@ -159,7 +159,7 @@ class _Needs:
     def _condition(self, label: str) -> tuple[str, ...]:
         end = self._accesses.function.blocks[label].terminator
         assert isinstance(end, Instruction)
-        return end.operands
+        return end.uses
 
 
 def _is_handed_over(load: Access, write: Access, accesses: Accesses, needs: _Needs) -> bool:

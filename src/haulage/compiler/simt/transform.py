@@ -81,7 +81,7 @@ def transform(
     private = frozenset(room.name for room in body.private)
     rooms = private | {room.name for room in body.shared}
     of_block = rooms | {f"%{DYNAMIC_SHARED}"}
-    block_atomics.in_rooms(body.function, of_block)
+    block_atomics.mark_plain(body.function, of_block)
     added: tuple[privatization.Total, ...] = ()
     if way != SCALAR and not cooperative and not waiting:
         added = privatization.find(body.function, of_block)
@@ -139,7 +139,7 @@ def transform(
         sum(room.nbytes for room in body.private),
         cooperative_grid.block_bytes(body, block) if cooperative else 0,
         any(
-            f"%{DYNAMIC_SHARED}" in item.operands
+            f"%{DYNAMIC_SHARED}" in item.uses
             for part in body.function.blocks.values()
             for item in part.instructions()
         ),

@@ -71,7 +71,7 @@ def test_the_model_keeps_blocks_operands_and_callees():
     assert [parameter.name for parameter in function.parameters] == ["%threadIdx.x", "%n", "%data"]
     (block,) = function.blocks.values()
     by_result = {item.result: item for item in block.body if item.result}
-    assert by_result["%address"].operands == ("%data", "%wide")
+    assert by_result["%address"].uses == ("%data", "%wide")
     assert by_result["%address"].type == "ptr"
     assert [item.callee for item in block.body if item.opcode == "call"] == ["haulage.barrier"]
     assert block.successors == ()

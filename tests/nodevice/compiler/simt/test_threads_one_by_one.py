@@ -135,5 +135,5 @@ def test_remainders_by_powers_of_two_are_masks():
     made = {item.result: item for item in function.blocks["%loop"].body}
     opcodes = {name: made[f"%{name}"].opcode for name in "abcde"}
     assert opcodes == {"a": "and", "b": "srem", "c": "srem", "d": "srem", "e": "and"}
-    mask = made["%a"].operands[1]
+    mask = made["%a"].uses[1]
     assert made[mask].text == f"{mask} = add i64 %h, -1"

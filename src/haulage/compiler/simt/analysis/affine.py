@@ -103,7 +103,7 @@ class LinearForms:
                 and value not in self.varying
                 and depth < _MOST_DEPTH
                 and can_move(item)
-                and all(self.is_free(name, depth + 1) for name in item.operands)
+                and all(self.is_free(name, depth + 1) for name in item.uses)
             )
         return self._free[value]
 
@@ -160,9 +160,9 @@ class LinearForms:
 
     def _of_cast(self, item: Instruction, depth: int) -> Linear | None:
         found = _CAST.search(item.text)
-        if found is None or not item.operands:
+        if found is None or not item.uses:
             return None
-        source = item.operands[0]
+        source = item.uses[0]
         exact = (
             item.opcode == "sext"
             or (item.opcode == "zext" and (" nneg " in item.text or source in self.known))

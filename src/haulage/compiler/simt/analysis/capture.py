@@ -20,7 +20,7 @@ def rooms_kept(function: Function, rooms: Iterable[str], slots: Container[str]) 
     users: dict[str, list[Instruction]] = {}
     for block in function.blocks.values():
         for item in block.instructions():
-            for operand in set(item.operands):
+            for operand in set(item.uses):
                 users.setdefault(operand, []).append(item)
     return frozenset(room for room in rooms if _is_kept(room, users, slots))
 
@@ -49,7 +49,7 @@ def _keeps(item: Instruction, address: str) -> bool:
         return False
     if item.opcode == "store":
         # A store's address is its last operand.
-        return address in item.operands[:-1]
+        return address in item.uses[:-1]
     if item.opcode in _ADDRESS_FIRST:
-        return address in item.operands[1:]
+        return address in item.uses[1:]
     return not (item.opcode == "call" and (item.callee or "").startswith("llvm."))

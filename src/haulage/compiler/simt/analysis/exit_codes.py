@@ -175,7 +175,7 @@ def is_alone(function: Function, label: str) -> bool:
         for other in _reachable(function, [label])
         for item in function.blocks[other].body
         # What a kernel returns, which is nothing.
-        if result not in item.operands
+        if result not in item.uses
     ]
     return len(done) == 1
 

@@ -87,15 +87,15 @@ def find(
             label = targets[0]
             continue
         assert block.terminator is not None
-        if len(targets) != 2 or targets[0] == targets[1] or not block.terminator.operands:
+        if len(targets) != 2 or targets[0] == targets[1] or not block.terminator.uses:
             break
         idle = [search.is_idle(target, label) for target in targets]
         if idle[0] == idle[1]:
             if not idle[0]:
                 bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
-                parting = search.parting(block.terminator.operands[0], bounds)
+                parting = search.parting(block.terminator.uses[0], bounds)
             break
-        condition, outcome = block.terminator.operands[0], idle[1]
+        condition, outcome = block.terminator.uses[0], idle[1]
         whole = True
         for leaf, wanted in search.leaves(condition, outcome):
             bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
@@ -248,8 +248,7 @@ def _arriving(block: Block, source: str) -> Block:
     end = block.terminator
     if not names or not isinstance(end, Instruction):
         return block
-    text = end.renamed(names)
-    return Block(block.label, block.phis, block.body, Instruction(text, end.opcode, end.type))
+    return Block(block.label, block.phis, block.body, end.with_uses(names))
 
 
 def _is_of_one_axis(bound: Bound, known: frozenset[str]) -> bool:

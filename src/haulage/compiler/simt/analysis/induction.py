@@ -38,10 +38,10 @@ def constant_turns(function: Function, loop: control_flow.Loop) -> int | None:
         for label in loop.labels
         if any(target not in loop.labels for target in function.blocks[label].successors)
     ]
-    if len(exits) != 1 or not isinstance(exits[0], Instruction) or not exits[0].operands:
+    if len(exits) != 1 or not isinstance(exits[0], Instruction) or not exits[0].uses:
         return None
     made = {item.result: item for label in loop.labels for item in function.blocks[label].body}
-    condition = made.get(exits[0].operands[0])
+    condition = made.get(exits[0].uses[0])
     bound = _BOUND.search(condition.text) if condition is not None else None
     if bound is None:
         return None

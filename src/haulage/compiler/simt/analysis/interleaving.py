@@ -116,12 +116,12 @@ class Interleaving:
 
     def _access(self, step: Step) -> _Access | None:
         item = step.item
-        if item.opcode not in ("load", "store") or not item.operands:
+        if item.opcode not in ("load", "store") or not item.uses:
             return None
-        address = item.operands[-1]
+        address = item.uses[-1]
         terms, offset = self._sum(address, loose=False)
         family = frozenset(self._sum(address, loose=True)[0].items())
-        roots = frozenset(self._roots.of(step.original.operands[-1]))
+        roots = frozenset(self._roots.of(step.original.uses[-1]))
         size = size_of_access(item) or 0
         return _Access(item.opcode == "store", roots, terms, offset, size, family)
 
@@ -144,7 +144,7 @@ class Interleaving:
             return True
         if item.opcode != "mul":
             return item.opcode != "load"
-        return any(self._is_of_block(operand) for operand in item.operands)
+        return any(self._is_of_block(operand) for operand in item.uses)
 
     def _is_of_block(self, name: str) -> bool:
         """Whether a value is made from the block's size and nothing else."""
@@ -155,9 +155,9 @@ class Interleaving:
                 continue
             seen.add(current)
             item = self._items.get(current)
-            if item is None or item.opcode == "load" or not item.operands:
+            if item is None or item.opcode == "load" or not item.uses:
                 return False
-            waiting.extend(item.operands)
+            waiting.extend(item.uses)
         return True
 
     def _meet(self, one: _Access, other: _Access) -> bool:
@@ -186,7 +186,7 @@ class Interleaving:
 
     def _sum_of(self, item: Instruction, loose: bool) -> _Sum | None:
         if item.opcode in _KEEPING:
-            return self._sum(item.operands[0], loose=loose)
+            return self._sum(item.uses[0], loose=loose)
         if loose and item.opcode == "select" and _ZERO_ARM.search(item.text):
             return {}, 0
         if item.opcode == "getelementptr":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import exit_codes
-from haulage.compiler.simt.ir import model, reader
+from haulage.compiler.simt.ir import reader
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.base import Target
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
@@ -72,7 +72,7 @@ def read(text: str, target: Target) -> Body:
         block.body = [
             _plain_call(item)
             for item in block.body
-            if not _is_dropped(item) and not (item.opcode == "store" and nothing in item.operands)
+            if not _is_dropped(item) and not (item.opcode == "store" and nothing in item.uses)
         ]
     around = _without_definition(text)
     waiting = "|".join((BARRIER, GRID_BARRIER, WAVE_BARRIER, WARP_BARRIER, *sorted(EXCHANGES)))
@@ -90,9 +90,7 @@ def _is_dropped(item: Instruction) -> bool:
 
 def _plain_call(item: Instruction) -> Instruction:
     # A tail call may not be given memory of its caller, which is what rooms and slots become.
-    if item.opcode != "call" or "tail call " not in item.text:
-        return item
-    return model.replace(item, text=re.sub(r"\b(must|no)?tail call ", "call ", item.text))
+    return item.without(frozenset(("tail", "musttail", "notail")))
 
 
 def _take_shared(function: Function, text: str) -> tuple[Room, ...]:

@@ -72,7 +72,7 @@ class Liveness:
         bits = self._bits
         for item in block.instructions():
             if not item.is_phi:
-                for name in item.operands:
+                for name in item.uses:
                     used |= bits.get(name, 0) & ~made
             if item.result:
                 made |= bits[item.result]

@@ -105,7 +105,7 @@ def _asking(function: Function, loop: control_flow.Loop) -> list[Instruction]:
 
 
 def _places(item: Instruction, roots: Roots) -> set[str]:
-    return roots.of(item.operands[0]) if item.operands else {ANYWHERE}
+    return roots.of(item.uses[0]) if item.uses else {ANYWHERE}
 
 
 # ---- locks -----------------------------------------------------------------------------------
@@ -123,12 +123,12 @@ def _is_own_lock(function: Function, loop: control_flow.Loop, roots: Roots) -> b
     """Whether a loop waits for a lock that is set free by the thread that took it, and only then,
     with no barrier in between."""
     asking = _asking(function, loop)
-    address = asking[0].operands[0] if asking and asking[0].operands else None
+    address = asking[0].uses[0] if asking and asking[0].uses else None
     if address is None:
         return False
     place, places = _expression(function, address), roots.of(address)
     if ANYWHERE in places or any(
-        not item.operands or _expression(function, item.operands[0]) != place for item in asking
+        not item.uses or _expression(function, item.uses[0]) != place for item in asking
     ):
         return False
     taking: dict[str, _Taking] = {}
@@ -140,7 +140,7 @@ def _is_own_lock(function: Function, loop: control_flow.Loop, roots: Roots) -> b
                 continue
             taken = _taking(function, block, item)
             freed = (_STORE if item.opcode == "store" else _EXCHANGE).search(item.text)
-            to = item.operands[-1] if item.opcode == "store" else item.operands[0]
+            to = item.uses[-1] if item.opcode == "store" else item.uses[0]
             if _expression(function, to) != place or label in taking or label in freeing:
                 return False
             if taken is not None:
@@ -203,9 +203,9 @@ def _expression(function: Function, name: str) -> object:
         if item is None or item.opcode not in _PLAIN or depth == 0:
             return name
         text = item.text.split(" = ", 1)[1]
-        for each in item.operands:
+        for each in item.uses:
             text = text.replace(each, "%", 1)
-        return text, tuple(made(each, depth - 1) for each in item.operands)
+        return text, tuple(made(each, depth - 1) for each in item.uses)
 
     return made(name, 8)
 
@@ -252,9 +252,7 @@ class _Guards:
             return {found[3]} if is_it else set()
         both = _BOTH.search(item.text) if way else None
         return (
-            {index for name in item.operands for index in self._indices(name, way)}
-            if both
-            else set()
+            {index for name in item.uses for index in self._indices(name, way)} if both else set()
         )
 
     def is_alone_in(self, loop: control_flow.Loop, asked: Set[str], roots: Roots) -> bool:

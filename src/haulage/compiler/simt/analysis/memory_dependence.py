@@ -83,14 +83,14 @@ class Roots:
             if item is None:
                 found.add(current)
             elif item.opcode == "getelementptr":
-                stack.append(item.operands[0])
+                stack.append(item.uses[0])
             elif item.opcode == "alloca":
                 found.add(current)
             elif shared := _SHARED.search(item.text):
                 found.add(shared[1])
             elif item.opcode in ("phi", "select", "freeze"):
                 # A constant address (null) is nobody's; an operand that is no address adds little.
-                stack.extend(item.operands)
+                stack.extend(item.uses)
             else:
                 found.add(ANYWHERE)
         self._known[name] = found
@@ -99,9 +99,9 @@ class Roots:
     def read_by(self, item: Instruction) -> set[str]:
         """The roots of the memory that an instruction reads, if that is all it does to memory."""
         if item.opcode == "load":
-            return self.of(item.operands[0]) if item.operands else {ANYWHERE}
+            return self.of(item.uses[0]) if item.uses else {ANYWHERE}
         if (item.callee or "").startswith(("llvm.memcpy", "llvm.memmove")):
-            return set().union(*map(self.of, item.operands)) if item.operands else {ANYWHERE}
+            return set().union(*map(self.of, item.uses)) if item.uses else {ANYWHERE}
         return set()
 
     def written_by(self, item: Instruction) -> set[str]:
@@ -112,7 +112,7 @@ class Roots:
             return set()
         callee = item.callee or ""
         if callee.startswith(_COPYING_CALLS):
-            return self.of(item.operands[0]) if item.operands else {ANYWHERE}
+            return self.of(item.uses[0]) if item.uses else {ANYWHERE}
         if callee.startswith("llvm.") or callee in (*BARRIERS, MESSAGE):
             return set()
         # What is given no address, as most of mathematics, writes to none that a kernel has.
@@ -120,9 +120,9 @@ class Roots:
 
     def _address_of_write(self, item: Instruction) -> set[str]:
         # A store's address is its last operand, a read-modify-write's its first.
-        if not item.operands:
+        if not item.uses:
             return {ANYWHERE}
-        address = item.operands[-1] if item.opcode == "store" else item.operands[0]
+        address = item.uses[-1] if item.opcode == "store" else item.uses[0]
         return self.of(address)
 
 

@@ -53,7 +53,7 @@ def _holds(item: Instruction, known: set[str]) -> bool:
     if item.opcode == "zext":
         return True
     if item.opcode in ("sext", "ashr"):
-        return bool(item.operands) and item.operands[0] in known
+        return bool(item.uses) and item.uses[0] in known
     if item.opcode == "select":
         found = _SELECT.search(item.text)
         return found is not None and all(is_nonnegative(found[n], known) for n in (1, 2))

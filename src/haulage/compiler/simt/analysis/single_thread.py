@@ -48,17 +48,17 @@ def asks_for_one_index(
         return None
     if item.opcode == "icmp":
         found = _COMPARED.search(item.text)
-        indices = [name for name in item.operands if _is_index(name, items)]
-        others = set(item.operands) - set(indices)
+        indices = [name for name in item.uses if _is_index(name, items)]
+        others = set(item.uses) - set(indices)
         if found is None or len(indices) != 1 or others & varying:
             return None
         return found[1] == "eq"
     if item.opcode == "xor" and item.text.endswith(", true"):
-        asked = asks_for_one_index(item.operands[0], items, varying)
+        asked = asks_for_one_index(item.uses[0], items, varying)
         return None if asked is None else not asked
     if item.opcode in ("and", "or") or (item.opcode == "select" and _BOTH.search(item.text)):
         both = item.opcode != "or"
-        asked_each = [asks_for_one_index(name, items, varying) for name in item.operands]
+        asked_each = [asks_for_one_index(name, items, varying) for name in item.uses]
         return both if both in asked_each else None
     return None
 
@@ -67,18 +67,18 @@ def _way_of_few(terminator: object, items: dict[str, Instruction]) -> str | None
     """Where a branch sends threads with one index, if that is what it asks for."""
     if not isinstance(terminator, Instruction) or len(set(terminator.targets)) != 2:
         return None
-    condition = items.get(terminator.operands[0]) if terminator.operands else None
+    condition = items.get(terminator.uses[0]) if terminator.uses else None
     found = _COMPARED.search(condition.text) if condition is not None else None
     if condition is None or found is None:
         return None
-    if not any(_is_index(name, items) for name in condition.operands):
+    if not any(_is_index(name, items) for name in condition.uses):
         return None
     return terminator.targets[0 if found[1] == "eq" else 1]
 
 
 def _is_index(name: str, items: Mapping[str, Instruction]) -> bool:
-    while name in items and items[name].operands:
+    while name in items and items[name].uses:
         if items[name].opcode not in _CASTS and not _ADDED.search(items[name].text):
             return False
-        name = items[name].operands[0]
+        name = items[name].uses[0]
     return name.startswith("%threadIdx.")

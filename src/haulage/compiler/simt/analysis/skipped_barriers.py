@@ -52,7 +52,7 @@ def is_seen(function: Function, item: Instruction) -> bool:
 
     What a kernel returns, which is nothing, is not.
     """
-    if function.parameters[0].name in item.operands:
+    if function.parameters[0].name in item.uses:
         return False
     if item.opcode in ("store", "atomicrmw", "cmpxchg"):
         return True

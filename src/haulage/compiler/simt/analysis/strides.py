@@ -102,16 +102,16 @@ class StrideAnalysis:
         if item.is_phi:
             known = {self.of(value) for value, _ in item.incoming if self._is_known(value)}
             return None if not known else known.pop() if len(known) == 1 else SCATTERED
-        if not all(map(self._is_known, item.operands)):
+        if not all(map(self._is_known, item.uses)):
             return None
         if item.opcode not in ("call", "load", "atomicrmw", "cmpxchg") and all(
-            self.of(name) == COMMON for name in item.operands
+            self.of(name) == COMMON for name in item.uses
         ):
             return COMMON
         if item.opcode == "load":
-            return COMMON if all(self.of(name) == COMMON for name in item.operands) else SCATTERED
+            return COMMON if all(self.of(name) == COMMON for name in item.uses) else SCATTERED
         if item.opcode in _KEEPING:
-            return self.of(item.operands[0])
+            return self.of(item.uses[0])
         if item.opcode == "getelementptr":
             return self._of_address(item)
         return self._of_pair(item)

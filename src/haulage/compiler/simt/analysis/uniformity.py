@@ -91,7 +91,7 @@ def _branches_on(terminator: object, varying: set[str]) -> bool:
     return (
         isinstance(terminator, Instruction)
         and len(terminator.targets) > 1
-        and any(operand in varying for operand in terminator.operands)
+        and any(operand in varying for operand in terminator.uses)
     )
 
 
@@ -117,4 +117,4 @@ def _varies(item: Instruction, varying: set[str]) -> bool:
         return True
     if item.stays:
         return True
-    return any(operand in varying for operand in item.operands)
+    return any(operand in varying for operand in item.uses)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.ir.model import Cut, Function, Instruction, value_name
@@ -79,7 +79,7 @@ class _Unroller:
     def _list_block(self, label: str, names: Mapping[str, str], *, repeated: bool) -> None:
         block = self._function.blocks[label]
         for item in (*block.phis, *block.body):
-            copy = _renamed(item, names)
+            copy = item.renamed(names)
             origin = self.listing.origins.get(copy.result or "", copy.result)
             if origin == item.result:
                 # A phi that is another value in this turn is none.
@@ -127,15 +127,3 @@ class _Unroller:
             return induction.start_of(phi, loop)
         values = {value for value, label in phi.incoming if label in loop.labels}
         return values.pop() if len(values) == 1 else None
-
-
-def _renamed(item: Instruction, names: Mapping[str, str]) -> Instruction:
-    if not names:
-        return item
-    return replace(
-        item,
-        text=item.renamed(dict(names)),
-        result=names.get(item.result or "", item.result),
-        operands=tuple(names.get(name, name) for name in item.operands),
-        incoming=tuple((names.get(value, value), label) for value, label in item.incoming),
-    )

@@ -114,7 +114,7 @@ class _Alignment:
         successors = {label: block.successors for label, block in function.blocks.items()}
         for label in control_flow.reverse_postorder(successors, function.entry):
             for item in function.blocks[label].body:
-                if item.result is None or not item.operands:
+                if item.result is None or not item.uses:
                     continue
                 if self._drops_lane(item):
                     found.add(item.result)
@@ -126,12 +126,12 @@ class _Alignment:
     def _sort(self, item: Instruction) -> None:
         assert item.result is not None
         left, right = _sides(item)
-        if all(operand in self._plain for operand in item.operands):
+        if all(operand in self._plain for operand in item.uses):
             self._plain.add(item.result)
             if self._is_multiple(item, left, right):
                 self._multiples.add(item.result)
         elif item.opcode in _CASTS:
-            if item.operands[0] in self._counting and not item.type.startswith(("i1", "i8")):
+            if item.uses[0] in self._counting and not item.type.startswith(("i1", "i8")):
                 self._counting.add(item.result)
         elif item.opcode == "add" or (item.opcode == "or" and " disjoint " in item.text):
             for counting, other in ((left, right), (right, left)):
@@ -172,7 +172,7 @@ class _Alignment:
 def _sides(item: Instruction) -> tuple[str, str]:
     """The two operands of an instruction as its text has them; the second of a cast is empty."""
     if item.opcode in _CASTS:
-        return item.operands[0], ""
+        return item.uses[0], ""
     first, _, last = item.text.partition(", ")
     return first.rsplit(" ", 1)[-1], last.split(",", 1)[0].strip()
 

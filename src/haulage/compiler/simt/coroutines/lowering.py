@@ -36,7 +36,9 @@ from haulage.compiler.simt.emit.block_function import (
     shared_rooms,
     user_parameters,
 )
-from haulage.compiler.simt.ir.model import Block, Instruction, phi_text
+from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.model import Block, Instruction
+from haulage.compiler.simt.loops.block_atomics import expanded
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, YIELD
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
@@ -87,7 +89,7 @@ def _thread_function(body: Body, threads: int, cooperative: bool, kept: roll.Rol
         lines.append(f"{label[1:]}:")
         for phi in block.phis:
             sources = tuple((value, last_label[source]) for value, source in phi.incoming)
-            lines.append("  " + phi_text(phi, sources))
+            lines.append("  " + build.phi(phi.result or "", phi.type, sources).text)
         lines += texts[label]
     lines += intrinsics.end(owned=False)
     return "\n".join(lines)
@@ -110,7 +112,7 @@ def _block_lines(
             current = f'%"{stem}"'
             continue
         if item.callee not in BARRIERS:
-            lines.append("  " + item.text)
+            lines += ["  " + each.text for each in expanded(item)]
             if kept and not told and is_seen(body.function, item):
                 lines += kept.did(f"{block.label[1:].strip(chr(34))}.did.{barriers}")
                 told = True

@@ -102,9 +102,9 @@ class _Memory:
     def asked(self, item: Instruction) -> set[str]:
         """The roots of memory that an instruction reads and threads may write meanwhile, if there
         is any. Who reads by an atomic operation expects that, whatever this kernel writes."""
-        if item.opcode not in ("load", "atomicrmw", "cmpxchg") or not item.operands:
+        if item.opcode not in ("load", "atomicrmw", "cmpxchg") or not item.uses:
             return set()
-        places = self.roots.of(item.operands[0])
+        places = self.roots.of(item.uses[0])
         if places <= self._own:
             return set()
         written = item.stays or any(may_meet(each, places) for each in self._written)
@@ -167,7 +167,7 @@ class _Loop:
             for block in [self._function.blocks[label]]
             if set(block.successors) - self._loop.labels
             if isinstance(block.terminator, Instruction)
-            for name in block.terminator.operands
+            for name in block.terminator.uses
         } - answers
         found: set[Edge] = set()
         for name, changes in self._counters.items():
@@ -179,8 +179,7 @@ class _Loop:
     def _works(self, made: set[str]) -> bool:
         """Whether something is stored in the loop, or accessed at one of the values `made`."""
         return any(
-            item.opcode == "store"
-            or (item.opcode in _ACCESSES and made.intersection(item.operands))
+            item.opcode == "store" or (item.opcode in _ACCESSES and made.intersection(item.uses))
             for label in self._loop.labels
             for item in self._function.blocks[label].body
             if not (item.callee or "").startswith("llvm.")
@@ -189,7 +188,7 @@ class _Loop:
     def _moves(self, name: str) -> set[Edge]:
         """The edges on which an access moves to another place, or asks for something else."""
         item = self._items[name]
-        waiting = [item.operands[0]]
+        waiting = [item.uses[0]]
         compared = _COMPARED.search(item.text)
         if compared is not None:
             waiting.append(compared[1])
@@ -203,7 +202,7 @@ class _Loop:
             if value in self._counters:
                 found |= self._counters[value].edges
             elif value in self._items:
-                waiting += self._items[value].operands
+                waiting += self._items[value].uses
         return found
 
     def _steps(self, name: str, places: Set[str]) -> set[str]:
@@ -231,13 +230,13 @@ class _Loop:
         compared = _COMPARED.search(item.text)
         if compared is None:
             return False
-        places = self._memory.roots.of(item.operands[0])
+        places = self._memory.roots.of(item.uses[0])
         read = [
             name
             for name, other in self._items.items()
             if other.opcode in ("load", "atomicrmw", "cmpxchg")
-            and other.operands
-            and self._memory.roots.of(other.operands[0]) & places
+            and other.uses
+            and self._memory.roots.of(other.uses[0]) & places
         ]
         return compared[1] in self._made_from(read)
 
@@ -256,7 +255,7 @@ class _Loop:
             return False
         made = self._made_from([item.result])
         return any(
-            made.intersection(block.terminator.operands)
+            made.intersection(block.terminator.uses)
             for label in self._loop.labels
             for block in [self._function.blocks[label]]
             if set(block.successors) - self._loop.labels
@@ -268,14 +267,14 @@ class _Loop:
         return self._adds(item) and any(
             other is not item
             and other.opcode in ("atomicrmw", "store")
-            and other.operands
-            and self._same_place(other.operands[-1 if other.opcode == "store" else 0], item)
+            and other.uses
+            and self._same_place(other.uses[-1 if other.opcode == "store" else 0], item)
             for label in self._loop.labels
             for other in self._function.blocks[label].body
         )
 
     def _same_place(self, address: str, item: Instruction) -> bool:
-        return self._expression(address) == self._expression(item.operands[0])
+        return self._expression(address) == self._expression(item.uses[0])
 
     def _expression(self, name: str, depth: int = 8) -> object:
         """A value as what it is made by and from, to compare it with others."""
@@ -283,8 +282,8 @@ class _Loop:
         if item is None or depth == 0 or item.is_phi or item.opcode in _ACCESSES:
             return name
         made = item.text.split(" = ", 1)[1]
-        parts = tuple(self._expression(each, depth - 1) for each in item.operands)
-        for each in item.operands:
+        parts = tuple(self._expression(each, depth - 1) for each in item.uses)
+        for each in item.uses:
             made = made.replace(each, "%", 1)
         return made, parts
 
@@ -298,7 +297,7 @@ class _Loop:
         ]
         deciding = self._made_from([name]) - self._made_from(evolving)
         return any(
-            len(set(end.targets)) > 1 and deciding.intersection(end.operands)
+            len(set(end.targets)) > 1 and deciding.intersection(end.uses)
             for label in labels
             for end in [self._function.blocks[label].terminator]
             if isinstance(end, Instruction)

@@ -42,7 +42,7 @@ class Turns:
                 if item.result:
                     self.where[item.result] = label
                     self.items[item.result] = item
-                    for name in item.operands:
+                    for name in item.uses:
                         self._uses.setdefault(name, []).append(item.result)
         self.edges: set[Edge] = {
             (label, target)
@@ -150,8 +150,8 @@ class Turns:
             return None
         if item.is_phi:
             return known.get(value, _ANY)
-        if len(item.operands) == 1:
-            number = self._number(item.operands[0], known)
+        if len(item.uses) == 1:
+            number = self._number(item.uses[0], known)
             if number is None or number == _ANY:
                 return number
             if item.opcode in ("zext", "freeze"):

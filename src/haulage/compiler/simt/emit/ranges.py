@@ -6,11 +6,13 @@ With a guard as `linear form < 0` or `= 0` that depends on one index t, the rang
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from haulage.compiler.simt.analysis.affine import Linear
 from haulage.compiler.simt.analysis.guards import Bound, Guard
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Instruction
+from haulage.compiler.simt.ir.types import PROMISES
 
 # Promises that hold only where the kernel itself would carry an instruction out.
 _PROMISES = re.compile(r" (?:nuw|nsw|exact|disjoint|nneg|samesign)\b")
@@ -237,11 +239,10 @@ class BoundsWriter:
             return value
         else:
             item = self._items[value]
-            operands = {name: self._value(name) for name in item.operands}
+            operands = {name: self._value(name) for name in item.uses}
             assert item.result is not None
-            text = _PROMISES.sub("", item.text.split(", !", 1)[0].split("= ", 1)[1])
-            moved = Instruction(text, item.opcode, item.type).renamed(operands)
-            self._names[value] = self._new(moved)
+            moved = item.without(PROMISES).with_uses(operands)
+            self._names[value] = self._new(replace(moved, result=None, metadata=()).text)
         return self._names[value]
 
     def _new(self, text: str) -> str:

@@ -14,7 +14,9 @@ from haulage.compiler.simt.analysis.exit_codes import fault_lines, return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.emit.block_function import parameter_list
-from haulage.compiler.simt.ir.model import Block, Cut, phi_text, value_name
+from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.model import Block, Cut, value_name
+from haulage.compiler.simt.loops.block_atomics import expanded
 from haulage.compiler.simt.regions.iteration_ranges import Clipping
 from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces, Slot
 
@@ -157,7 +159,7 @@ class PieceFunctions:
                 # Of too many steps for its own sake, but on the way to an address.
                 continue
             arrived = value_name(step.result, "in")
-            lines.append("  " + step.renamed({**names, step.result: arrived}))
+            lines.append("  " + step.renamed({**names, step.result: arrived}).text)
             names[step.result] = arrived
         wanted = {*piece.loaded, *piece.recomputed}
         made = self.made_in[piece.number]
@@ -180,13 +182,13 @@ class PieceFunctions:
                 for value, label in phi.incoming
                 if label in inside
             )
-            lines.append("  " + phi_text(phi, sources))
+            lines.append("  " + build.phi(phi.result or "", phi.type, sources).text)
             after_phis += memory.store(phi.result)
         lines += after_phis
         for item in block.body:
-            before, names = memory.load(item.operands)
+            before, names = memory.load(item.uses)
             lines += before
-            lines.append("  " + item.renamed(names))
+            lines += ["  " + each.text for each in expanded(item.with_uses(names))]
             lines += memory.store(item.result)
         for successor in block.successors:
             if successor in inside and not isinstance(block.terminator, Cut):
@@ -200,7 +202,7 @@ class PieceFunctions:
             lines.append("  br label %piece.end")
             return lines
         assert block.terminator is not None
-        before, names = memory.load(block.terminator.operands)
+        before, names = memory.load(block.terminator.uses)
         lines += before
         code = return_code(block)
         if code is not None:
@@ -212,7 +214,7 @@ class PieceFunctions:
             results.append((block.label, str(DONE), code))
             lines.append("  br label %piece.end")
         else:
-            lines.append("  " + block.terminator.renamed(names))
+            lines.append("  " + block.terminator.renamed(names).text)
         return lines
 
     def _stores(self, piece: Piece, target: str, memory: "_InMemory") -> list[str]:

@@ -1,64 +1,154 @@
-"""A small model of an LLVM function: blocks, instructions, and which value uses which.
+"""LLVM functions as objects: blocks, instructions with typed operands, and who uses which value.
 
-Instructions keep LLVM's text, from which they are written again, beside what the analyses need
-(opcode, result, operands, phi sources). Names of values and labels carry their `%`. `reader.py`
-makes models.
+`reader` makes them of LLVM's text, and `writer` text of them. Instructions are never changed, but
+replaced in their block by others. Names of local values and labels carry their `%`, those of
+functions and globals their `@`.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-# What matches the name of a local value.
-NAME = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
-
-_NAME = re.compile(NAME)
-
-_STAYING = ("load atomic", "load volatile", "store atomic", "store volatile")
+from haulage.compiler.simt.ir import writer
 
 
-def renamed(text: str, names: Mapping[str, str]) -> str:
-    """LLVM text with local values replaced as `names` says."""
-    return _NAME.sub(lambda found: names.get(found[0], found[0]), text)
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A value where it is used: its type, its name or constant as LLVM writes it, and, as an
+    argument of a call, its attributes."""
+
+    type: str
+    text: str
+    attributes: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a parameter or a result, and no constant."""
+        return self.text[0] == "%"
+
+    @property
+    def number(self) -> int | None:
+        """The number that an integer constant is; of an i1 0 or 1."""
+        text = self.text
+        if text[-1].isdigit() and text.removeprefix("-").isdigit():
+            return int(text)
+        return {"true": 1, "false": 0}.get(text)
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction; `result` is None where it has none, `callee` where it calls nothing known.
+    """One instruction.
 
-    `operands` are local values (parameters and results), `incoming` a phi's (value text, label)
-    pairs, `targets` a terminator's labels.
+    `type` is that of its result ("void" without one), `operands` all values that it takes, in
+    LLVM's order: of a store the value and then the address, of a phi what it takes from each of
+    `sources`, of a call the arguments. `predicate` is the test of a comparison or the operation of
+    an `atomicrmw`, `flags` the words between opcode and type, `targets` a terminator's labels.
+
+    `source_type` is the type that a `getelementptr` counts in, what an `alloca` makes, or what a
+    call's function has for a type; `callee` the name of a called function without its `@`.
+    `indices` are those of `extractvalue` and `insertvalue`, or the cases of a `switch`; `ordering`
+    is an atomic access's, with its `syncscope`; `metadata` has (kind, node) pairs; `convention` and
+    `attributes` are what a call has before the type and behind its arguments.
     """
 
-    text: str
     opcode: str
     type: str
     result: str | None = None
-    operands: tuple[str, ...] = ()
-    callee: str | None = None
-    incoming: tuple[tuple[str, str], ...] = ()
+    operands: tuple[Operand, ...] = ()
+    predicate: str = ""
+    flags: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    source_type: str = ""
+    callee: str | None = None
+    called: str = ""
+    indices: tuple[int, ...] = ()
+    ordering: str = ""
+    align: int = 0
+    convention: str = ""
+    attributes: str = ""
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """The instruction as LLVM writes it."""
+        return writer.written(self)
+
+    @cached_property
+    def uses(self) -> tuple[str, ...]:
+        """The local values that it uses, in order."""
+        used = [operand.text for operand in self.operands if operand.text[0] == "%"]
+        if self.called[:1] == "%":
+            used.append(self.called)
+        return tuple(used)
 
     @property
     def is_phi(self) -> bool:
         return self.opcode == "phi"
 
     @property
+    def incoming(self) -> tuple[tuple[str, str], ...]:
+        """(value, label) for each source of a phi."""
+        texts = (operand.text for operand in self.operands)
+        return tuple(zip(texts, self.sources, strict=True)) if self.sources else ()
+
+    @property
+    def address(self) -> Operand | None:
+        """Where a load, a store or an atomic operation is made; None for all else."""
+        if self.opcode in ("load", "atomicrmw", "cmpxchg"):
+            return self.operands[0]
+        return self.operands[1] if self.opcode == "store" else None
+
+    @property
+    def accessed_type(self) -> str:
+        """The type of what a load, a store or an atomic operation reads or writes."""
+        if self.opcode == "load":
+            return self.type
+        return self.operands[0 if self.opcode == "store" else 1].type
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a load or a store is atomic or volatile."""
+        return "atomic" in self.flags or "volatile" in self.flags
+
+    @property
     def stays(self) -> bool:
         """Whether it is an access of memory that has to be made as often as the program says, one
         thread after the other, and that can give each of them another value."""
         return self.opcode in ("atomicrmw", "cmpxchg") or (
-            self.opcode in ("load", "store") and any(kind in self.text for kind in _STAYING)
+            self.opcode in ("load", "store") and self.is_ordered
         )
 
-    def renamed(self, names: dict[str, str]) -> str:
-        """The text with local values replaced as `names` says."""
-        return renamed(self.text, names)
+    def renamed(self, names: Mapping[str, str]) -> "Instruction":
+        """With local values, its result and labels among them, replaced as `names` says."""
+        if not names:
+            return self
+        return replace(
+            self,
+            result=self.result and names.get(self.result, self.result),
+            operands=tuple(
+                replace(operand, text=names[operand.text]) if operand.text in names else operand
+                for operand in self.operands
+            ),
+            called=names.get(self.called, self.called),
+            targets=tuple(names.get(label, label) for label in self.targets),
+            sources=tuple(names.get(label, label) for label in self.sources),
+        )
+
+    def with_uses(self, names: Mapping[str, str]) -> "Instruction":
+        """With other values for those that it uses; its result keeps its name."""
+        return replace(self.renamed(names), result=self.result) if names else self
+
+    def without(self, flags: frozenset[str]) -> "Instruction":
+        """Without some of its flags."""
+        if flags.isdisjoint(self.flags):
+            return self
+        return replace(self, flags=tuple(flag for flag in self.flags if flag not in flags))
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a piece ends: control goes on in `target` once every thread has come so far.
+    """Where a region ends: control goes on in `target` once every thread has come so far.
 
     `reason` is "barrier" (of the block), "grid", "warp", "loop" or "apart" (around accesses that
     stay); `place` the barrier's fault number.
@@ -86,12 +176,27 @@ class Block:
         assert self.terminator is not None
         return self.terminator.targets
 
+    @property
+    def condition(self) -> str | None:
+        """What a branch with two arms goes by; None for any other end."""
+        end = self.terminator
+        if isinstance(end, Instruction) and end.opcode == "br" and end.operands:
+            return end.operands[0].text
+        return None
+
     def instructions(self) -> Iterator[Instruction]:
         """Phis, body and terminator, in order."""
         yield from self.phis
         yield from self.body
         if isinstance(self.terminator, Instruction):
             yield self.terminator
+
+    def change(self, changed: Callable[[Instruction], Instruction]) -> None:
+        """Put what `changed` makes of each instruction in its place."""
+        self.phis = [changed(item) for item in self.phis]
+        self.body = [changed(item) for item in self.body]
+        if isinstance(self.terminator, Instruction):
+            self.terminator = changed(self.terminator)
 
 
 @dataclass(frozen=True)
@@ -113,6 +218,11 @@ class Function:
     def entry(self) -> str:
         return next(iter(self.blocks))
 
+    def instructions(self) -> Iterator[Instruction]:
+        """All instructions, block by block."""
+        for block in self.blocks.values():
+            yield from block.instructions()
+
     def definitions(self) -> dict[str, tuple[str, Instruction]]:
         """For each result: the label of its block, and its instruction."""
         return {
@@ -121,6 +231,22 @@ class Function:
             for instruction in block.instructions()
             if instruction.result is not None
         }
+
+    def items(self) -> dict[str, Instruction]:
+        """For each result its instruction."""
+        return {item.result: item for item in self.instructions() if item.result is not None}
+
+    def users(self) -> dict[str, list[Instruction]]:
+        """For each local value the instructions that use it."""
+        found: dict[str, list[Instruction]] = {}
+        for item in self.instructions():
+            for name in dict.fromkeys(item.uses):
+                found.setdefault(name, []).append(item)
+        return found
+
+    def successors(self) -> dict[str, tuple[str, ...]]:
+        """The control-flow graph: for each label those that control can go to."""
+        return {label: block.successors for label, block in self.blocks.items()}
 
     def predecessors(self) -> dict[str, list[str]]:
         """For each label the labels of the blocks that go there."""
@@ -139,15 +265,11 @@ class Function:
         }
         return Function(self.parameters, blocks)
 
-    def rename(self, names: dict[str, str]) -> None:
+    def rename(self, names: Mapping[str, str]) -> None:
         """Replace local values everywhere, as `names` says."""
-        if not names:
-            return
-        for block in self.blocks.values():
-            block.phis = [_renamed(item, names) for item in block.phis]
-            block.body = [_renamed(item, names) for item in block.body]
-            if isinstance(block.terminator, Instruction):
-                block.terminator = _renamed(block.terminator, names)
+        if names:
+            for block in self.blocks.values():
+                block.change(lambda item: item.renamed(names))
 
     def split(self, label: str, index: int, new_label: str, cut: Cut) -> None:
         """End the block `label` with `cut` before body instruction `index`.
@@ -169,26 +291,10 @@ class Function:
 
 
 def _from_other_block(phi: Instruction, old: str, new: str) -> Instruction:
-    incoming = tuple((value, new if label == old else label) for value, label in phi.incoming)
-    return replace(phi, incoming=incoming)
-
-
-def _renamed(item: Instruction, names: dict[str, str]) -> Instruction:
-    return replace(
-        item,
-        text=item.renamed(names),
-        operands=tuple(names.get(name, name) for name in item.operands),
-        incoming=tuple((names.get(value, value), label) for value, label in item.incoming),
-    )
+    return replace(phi, sources=tuple(new if label == old else label for label in phi.sources))
 
 
 def value_name(name: str, suffix: str) -> str:
     """The name of something that belongs to the value `name`."""
     # LLVM itself makes names with a dot; one value may have its `x.in` already.
     return '%"' + name[1:].strip('"') + f'/{suffix}"'
-
-
-def phi_text(phi: Instruction, sources: tuple[tuple[str, str], ...]) -> str:
-    """A phi with other (value, label) sources."""
-    listed = ", ".join(f"[ {value}, {label} ]" for value, label in sources)
-    return f"{phi.result} = phi {phi.type} {listed}"

@@ -1,29 +1,28 @@
-"""The type of an instruction's result, read from the instruction's text as LLVM prints it."""
+"""LLVM's types, opcodes and flags, in text as LLVM prints it."""
 
 import re
 
-# What may stand between an opcode and the first type.
 # fmt: off
-_FLAGS = frozenset((
-    "nuw", "nsw", "exact", "disjoint", "nneg", "samesign", "inbounds", "nusw",
-    "fast", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc",
-    "atomic", "volatile", "weak",
-))
-_LIKE_FIRST_OPERAND = frozenset((
+BINARY = frozenset((
     "add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor",
-    "fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "freeze", "phi", "load", "insertvalue",
-    "insertelement",
+    "fadd", "fsub", "fmul", "fdiv", "frem",
 ))
-_CASTS = frozenset((
+UNARY = frozenset(("fneg", "freeze"))
+CASTS = frozenset((
     "trunc", "zext", "sext", "fptrunc", "fpext", "fptoui", "fptosi", "uitofp", "sitofp", "ptrtoint",
-    "inttoptr", "bitcast", "addrspacecast",
+    "ptrtoaddr", "inttoptr", "bitcast", "addrspacecast",
 ))
-_WITHOUT_RESULT = frozenset(("store", "fence", "br", "switch", "ret", "unreachable"))
+COMPARISONS = frozenset(("icmp", "fcmp"))
+TERMINATORS = frozenset(("br", "switch", "ret", "unreachable"))
+# Flags by which an instruction promises something of its operands; else its result is poison.
+PROMISES = frozenset(("nuw", "nsw", "exact", "disjoint", "nneg", "samesign", "inbounds", "nusw"))
+FAST_MATH = frozenset(("fast", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc"))
+# What may stand between an opcode and the first type.
+FLAGS = PROMISES | FAST_MATH | {"atomic", "volatile", "weak"}
 # fmt: on
 _OPENING, _CLOSING = "([{<", ")]}>"
-_CALLEE = re.compile(r'[@%](?:"[^"]*"|[-a-zA-Z$._0-9]+)\(')
 _VECTOR = re.compile(r"<(?P<count>[^<>]* x )(?P<element>[^<>]+)>")
-_VECTOR_OPERAND = re.compile(r"(?:^|, )(<[^<>]* x )(?:i\d+|ptr)>")
+_SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8}
 
 
 def split_list(text: str) -> list[str]:
@@ -42,22 +41,31 @@ def split_list(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
-def first_type(text: str) -> str:
-    """The type that `text` begins with."""
-    if text[0] not in _OPENING:
-        return text.split(" ", 1)[0].rstrip(",")
+def matching(text: str, opening: int) -> int:
+    """Where the bracket closes that is opened at a place of `text`."""
     depth = 0
-    for index, character in enumerate(text):
+    for index in range(opening, len(text)):
+        character = text[index]
         if character in _OPENING:
             depth += 1
         elif character in _CLOSING:
             depth -= 1
             if depth == 0:
-                return text[: index + 1]
-    raise AssertionError(f"no type in {text!r}")
+                return index
+    raise AssertionError(f"no end in {text!r}")
 
 
-def _last_type(text: str) -> str:
+def first_type(text: str) -> str:
+    """The type that `text` begins with."""
+    if text[0] in _OPENING:
+        return text[: matching(text, 0) + 1]
+    kind = text.split(" ", 1)[0].rstrip(",")
+    if text.startswith("ptr addrspace("):
+        return text[: text.index(")") + 1]
+    return kind
+
+
+def last_type(text: str) -> str:
     """The type that `text` ends with."""
     if text[-1] not in _CLOSING:
         return text.rsplit(" ", 1)[-1]
@@ -69,71 +77,40 @@ def _last_type(text: str) -> str:
             depth -= 1
             if depth == 0:
                 # Of a function with more arguments than it names, the type before its parameters.
-                return _last_type(text[:index].rstrip()) if text[-1] == ")" else text[index:]
+                return last_type(text[:index].rstrip()) if text[-1] == ")" else text[index:]
     raise AssertionError(f"no type in {text!r}")
 
 
-def result_type(opcode: str, text: str) -> str:
-    """The type of what an instruction gives; `text` is what stands behind its opcode.
-
-    Raises:
-        AssertionError: an opcode that no kernel has.
-    """
-    if opcode in _WITHOUT_RESULT:
-        return "void"
-    if opcode in ("alloca", "getelementptr"):
-        vector = _VECTOR_OPERAND.search(text) if opcode == "getelementptr" else None
-        return f"{vector[1]}ptr>" if vector else "ptr"
-    if opcode == "call":
-        before, is_assembly, _ = text.partition('"')[0].partition(" asm ")
-        if is_assembly:
-            return _last_type(before)
-        callee = _CALLEE.search(text)
-        assert callee is not None, text
-        return _last_type(text[: callee.start()].rstrip())
-    if opcode in _CASTS:
-        return first_type(text.rsplit(" to ", 1)[1])
-    text = _without_flags(text)
-    if opcode in _LIKE_FIRST_OPERAND:
-        return first_type(text)
-    if opcode in ("icmp", "fcmp"):
-        vector = _VECTOR.fullmatch(first_type(_without_flags(text.split(" ", 1)[1])))
-        return f"<{vector['count']}i1>" if vector else "i1"
-    parts = split_list(text)
-    if opcode == "select":
-        return first_type(parts[1])
-    if opcode == "atomicrmw":
-        return first_type(parts[1])
-    if opcode == "cmpxchg":
-        return f"{{ {first_type(parts[1])}, i1 }}"
-    if opcode == "extractvalue":
-        return _element(first_type(parts[0]), parts[1:])
-    if opcode in ("extractelement", "shufflevector"):
-        vector = _VECTOR.fullmatch(first_type(parts[0]))
-        assert vector is not None, text
-        if opcode == "extractelement":
-            return vector["element"]
-        mask = _VECTOR.fullmatch(first_type(parts[2]))
-        assert mask is not None, text
-        return f"<{mask['count']}{vector['element']}>"
-    raise AssertionError(f"an instruction that kernels do not have: {opcode} {text}")
+def like(kind: str, element: str) -> str:
+    """The type `element`, or a vector of as many as the type `kind` has."""
+    vector = _VECTOR.fullmatch(kind)
+    return f"<{vector['count']}{element}>" if vector else element
 
 
-def _without_flags(text: str) -> str:
-    while True:
-        word, _, rest = text.partition(" ")
-        if word not in _FLAGS:
-            return text
-        text = rest
-
-
-def _element(aggregate: str, indices: list[str]) -> str:
-    """The type of an element of a structure or an array."""
+def element_type(aggregate: str, indices: tuple[int, ...]) -> str:
+    """The type of an element of a structure, an array or a vector."""
     for index in indices:
-        if not index.isdigit():  # notes behind the indices
-            break
-        if aggregate[0] == "[":
+        if aggregate[0] == "[" or _VECTOR.fullmatch(aggregate):
             aggregate = aggregate[1:-1].split(" x ", 1)[1]
         else:
-            aggregate = split_list(aggregate.strip("<>")[1:-1])[int(index)]
+            aggregate = split_list(aggregate.strip("<>")[1:-1])[index]
     return aggregate
+
+
+def bits_of(kind: str) -> int | None:
+    """The bits of an integer type; None for others."""
+    return int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else None
+
+
+def size_of(kind: str) -> int | None:
+    """Bytes of a scalar type, or of an array of one; None for others."""
+    if kind in _SIZES:
+        return _SIZES[kind]
+    bits = bits_of(kind)
+    if bits is not None:
+        return max(1, bits // 8)
+    if kind[0] != "[":
+        return None
+    count, _, element = kind[1:-1].partition(" x ")
+    size = size_of(element)
+    return None if size is None else int(count) * size

@@ -1,60 +1,73 @@
-"""Atomic operations on memory that no other thread of the system sees.
+"""Atomic operations on memory that no other thread of the system sees become plain ones.
 
 One thread of the system runs all threads of a block, so a read-modify-write of the block's shared
 memory, or of a thread's own, is a load, an operation and a store. What is left of the instruction
 is that LLVM must not widen it: two threads of the block may mean the same element, and the loop
-over the threads says of its accesses that they are apart. So the instruction stays one for the
-analyses, `stays` among them, and only its text changes.
+over the threads says of its accesses that they are apart. So it stays an atomic instruction for the
+analyses, marked by a flag, and `expanded` makes plain ones of it where it is written.
 """
 
-import re
 from dataclasses import replace
 
 from haulage.compiler.simt.analysis.memory_dependence import Roots
-from haulage.compiler.simt.ir.model import NAME, Function, Instruction, value_name
+from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.model import Function, Instruction, value_name
 
-_ORDER = r'(?:syncscope\("[^"]*"\) )?(?:monotonic|acquire|release|acq_rel|seq_cst)'
-READ_MODIFY_WRITE = re.compile(
-    rf"= atomicrmw (?:volatile )?(?P<operation>\w+) ptr (?P<place>{NAME}), "
-    rf"(?P<type>\w+) (?P<value>.+?) {_ORDER}, (?P<align>align \d+)"
-)
-_COMPARE = re.compile(
-    rf"= cmpxchg (?:weak )?(?:volatile )?ptr (?P<place>{NAME}), (?P<type>\w+) (?P<wanted>.+?), "
-    rf"\w+ (?P<value>.+?) {_ORDER} \w+, (?P<align>align \d+)"
-)
+# Flags of an atomic instruction that is a few plain ones, and of one that adds to a private copy of
+# an array (`privatization.py`), if there is one.
+PLAIN, PRIVATIZED = "plain", "privatized"
 
-_PLAIN = {name: name for name in ("add", "sub", "and", "or", "xor")}
+_ARITHMETIC: dict[str, tuple[str, tuple[str, ...]]] = {
+    name: (name, ()) for name in ("add", "sub", "and", "or", "xor")
+}
 # Nobody can rely on the order in which threads add to a sum.
-_PLAIN |= {"fadd": "fadd reassoc", "fsub": "fsub reassoc"}
+_ARITHMETIC |= {name: (name, ("reassoc",)) for name in ("fadd", "fsub")}
 _COMPARED = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 # LLVM's own for floats, which takes a NaN for a missing value.
 _COMPARED_FLOATS = {"fmax": "ogt", "fmin": "olt"}
 
 
-def in_rooms(function: Function, rooms: frozenset[str]) -> None:
-    """Write the read-modify-writes of `rooms`, names of the block's own memory, as plain ones."""
+def mark_plain(function: Function, rooms: frozenset[str]) -> None:
+    """Mark the read-modify-writes of `rooms`, names of the block's own memory, as plain ones."""
     roots = Roots(function)
     for block in function.blocks.values():
-        block.body = [_plain(item, roots, rooms) for item in block.body]
+        block.body = [
+            replace(item, flags=(*item.flags, PLAIN))
+            if item.opcode in ("atomicrmw", "cmpxchg") and roots.of(item.operands[0].text) <= rooms
+            else item
+            for item in block.body
+        ]
 
 
-def _plain(item: Instruction, roots: Roots, rooms: frozenset[str]) -> Instruction:
-    pattern, write = _WRITTEN.get(item.opcode, (None, None))
-    found = pattern.search(item.text) if pattern else None
-    if found is None or write is None or not roots.of(found["place"]) <= rooms:
-        return item
+def copy_function(item: Instruction) -> str:
+    """The name of the function that an atomic operation on a privatised array calls."""
+    return f"haulage.total.{item.predicate}.{item.operands[1].type}"
+
+
+def expanded(item: Instruction) -> list[Instruction]:
+    """The instructions that are written for one; their results' names belong to its own."""
+    if PRIVATIZED in item.flags:
+        at, added, room, data = item.operands
+        pointers = [("ptr", each.text) for each in (room, data, at)]
+        arguments = [*pointers, (added.type, added.text)]
+        return [build.call(None, "void", copy_function(item), arguments)]
+    if PLAIN not in item.flags:
+        return [item]
     assert item.result is not None
-    return replace(item, text="\n  ".join(write(item.result, found)))
+    address = item.operands[0].text
+    if item.opcode == "cmpxchg":
+        return _compare_and_swap(item, item.result, address)
+    value = item.operands[1]
+    steps, new = changed(item.predicate, value.type, item.result, value.text)
+    return [
+        build.load(item.result, value.type, address, item.align),
+        *steps,
+        build.store(value.type, new, address, item.align),
+    ]
 
 
-def _read_modify_write(old: str, found: re.Match[str]) -> list[str]:
-    kind, where = found["type"], f"ptr {found['place']}, {found['align']}"
-    lines, new = changed(found["operation"], kind, old, found["value"])
-    return [f"{old} = load {kind}, {where}", *lines, f"store {kind} {new}, {where}"]
-
-
-def changed(operation: str, kind: str, old: str, value: str) -> tuple[list[str], str]:
-    """Lines that work out what an `atomicrmw` writes, and the name or text of that.
+def changed(operation: str, kind: str, old: str, value: str) -> tuple[list[Instruction], str]:
+    """Instructions that work out what an `atomicrmw` writes, and the name or text of that.
 
     Raises:
         ValueError: LLVM has no such operation, or none that the words make.
@@ -62,55 +75,49 @@ def changed(operation: str, kind: str, old: str, value: str) -> tuple[list[str],
     new, test, other = (value_name(old, part) for part in ("new", "test", "other"))
     if operation == "xchg":
         return [], value
-    if operation in _PLAIN:
-        return [f"{new} = {_PLAIN[operation]} {kind} {old}, {value}"], new
+    if operation in _ARITHMETIC:
+        opcode, flags = _ARITHMETIC[operation]
+        return [build.binary(new, opcode, kind, old, value, *flags)], new
     if operation in _COMPARED:
         return [
-            f"{test} = icmp {_COMPARED[operation]} {kind} {old}, {value}",
-            f"{new} = select i1 {test}, {kind} {old}, {kind} {value}",
+            build.compare(test, _COMPARED[operation], kind, old, value),
+            build.select(new, test, kind, old, value),
         ], new
     if operation in _COMPARED_FLOATS:
         missing = value_name(old, "missing")
         return [
-            f"{test} = fcmp {_COMPARED_FLOATS[operation]} {kind} {old}, {value}",
-            f"{missing} = fcmp uno {kind} {value}, {value}",
-            f"{other} = or i1 {test}, {missing}",
-            f"{new} = select i1 {other}, {kind} {old}, {kind} {value}",
+            build.compare(test, _COMPARED_FLOATS[operation], kind, old, value),
+            build.compare(missing, "uno", kind, value, value),
+            build.binary(other, "or", "i1", test, missing),
+            build.select(new, other, kind, old, value),
         ], new
     if operation == "uinc_wrap":
         return [
-            f"{other} = add {kind} {old}, 1",
-            f"{test} = icmp uge {kind} {old}, {value}",
-            f"{new} = select i1 {test}, {kind} 0, {kind} {other}",
+            build.binary(other, "add", kind, old, "1"),
+            build.compare(test, "uge", kind, old, value),
+            build.select(new, test, kind, "0", other),
         ], new
     if operation == "udec_wrap":
         beyond, nought = value_name(old, "beyond"), value_name(old, "nought")
         return [
-            f"{other} = sub {kind} {old}, 1",
-            f"{beyond} = icmp ugt {kind} {old}, {value}",
-            f"{nought} = icmp eq {kind} {old}, 0",
-            f"{test} = or i1 {beyond}, {nought}",
-            f"{new} = select i1 {test}, {kind} {value}, {kind} {other}",
+            build.binary(other, "sub", kind, old, "1"),
+            build.compare(beyond, "ugt", kind, old, value),
+            build.compare(nought, "eq", kind, old, "0"),
+            build.binary(test, "or", "i1", beyond, nought),
+            build.select(new, test, kind, value, other),
         ], new
     raise ValueError(f"atomicrmw {operation} is not among what kernels can do")
 
 
-def _compare_and_swap(pair: str, found: re.Match[str]) -> list[str]:
-    kind = found["type"]
+def _compare_and_swap(item: Instruction, pair: str, address: str) -> list[Instruction]:
+    _, wanted, value = item.operands
+    kind = value.type
     old, same, new, half = (value_name(pair, part) for part in ("old", "same", "new", "half"))
-    where = f"ptr {found['place']}, {found['align']}"
-    both = f"{{ {kind}, i1 }}"
     return [
-        f"{old} = load {kind}, {where}",
-        f"{same} = icmp eq {kind} {old}, {found['wanted']}",
-        f"{new} = select i1 {same}, {kind} {found['value']}, {kind} {old}",
-        f"store {kind} {new}, {where}",
-        f"{half} = insertvalue {both} poison, {kind} {old}, 0",
-        f"{pair} = insertvalue {both} {half}, i1 {same}, 1",
+        build.load(old, kind, address, item.align),
+        build.compare(same, "eq", kind, old, wanted.text),
+        build.select(new, same, kind, value.text, old),
+        build.store(kind, new, address, item.align),
+        build.insert_value(half, (item.type, "poison"), (kind, old), 0),
+        build.insert_value(pair, (item.type, half), ("i1", same), 1),
     ]
-
-
-_WRITTEN = {
-    "atomicrmw": (READ_MODIFY_WRITE, _read_modify_write),
-    "cmpxchg": (_COMPARE, _compare_and_swap),
-}

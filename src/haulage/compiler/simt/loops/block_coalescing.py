@@ -38,7 +38,7 @@ _ELEMENT = re.compile(
 )
 _BITS = re.compile(r"i(\d+)$")
 _NUMBER = re.compile(r"-?\d+")
-_PROMISES = re.compile(r" (?:nuw|nsw|inbounds|nusw)\b")
+_PROMISES = frozenset(("nuw", "nsw", "inbounds", "nusw"))
 # By these a thread could wait for one of another block, or be waited for; atomic operations whose
 # results are used are looked for by themselves.
 _WAITING_OR_AWAITED = re.compile(r"\b(cmpxchg|fence|volatile|load atomic|store atomic)\b")
@@ -83,7 +83,7 @@ def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
     """The axes along which blocks of one size can be run together."""
     function = body.function
     items = [item for part in function.blocks.values() for item in part.instructions()]
-    used = {name for item in items for name in item.operands}
+    used = {name for item in items for name in item.uses}
     if (
         body.shared
         or body.private
@@ -115,8 +115,7 @@ def prepared(function: Function, axes: Iterable[str], block: tuple[int, int, int
     changed = function.copy()
     for part in changed.blocks.values():
         part.body = [
-            replace(item, text=_PROMISES.sub("", item.text)) if item.result in loose else item
-            for item in part.body
+            item.without(_PROMISES) if item.result in loose else item for item in part.body
         ]
     wide = {f"%threadIdx.{axis}": f"i32 range(i32 0, {WIDEST})" for axis in axes}
     changed.parameters = tuple(
@@ -175,7 +174,7 @@ class _Sums:
 
     def _take(self, item: Instruction) -> bool:
         """Note what an instruction makes; whether it is no other use of an index."""
-        sources = [value for value, _ in item.incoming] if item.is_phi else item.operands
+        sources = [value for value, _ in item.incoming] if item.is_phi else item.uses
         if item.opcode in ("zext", "sext") and sources[0] in self._block_size:
             assert item.result is not None
             self._block_size.add(item.result)
@@ -222,11 +221,11 @@ class _Sums:
         return form if exact else None
 
     def _cast(self, item: Instruction) -> _Form | None:
-        form, bits = self._forms[item.operands[0]], _BITS.match(item.type)
+        form, bits = self._forms[item.uses[0]], _BITS.match(item.type)
         if bits is None or form.bits == 64:
             return None
         # What is made of the block's index alone is a number of the kernel's own.
-        positive = form.constant >= 0 if form.thread else item.operands[0] in self._known
+        positive = form.constant >= 0 if form.thread else item.uses[0] in self._known
         return replace(form, bits=int(bits[1])) if positive or item.opcode == "sext" else None
 
     def _of(self, value: str, bits: int) -> _Form:

@@ -38,10 +38,10 @@ def is_worth_it(
     strides = StrideAnalysis(function)
     position = AXES.index(axis)
     addresses = [
-        item.operands[-1]
+        item.uses[-1]
         for block in function.blocks.values()
         for item in block.body
-        if item.opcode in ("load", "store") and item.operands
+        if item.opcode in ("load", "store") and item.uses
     ]
     if any(strides.of(address)[position] == UNKNOWN for address in addresses):
         return False
@@ -67,7 +67,7 @@ def _masks_stores(
             continue
         if isinstance(end, Cut) or end is None or len(end.targets) < 2:
             continue
-        if not any(_is_bound(name, items, varying, told) for name in end.operands):
+        if not any(_is_bound(name, items, varying, told) for name in end.uses):
             continue
         inside = control_flow.reachable_until(
             successors, block.successors, meeting.get(label, control_flow.EXIT)
@@ -91,5 +91,5 @@ def _is_bound(
         if item.opcode == "icmp" and any(test in item.text for test in _ORDERED):
             return True
         if item.opcode in _JOINING:
-            waiting.extend(item.operands)
+            waiting.extend(item.uses)
     return False

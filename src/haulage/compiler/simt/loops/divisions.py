@@ -8,12 +8,12 @@ are exact, so they are the same as those of the ways in which divisions stay as 
 
 import re
 from collections.abc import Set
-from dataclasses import replace
 
 from haulage.compiler.mathematics.definitions import DIVISIONS, PREFIX, declaration
 from haulage.compiler.mathematics.divisions import NEAR
 from haulage.compiler.mathematics.ir import SUFFIXES
 from haulage.compiler.simt.analysis.value_ranges import Range, integer_ranges, range_of
+from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.base import Target
 
@@ -60,6 +60,6 @@ def _call(
         name = word
     called = f"{PREFIX}{name}.{SUFFIXES[kind]}"
     left, right = parts["left"], parts["right"]
-    text = f"{item.result} = call {kind} @{called}({kind} {left}, {kind} {right})"
-    made = replace(item, text=text, opcode="call", callee=called)
+    assert item.result is not None
+    made = build.call(item.result, kind, called, [(kind, left), (kind, right)])
     return made, declaration(name, kind)

@@ -14,13 +14,14 @@ any other block, which goes round it.
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import Linear, LinearForms
 from haulage.compiler.simt.analysis.nonnegative import is_nonnegative, nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, phi_text, value_name
+from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
 from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.compiler.simt.loops.grid_stride_loop import StridedLoop, find, results_of
 
@@ -283,13 +284,13 @@ class _Writer:
         items = self._function.definitions()
         for name in loop.asked:
             label, item = items[name]
-            clone = _renamed(item, names)
+            clone = item.renamed(names)
             place = self._function.blocks[label] if label in loop.chain else rest
             place.body.append(clone)
         for block in (rest, *(self._function.blocks[label] for label in loop.chain)):
             assert isinstance(block.terminator, Instruction)
-            wanted = {name: names[name] for name in block.terminator.operands if name in asked}
-            block.terminator = _renamed(block.terminator, wanted)
+            wanted = {name: names[name] for name in block.terminator.uses if name in asked}
+            block.terminator = block.terminator.renamed(wanted)
         last = loop.chain[-1] if loop.chain else rest.label
         header = self._function.blocks[loop.header]
         phis = []
@@ -322,20 +323,7 @@ class _Writer:
         after.phis = phis
 
     def _phi(self, kind: str, name: str, *sources: tuple[str, str]) -> Instruction:
-        phi = Instruction("", "phi", kind, name)
-        return read_instruction(phi_text(phi, sources))
+        return build.phi(name, kind, sources)
 
     def _clone(self, item: Instruction) -> Instruction:
-        return _renamed(item, self._inside)
-
-
-def _renamed(item: Instruction, names: Mapping[str, str]) -> Instruction:
-    """An instruction with other names, those of its results and of labels included."""
-    return replace(
-        item,
-        text=item.renamed(dict(names)),
-        result=names.get(item.result, item.result) if item.result else None,
-        operands=tuple(names.get(name, name) for name in item.operands),
-        incoming=tuple((names.get(v, v), names.get(label, label)) for v, label in item.incoming),
-        targets=tuple(names.get(target, target) for target in item.targets),
-    )
+        return item.renamed(self._inside)

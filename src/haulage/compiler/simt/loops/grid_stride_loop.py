@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.ir.model import NAME, Function, Instruction
+from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.loops.block_atomics import expanded
 
+NAME = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
 _VALUE = rf"({NAME}|-?\d+)"
 _BIT = rf"({NAME}|true|false)"
 _COMPARED = re.compile(rf"= icmp (samesign )?(\w+) i64 {_VALUE}, {_VALUE}(?:, !.*)?$")
 _SUM = re.compile(rf"= add (?:nuw )?(?:nsw )?i64 {_VALUE}, {_VALUE}(?:, !.*)?$")
 _PAIR = re.compile(rf"= \w+ (?:(?:nuw|nsw|exact) )*i64 {_VALUE}, {_VALUE}(?:, !.*)?$")
 _SELECT = re.compile(rf"= select i1 {_BIT}, i1 {_BIT}, i1 {_BIT}(?:, !.*)?$")
-_RESULT = re.compile(rf"(?m)^ *({NAME}) = ")
 
 # A StridedLoop's index, start, end, step, count, count_next and asked.
 _Made = tuple[str, str, str, str, str | None, str | None, tuple[str, ...]]
@@ -63,8 +64,8 @@ class StridedLoop:
 
 
 def results_of(item: Instruction) -> list[str]:
-    """All names that an instruction's text defines; a plain atomic operation defines several."""
-    return _RESULT.findall(item.text)
+    """All names that an instruction defines; a plain atomic operation defines several."""
+    return [each.result for each in expanded(item) if each.result is not None]
 
 
 def find(function: Function, loop: control_flow.Loop, flow: Uniformity) -> StridedLoop | None:
@@ -99,7 +100,7 @@ class _Finder:
         header = self._function.blocks[self._loop.header]
         terminator = self._function.blocks[latch].terminator
         assert isinstance(terminator, Instruction)
-        condition = terminator.operands[0]
+        condition = terminator.uses[0]
         goes_on = terminator.targets[0] == self._loop.header
         questions = self._conditions([guard, *chain])
         if questions is None or any(len(_sources(p, latch)) != 2 for p in header.phis):
@@ -189,9 +190,9 @@ class _Finder:
             assert isinstance(terminator, Instruction)
             if len(terminator.targets) == 1:
                 continue
-            if len(set(terminator.targets)) == 1 or not terminator.operands:
+            if len(set(terminator.targets)) == 1 or not terminator.uses:
                 return None
-            found.append((terminator.operands[0], terminator.targets[0] == target))
+            found.append((terminator.uses[0], terminator.targets[0] == target))
         return found
 
     def _parts(self, condition: str, outcome: bool) -> tuple[list[tuple[str, bool]], list[str]]:
@@ -284,9 +285,9 @@ class _Finder:
         for quotient, more in (sum_, sum_[::-1]):
             pair = self._pair(quotient, "udiv")
             one = self._items.get(more)
-            if pair is None or one is None or one[1].opcode != "zext" or not one[1].operands:
+            if pair is None or one is None or one[1].opcode != "zext" or not one[1].uses:
                 continue
-            asked = one[1].operands[0]
+            asked = one[1].uses[0]
             compared = self._items.get(asked)
             found = _COMPARED.search(compared[1].text) if compared else None
             if found is None or found[2] != "ne" or found[4] != "0":
@@ -343,7 +344,7 @@ class _Finder:
     def _is_alone(self, name: str, *but: str | None) -> bool:
         """Whether a value of the loop is used by nothing but the results `but` and branches."""
         return not any(
-            name in item.operands and item.result is not None and item.result not in but
+            name in item.uses and item.result is not None and item.result not in but
             for block in self._function.blocks.values()
             for item in block.instructions()
         )
@@ -380,7 +381,7 @@ class _Finder:
         )
         for block in outside:
             for item in (*block.body, *block.instructions()):
-                used = set(item.operands) & self._inside
+                used = set(item.uses) & self._inside
                 if used and not (item.is_phi and block.label == after):
                     return None
         return found

@@ -7,9 +7,9 @@ that is negative, the least of all numbers, leaves what it divides as it is, and
 
 import re
 from collections.abc import Set
-from dataclasses import replace
 
 from haulage.compiler.simt.analysis.nonnegative import is_nonnegative, nonnegative
+from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Function, Instruction, value_name
 
 _VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+'
@@ -78,16 +78,9 @@ def _divisor(item: Instruction) -> str:
 def _masked(item: Instruction, dividend: str, divisor: str) -> list[Instruction]:
     assert item.result is not None
     mask = value_name(item.result, "mask")
-    less = f"{mask} = add {item.type} {divisor}, -1"
-    names = tuple(name for name in (dividend, mask) if name.startswith("%"))
     return [
-        Instruction(less, "add", item.type, mask, (divisor,)),
-        replace(
-            item,
-            text=f"{item.result} = and {item.type} {dividend}, {mask}",
-            opcode="and",
-            operands=names,
-        ),
+        build.binary(mask, "add", item.type, divisor, "-1"),
+        build.binary(item.result, "and", item.type, dividend, mask),
     ]
 
 
@@ -100,7 +93,7 @@ def _holds(item: Instruction, supposed: Set[str], known: frozenset[str]) -> bool
     if item.is_phi:
         return all(is_power(value) for value, _ in item.incoming)
     if item.opcode in ("zext", "trunc", "freeze"):
-        return bool(item.operands) and is_power(item.operands[0])
+        return bool(item.uses) and is_power(item.uses[0])
     if item.opcode == "select":
         choice = _CHOICE.search(item.text)
         return choice is not None and is_power(choice[1]) and is_power(choice[2])

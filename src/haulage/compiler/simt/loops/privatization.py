@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, Roots
-from haulage.compiler.simt.ir.model import Function, Instruction, Parameter
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
 from haulage.compiler.simt.loops import block_atomics
 from haulage.targets.cpu import PAUSE
 
@@ -77,7 +77,7 @@ def find(function: Function, rooms: frozenset[str]) -> tuple[Total, ...]:
     arrays = {array.data: array for array in _arrays(function)}
     roots = Roots(function)
     items = [item for block in function.blocks.values() for item in block.instructions()]
-    used = {name for item in items for name in item.operands}
+    used = {name for item in items for name in item.uses}
     added: dict[str, set[tuple[str, str]]] = {}
     touched: set[str] = set()
     for item in items:
@@ -145,10 +145,8 @@ def _added(item: Instruction, used: set[str]) -> tuple[str, str] | None:
     """(the operation, the type) of an addition whose result nobody uses."""
     if item.opcode != "atomicrmw" or item.result in used:
         return None
-    found = block_atomics.READ_MODIFY_WRITE.search(item.text)
-    if found is None or found["operation"] not in _MERGED or found["type"] not in SIZES:
-        return None
-    return found["operation"], found["type"]
+    kind = item.operands[1].type
+    return (item.predicate, kind) if item.predicate in _MERGED and kind in SIZES else None
 
 
 def _is_only_an_address(data: str, items: list[Instruction]) -> bool:
@@ -158,7 +156,7 @@ def _is_only_an_address(data: str, items: list[Instruction]) -> bool:
     while grown:
         grown = False
         for item in items:
-            if made.isdisjoint(item.operands) or item.opcode == "atomicrmw":
+            if made.isdisjoint(item.uses) or item.opcode == "atomicrmw":
                 continue
             if item.opcode not in ("getelementptr", "phi", "select", "freeze"):
                 return False
@@ -180,33 +178,31 @@ def mark(function: Function, totals: tuple[Total, ...]) -> str:
     written: dict[str, str] = {}
     for block in function.blocks.values():
         for index, item in enumerate(block.body):
-            found = item.opcode == "atomicrmw" and block_atomics.READ_MODIFY_WRITE.search(item.text)
-            if not found:
+            if item.opcode != "atomicrmw":
                 continue
-            (root, *more) = roots.of(found["place"])
+            (root, *more) = roots.of(item.operands[0].text)
             if more or root not in by_data:
                 continue
-            total = by_data[root]
-            name = f"@haulage.total.{found['operation']}.{total.type}"
-            written[name] = _function(name, found)
-            text = (
-                f"call void {name}(ptr {total.room}, ptr {root}, ptr {found['place']}, "
-                f"{total.type} {found['value']})"
+            name = block_atomics.copy_function(item)
+            written[name] = _function(name, item)
+            block.body[index] = replace(
+                item,
+                result=None,
+                flags=(*item.flags, block_atomics.PRIVATIZED),
+                operands=(*item.operands, Operand("ptr", by_data[root].room), Operand("ptr", root)),
             )
-            operands = (*item.operands, root)
-            block.body[index] = replace(item, text=text, result=None, operands=operands)
     rooms = tuple(Parameter("ptr noalias", total.room) for total in totals)
     function.parameters = (*function.parameters, *rooms)
     return "\n\n".join(written.values())
 
 
-def _function(name: str, found: re.Match[str]) -> str:
+def _function(name: str, item: Instruction) -> str:
     """The function that adds to the copy `%room` where `%place` is in the array at `%data`."""
-    kind, operation, align = found["type"], found["operation"], found["align"]
-    lines, new = block_atomics.changed(operation, kind, "%old", "%value")
+    kind, operation, align = item.operands[1].type, item.predicate, f"align {item.align}"
+    steps, new = block_atomics.changed(operation, kind, "%old", "%value")
     return "\n".join(
         [
-            f"define internal void {name}(ptr %room, ptr %data, ptr %place, {kind} %value) "
+            f"define internal void @{name}(ptr %room, ptr %data, ptr %place, {kind} %value) "
             "alwaysinline {",
             "  %is.copied = icmp ne ptr %room, null",
             "  br i1 %is.copied, label %copied, label %shared",
@@ -216,7 +212,7 @@ def _function(name: str, found: re.Match[str]) -> str:
             "  %offset = sub i64 %to, %from",
             "  %own = getelementptr inbounds i8, ptr %room, i64 %offset",
             f"  %old = load {kind}, ptr %own, {align}",
-            *(f"  {line}" for line in lines),
+            *(f"  {step.text}" for step in steps),
             f"  store {kind} {new}, ptr %own, {align}",
             "  ret void",
             "shared:",

@@ -81,7 +81,7 @@ def _stays_near(
         for item in function.blocks[label].body:
             if item.opcode not in ("load", "store"):
                 continue
-            address = item.operands[-1]
+            address = item.uses[-1]
             stride = strides.of(address)[position]
             if stride == 0 and item.opcode == "load":
                 continue
@@ -99,7 +99,7 @@ def _stays_near(
 def _base(address: str, items: Mapping[str, Instruction]) -> str:
     """What an address is counted from."""
     while address in items and items[address].opcode == "getelementptr":
-        address = items[address].operands[0]
+        address = items[address].uses[0]
     return address
 
 
@@ -111,7 +111,7 @@ def _alive(function: Function, loop: control_flow.Loop, varying: Set[str]) -> in
         for block in blocks
         for item in block.body
         if item.opcode not in ("getelementptr", "load", "store")
-        for name in item.operands
+        for name in item.uses
         if name in varying and name not in made
     }
     phis = [phi for phi in function.blocks[loop.header].phis if phi.result in varying]
@@ -155,7 +155,7 @@ def apart_from_rows(
         } - outermost.labels
         for label in before:
             end = function.blocks[label].terminator
-            alike = isinstance(end, Instruction) and not flow.varying.intersection(end.operands)
+            alike = isinstance(end, Instruction) and not flow.varying.intersection(end.uses)
             if label not in flow.divergent and alike:
                 found[label] = (*found.get(label, ()), len(function.blocks[label].body))
         for label in behind - flow.divergent:
@@ -164,7 +164,7 @@ def apart_from_rows(
     for label in function.blocks.keys() - inside:
         for item in function.blocks[label].body:
             if item.opcode in ("load", "store"):
-                stride = strides.of(item.operands[-1])[position]
+                stride = strides.of(item.uses[-1])[position]
                 if stride not in (0, size_of_access(item)):
                     # In the order of the blocks, so that the same kernel is always cut alike.
                     return {each: found[each] for each in function.blocks if each in found}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import answers_alike, arguments
+from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Cut, Function, Instruction
 from haulage.targets.cpu_lanes import EXCHANGES, MATCH_NAMES
 
@@ -99,7 +100,7 @@ def _uses(function: Function, name: str | None) -> list[Instruction]:
         item
         for block in function.blocks.values()
         for item in block.instructions()
-        if name in item.operands
+        if name in item.uses
     ]
 
 
@@ -172,7 +173,7 @@ def _answered(
     function.rename(others)
     for block in function.blocks.values():
         block.body = [
-            item for item in block.body if _taken(item) is None or call.result not in item.operands
+            item for item in block.body if _taken(item) is None or call.result not in item.uses
         ]
     if any(_taken(use) is None for use in uses):
         result += _pair(call, exchange, names[0], names[1], stem)
@@ -185,20 +186,17 @@ def _pair(
     """Instructions that make both answers one value, as the call gave them."""
     assert call.result is not None
     kind, half = call.type, f"%{stem}.half"
-    steps = [
-        (half, f"insertvalue {kind} poison, i{exchange.lanes} {answer}, 0", (answer,)),
-        (call.result, f"insertvalue {kind} {half}, i{exchange.lanes} {here}, 1", (half, here)),
-    ]
+    lanes = f"i{exchange.lanes}"
     return [
-        Instruction(f"{name} = {text}", "insertvalue", kind, name, operands)
-        for name, text, operands in steps
+        build.insert_value(half, (kind, "poison"), (lanes, answer), 0),
+        build.insert_value(call.result, (kind, half), (lanes, here), 1),
     ]
 
 
 def _load(exchange: Exchange, part: str, stem: str, name: str) -> list[Instruction]:
     room, kind = exchange.room(part), f"i{exchange.width(part)}"
     address = room if exchange.alike else f"%{stem}.{part}"
-    load = Instruction(f"{name} = load {kind}, ptr {address}", "load", kind, name, (address,))
+    load = build.load(name, kind, address)
     return [load] if exchange.alike else [_element(kind, room, address), load]
 
 
@@ -207,11 +205,9 @@ def _store(
 ) -> list[Instruction]:
     kind, given = value
     address = room if single else f"%{stem}"
-    operands = (given, address) if given.startswith("%") else (address,)
-    store = Instruction(f"store {kind} {given}, ptr {address}", "store", "void", None, operands)
+    store = build.store(kind, given, address)
     return [store] if single else [_element(kind, room, address), store]
 
 
 def _element(kind: str, room: str, address: str) -> Instruction:
-    text = f"{address} = getelementptr inbounds {kind}, ptr {room}, i64 {_LANE}"
-    return Instruction(text, "getelementptr", "ptr", address, (room, _LANE))
+    return build.element(address, kind, room, _LANE, "inbounds")

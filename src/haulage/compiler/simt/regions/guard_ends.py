@@ -47,7 +47,7 @@ def _waits_at_once(block: Block) -> bool:
 
 def _is_comparison(block: Block, items: dict[str, Instruction], flow: Uniformity) -> bool:
     end = block.terminator
-    if not isinstance(end, Instruction) or not end.operands:
+    if not isinstance(end, Instruction) or not end.uses:
         return False
-    made = items.get(end.operands[0])
+    made = items.get(end.uses[0])
     return made is not None and made.opcode == "icmp" and made.result in flow.varying

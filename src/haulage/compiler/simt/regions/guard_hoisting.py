@@ -20,8 +20,8 @@ from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.guards import has_effect
 from haulage.compiler.simt.analysis.single_thread import asks_for_one_index
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
-from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.compiler.simt.regions.guard_starts import begins_behind_barrier
 from haulage.compiler.simt.regions.rematerialization import is_arithmetic
 
@@ -75,11 +75,11 @@ class _Outer:
 
 def _found(function: Function, block: Block, varying: Set[str]) -> _Few | None:
     end = block.terminator
-    if not isinstance(end, Instruction) or len(set(end.targets)) != 2 or len(end.operands) != 1:
+    if not isinstance(end, Instruction) or len(set(end.targets)) != 2 or len(end.uses) != 1:
         return None
     definitions = function.definitions()
     items = {name: item for name, (_, item) in definitions.items()}
-    outcome = asks_for_one_index(end.operands[0], items, varying)
+    outcome = asks_for_one_index(end.uses[0], items, varying)
     if outcome is None:
         return None
     arm, meeting = end.targets if outcome else end.targets[::-1]
@@ -125,7 +125,7 @@ def _outer(function: Function, block: Block, few: _Few, divergent: Set[str]) -> 
     (last,) = set(end.targets) - {way[0]}
     if control_flow.immediate_postdominators(successors)[label] != last or last in divergent:
         return None
-    if set(before[few.meeting]) - few.inside - {block.label} or len(end.operands) != 1:
+    if set(before[few.meeting]) - few.inside - {block.label} or len(end.uses) != 1:
         return None
     return _Outer(label, way[0], last, tuple(way)) if _hoist(function, label, way) else None
 
@@ -139,7 +139,7 @@ def _hoist(function: Function, label: str, way: Iterable[str]) -> bool:
         for place, block in function.blocks.items()
         for item in block.instructions()
         if place not in way or item is block.terminator
-        for name in (*item.operands, *(value for value, _ in item.incoming))
+        for name in (*item.uses, *(value for value, _ in item.incoming))
     }
     moved: set[str] = set()
     waiting = [name for name in made if name in behind]
@@ -150,7 +150,7 @@ def _hoist(function: Function, label: str, way: Iterable[str]) -> bool:
             if not is_arithmetic(item) or item.opcode in _DIVISIONS:
                 return False
             moved.add(name)
-            waiting += [operand for operand in item.operands if operand in made]
+            waiting += [operand for operand in item.uses if operand in made]
     target = function.blocks[label].body
     for each in way:
         block = function.blocks[each]
@@ -166,16 +166,16 @@ def _lifted(function: Function, few: _Few, outer: _Outer | None, number: int) ->
     assert isinstance(end, Instruction)
     conditions = _Conditions(function, f"%few.{number}")
     asking = Block(f"%few.{number}")
-    mine = conditions.again(end.operands[0], asking)
+    mine = conditions.again(end.uses[0], asking)
     if outer is None:
-        asking.terminator = read_instruction(end.renamed({end.operands[0]: mine}))
+        asking.terminator = end.renamed({end.uses[0]: mine})
         _insert(function, few.label, asking)
         waits = _waits_at_once(function.blocks[few.meeting])
         following = [] if waits else [few.meeting]
     else:
         mine = conditions.wanted(mine, end.targets[0] == few.arm, asking)
         following = [_behind_outer(function, few, outer, asking, mine, conditions)]
-    block.terminator = read_instruction(f"br label {asking.label}")
+    block.terminator = build.jump(asking.label)
     return [asking.label, *following]
 
 
@@ -193,17 +193,14 @@ def _behind_outer(
     asked = start.terminator
     assert isinstance(asked, Instruction)
     going_on = Block(f"{asking.label}.over")
-    condition = asked.operands[0]
+    condition = asked.uses[0]
     here = conditions.again(condition, asking)
     here = conditions.wanted(here, asked.targets[0] == outer.arm, asking)
     both = conditions.name()
-    asking.body.append(read_instruction(f"{both} = select i1 {here}, i1 {mine}, i1 false"))
-    ways = f"label {few.arm}, label {going_on.label}"
-    asking.terminator = read_instruction(f"br i1 {both}, {ways}")
+    asking.body.append(build.select(both, here, "i1", mine, "false"))
+    asking.terminator = build.branch(both, few.arm, going_on.label)
     later = conditions.again(condition, going_on)
-    going_on.terminator = read_instruction(
-        asked.renamed({condition: later, outer.arm: few.meeting})
-    )
+    going_on.terminator = asked.renamed({condition: later, outer.arm: few.meeting})
     _retarget(start, outer.end, asking.label)
     for place in few.inside:
         _retarget(function.blocks[place], few.meeting, going_on.label)
@@ -233,8 +230,8 @@ class _Conditions:
         name = self.name()
         names = {condition: name}
         if item.opcode not in ("icmp", "fcmp"):
-            names |= {operand: self.again(operand, block) for operand in item.operands}
-        block.body.append(read_instruction(item.renamed(names)))
+            names |= {operand: self.again(operand, block) for operand in item.uses}
+        block.body.append(item.renamed(names))
         return name
 
     def wanted(self, condition: str, outcome: bool, block: Block) -> str:
@@ -242,7 +239,7 @@ class _Conditions:
         if outcome:
             return condition
         name = self.name()
-        block.body.append(read_instruction(f"{name} = xor i1 {condition}, true"))
+        block.body.append(build.binary(name, "xor", "i1", condition, "true"))
         return name
 
 
@@ -263,9 +260,8 @@ def _insert(function: Function, behind: str, *blocks: Block) -> None:
 def _retarget(block: Block, old: str, new: str) -> None:
     end = block.terminator
     assert isinstance(end, Instruction)
-    block.terminator = read_instruction(end.renamed({old: new}))
+    block.terminator = end.renamed({old: new})
 
 
 def _from(phi: Instruction, old: str, new: str) -> Instruction:
-    incoming = tuple((value, new if label == old else label) for value, label in phi.incoming)
-    return replace(phi, incoming=incoming)
+    return replace(phi, sources=tuple(new if label == old else label for label in phi.sources))

@@ -49,5 +49,5 @@ def _is_taken_together(block: Block, flow: Uniformity) -> bool:
         and block.label not in flow.leaving
         and isinstance(end, Instruction)
         and len(block.successors) > 1
-        and not any(operand in flow.varying for operand in end.operands)
+        and not any(operand in flow.varying for operand in end.uses)
     )

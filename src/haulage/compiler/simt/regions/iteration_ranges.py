@@ -103,7 +103,7 @@ def blocks_of_way(function: Function, entry: str, parting: Guard, *, passes: boo
 
 
 def _operands(block: Block) -> tuple[str, ...]:
-    return block.terminator.operands if isinstance(block.terminator, Instruction) else ()
+    return block.terminator.uses if isinstance(block.terminator, Instruction) else ()
 
 
 def _is_worth_parting(pieces: Pieces, piece: Piece, parting: Guard) -> bool:

@@ -135,9 +135,9 @@ class _Costs:
 def _cost(item: Instruction, strides: Callable[[str], Strides], position: int, lanes: int) -> float:
     if item.opcode == "call" and (item.callee or "").startswith(PREFIX):
         return _MATHEMATICS / lanes
-    if item.opcode not in ("load", "store") or not item.operands:
+    if item.opcode not in ("load", "store") or not item.uses:
         return _ARITHMETIC / lanes
-    stride: Stride = strides(item.operands[-1])[position]
+    stride: Stride = strides(item.uses[-1])[position]
     if stride == 0:
         return _COMMON_ACCESS
     if stride == UNKNOWN:
@@ -152,7 +152,7 @@ def _inside(function: Function, loop: control_flow.Loop, label: str) -> tuple[st
 
 
 def _sources(item: Instruction) -> Iterable[str]:
-    return (value for value, _ in item.incoming) if item.is_phi else item.operands
+    return (value for value, _ in item.incoming) if item.is_phi else item.uses
 
 
 def _latency(item: Instruction) -> float:

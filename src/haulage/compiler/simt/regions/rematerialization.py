@@ -47,7 +47,7 @@ class Recompute:
                     continue
                 self._items[item.result] = item
                 self._position[item.result] = len(self._position)
-                if is_arithmetic(item) and all(map(self._is_at_hand, item.operands)):
+                if is_arithmetic(item) and all(map(self._is_at_hand, item.uses)):
                     self._possible.add(item.result)
 
     def _is_at_hand(self, name: str) -> bool:
@@ -84,7 +84,7 @@ class Recompute:
                 leaves.add(name)
                 continue
             needed.add(name)
-            stack.extend(self._items[name].operands)
+            stack.extend(self._items[name].uses)
         return needed, leaves
 
 

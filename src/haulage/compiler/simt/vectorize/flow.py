@@ -9,10 +9,10 @@ nothing has to be done for those that are off.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from haulage.compiler.mathematics.definitions import is_mathematics
+from haulage.compiler.mathematics.definitions import DIVISIONS, is_mathematics
 from haulage.compiler.simt.ir.model import Block, Cut, Instruction
 from haulage.compiler.simt.vectorize.layout import Layout, Region
-from haulage.compiler.simt.vectorize.operations import DIVISIONS, elementwise, parse
+from haulage.compiler.simt.vectorize.operations import elementwise, parse
 from haulage.compiler.simt.vectorize.shapes import Shapes
 from haulage.compiler.simt.vectorize.text import Text
 from haulage.compiler.simt.vectorize.values import Values

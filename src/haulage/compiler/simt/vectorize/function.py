@@ -5,7 +5,6 @@
 follow it in the block.
 """
 
-from dataclasses import replace
 from math import prod
 
 from haulage.compiler.ends import code_of
@@ -153,7 +152,7 @@ class LaneFunction:
         for label, block in self._blocks.items():
             for item in block.instructions():
                 if not item.is_phi:
-                    used += [(name, label) for name in item.operands]
+                    used += [(name, label) for name in item.uses]
             for phi in block.phis:
                 used += [(value, source) for value, source in phi.incoming]
             if isinstance(block.terminator, Cut):
@@ -364,8 +363,7 @@ def _renamed(block: Block, names: dict[str, str]) -> Block:
 
     def renamed(item: Instruction) -> Instruction:
         others = {name: new for name, new in names.items() if name != item.result}
-        operands = tuple(others.get(name, name) for name in item.operands)
-        return replace(item, text=item.renamed(others), operands=operands)
+        return item.renamed(others)
 
     end = block.terminator
     if isinstance(end, Instruction):
@@ -387,9 +385,7 @@ def _arrivals(piece: Piece) -> tuple[list[Instruction], dict[str, str]]:
         if step.result in piece.loaded:
             continue
         own = value_name(step.result, "in")
-        text = step.renamed({**names, step.result: own})
-        operands = tuple(names.get(name, name) for name in step.operands)
-        steps.append(replace(step, text=text, operands=operands, result=own))
+        steps.append(step.renamed({**names, step.result: own}))
         names[step.result] = own
     arriving = {name: name for name in piece.loaded}
     arriving |= {name: names[name] for name in piece.recomputed if name in names}

@@ -77,16 +77,16 @@ class _Search:
             for item in block.body:
                 if item.opcode in ("load", "store"):
                     if not self._is_apart(item):
-                        near += self._strides.of(item.operands[-1]) != COMMON
+                        near += self._strides.of(item.uses[-1]) != COMMON
                         continue
-                    in_shared = in_shared and self._roots.of(item.operands[-1]) <= self._shared
+                    in_shared = in_shared and self._roots.of(item.uses[-1]) <= self._shared
                     loads = item.opcode == "load"
                     least = _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
                     needed += turns[label] * least
                 elif item.result and self._strides.of(item.result) != COMMON:
                     arithmetic += turns[label] * _work(item)
             end = block.terminator
-            asked = end.operands if isinstance(end, Instruction) and end.opcode != "ret" else ()
+            asked = end.uses if isinstance(end, Instruction) and end.opcode != "ret" else ()
             if not all(self._is_settled(name, settled) for name in asked):
                 return False
         if near and not in_shared:
@@ -114,9 +114,9 @@ class _Search:
 
     def _is_apart(self, item: Instruction) -> bool:
         """Whether neighbouring threads access what is far apart, or they do not know where."""
-        if not item.operands:
+        if not item.uses:
             return False
-        stride = self._strides.of(item.operands[-1])[self._position]
+        stride = self._strides.of(item.uses[-1])[self._position]
         size = size_of_access(item)
         return not isinstance(stride, int) or size is None or abs(stride) > _NEAR * size
 
@@ -128,5 +128,5 @@ class _Search:
         return (
             item is not None
             and item.opcode in _CHOICES
-            and all(self._is_settled(name, settled) for name in item.operands)
+            and all(self._is_settled(name, settled) for name in item.uses)
         )

@@ -77,7 +77,7 @@ class Shapes:
         end = self._blocks[label].terminator
         if not isinstance(end, Instruction) or len(set(end.targets)) < 2:
             return 0
-        return None if any_step([self.at(name, label) for name in end.operands]) else 0
+        return None if any_step([self.at(name, label) for name in end.uses]) else 0
 
     def _spread(self) -> bool:
         found = False
@@ -97,7 +97,7 @@ class Shapes:
     def _shape(self, item: Instruction, label: str) -> Shape | str:
         if item.is_phi:
             return self._of_phi(item, label)
-        unknown = [name for name in item.operands if name in self._made_at and name not in self._of]
+        unknown = [name for name in item.uses if name in self._made_at and name not in self._of]
         if unknown:
             return "unknown"
         operation = parse(item)

@@ -1,13 +1,14 @@
 """Writes one instruction for all lanes of a chunk."""
 
-from haulage.compiler.mathematics.definitions import has_branch, is_mathematics
+from dataclasses import replace
+
+from haulage.compiler.mathematics.definitions import DIVISIONS, has_branch, is_mathematics
 from haulage.compiler.simt.ir.model import Instruction
+from haulage.compiler.simt.ir.types import BINARY, CASTS
+from haulage.compiler.simt.loops.block_atomics import expanded
 from haulage.compiler.simt.vectorize.likely import LikelySteps
 from haulage.compiler.simt.vectorize.operations import (
-    BINARY,
     BYTES,
-    CASTS,
-    DIVISIONS,
     Operation,
     elementwise,
     is_scalar,
@@ -52,11 +53,10 @@ class Widening:
         self._values.define(item.result, value, mask)
 
     def _scalar(self, item: Instruction, operation: Operation) -> str:
-        names = {name: self._values.scalar(name) for name in item.operands}
+        names = {name: self._values.scalar(name) for name in item.uses}
         shapes = [self._values.shape(text) for _, text in operation.operands]
         if not any(shapes):
-            line = item.renamed(names)
-            return self._text.add(line.split(" = ", 1)[1])
+            return self._text.add(replace(item.with_uses(names), result=None).text)
         opcode = _WRAPPING.get(item.opcode, item.opcode)
         pairs = [(kind, names.get(value, value)) for kind, value in operation.operands]
         return self._text.add(_line(opcode, operation, pairs))
@@ -174,10 +174,10 @@ class Widening:
         whole = f"i{text.width}"
         vectors = {
             name: (values.type(name), values.vector(values.type(name), name))
-            for name in dict.fromkeys(item.operands)
+            for name in dict.fromkeys(item.uses)
             if values.shape(name) != 0
         }
-        names = {name: values.scalar(name) for name in item.operands if name not in vectors}
+        names = {name: values.scalar(name) for name in item.uses if name not in vectors}
         made = text.vector_type(item.type) if item.result else ""
         head, turn, end = (text.fresh(word) for word in ("each", "lane", "done"))
         start, room = text.bits(mask), text.fresh("made")
@@ -194,7 +194,7 @@ class Widening:
                 f"extractelement {text.vector_type(kind)} {vector}, {whole} {lane}"
             )
         # It may be several lines, with names of its own that belong to its result's.
-        text.do(item.renamed(names))
+        text.do("\n  ".join(each.text for each in expanded(item.with_uses(names))))
         if made:
             one = f"{item.type} {item.result}"
             text.do(f"{new} = insertelement {made} {room}, {one}, {whole} {lane}")

@@ -105,7 +105,7 @@ def _follow(blocks: Mapping[str, Block], looped: set[str], addresses: set[str]) 
         if item.result
     }
     needs = {
-        name: [value for value, _ in item.incoming] if item.is_phi else list(item.operands)
+        name: [value for value, _ in item.incoming] if item.is_phi else list(item.uses)
         for name, item in items.items()
     }
     needs = {name: [each for each in those if each in items] for name, those in needs.items()}

@@ -12,7 +12,7 @@ import re
 
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.ir.model import NAME, Cut, Function, renamed, value_name
+from haulage.compiler.simt.ir.model import Cut, Function, value_name
 from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces
 from haulage.compiler.simt.vectorize.operations import elementwise
 
@@ -21,6 +21,7 @@ COPIES = 4
 # Instructions of a piece beyond which its copies would not find registers, nor LLVM the time.
 _MOST = 80
 
+NAME = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
 _SUFFIX = ".jam"
 _NAMES = re.compile(NAME)
 _RESULT = re.compile(rf"  ({NAME}) = ")
@@ -97,7 +98,7 @@ def jammed(text: str, name: str, axis: str) -> str | None:
             return None
         else:
             written.append(line)
-            written += [renamed(line, names) for names in copies]
+            written += [_renamed(line, names) for names in copies]
     return "\n".join([*written, last])
 
 
@@ -120,3 +121,7 @@ class _Users(dict[str, list[str]]):
 
     def __missing__(self, name: str) -> list[str]:
         return []
+
+
+def _renamed(line: str, names: dict[str, str]) -> str:
+    return _NAMES.sub(lambda found: names.get(found[0], found[0]), line)

@@ -7,7 +7,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.ir.model import Instruction
+from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.compiler.simt.vectorize.layout import Irreducible, Layout
 from haulage.compiler.simt.vectorize.operations import parse
 from haulage.compiler.simt.vectorize.shapes import Shapes
@@ -127,11 +127,9 @@ def test_lanes_that_went_different_ways_differ_where_they_meet():
     ],
 )
 def test_instructions_are_taken_apart(line, words, operands):
-    text = f"%r = {line}"
     opcode = words.split(" ", 1)[0]
-    callee = "llvm.smax.i32" if opcode == "call" else None
     kind = {"fadd": "float", "icmp": "i1", "select": "i64", "load": "float", "call": "i32"}[opcode]
-    operation = parse(Instruction(text, opcode, kind, "%r", callee=callee))
+    operation = parse(read_instruction(f"%r = {line}"))
     assert (operation.words, operation.operands, operation.type) == (words, operands, kind)
 
 
