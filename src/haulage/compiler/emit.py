@@ -66,7 +66,7 @@ class CPUBody(Body):
                 "entry": entry.ENTRY,
                 "block": block,
                 "way": blocks.way,
-                "pieces": blocks.pieces,
+                "regions": blocks.regions,
                 "order": blocks.order,
                 "shared_bytes": blocks.shared_bytes,
                 "local_bytes": blocks.local_bytes,

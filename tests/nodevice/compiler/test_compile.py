@@ -53,8 +53,8 @@ def test_compile_takes_kernels_and_blocks():
     code = haulage.compile(cuda.jit(tiles), "void(float32[::1])", block=64)
     assert code.metadata["block"] == (64, 1, 1)
     assert code.metadata["shared_bytes"] == 256
-    # Cut at the barrier; the loop stays in its piece, which is run for chunks of threads.
-    assert (code.metadata["way"], code.metadata["pieces"]) == ("cut", 2)
+    # RegionEnd at the barrier; the loop stays in its region, which is run for chunks of threads.
+    assert (code.metadata["way"], code.metadata["regions"]) == ("cut", 2)
 
 
 def test_threads_become_lanes_and_wraparound_of_the_index_folds():
@@ -89,9 +89,9 @@ def test_llvm_reads_no_stage_twice(monkeypatch):
     assert parsed[-1] == code.stages["blocks"]
 
 
-def test_a_kernel_without_barriers_is_one_piece_without_slots():
+def test_a_kernel_without_barriers_is_one_region_without_slots():
     code = haulage.compile(scale, "void(float32[::1], float32)")
-    assert code.metadata["pieces"] == 1
+    assert code.metadata["regions"] == 1
     assert "room" not in code.stages["blocks"].replace("%private.room", "")
 
 

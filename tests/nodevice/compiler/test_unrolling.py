@@ -112,7 +112,7 @@ def test_short_loops_over_a_private_array_leave_no_array(kernel):
 
 @pytest.mark.parametrize("kernel", [cholesky, bubbles, powers_of_e])
 def test_a_kernel_of_short_loops_is_one_piece(kernel):
-    assert haulage.compile(kernel, SIGNATURE, block=16).metadata["pieces"] == 1
+    assert haulage.compile(kernel, SIGNATURE, block=16).metadata["regions"] == 1
 
 
 @pytest.mark.parametrize("kernel", [insertion, long, in_a_loop_with_a_barrier])

@@ -71,7 +71,7 @@ class GPUBody(Body):
                 "entry": self.entry,
                 "block": None,
                 "way": "threads",
-                "pieces": 1,
+                "regions": 1,
                 "block_bytes": 0,
                 "cooperative": self.lowered.cooperative,
                 "argument_offsets": tuple(offsets),

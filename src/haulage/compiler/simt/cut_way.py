@@ -1,7 +1,7 @@
-"""Writes a kernel that is cut: chooses where, and how its pieces run.
+"""Writes a kernel that is cut: chooses where, and how its regions run.
 
 First the kernel is made over so that more of it can be widened (`_prepare`), then the places to cut
-at are found (`_places`), then it is cut and divided into pieces, each with its bounds.
+at are found (`_places`), then it is cut and divided into regions, each with its bounds.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ from haulage.compiler.simt.regions import (
     loop_interchange,
     parallel_regions,
 )
-from haulage.compiler.simt.regions.parallel_regions import Pieces
+from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.compiler.simt.vectorize import plan
 from haulage.compiler.simt.work_items import warp_loops, work_item_loops
 from haulage.targets.base import Target
@@ -57,12 +57,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Written:
-    """The text, the kernel as it was cut, the number of its pieces, declarations of what it calls,
+    """The text, the kernel as it was cut, the number of its regions, declarations of what it calls,
     the order of its axes, and the runs of blocks that it can be run in."""
 
     text: str
     kernel: Body
-    pieces: int
+    regions: int
     declared: list[str]
     order: str
     run: Run | None
@@ -143,21 +143,21 @@ class _Cutting:
         places = self._places(split, known)
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         rooms |= {room.name for room in given}
-        if self._clips and planned.pieces is None and not planned.apart:
+        if self._clips and planned.regions is None and not planned.apart:
             cut, planned = self._cut_with_lanes(split, places, rooms, shape)
         else:
             cut = fission.cut(split, places.loops, places.around)
-        flow, clips, first = self._flow, self._clips and planned.pieces is None, guards.Guards()
+        flow, clips, first = self._flow, self._clips and planned.regions is None, guards.Guards()
         if clips:
             first = iteration_ranges.kernel_guards(cut, flow.varying, known)
-            flow = replace(flow, leaving=flow.leaving - first.labels)
-        divided = planned.pieces or parallel_regions.divide(cut, flow, rooms)
+            flow = replace(flow, exiting=flow.exiting - first.labels)
+        divided = planned.regions or parallel_regions.divide(cut, flow, rooms)
         clipped = planned.clipping or iteration_ranges.none(divided)
         if clips:
             parts = not kernel.may_fail
             clipped = iteration_ranges.clip(divided, flow.varying, known, first.guards, parts=parts)
         run = None
-        if planned.pieces is None:
+        if planned.regions is None:
             run = self._run(divided, flow, first, clipped.partings[0])
         order = self._along if run is not None else order
         metadata = Metadata(kernel.around, parallel=not self._scalar)
@@ -178,7 +178,7 @@ class _Cutting:
             exchanging = replace(kernel, shared=(*kernel.shared, *given))
             text = warp_loops.write(exchanging, divided, lanes, exchanged, metadata, cooperative)
         text = f"{text}\n\n{metadata.text()}"
-        return Written(text, kernel, len(divided.pieces), self._declared, order, run)
+        return Written(text, kernel, len(divided.regions), self._declared, order, run)
 
     # ---- the kernel made over -------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class _Cutting:
         self._kernel = replace(self._kernel, function=turned.function)
         arms = {
             label: arm
-            for label, arm in early_exit.leaving_arms(turned.function).items()
+            for label, arm in early_exit.early_exits(turned.function).items()
             if label not in turned.labels
         }
         self._flow = uniformity.analyse(turned.function, self._private, arms, self._lanes)
@@ -221,7 +221,7 @@ class _Cutting:
         if self._lifted:
             self._kernel = replace(self._kernel, function=function)
             self._together = uniformity.analyse(function, self._private)
-            arms = early_exit.leaving_arms(function)
+            arms = early_exit.early_exits(function)
             self._flow = uniformity.analyse(function, self._private, arms)
 
     # ---- where it is cut ------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class _Cutting:
         return AXES.index(self._order[-1]) if self._lanes is None else 0
 
     def _run(
-        self, divided: Pieces, flow: Uniformity, first: guards.Guards, parting: guards.Guard | None
+        self, divided: Regions, flow: Uniformity, first: guards.Guards, parting: guards.Guard | None
     ) -> Run | None:
         """The runs of blocks that are faster than blocks one by one."""
         axis = self._along[-1]
@@ -281,7 +281,7 @@ def _keeps_states(function: Function, flow: Uniformity, known: frozenset[str]) -
     if not flow.masks:
         return False
     first = iteration_ranges.kernel_guards(function, flow.varying, known)
-    return bool(flow.leaving - first.labels)
+    return bool(flow.exiting - first.labels)
 
 
 def _vector_bits(target: Target) -> int:

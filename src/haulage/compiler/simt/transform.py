@@ -35,9 +35,9 @@ class CannotCut(Exception):
 
 @dataclass(frozen=True)
 class Transformed:
-    """The module's text, the way that was taken, and how many pieces and bytes it has.
+    """The module's text, the way that was taken, and how many regions and bytes it has.
 
-    `pieces` is 0 for coroutines; `order` has the grid's axes, that along which blocks follow one
+    `regions` is 0 for coroutines; `order` has the grid's axes, that along which blocks follow one
     another last; `shared_bytes` and `local_bytes` are per block and per thread,
     `block_bytes` what a block may take that waits for its grid; `uses_dynamic_shared` whether the
     address of the launch's dynamic shared memory is needed; `jammed` whether a few threads run side
@@ -46,7 +46,7 @@ class Transformed:
 
     llvm: str
     way: str
-    pieces: int
+    regions: int
     order: str
     shared_bytes: int
     local_bytes: int
@@ -86,7 +86,7 @@ def transform(
     if way != SCALAR and not cooperative and not waiting:
         added = privatization.find(body.function, of_block)
     adding = privatization.mark(body.function, added)
-    arms = early_exit.leaving_arms(body.function)
+    arms = early_exit.early_exits(body.function)
     present = uniformity.analyse(body.function, private, arms)
     lanes = warps.warps_of(body.function, block, target.warp_size)
     of_warp = present
@@ -114,7 +114,7 @@ def transform(
         written = cut_way.write(
             body, target, block, order, facts, scalar=way == SCALAR, cooperative=cooperative
         )
-        body, count, declared = written.kernel, written.pieces, written.declared
+        body, count, declared = written.kernel, written.regions, written.declared
         order, run = written.order, written.run
         parts = [written.text]
     if taken == COROUTINES:

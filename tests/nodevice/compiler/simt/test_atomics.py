@@ -70,7 +70,7 @@ def long_way(x, out):
 
 def test_what_stands_before_an_atomic_is_widened():
     code = haulage.compile(long_way, "void(float32[::1], float32[::1])", block=256)
-    assert code.metadata["pieces"] > 1
+    assert code.metadata["regions"] > 1
     assert re.search(r"@llvm.sqrt.v\d+f32", code.llvm)
 
 

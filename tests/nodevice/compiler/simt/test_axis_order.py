@@ -5,7 +5,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.analysis.kernel import Room
+from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
 from haulage.compiler.simt.loops.axis_order import axis_order
 from nodevice.compiler.simt.llvm_models import model_of
@@ -62,7 +62,7 @@ def test_strides_follow_arithmetic_addresses_and_loops(value, strides):
 
 
 def test_memory_of_a_thread_lies_behind_its_neighbours():
-    analysis = StrideAnalysis(model_of(VALUES), by_thread([Room("%data", 64, 16)]))
+    analysis = StrideAnalysis(model_of(VALUES), by_thread([Storage("%data", 64, 16)]))
     assert analysis.of("%address") == (68, UNKNOWN, 64)
     assert analysis.of("%fields") == (70, 64, 64)
 

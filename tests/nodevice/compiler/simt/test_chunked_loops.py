@@ -7,7 +7,7 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
-from haulage.compiler.simt.analysis.kernel import Room
+from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.loops.strip_mining import chunked_loops
 from nodevice.compiler.simt.llvm_models import SUMS as SUMS_OF_ROWS
 from nodevice.compiler.simt.llvm_models import model_of
@@ -45,7 +45,7 @@ def test_what_threads_share_or_find_in_the_cache_is_read_in_chunks(row, turn, he
 
 def test_rows_of_the_blocks_own_memory_are_read_in_chunks():
     text = SUMS.replace("ROW", "1").replace("TURN", "1024")
-    assert _chunked(text, [Room("%data", 1 << 15, 16)]) == ["%loop"]
+    assert _chunked(text, [Storage("%data", 1 << 15, 16)]) == ["%loop"]
 
 
 def test_a_loop_that_keeps_nothing_from_turn_to_turn_is_turned_outside():
@@ -71,8 +71,8 @@ def test_sums_of_a_tile_stay_in_registers():
         out[i] = total
 
     code = haulage.compile(forces, "void(float32[::1], float32[::1])", block=128)
-    # The loop over the tile is no piece of its own: a start, and one behind each barrier.
-    assert (code.metadata["way"], code.metadata["pieces"]) == ("cut", 3)
+    # The loop over the tile is no region of its own: a start, and one behind each barrier.
+    assert (code.metadata["way"], code.metadata["regions"]) == ("cut", 3)
     assert re.search(r"phi <\d+ x float>", code.stages["llvm"])
 
 
@@ -104,6 +104,6 @@ def test_lanes_do_not_ask_for_a_guard_that_is_a_range_of_threads():
 
 def test_what_lies_apart_stays_out_of_chunks():
     code = haulage.compile(_lit, "void(float32[:,::1], float32[::1], float32[:,::1])", block=256)
-    assert code.metadata["pieces"] == 3
+    assert code.metadata["regions"] == 3
     assert "llvm.masked.gather" not in code.stages["blocks"]
     assert "llvm.masked.scatter" not in code.stages["blocks"]

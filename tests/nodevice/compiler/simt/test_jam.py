@@ -11,15 +11,15 @@ from haulage.compiler.simt.work_items import unroll_and_jam
 
 MATRIX = "void(float32[:,::1], float32[::1])"
 
-FUNCTION = """define internal { i32, i32 } @haulage.piece.0(i32 %threadIdx.x, i64 %thread, i64 %n, ptr %a) {
-piece.start:
+FUNCTION = """define internal { i32, i32 } @haulage.region.0(i32 %threadIdx.x, i64 %thread, i64 %n, ptr %a) {
+region.start:
   %mem = alloca float
   %scaled = mul i64 %thread, %n
   %row = getelementptr float, ptr %a, i64 %scaled
   br label %loop
 loop:
-  %k = phi i64 [ 0, %piece.start ], [ %k.next, %loop ]
-  %sum = phi float [ 0.0, %piece.start ], [ %sum.next, %loop ]
+  %k = phi i64 [ 0, %region.start ], [ %k.next, %loop ]
+  %sum = phi float [ 0.0, %region.start ], [ %sum.next, %loop ]
   %at = getelementptr float, ptr %row, i64 %k
   %value = load float, ptr %at
   %sum.next = fadd float %sum, %value

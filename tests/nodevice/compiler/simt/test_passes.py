@@ -1,12 +1,12 @@
-"""The passes of the CPU transformation on small functions: model, uniformity, cuts, pieces."""
+"""The passes of the CPU transformation on small functions: model, uniformity, cuts, regions."""
 
 import pytest
 
 from haulage.compiler.ends import LEFT, code_of, forget
 from haulage.compiler.simt.analysis import memory_dependence, uniformity
-from haulage.compiler.simt.analysis.early_exit import Arm, leaving_arms
+from haulage.compiler.simt.analysis.early_exit import Arm, early_exits
 from haulage.compiler.simt.analysis.liveness import Liveness
-from haulage.compiler.simt.ir.model import Cut
+from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.regions import fission, parallel_regions
 from haulage.compiler.simt.regions.loop_interchange import loops_to_turn
 from haulage.compiler.simt.regions.rematerialization import Recompute
@@ -193,19 +193,19 @@ def test_barriers_of_wavefronts_do_not_count_those_who_left():
         }"""
     )
     function = model_of(text)
-    assert leaving_arms(function) == {"%entry": Arm(frozenset(("%end",)), 1)}
+    assert early_exits(function) == {"%entry": Arm(frozenset(("%end",)), 1)}
     assert _divergent(function) == []
     everybody = uniformity.analyse(function, frozenset())
     assert fission.divergent_barriers(function, frozenset(), {}, everybody) == [5]
     assert "%after.barrier.1" in fission.cut(function, []).blocks
     # A barrier of the block waits for all of them.
     function = model_of(text.replace("wavebarrier", "barrier"))
-    assert leaving_arms(function) == {}
+    assert early_exits(function) == {}
     assert _divergent(function) == [5]
 
 
 def _divergent(function):
-    arms = leaving_arms(function)
+    arms = early_exits(function)
     present = uniformity.analyse(function, frozenset(), arms)
     return fission.divergent_barriers(function, frozenset(), arms, present)
 
@@ -311,7 +311,7 @@ end:
 
 def test_branches_at_which_threads_leave_for_good():
     function = model_of(LEAVING)
-    arms = leaving_arms(function)
+    arms = early_exits(function)
     end = Arm(frozenset(("%end",)), 1)
     assert arms == {"%entry": end, "%loop": end, "%latch": end}
     strict = uniformity.analyse(function, frozenset())
@@ -329,14 +329,14 @@ def test_branches_at_which_threads_leave_for_good():
 def test_a_branch_before_a_barrier_lets_nobody_leave():
     function = model_of(LOOPS)
     # Behind the loop of each thread's own stands a barrier that all are to reach.
-    assert leaving_arms(function) == {}
+    assert early_exits(function) == {}
 
 
 def test_a_cut_splits_the_block_and_keeps_the_rest():
     function = model_of(ACROSS)
     cut = fission.cut(function, [])
     head, tail = cut.blocks.values()
-    assert isinstance(head.terminator, Cut)
+    assert isinstance(head.terminator, RegionEnd)
     assert head.terminator.reason == "barrier"
     assert head.terminator.place == 7
     assert head.terminator.target == tail.label
@@ -368,7 +368,7 @@ def test_addresses_are_worked_out_again_and_loads_are_stored():
     function = fission.cut(model_of(ACROSS), [])
     flow = uniformity.analyse(model_of(ACROSS), frozenset())
     divided = parallel_regions.divide(function, flow, frozenset())
-    first, second = divided.pieces
+    first, second = divided.regions
     assert first.exits == (second.entry,)
     assert second.returns
     # v comes from memory; the address and the index are arithmetic on the thread's number and u.
@@ -421,9 +421,9 @@ def test_a_long_chain_is_stored_unless_it_is_an_address():
 
 
 @pytest.mark.parametrize("header", ["%same", "%own"])
-def test_every_block_is_in_a_piece(header):
+def test_every_block_is_in_a_region(header):
     function = fission.cut(model_of(LOOPS), [header])
     flow = uniformity.analyse(model_of(LOOPS), frozenset())
     divided = parallel_regions.divide(function, flow, frozenset())
-    assert {label for piece in divided.pieces for label in piece.labels} == set(function.blocks)
-    assert [piece.number for piece in divided.pieces] == list(range(len(divided.pieces)))
+    assert {label for region in divided.regions for label in region.labels} == set(function.blocks)
+    assert [region.number for region in divided.regions] == list(range(len(divided.regions)))

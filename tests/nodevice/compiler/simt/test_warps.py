@@ -9,7 +9,7 @@ import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.warps import Warps, warps_of
-from haulage.compiler.simt.ir.model import Cut
+from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.regions import exchanges
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
@@ -100,7 +100,7 @@ def test_an_exchange_is_one_cut_and_what_all_were_told_is_in_common():
     assert [each.kind for each in found.values()] == ["match", "lane", "down"]
     assert [each.alike for each in found.values()] == [True, True, False]
     cuts = [block.terminator for block in function.blocks.values()]
-    assert [(cut.reason, cut.place) for cut in cuts if isinstance(cut, Cut)] == [
+    assert [(cut.reason, cut.place) for cut in cuts if isinstance(cut, RegionEnd)] == [
         ("warp", 5), ("warp", 6), ("warp", 7),
     ]  # fmt: skip
 

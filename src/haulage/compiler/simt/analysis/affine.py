@@ -68,10 +68,10 @@ ZERO = Linear(0, (0, 0, 0))
 
 
 class LinearForms:
-    """Linear forms of the values that a piece of a function begins with.
+    """Linear forms of the values that a region of a function begins with.
 
     `items` are the function's instructions by result, `varying` what is not uniform, `at_hand` the
-    values that are there when the piece begins, `known` those that are not negative; with
+    values that are there when the region begins, `known` those that are not negative; with
     `products` forms may have some.
     """
 
@@ -93,7 +93,7 @@ class LinearForms:
         self._free: dict[str, bool] = {}
 
     def is_free(self, value: str, depth: int = 0) -> bool:
-        """Whether a uniform value, or a constant, can be worked out where the piece begins."""
+        """Whether a uniform value, or a constant, can be worked out where the region begins."""
         if not value.startswith("%") or value in self.at_hand:
             return True
         if value not in self._free:

@@ -5,7 +5,7 @@ the loop is one that they all make together. The same holds for a loop that thre
 one, if what they do behind it is short and ends the kernel. A barrier of a wavefront or of the grid
 does not wait for those that have left, nor does one of the block if their end is not one that it
 misses threads at (`exit_codes.py`), so the others reach it together as well. Threads that have left
-are masked out of later pieces by a state that is kept for each thread.
+are masked out of later regions by a state that is kept for each thread.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Arm:
     ends: int
 
 
-def leaving_arms(function: Function) -> dict[str, Arm]:
+def early_exits(function: Function) -> dict[str, Arm]:
     """For each block whose branch lets threads leave: where these go.
 
     They run it to the end of the kernel, so there may be no barrier and no loop there. A

@@ -1,9 +1,9 @@
-"""Conditions at a piece's start that say which threads have anything to do in it.
+"""Conditions at a region's start that say which threads have anything to do in it.
 
-`if i < n:` around a piece's work, `0 < i < n - 1 and 0 < j < m - 1`, `if t < d:` in a tree of sums,
-`if t == 0:`, `if i >= n: return`: such a condition compares what is linear in one index of the
-thread with what all threads have in common, so those that pass it are a range of that index. The
-loops over the threads then go over the range only, and the condition is not asked again.
+`if i < n:` around a region's work, `0 < i < n - 1 and 0 < j < m - 1`, `if t < d:` in a tree of
+sums, `if t == 0:`, `if i >= n: return`: such a condition compares what is linear in one index of
+the thread with what all threads have in common, so those that pass it are a range of that index.
+The loops over the threads then go over the range only, and the condition is not asked again.
 """
 
 import re
@@ -15,7 +15,7 @@ from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis.affine import Linear, LinearForms
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.nonnegative import is_nonnegative
-from haulage.compiler.simt.ir.model import Block, Cut, Function, Instruction
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 
 _VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+|true|false'
 _COMPARED = re.compile(
@@ -80,7 +80,7 @@ def find(
     while label not in seen:
         seen.add(label)
         block = function.blocks[label]
-        if any(map(has_effect, block.body)) or isinstance(block.terminator, Cut):
+        if any(map(has_effect, block.body)) or isinstance(block.terminator, RegionEnd):
             break
         targets = block.successors
         if len(targets) == 1:
@@ -136,7 +136,7 @@ class _Search:
             block = self.function.blocks[label]
             if any(map(has_effect, block.body)):
                 return False
-            if isinstance(block.terminator, Cut) or not block.successors:
+            if isinstance(block.terminator, RegionEnd) or not block.successors:
                 return self.ends_idly(_arriving(block, source))
             if len(block.successors) != 1:
                 return False

@@ -5,7 +5,7 @@ of one iteration. It keeps their order, but for one thing: of accesses that lie 
 apart (`x[2 * t]`, `x[2 * t + 1]`, the parts of complex numbers) it makes one wide access; loads
 move up to the first of them, stores down to the last. A store on the way that may mean the same
 memory is passed over: `x[2 * t] = 1`, `y[t] = x[k]`, `x[2 * t + 1] = 2` reads what was there before
-the kernel, if `k` is `2 * t`. Pieces with such accesses are not declared parallel; LLVM then looks
+the kernel, if `k` is `2 * t`. Regions with such accesses are not declared parallel; LLVM then looks
 for itself what depends on what, with a test as the kernel runs if need be.
 
 LLVM unrolls short loops before that, and what were turns is then one iteration of the loop over the
@@ -37,7 +37,7 @@ _Sum = tuple[dict[str, int], int]
 
 # LLVM makes no wide access of more elements than this.
 _WIDEST = 8
-# Beyond so many pairs a piece is taken for one with such accesses.
+# Beyond so many pairs a region is taken for one with such accesses.
 _MOST_PAIRS = 20_000
 
 
@@ -72,7 +72,7 @@ class Interleaving:
 
     def changes_order(self, labels: Sequence[str]) -> bool:
         """Whether LLVM may move an access over another one that may mean the same memory; `labels`
-        are the blocks of a piece in the order in which they run."""
+        are the blocks of a region in the order in which they run."""
         items = (item for label in labels for item in self._function.blocks[label].body)
         if not any(item.opcode == "store" for item in items):
             return False

@@ -28,7 +28,7 @@ _ALLOCA = re.compile(r"= alloca (?P<type>.+?)(?:, align (?P<align>\d+))?$")
 
 
 @dataclass(frozen=True)
-class Room:
+class Storage:
     """Memory that the body names: LLVM name, bytes, alignment."""
 
     name: str
@@ -47,8 +47,8 @@ class Body:
 
     around: str
     function: Function
-    shared: tuple[Room, ...]
-    private: tuple[Room, ...]
+    shared: tuple[Storage, ...]
+    private: tuple[Storage, ...]
     may_fail: bool
     has_ends: bool
 
@@ -93,7 +93,7 @@ def _plain_call(item: Instruction) -> Instruction:
     return item.without(frozenset(("tail", "musttail", "notail")))
 
 
-def _take_shared(function: Function, text: str) -> tuple[Room, ...]:
+def _take_shared(function: Function, text: str) -> tuple[Storage, ...]:
     """Replace the addresses of shared arrays by parameters named like the arrays."""
     names: dict[str, str] = {}
     used: dict[str, None] = {}
@@ -109,12 +109,12 @@ def _take_shared(function: Function, text: str) -> tuple[Room, ...]:
     function.rename(names)
     sizes = {found["name"]: found for found in _SHARED.finditer(text)}
     return tuple(
-        Room(f"%{name}", int(sizes[name]["bytes"]), max(64, int(sizes[name]["align"])))
+        Storage(f"%{name}", int(sizes[name]["bytes"]), max(64, int(sizes[name]["align"])))
         for name in used
     )
 
 
-def _take_private(function: Function, target: Target) -> tuple[Room, ...]:
+def _take_private(function: Function, target: Target) -> tuple[Storage, ...]:
     rooms = []
     for block in function.blocks.values():
         for item in block.body:
@@ -123,7 +123,7 @@ def _take_private(function: Function, target: Target) -> tuple[Room, ...]:
                 assert found is not None, item.text
                 assert item.result is not None
                 size = _size_of(found["type"], target)
-                rooms.append(Room(item.result, size, int(found["align"] or 16)))
+                rooms.append(Storage(item.result, size, int(found["align"] or 16)))
         block.body = [item for item in block.body if item.opcode != "alloca"]
     return tuple(rooms)
 

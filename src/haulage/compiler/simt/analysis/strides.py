@@ -9,7 +9,7 @@ that are all right, not to prove anything.
 import re
 from collections.abc import Iterable, Mapping
 
-from haulage.compiler.simt.analysis.kernel import Room
+from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction
 
@@ -53,7 +53,7 @@ def size_of_access(item: Instruction) -> int | None:
     return size_of(item.type if item.opcode == "load" or found is None else found[1])
 
 
-def by_thread(private: Iterable[Room] = ()) -> dict[str, Strides]:
+def by_thread(private: Iterable[Storage] = ()) -> dict[str, Strides]:
     """The strides of what differs from thread to thread by itself: its indices, and the addresses
     of its own memory, which lies behind its neighbour's."""
     known: dict[str, Strides] = {room.name: (room.nbytes,) * 3 for room in private}

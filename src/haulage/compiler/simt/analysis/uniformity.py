@@ -22,17 +22,17 @@ THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
 @dataclass(frozen=True)
 class Uniformity:
     """`varying`: names of values that can differ; `divergent`: labels that only some threads of a
-    block may be at, at one time; `leaving`: those whose branch threads leave by
+    block may be at, at one time; `exiting`: those whose branch threads leave by
     that were not counted."""
 
     varying: frozenset[str]
     divergent: frozenset[str]
-    leaving: frozenset[str] = frozenset()
+    exiting: frozenset[str] = frozenset()
 
     @property
     def masks(self) -> bool:
         """Whether a state has to be kept for each thread: some may have left."""
-        return bool(self.leaving)
+        return bool(self.exiting)
 
 
 def analyse(
@@ -49,7 +49,7 @@ def analyse(
     nobody.
     """
     arms = arms or {}
-    leaving: set[str] = set()
+    exiting: set[str] = set()
     successors = {label: block.successors for label, block in function.blocks.items()}
     meeting = control_flow.immediate_postdominators(successors)
     # Between barriers of warps one warp runs after another.
@@ -68,7 +68,7 @@ def analyse(
             handled.add(label)
             changed = True
             if label in arms:
-                leaving.add(label)
+                exiting.add(label)
                 divergent |= arms[label].labels
                 for place in arms[label].labels:
                     varying |= {phi.result for phi in function.blocks[place].phis if phi.result}
@@ -84,7 +84,7 @@ def analyse(
                 for place in influenced:
                     block_values = function.blocks[place].instructions()
                     varying |= {item.result for item in block_values if item.result}
-    return Uniformity(frozenset(varying), frozenset(divergent), frozenset(leaving))
+    return Uniformity(frozenset(varying), frozenset(divergent), frozenset(exiting))
 
 
 def _branches_on(terminator: object, varying: set[str]) -> bool:

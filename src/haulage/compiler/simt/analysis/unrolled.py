@@ -1,11 +1,11 @@
-"""What a piece does in order, with its loops unrolled as LLVM may unroll them."""
+"""What a region does in order, with its loops unrolled as LLVM may unroll them."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from haulage.compiler.simt.analysis import control_flow, induction
-from haulage.compiler.simt.ir.model import Cut, Function, Instruction, value_name
+from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd, value_name
 
 _INTEGER = re.compile(r"-?\d+$")
 
@@ -34,12 +34,12 @@ class Listing:
 
 
 def unrolled(function: Function, labels: Sequence[str]) -> Listing:
-    """What a piece does; `labels` are its blocks, each in front of those that it goes to, but for
+    """What a region does; `labels` are its blocks, each in front of those that it goes to, but for
     the ways back in loops."""
     inside = set(labels)
     successors = {
         label: ()
-        if isinstance(function.blocks[label].terminator, Cut)
+        if isinstance(function.blocks[label].terminator, RegionEnd)
         else tuple(each for each in function.blocks[label].successors if each in inside)
         for label in labels
     }

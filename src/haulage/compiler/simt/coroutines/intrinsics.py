@@ -1,4 +1,4 @@
-"""Pieces of LLVM's switched-resume coroutines, for the functions that can be suspended.
+"""Regions of LLVM's switched-resume coroutines, for the functions that can be suspended.
 
 Those are the function of a thread, where threads are coroutines, and the block function of a kernel
 whose grid has a barrier. See LLVM's "Coroutines in LLVM"; the default pipeline splits them.

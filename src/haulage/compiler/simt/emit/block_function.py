@@ -7,7 +7,7 @@ the user's arguments, private room)` gives 0, or the fault that stopped a thread
 import re
 from collections.abc import Sequence
 
-from haulage.compiler.simt.analysis.kernel import Body, Room
+from haulage.compiler.simt.analysis.kernel import Body, Storage
 from haulage.targets.base import REGISTER_RANGES
 from haulage.targets.cpu import HIDDEN_NAMES, WAVE_SIZE
 from haulage.targets.cpu_lanes import CLEARED, WARP_ROOM
@@ -144,7 +144,7 @@ def private_places(body: Body, threads: int, base: str) -> list[str]:
     ]
 
 
-def private_stride(room: Room) -> int:
+def private_stride(room: Storage) -> int:
     """Bytes from one thread's room to that of the next."""
     return _stride(room.nbytes, room.align)
 

@@ -1,8 +1,8 @@
-"""Writes the loops in which a piece is run whose threads a condition sends two ways.
+"""Writes the loops in which a region is run whose threads a condition sends two ways.
 
 Those that pass it are a box, a range of each axis: all of an image but its border, say. The others
 are what is left of the block's box around it, in slabs: for each axis what is before the inner box
-and what is behind it, as wide as the inner one along the axes before it. So the piece is written
+and what is behind it, as wide as the inner one along the axes before it. So the region is written
 twice only, in one nest of loops for the box and in one that goes over slab after slab.
 """
 
@@ -24,10 +24,10 @@ def parted(
     run: Callable[[LoopNest, bool], list[str]],
     note: str,
 ) -> tuple[list[str], str]:
-    """(lines that run piece `number` for those of `everyone` that pass `parting`, then for the
+    """(lines that run region `number` for those of `everyone` that pass `parting`, then for the
     others; the label that they end in).
 
-    `run` writes the piece in a nest of loops, whose threads pass or not; `note` is added to the
+    `run` writes the region in a nest of loops, whose threads pass or not; `note` is added to the
     branch of the loop over slabs.
     """
     k = number

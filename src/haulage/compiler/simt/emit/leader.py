@@ -4,24 +4,24 @@ Threads that have left keep the state -1. What all the others have in common is 
 leader's slots and in those of any other of them.
 """
 
-from haulage.compiler.simt.emit.region_function import DONE, PieceFunctions, SlotParameter
+from haulage.compiler.simt.emit.region_function import DONE, RegionFunctions, SlotParameter
 from haulage.compiler.simt.ir.model import value_name
-from haulage.compiler.simt.regions.parallel_regions import Piece
+from haulage.compiler.simt.regions.parallel_regions import Region
 
 
-def slots_of(functions: PieceFunctions, piece: Piece, lines: list[str]) -> list[tuple[str, str]]:
-    """The arguments, with their types, that a piece is given of the slots; appends the lines that
+def slots_of(functions: RegionFunctions, region: Region, lines: list[str]) -> list[tuple[str, str]]:
+    """The arguments, with their types, that a region is given of the slots; appends the lines that
     load what its threads have in common, as `%in.NUMBER` of each value."""
     given = []
-    for parameter in functions.slot_parameters(piece):
+    for parameter in functions.slot_parameters(region):
         room = value_name(parameter.value, "room")
         if parameter.role != "in":
             given.append(("ptr", room))
             continue
-        value = value_name(parameter.value, f"in.{piece.number}")
-        if functions.pieces.masked:
-            room = value_name(parameter.value, f"leader.{piece.number}")
-            lines += _of_leader(parameter, room, piece.number)
+        value = value_name(parameter.value, f"in.{region.number}")
+        if functions.regions.masked:
+            room = value_name(parameter.value, f"leader.{region.number}")
+            lines += _of_leader(parameter, room, region.number)
         lines.append(f"  {value} = load {parameter.type}, ptr {room}")
         given.append((parameter.type, value))
     return given
@@ -37,7 +37,7 @@ def _of_leader(parameter: SlotParameter, address: str, k: int) -> list[str]:
 
 
 def follow(k: int, before: str, threads: int | str, nobody: str) -> list[str]:
-    """Lines behind the block `before` that look for a thread of `threads` that has not left piece
+    """Lines behind the block `before` that look for a thread of `threads` that has not left region
     `k` for good and make `%next.K`, its state; they go to `nobody` if there is none.
 
     The search goes up only, since nobody comes back.
@@ -62,7 +62,7 @@ def follow(k: int, before: str, threads: int | str, nobody: str) -> list[str]:
 
 
 def largest_fault(k: int, of_threads: str) -> list[str]:
-    """Lines that keep the larger of a piece's largest fault and of those before it."""
+    """Lines that keep the larger of a region's largest fault and of those before it."""
     return [
         f"  %fault.old.{k} = load i32, ptr %fault",
         f"  %fault.new.{k} = call i32 @llvm.umax.i32(i32 %fault.old.{k}, i32 {of_threads})",

@@ -1,4 +1,4 @@
-"""Writes the nest of loops over a block's threads in which a piece runs.
+"""Writes the nest of loops over a block's threads in which a region runs.
 
 Rooms, slots and states are numbered in the order of the loops: neighbours in the innermost loop are
 neighbours in memory. What a program can see of a thread, its indices and its warp, is not changed

@@ -1,7 +1,7 @@
 """Takes the states of a big block function out of it: each becomes a function of its own.
 
 LLVM goes over a whole function for each loop that it widens, so hundreds of loops in one function
-take minutes. Small kernels stay in one piece, as LLVM keeps more in registers there.
+take minutes. Small kernels stay in one region, as LLVM keeps more in registers there.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from haulage.compiler.simt.emit.block_function import Typed, argument_list, parameter_list
 from haulage.compiler.simt.ir.reader import read_instruction
-from haulage.compiler.simt.regions.parallel_regions import Pieces
+from haulage.compiler.simt.regions.parallel_regions import Regions
 
 # Loops times instructions; up to here LLVM takes less than half a second for one function.
 _MOST_WORK = 20_000
@@ -19,15 +19,15 @@ _NAME = re.compile(f"%{_WORD}")
 _DEFINED = re.compile(f"(?m)^(?:  (%{_WORD}) = |({_WORD}):$)")
 
 
-def is_worth_it(pieces: Pieces) -> bool:
+def is_worth_it(regions: Regions) -> bool:
     """Whether a cut body is so big that its states should be functions."""
     instructions = sum(
-        sum(len(pieces.function.blocks[label].body) for label in piece.labels)
-        + 2 * len(piece.loaded)
-        + len(piece.steps)
-        for piece in pieces.pieces
+        sum(len(regions.function.blocks[label].body) for label in region.labels)
+        + 2 * len(region.loaded)
+        + len(region.steps)
+        for region in regions.regions
     )
-    return len(pieces.pieces) * instructions > _MOST_WORK
+    return len(regions.regions) * instructions > _MOST_WORK
 
 
 def values(parameters: Iterable[Typed], lines: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Writes the range of each axis that the threads which pass a piece's guards make up.
+"""Writes the range of each axis that the threads which pass a region's guards make up.
 
 With a guard as `linear form < 0` or `= 0` that depends on one index t, the range is worked out in
 128-bit numbers, in which no form of 64-bit values wraps, and cut to the block's size at the end.

@@ -1,4 +1,4 @@
-"""Writes the call of a piece's function for one thread."""
+"""Writes the call of a region's function for one thread."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.emit.block_function import Typed, argument_list, user_parameters
 
 
-def piece_call(
+def region_call(
     body: Body,
     block: tuple[int, int, int],
     number: int,
@@ -17,7 +17,7 @@ def piece_call(
     suffix: str | None = None,
     function: str | None = None,
 ) -> str:
-    """The line that calls piece `number`, or another `function` of it, which makes `%both.SUFFIX`,
+    """The line that calls region `number`, or another `function` of it, which makes `%both.SUFFIX`,
     or `%both.NUMBER`.
 
     `index` is the thread's (x, y, z), `pointers` its own rooms, `given` what it gets of the slots
@@ -40,5 +40,5 @@ def piece_call(
             *given,
         ]
     )
-    name = function or f"haulage.piece.{number}"
+    name = function or f"haulage.region.{number}"
     return f"  %both.{suffix} = call {{ i32, i32 }} @{name}({arguments}){note}"

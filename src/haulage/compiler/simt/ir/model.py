@@ -147,7 +147,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Cut:
+class RegionEnd:
     """Where a region ends: control goes on in `target` once every thread has come so far.
 
     `reason` is "barrier" (of the block), "grid", "warp", "loop" or "apart" (around accesses that
@@ -166,12 +166,12 @@ class Block:
     label: str
     phis: list[Instruction] = field(default_factory=list)
     body: list[Instruction] = field(default_factory=list)
-    terminator: Instruction | Cut | None = None
+    terminator: Instruction | RegionEnd | None = None
 
     @property
     def successors(self) -> tuple[str, ...]:
         """Labels that control can go to, over a cut too."""
-        if isinstance(self.terminator, Cut):
+        if isinstance(self.terminator, RegionEnd):
             return (self.terminator.target,)
         assert self.terminator is not None
         return self.terminator.targets
@@ -271,7 +271,7 @@ class Function:
             for block in self.blocks.values():
                 block.change(lambda item: item.renamed(names))
 
-    def split(self, label: str, index: int, new_label: str, cut: Cut) -> None:
+    def split(self, label: str, index: int, new_label: str, cut: RegionEnd) -> None:
         """End the block `label` with `cut` before body instruction `index`.
 
         The rest becomes a new block, whose label is `cut.target`.

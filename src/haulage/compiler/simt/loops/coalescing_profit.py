@@ -13,16 +13,16 @@ from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.guards import Guard, Guards
 from haulage.compiler.simt.analysis.strides import UNKNOWN, StrideAnalysis
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Cut, Function, Instruction
+from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd
 from haulage.compiler.simt.regions.iteration_ranges import blocks_of_way
-from haulage.compiler.simt.regions.parallel_regions import Pieces
+from haulage.compiler.simt.regions.parallel_regions import Regions
 
 _ORDERED = tuple(f" {sign}{test} " for sign in "su" for test in ("lt", "le", "gt", "ge"))
 _JOINING = frozenset(("select", "and", "or", "xor"))
 
 
 def is_worth_it(
-    pieces: Pieces,
+    regions: Regions,
     axis: str,
     alone: str,
     varying: Set[str],
@@ -32,9 +32,9 @@ def is_worth_it(
     """Whether to run blocks along an axis as one. `alone` is the axis that a block by itself is run
     along, `settled` are the guards that loops are bounded by, `parting` is a condition that parts
     them, `varying` the values that differ from thread to thread."""
-    if len(pieces.pieces) > 1:
+    if len(regions.regions) > 1:
         return False
-    function = pieces.function
+    function = regions.function
     strides = StrideAnalysis(function)
     position = AXES.index(axis)
     addresses = [
@@ -65,7 +65,7 @@ def _masks_stores(
         end = block.terminator
         if label in settled.labels or label not in labels:
             continue
-        if isinstance(end, Cut) or end is None or len(end.targets) < 2:
+        if isinstance(end, RegionEnd) or end is None or len(end.targets) < 2:
             continue
         if not any(_is_bound(name, items, varying, told) for name in end.uses):
             continue

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
-from haulage.compiler.simt.analysis.kernel import Room
+from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.strides import StrideAnalysis, size_of_access
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Function, Instruction
@@ -29,7 +29,7 @@ def chunked_loops(
     function: Function,
     flow: Uniformity,
     turned: Iterable[str],
-    shared: Iterable[Room],
+    shared: Iterable[Storage],
     position: int,
 ) -> dict[str, int]:
     """Those of the loops `turned` that are better run for chunks of threads: by their headers, how
@@ -48,13 +48,13 @@ def chunked_loops(
         loop.header: _alive(function, loop, flow.varying)
         for loop in control_flow.natural_loops(successors, function.entry)
         if loop.header in wanted
-        and not loop.labels & (flow.divergent | flow.leaving)
+        and not loop.labels & (flow.divergent | flow.exiting)
         and any(phi.result in flow.varying for phi in function.blocks[loop.header].phis)
         and _stays_near(function, loop, strides, own, items, position)
     }
 
 
-def stay_near(function: Function, shared: Iterable[Room], position: int) -> bool:
+def stay_near(function: Function, shared: Iterable[Storage], position: int) -> bool:
     """Whether all that the turns of all loops access is common to the threads, or a row that the
     turn before them left in the cache. Arguments as for `chunked_loops`."""
     successors = {label: block.successors for label, block in function.blocks.items()}
@@ -135,7 +135,7 @@ def apart_from_rows(
     successors = {label: block.successors for label, block in function.blocks.items()}
     stops = {label for label, _, _ in barriers(function)} | set(turned)
     loops = control_flow.natural_loops(successors, function.entry)
-    nests = [loop for loop in loops if not loop.labels & (stops | flow.divergent | flow.leaving)]
+    nests = [loop for loop in loops if not loop.labels & (stops | flow.divergent | flow.exiting)]
     found: dict[str, tuple[int, ...]] = {}
     inside: set[str] = set()
     for header in chunked:

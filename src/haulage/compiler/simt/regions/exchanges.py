@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import answers_alike, arguments
 from haulage.compiler.simt.ir import build
-from haulage.compiler.simt.ir.model import Block, Cut, Function, Instruction
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.targets.cpu_lanes import EXCHANGES, MATCH_NAMES
 
-# The number that the writer of pieces gives a lane for its elements.
+# The number that the writer of regions gives a lane for its elements.
 _LANE = "%thread"
 
 # The two answers of a match.
@@ -67,7 +67,8 @@ class Exchange:
 
 
 def split(function: Function, flow: Uniformity) -> dict[str, Exchange]:
-    """Cut `function`, which is changed, at its exchanges; gives them by the labels behind the cuts.
+    """RegionEnd `function`, which is changed, at its exchanges; gives them by the labels behind the
+    cuts.
 
     `flow` is that of the lanes of a warp.
     """
@@ -81,7 +82,7 @@ def split(function: Function, flow: Uniformity) -> dict[str, Exchange]:
             block.body[number : number + 1] = gives = given(call, exchange, stem)
             behind = f"%after.{stem}"
             place = int(arguments(call)[-1][1])
-            function.split(label, number + len(gives), behind, Cut(behind, "warp", place))
+            function.split(label, number + len(gives), behind, RegionEnd(behind, "warp", place))
             function.blocks[behind].body[:0] = _answered(function, call, exchange, stem)
             found[behind] = exchange
             label = behind

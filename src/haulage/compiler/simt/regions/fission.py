@@ -15,7 +15,7 @@ from haulage.compiler.simt.analysis.barriers import (
 )
 from haulage.compiler.simt.analysis.early_exit import Arm
 from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.ir.model import Cut, Function
+from haulage.compiler.simt.ir.model import Function, RegionEnd
 from haulage.targets.cpu import BARRIER, GRID_BARRIER
 
 # Why control is cut at a barrier, if not for the sake of a warp.
@@ -57,7 +57,7 @@ def parted_loops(function: Function, flow: Uniformity) -> set[str]:
     return {
         loop.header
         for loop in control_flow.natural_loops(successors, function.entry)
-        if loop.header in flow.divergent or loop.labels & flow.leaving
+        if loop.header in flow.divergent or loop.labels & flow.exiting
     }
 
 
@@ -73,10 +73,10 @@ def cut(
     for header, places in (around or {}).items():
         for index in sorted(set(places), reverse=True):
             label = f"%apart.{next(numbers)}"
-            result.split(header, index, label, Cut(label, "apart"))
+            result.split(header, index, label, RegionEnd(label, "apart"))
     for header in loop_headers:
         label = f"%after.loop.{next(numbers)}"
-        result.split(header, 0, label, Cut(label, "loop"))
+        result.split(header, 0, label, RegionEnd(label, "loop"))
     waiting = list(result.blocks)
     while waiting:
         block = result.blocks[waiting.pop()]
@@ -85,7 +85,7 @@ def cut(
                 label = f"%after.barrier.{next(numbers)}"
                 del block.body[index]
                 reason = _REASONS.get(item.callee or "", "warp")
-                result.split(block.label, index, label, Cut(label, reason, place_of(item)))
+                result.split(block.label, index, label, RegionEnd(label, reason, place_of(item)))
                 waiting.append(label)
                 break
     return result

@@ -2,7 +2,7 @@
 
 Behind a barrier, `if t < d:` lets the loop over the threads go over the first d threads only, if
 the others have nothing more to do before the next cut. Where they do have, all threads come to it
-together, and a cut there makes it a piece of its own.
+together, and a cut there makes it a region of its own.
 """
 
 from collections.abc import Set

@@ -7,7 +7,7 @@
         ...                                     if i < n:
                                                     ...
 
-With cuts between them each is a piece with guards of its own. Amid the rest the store, which goes
+With cuts between them each is a region with guards of its own. Amid the rest the store, which goes
 to one place in a whole vector, would be a scatter under a mask. A thread does the same things in
 the same order; others of its block may come in between, as they may without a barrier.
 """
@@ -212,7 +212,7 @@ def _behind_outer(
 
 class _Conditions:
     """Writes conditions once more, where they are asked for, with names of their own: so they are
-    known for guards of the piece."""
+    known for guards of the region."""
 
     def __init__(self, function: Function, stem: str) -> None:
         self._items = {name: item for name, (_, item) in function.definitions().items()}

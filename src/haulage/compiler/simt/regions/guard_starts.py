@@ -2,8 +2,8 @@
 
 In a loop with a barrier, what follows the barrier is the loop's next turn or what stands behind
 the loop: `while d > 0: ... syncthreads(); d //= 2` and then `if t == 0:`. Each way may begin with a
-guard of its own. A cut in front of it makes it the start of a piece, and the branch between the
-ways a piece in which nothing is done that differs from thread to thread.
+guard of its own. A cut in front of it makes it the start of a region, and the branch between the
+ways a region in which nothing is done that differs from thread to thread.
 """
 
 from haulage.compiler.simt.analysis.barriers import BARRIERS
@@ -46,7 +46,7 @@ def _is_taken_together(block: Block, flow: Uniformity) -> bool:
     end = block.terminator
     return (
         block.label not in flow.divergent
-        and block.label not in flow.leaving
+        and block.label not in flow.exiting
         and isinstance(end, Instruction)
         and len(block.successors) > 1
         and not any(operand in flow.varying for operand in end.uses)

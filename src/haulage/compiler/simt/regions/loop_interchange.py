@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.barriers import barriers
-from haulage.compiler.simt.analysis.kernel import Room
+from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.strides import (
     SCATTERED,
     UNKNOWN,
@@ -51,7 +51,7 @@ _UNROLLED = 200
 def loops_to_turn(
     function: Function,
     flow: Uniformity,
-    private: Iterable[Room],
+    private: Iterable[Storage],
     position: int,
     threads: int,
 ) -> list[str]:
@@ -88,7 +88,7 @@ class _Costs:
     """What loops cost inside and outside of the loop over the threads."""
 
     def __init__(
-        self, function: Function, private: Iterable[Room], position: int, lanes: int
+        self, function: Function, private: Iterable[Storage], position: int, lanes: int
     ) -> None:
         self._function = function
         self._position = position

@@ -1,6 +1,6 @@
-"""The pieces of a cut body, and what lives from one to the next.
+"""The regions of a cut body, and what lives from one to the next.
 
-A piece is all that can be reached from an entry (the body's start, or behind a cut) without
+A region is all that can be reached from an entry (the body's start, or behind a cut) without
 passing a cut. What is used behind a cut but made before it lives in a slot: one for the block if
 all threads have the same value, one per thread otherwise; or it is worked out again (`recompute`).
 """
@@ -12,13 +12,13 @@ from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.interleaving import Interleaving
 from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.ir.model import Block, Cut, Function, Instruction
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.compiler.simt.regions.rematerialization import Recompute
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Room for a value that lives across a cut."""
+    """Storage for a value that lives across a cut."""
 
     value: str
     type: str
@@ -26,8 +26,8 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One piece: its entry, its blocks (entry first), and what it finds when it starts.
+class Region:
+    """One region: its entry, its blocks (entry first), and what it finds when it starts.
 
     `loaded` come from slots; `recomputed` are worked out again first, by the instructions `steps`;
     `exits` are the labels behind the cuts that it ends in; `returns` whether it can end the thread;
@@ -47,19 +47,20 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """A cut body in pieces. `live[label]` are the slots that the piece behind a cut loads; `masked`
-    whether threads may have left before a piece, so that each thread's state must be kept."""
+class Regions:
+    """A cut body in regions. `live[label]` are the slots that the region behind a cut loads;
+    `masked` whether threads may have left before a region, so that each thread's state must be
+    kept."""
 
     function: Function
-    pieces: tuple[Piece, ...]
+    regions: tuple[Region, ...]
     slots: dict[str, Slot]
     live: dict[str, frozenset[str]]
     masked: bool
 
-    def made_in(self, piece: Piece) -> set[str]:
-        """The results of a piece's instructions."""
-        blocks = (self.function.blocks[label] for label in piece.labels)
+    def made_in(self, region: Region) -> set[str]:
+        """The results of a region's instructions."""
+        blocks = (self.function.blocks[label] for label in region.labels)
         return {item.result for block in blocks for item in block.instructions() if item.result}
 
     def stored(self, made: Set[str], exits: Iterable[str]) -> list[Slot]:
@@ -68,16 +69,16 @@ class Pieces:
         return [slot for name, slot in self.slots.items() if name in live and name in made]
 
 
-def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) -> Pieces:
-    """Divide a cut function into pieces.
+def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) -> Regions:
+    """Divide a cut function into regions.
 
     `uniformity` is that of the function before it was cut; `rooms` are the names of its shared and
-    private memory, which every piece has at hand.
+    private memory, which every region has at hand.
     """
     entries = [function.entry] + [
         block.terminator.target
         for block in function.blocks.values()
-        if isinstance(block.terminator, Cut)
+        if isinstance(block.terminator, RegionEnd)
     ]
     parameters = {parameter.name for parameter in function.parameters}
     recompute = Recompute(function, uniformity.varying, parameters | rooms)
@@ -88,19 +89,19 @@ def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) ->
         for name in sorted({name for entry in entries[1:] for name in live[entry]})
     }
     inside = {
-        label: () if isinstance(block.terminator, Cut) else block.successors
+        label: () if isinstance(block.terminator, RegionEnd) else block.successors
         for label, block in function.blocks.items()
     }
     interleaving = Interleaving(function, rooms, uniformity.varying)
-    pieces = [
-        _piece(
+    regions = [
+        _region(
             function, number, entry, live, recompute, again.get(entry, set()), inside, interleaving
         )
         for number, entry in enumerate(entries)
     ]
     kept = {entry: frozenset(live[entry]) for entry in entries[1:]}
-    masked = uniformity.masks and len(pieces) > 1
-    return Pieces(function, tuple(pieces), slots, kept, masked)
+    masked = uniformity.masks and len(regions) > 1
+    return Regions(function, tuple(regions), slots, kept, masked)
 
 
 def _settle(
@@ -133,7 +134,7 @@ def _settle(
             return live, again
 
 
-def _piece(
+def _region(
     function: Function,
     number: int,
     entry: str,
@@ -142,14 +143,14 @@ def _piece(
     again: set[str],
     inside: control_flow.Successors,
     interleaving: Interleaving,
-) -> Piece:
+) -> Region:
     labels = control_flow.reverse_postorder(inside, entry)
     blocks = [function.blocks[label] for label in labels]
     exits = list(
-        dict.fromkeys(b.terminator.target for b in blocks if isinstance(b.terminator, Cut))
+        dict.fromkeys(b.terminator.target for b in blocks if isinstance(b.terminator, RegionEnd))
     )
     loaded = live[entry] if number else set()
-    return Piece(
+    return Region(
         number,
         entry,
         tuple(labels),

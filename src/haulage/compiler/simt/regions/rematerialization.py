@@ -1,4 +1,4 @@
-"""Which values a piece can work out again at its start instead of having them stored for it.
+"""Which values a region can work out again at its start instead of having them stored for it.
 
 A stored address makes every access through it a gather; worked out again from the thread's index
 it stays an address that LLVM can see through. A value qualifies if it is arithmetic on parameters
@@ -11,7 +11,7 @@ from haulage.compiler.mathematics.definitions import DIVIDING
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.ir.model import Function, Instruction
 
-# Sums and products of floats are left out: contracted in one piece and not in another they would
+# Sums and products of floats are left out: contracted in one region and not in another they would
 # give one value two roundings. So is `freeze`, which may choose anew.
 # fmt: off
 _ARITHMETIC = frozenset((
@@ -29,7 +29,7 @@ _MOST_STEPS = 24
 class Recompute:
     """What can be worked out again, and from which leaves, in one function.
 
-    `available` are names that every piece has anyway: parameters and the like.
+    `available` are names that every region has anyway: parameters and the like.
     """
 
     def __init__(self, function: Function, varying: Set[str], available: Set[str]) -> None:

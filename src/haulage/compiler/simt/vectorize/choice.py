@@ -1,11 +1,11 @@
-"""Which pieces run for a chunk of lanes at a time, and for how many."""
+"""Which regions run for a chunk of lanes at a time, and for how many."""
 
 from math import prod
 
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.emit.region_function import PieceFunctions
-from haulage.compiler.simt.ir.model import Cut, Instruction
-from haulage.compiler.simt.regions.parallel_regions import Piece
+from haulage.compiler.simt.emit.region_function import RegionFunctions
+from haulage.compiler.simt.ir.model import Instruction, RegionEnd
+from haulage.compiler.simt.regions.parallel_regions import Region
 from haulage.compiler.simt.vectorize.function import LaneFunction, can_run
 from haulage.compiler.simt.vectorize.layout import Irreducible
 from haulage.compiler.simt.vectorize.operations import BINARY, BYTES, elementwise
@@ -25,31 +25,31 @@ _ARITHMETIC_PER_TURN = 16
 
 
 def lane_function(
-    functions: PieceFunctions,
-    piece: Piece,
+    functions: RegionFunctions,
+    region: Region,
     block: tuple[int, int, int],
     axes: tuple[str, ...],
     vector_bits: int,
     alive: int = 0,
 ) -> LaneFunction | None:
-    """The function of a piece for a chunk of lanes, or None if it has to run for one thread after
+    """The function of a region for a chunk of lanes, or None if it has to run for one thread after
     the other.
 
-    A piece without a loop of its own is left to LLVM. `vector_bits` are those of the processor's
+    A region without a loop of its own is left to LLVM. `vector_bits` are those of the processor's
     vectors. `alive` is how many values of each thread live in a turn of a loop that all threads go
     round together, and that is to be run in chunks of neighbours; 0 if there is none.
     """
-    blocks = {label: functions.pieces.function.blocks[label] for label in piece.labels}
+    blocks = {label: functions.regions.function.blocks[label] for label in region.labels}
     successors = {
-        label: () if isinstance(each.terminator, Cut) else each.successors
+        label: () if isinstance(each.terminator, RegionEnd) else each.successors
         for label, each in blocks.items()
     }
     looped = {
         label
-        for loop in control_flow.natural_loops(successors, piece.entry)
+        for loop in control_flow.natural_loops(successors, region.entry)
         for label in loop.labels
     }
-    if not looped or not can_run(functions, piece):
+    if not looped or not can_run(functions, region):
         return None
     items = [item for label in looped for item in blocks[label].instructions()]
     if any(item.opcode == "fence" or item.stays or _is_foreign(item) for item in items):
@@ -66,7 +66,7 @@ def lane_function(
         if lanes < _VECTORS * of_vector:
             return None
     try:
-        return LaneFunction(functions, piece, block, axes, max(lanes, _FEWEST))
+        return LaneFunction(functions, region, block, axes, max(lanes, _FEWEST))
     except Irreducible:
         return None
 

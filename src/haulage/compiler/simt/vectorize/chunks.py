@@ -1,4 +1,4 @@
-"""Writes the loop over a block's threads in which a piece runs for a chunk of them at a time."""
+"""Writes the loop over a block's threads in which a region runs for a chunk of them at a time."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,7 +9,7 @@ from haulage.compiler.simt.ir.axes import AXES
 
 @dataclass(frozen=True)
 class ChunkLoop:
-    """The loop around piece `number`, as `loop_nest.LoopNest` with `width` threads a turn: the
+    """The loop around region `number`, as `loop_nest.LoopNest` with `width` threads a turn: the
     indices are those of the first of them.
 
     With `ranges`, the first index and the one behind the last for each axis, it is for those

@@ -1,4 +1,4 @@
-"""Writes the control flow of a piece for a chunk of lanes: masks instead of branches.
+"""Writes the control flow of a region for a chunk of lanes: masks instead of branches.
 
 Blocks follow one another (`layout.py`), each with the mask of the lanes that came to it, and are
 gone round if there are none. A loop begins anew with the lanes that went back to its header, until
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import DIVISIONS, is_mathematics
-from haulage.compiler.simt.ir.model import Block, Cut, Instruction
+from haulage.compiler.simt.ir.model import Block, Instruction, RegionEnd
 from haulage.compiler.simt.vectorize.layout import Layout, Region
 from haulage.compiler.simt.vectorize.operations import elementwise, parse
 from haulage.compiler.simt.vectorize.shapes import Shapes
@@ -21,7 +21,7 @@ from haulage.compiler.simt.vectorize.widening import Widening
 # Blocks of no more instructions than this, all plain arithmetic, are not worth going round.
 _SHORT = 8
 
-# Writes the end of a block that ends the piece, for the lanes of a mask.
+# Writes the end of a block that ends the region, for the lanes of a mask.
 End = Callable[[Block, str], None]
 
 
@@ -36,7 +36,7 @@ class _Way:
 
 
 class Flow:
-    """Writes all blocks of one piece."""
+    """Writes all blocks of one region."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Flow:
     def _is_short(self, label: str) -> bool:
         """Whether a block is written so that it does no harm if no lane is on."""
         block = self._blocks[label]
-        if isinstance(block.terminator, Cut) or len(block.body) > _SHORT:
+        if isinstance(block.terminator, RegionEnd) or len(block.body) > _SHORT:
             return False
         if not block.successors or (
             self._shapes.branches(label) == 0 and len(block.successors) > 1
@@ -193,7 +193,7 @@ class Flow:
         for item in block.body:
             self._widening.write(item, mask)
         end = block.terminator
-        if isinstance(end, Cut) or not block.successors:
+        if isinstance(end, RegionEnd) or not block.successors:
             self._end(block, mask)
             return
         assert end is not None

@@ -1,6 +1,6 @@
-"""Writes the function of one piece for a chunk of lanes.
+"""Writes the function of one region for a chunk of lanes.
 
-`{ i32, i32 } @haulage.piece.K(...)` has the parameters of the function for one thread
+`{ i32, i32 } @haulage.region.K(...)` has the parameters of the function for one thread
 (`region_function.py`), which are here those of the first lane; the other lanes are the threads that
 follow it in the block.
 """
@@ -11,9 +11,9 @@ from haulage.compiler.ends import code_of
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.emit.block_function import parameter_list, private_stride
-from haulage.compiler.simt.emit.region_function import DONE, PieceFunctions
-from haulage.compiler.simt.ir.model import Block, Cut, Instruction, value_name
-from haulage.compiler.simt.regions.parallel_regions import Piece, Slot
+from haulage.compiler.simt.emit.region_function import DONE, RegionFunctions
+from haulage.compiler.simt.ir.model import Block, Instruction, RegionEnd, value_name
+from haulage.compiler.simt.regions.parallel_regions import Region, Slot
 from haulage.compiler.simt.vectorize.flow import Flow
 from haulage.compiler.simt.vectorize.layout import Layout
 from haulage.compiler.simt.vectorize.likely import LikelySteps
@@ -26,42 +26,42 @@ from haulage.compiler.simt.vectorize.work import Work, work_of
 from haulage.forks import cached_property
 
 _INDICES = ("%threadIdx.x", "%threadIdx.y", "%threadIdx.z")
-# The label of what comes before the piece's own blocks; no block can have it.
+# The label of what comes before the region's own blocks; no block can have it.
 _START = "%"
 
 
 class LaneFunction:
-    """The function of `piece` for chunks of `width` threads of a block of size (x, y, z), whose
+    """The function of `region` for chunks of `width` threads of a block of size (x, y, z), whose
     threads are numbered along `axes`, the last of them fastest."""
 
     def __init__(
         self,
-        functions: PieceFunctions,
-        piece: Piece,
+        functions: RegionFunctions,
+        region: Region,
         block: tuple[int, int, int],
         axes: tuple[str, ...],
         width: int,
     ) -> None:
         self._functions = functions
         self._body: Body = functions.body
-        self._pieces = functions.pieces
-        self._piece = piece
+        self._regions = functions.regions
+        self._region = region
         self._sizes = [(axis, block["xyz".index(axis)]) for axis in reversed(axes)]
         self._threads = prod(block)
         self._text = Text(width)
         self._guards = {
             guard.condition: value_name(guard.condition, "guard")
-            for guard in functions.guards(piece)
+            for guard in functions.guards(region)
         }
         self._clips = bool(functions.clipping.of_kernel)
         self._blocks = {
-            label: _renamed(self._pieces.function.blocks[label], self._guards)
-            for label in piece.labels
+            label: _renamed(self._regions.function.blocks[label], self._guards)
+            for label in region.labels
         }
-        self._steps, self._arriving = _arrivals(piece)
-        self._stored = functions.stored(piece)
-        self._made = functions.made_in[piece.number]
-        self._layout = Layout(_successors(self._blocks), piece.entry)
+        self._steps, self._arriving = _arrivals(region)
+        self._stored = functions.stored(region)
+        self._made = functions.made_in[region.number]
+        self._layout = Layout(_successors(self._blocks), region.entry)
         self._types = self._all_types()
         self._shapes = self._find_shapes()
         crossing, leaving = self._uses()
@@ -95,11 +95,11 @@ class LaneFunction:
 
     @cached_property
     def work(self) -> Work:
-        """What the loops of the piece do."""
+        """What the loops of the region do."""
         return work_of(self._blocks, self._layout, self._shapes, self._likely)
 
     def _all_types(self) -> dict[str, str]:
-        types = {name: item.type for name, (_, item) in self._pieces.function.definitions().items()}
+        types = {name: item.type for name, item in self._regions.function.items().items()}
         types |= {step.result: step.type for step in self._steps if step.result}
         types |= {each.name: each.type.split(" ", 1)[0] for each in self._body.function.parameters}
         types |= dict.fromkeys(self._guards.values(), "i1")
@@ -113,10 +113,10 @@ class LaneFunction:
         for room in self._body.private:
             known[room.name] = private_stride(room)
         known |= self._index_shapes()
-        for name in self._piece.loaded:
-            varies = self._pieces.slots[name].varying
+        for name in self._region.loaded:
+            varies = self._regions.slots[name].varying
             # Where threads have left, some go on with the old value while others make a new one.
-            again = name in self._made and self._pieces.masked
+            again = name in self._made and self._regions.masked
             known[name] = None if varies or again else 0
         start = Block(_START, [], list(self._steps), None)
         before = Shapes({_START: start}, _only(_START), known, frozenset(_INDICES))
@@ -126,7 +126,7 @@ class LaneFunction:
         for name, arrived in self._arriving.items():
             if arrived in known:
                 known[name] = known[arrived]
-                if name in self._made and self._pieces.masked:
+                if name in self._made and self._regions.masked:
                     known[name] = None
         return Shapes(self._blocks, self._layout, known, frozenset(before.unsigned))
 
@@ -155,7 +155,7 @@ class LaneFunction:
                     used += [(name, label) for name in item.uses]
             for phi in block.phis:
                 used += [(value, source) for value, source in phi.incoming]
-            if isinstance(block.terminator, Cut):
+            if isinstance(block.terminator, RegionEnd):
                 used += [(slot.value, label) for slot in self._kept(block.terminator.target)]
         used = [(name, label) for name, label in used if label in self._blocks and name in made_at]
         crossing = {name for name, label in used if made_at[name] != label}
@@ -164,12 +164,12 @@ class LaneFunction:
 
     def _kept(self, target: str) -> list[Slot]:
         """The slots that are stored on the way to a label behind a cut."""
-        live = self._pieces.live[target]
+        live = self._regions.live[target]
         return [slot for slot in self._stored if slot.value in live]
 
-    def text(self, piece: Piece) -> str:
+    def text(self, region: Region) -> str:
         """LLVM text of the function, and of what it needs declared; once."""
-        assert piece is self._piece
+        assert region is self._region
         text = self._text
         text.label("%lanes.start")
         first = self._first_mask()
@@ -178,7 +178,7 @@ class LaneFunction:
         self._states = text.room(text.vector_type("i32"))
         text.do(f"store i32 {DONE}, ptr {self._next}")
         text.do(f"store i32 0, ptr {self._fault}")
-        if self._pieces.masked:
+        if self._regions.masked:
             text.do(f"store {text.vector_type('i32')} {self._now}, ptr {self._states}")
             text.do(f"br i1 {text.any_lane(first)}, label %lanes.begin, label %lanes.end")
             text.label("%lanes.begin")
@@ -194,7 +194,7 @@ class LaneFunction:
         ).write(first)
         text.do("br label %lanes.end")
         text.label("%lanes.end")
-        if self._pieces.masked:
+        if self._regions.masked:
             states = text.add(f"load {text.vector_type('i32')}, ptr {self._states}")
             text.store_lanes("i32", states, self._state_address, self._present)
         following = text.add(f"load i32, ptr {self._next}")
@@ -203,7 +203,7 @@ class LaneFunction:
         both = text.add(f"insertvalue {{ i32, i32 }} {pair}, i32 {fault}, 1")
         text.do(f"ret {{ i32, i32 }} {both}")
         head = (
-            f"define internal {{ i32, i32 }} @haulage.piece.{self._piece.number}"
+            f"define internal {{ i32, i32 }} @haulage.region.{self._region.number}"
             f"({parameter_list(self._parameters())}) {{"
         )
         start, *rest = text.lines
@@ -212,10 +212,10 @@ class LaneFunction:
     def _parameters(self) -> list[tuple[str, str]]:
         """Types and names of the parameters; with the kernel's guards, which lanes pass them."""
         within = [("i32", "%lanes.from"), ("i32", "%lanes.to")] if self._clips else []
-        return [*self._functions.parameters(self._piece), *within]
+        return [*self._functions.parameters(self._region), *within]
 
     def _first_mask(self) -> str:
-        """The lanes that are threads of the block, and are at this piece."""
+        """The lanes that are threads of the block, and are at this region."""
         text = self._text
         self._present = EVERY_LANE
         if self._clips:
@@ -224,20 +224,20 @@ class LaneFunction:
             numbers = text.steps("i64", "%thread", 1)
             vector = text.vector_type("i64")
             self._present = text.add(f"icmp ult {vector} {numbers}, splat (i64 {self._threads})")
-        if not self._pieces.masked:
+        if not self._regions.masked:
             return self._present
         self._state_address = text.add("getelementptr inbounds i32, ptr %states, i64 %thread")
         vector = text.vector_type("i32")
-        if not self._piece.number:
+        if not self._region.number:
             self._now = f"splat (i32 {DONE})"
             return self._present
         self._now = text.load_lanes("i32", self._state_address, self._present)
-        here = text.add(f"icmp eq {vector} {self._now}, splat (i32 {self._piece.number})")
+        here = text.add(f"icmp eq {vector} {self._now}, splat (i32 {self._region.number})")
         return text.both(self._present, here)
 
     def _arrive(self, mask: str) -> None:
         text, values = self._text, self._values
-        values.label = self._piece.entry
+        values.label = self._region.entry
         for parameter in self._body.function.parameters:
             if self._shapes.of(parameter.name) is not None:
                 values.arrive(parameter.name, parameter.name)
@@ -246,8 +246,8 @@ class LaneFunction:
         for told in self._guards.values():
             values.arrive(told, told)
         self._arrive_indices()
-        for name in self._piece.loaded:
-            slot = self._pieces.slots[name]
+        for name in self._region.loaded:
+            slot = self._regions.slots[name]
             value = value_name(name, "in")
             if slot.varying:
                 at = text.add(
@@ -286,7 +286,7 @@ class LaneFunction:
     def _end(self, block: Block, mask: str) -> None:
         text = self._text
         number = DONE
-        if isinstance(block.terminator, Cut):
+        if isinstance(block.terminator, RegionEnd):
             number = self._functions.numbers[block.terminator.target]
             for slot in self._kept(block.terminator.target):
                 self._keep(slot, mask)
@@ -296,7 +296,7 @@ class LaneFunction:
                 return
             self._count_fault(code, mask)
         text.do(f"store i32 {number}, ptr {self._next}")
-        if self._pieces.masked:
+        if self._regions.masked:
             vector = text.vector_type("i32")
             old = text.add(f"load {vector}, ptr {self._states}")
             new = text.choose(mask, "i32", f"splat (i32 {number})", old)
@@ -304,7 +304,7 @@ class LaneFunction:
 
     def _keep(self, slot: Slot, mask: str) -> None:
         text, values = self._text, self._values
-        if slot.varying or self._pieces.masked:
+        if slot.varying or self._regions.masked:
             role = "slot" if slot.varying else "out"
             at = text.add(
                 f"getelementptr inbounds {slot.type}, ptr {value_name(slot.value, role)}, "
@@ -334,24 +334,24 @@ class LaneFunction:
         text.do(f"store i32 {new}, ptr {self._fault}")
 
 
-def can_run(functions: PieceFunctions, piece: Piece) -> bool:
-    """Whether all that a piece does has a form for lanes."""
-    blocks = [functions.pieces.function.blocks[label] for label in piece.labels]
-    kinds = [functions.pieces.slots[name].type for name in piece.loaded]
-    kinds += [slot.type for slot in functions.stored(piece)]
+def can_run(functions: RegionFunctions, region: Region) -> bool:
+    """Whether all that a region does has a form for lanes."""
+    blocks = [functions.regions.function.blocks[label] for label in region.labels]
+    kinds = [functions.regions.slots[name].type for name in region.loaded]
+    kinds += [slot.type for slot in functions.stored(region)]
     kinds += [phi.type for block in blocks for phi in block.phis]
     items = [item for block in blocks for item in block.body]
     ends = [block.terminator for block in blocks if isinstance(block.terminator, Instruction)]
     return (
         all(map(is_scalar, kinds))
-        and all(can_write(item) for item in (*items, *piece.steps))
+        and all(can_write(item) for item in (*items, *region.steps))
         and all(end.opcode in ("br", "ret", "unreachable") for end in ends)
     )
 
 
 def _successors(blocks: dict[str, Block]) -> dict[str, tuple[str, ...]]:
     return {
-        label: () if isinstance(block.terminator, Cut) else block.successors
+        label: () if isinstance(block.terminator, RegionEnd) else block.successors
         for label, block in blocks.items()
     }
 
@@ -375,18 +375,18 @@ def _only(label: str) -> Layout:
     return Layout({label: ()}, label)
 
 
-def _arrivals(piece: Piece) -> tuple[list[Instruction], dict[str, str]]:
+def _arrivals(region: Region) -> tuple[list[Instruction], dict[str, str]]:
     """(what is worked out first, under names of its own; for each value that is there when the
-    piece begins the name that it then has)."""
+    region begins the name that it then has)."""
     names: dict[str, str] = {}
     steps: list[Instruction] = []
-    for step in piece.steps:
+    for step in region.steps:
         assert step.result is not None
-        if step.result in piece.loaded:
+        if step.result in region.loaded:
             continue
         own = value_name(step.result, "in")
         steps.append(step.renamed({**names, step.result: own}))
         names[step.result] = own
-    arriving = {name: name for name in piece.loaded}
-    arriving |= {name: names[name] for name in piece.recomputed if name in names}
+    arriving = {name: name for name in region.loaded}
+    arriving |= {name: names[name] for name in region.recomputed if name in names}
     return steps, arriving

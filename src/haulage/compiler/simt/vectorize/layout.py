@@ -1,4 +1,4 @@
-"""The order in which the blocks of a piece are written: one after another, loops within loops.
+"""The order in which the blocks of a region are written: one after another, loops within loops.
 
 With every loop taken as one node a reducible graph has no cycle. In that order a block comes after
 all that can lead to it, and the blocks of a loop stand together.
@@ -17,7 +17,7 @@ class Irreducible(Exception):
 
 @dataclass
 class Region:
-    """A loop, or the whole piece, whose `header` is its entry.
+    """A loop, or the whole region, whose `header` is its entry.
 
     `items` are labels and inner loops in order, the header first; `edges` lead from item to item
     (inner loops by their headers), with `EXIT` for all ways that leave the region or begin its next
@@ -43,7 +43,7 @@ class Region:
 
 
 class Layout:
-    """The regions of a piece, given as label -> successors."""
+    """The regions of a region, given as label -> successors."""
 
     def __init__(self, successors: Successors, entry: str) -> None:
         self.successors = successors

@@ -1,4 +1,4 @@
-"""Which pieces of a kernel run for a chunk of lanes at a time, and where it is cut for that."""
+"""Which regions of a kernel run for a chunk of lanes at a time, and where it is cut for that."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,12 @@ from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.nonnegative import nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.emit.region_function import PieceFunctions
-from haulage.compiler.simt.ir.model import Cut, Function
+from haulage.compiler.simt.emit.region_function import RegionFunctions
+from haulage.compiler.simt.ir.model import Function, RegionEnd
 from haulage.compiler.simt.loops.strip_mining import stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import Clipping
-from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces
+from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.choice import is_worth_it, lane_function
 from haulage.compiler.simt.vectorize.function import LaneFunction
 
@@ -31,20 +31,20 @@ class Shape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A cut body, the pieces that run for chunks of lanes, and the threads that pieces run for.
+    """A cut body, the regions that run for chunks of lanes, and the threads that regions run for.
     `apart` is whether its threads are faster one after the other, so that no loop should be made
     one that all are in."""
 
-    pieces: Pieces | None = None
+    regions: Regions | None = None
     clipping: Clipping | None = None
     lanes: Mapping[int, LaneFunction] = field(default_factory=dict)
     apart: bool = False
 
     def headers(self) -> set[str]:
-        """The headers of the loops in pieces that run on lanes."""
-        if self.pieces is None:
+        """The headers of the loops in regions that run on lanes."""
+        if self.regions is None:
             return set()
-        headers = (_headers(self.pieces, self.pieces.pieces[number]) for number in self.lanes)
+        headers = (_headers(self.regions, self.regions.regions[number]) for number in self.lanes)
         return set().union(*headers)
 
 
@@ -134,15 +134,15 @@ def _clipped_plan(
     first: Guards,
 ) -> Plan | None:
     """The plan with the kernel's guards `first` as bounds; None if some lanes would have to ask."""
-    staying = replace(present, leaving=present.leaving - first.labels)
+    staying = replace(present, exiting=present.exiting - first.labels)
     divided = parallel_regions.divide(cut, staying, rooms)
     if first.guards and divided.masked:
         return None
     clipped = iteration_ranges.clip(
         divided, present.varying, known, first.guards, parts=not body.may_fail
     )
-    # Lanes are masked by guards of their own piece.
-    nothing = iteration_ranges.without_own(clipped, range(len(divided.pieces)))
+    # Lanes are masked by guards of their own region.
+    nothing = iteration_ranges.without_own(clipped, range(len(divided.regions)))
     found = _lanes(body, divided, nothing, shape, left, chunked)
     lanes = {number: each for number, each in found.items() if is_worth_it(each.work)}
     if first.guards and not all(each.follows_rows for each in lanes.values()):
@@ -154,32 +154,32 @@ def _clipped_plan(
 
 def _lanes(
     body: Body,
-    divided: Pieces,
+    divided: Regions,
     clipped: Clipping,
     shape: Shape,
     left: Set[str] | None = None,
     chunked: Mapping[str, int] | None = None,
 ) -> dict[int, LaneFunction]:
-    functions = PieceFunctions(body, divided, clipped)
+    functions = RegionFunctions(body, divided, clipped)
     found: dict[int, LaneFunction] = {}
-    for piece in divided.pieces:
-        headers = _headers(divided, piece)
+    for region in divided.regions:
+        headers = _headers(divided, region)
         if left is not None and not headers & left:
             continue
         alive = [count for header, count in (chunked or {}).items() if header in headers]
         lanes = lane_function(
-            functions, piece, shape.block, shape.axes, shape.vector_bits, max(alive, default=0)
+            functions, region, shape.block, shape.axes, shape.vector_bits, max(alive, default=0)
         )
         if lanes is not None:
-            found[piece.number] = lanes
+            found[region.number] = lanes
     return found
 
 
-def _headers(divided: Pieces, piece: Piece) -> set[str]:
-    """The headers of a piece's own loops."""
-    blocks = {label: divided.function.blocks[label] for label in piece.labels}
+def _headers(divided: Regions, region: Region) -> set[str]:
+    """The headers of a region's own loops."""
+    blocks = {label: divided.function.blocks[label] for label in region.labels}
     successors = {
-        label: () if isinstance(block.terminator, Cut) else block.successors
+        label: () if isinstance(block.terminator, RegionEnd) else block.successors
         for label, block in blocks.items()
     }
-    return {loop.header for loop in control_flow.natural_loops(successors, piece.entry)}
+    return {loop.header for loop in control_flow.natural_loops(successors, region.entry)}

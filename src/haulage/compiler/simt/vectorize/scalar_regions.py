@@ -1,4 +1,4 @@
-"""Which pieces had better be run for one thread after the other, as all they do is to go about in
+"""Which regions had better be run for one thread after the other, as all they do is to go about in
 memory, each thread for itself.
 
 `room[2 * d * t] += room[2 * d * t + d]`: neighbouring threads are far apart there, so on vectors
@@ -14,9 +14,9 @@ from haulage.compiler.simt.analysis.induction import constant_turns
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.memory_dependence import Roots
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
-from haulage.compiler.simt.ir.model import Cut, Instruction
+from haulage.compiler.simt.ir.model import Instruction, RegionEnd
 from haulage.compiler.simt.regions.iteration_ranges import Clipping
-from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces, Slot
+from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
 # So much arithmetic has to come with an access of threads that are apart.
 _ARITHMETIC_PER_LOAD = 2
@@ -42,37 +42,37 @@ def _work(item: Instruction) -> int:
     return _DIVISION if item.opcode in ("fdiv", "frem") else 1
 
 
-def scattered(body: Body, pieces: Pieces, clipping: Clipping, position: int) -> frozenset[int]:
-    """The numbers of these pieces. `position` is that of the innermost axis of the block."""
+def scattered(body: Body, regions: Regions, clipping: Clipping, position: int) -> frozenset[int]:
+    """The numbers of these regions. `position` is that of the innermost axis of the block."""
     shared = {room.name for room in body.shared}
-    if pieces.masked:
+    if regions.masked:
         return frozenset()
-    search = _Search(body, pieces, clipping, position, shared)
-    return frozenset(piece.number for piece in pieces.pieces if search.is_scattered(piece))
+    search = _Search(body, regions, clipping, position, shared)
+    return frozenset(region.number for region in regions.regions if search.is_scattered(region))
 
 
 class _Search:
     def __init__(
-        self, body: Body, pieces: Pieces, clipping: Clipping, position: int, shared: set[str]
+        self, body: Body, regions: Regions, clipping: Clipping, position: int, shared: set[str]
     ) -> None:
-        self._pieces = pieces
-        self._function = pieces.function
+        self._regions = regions
+        self._function = regions.function
         self._clipping = clipping
         self._position = position
         self._shared = shared
-        self._roots = Roots(pieces.function)
-        self._items = {name: item for name, (_, item) in pieces.function.definitions().items()}
-        self._strides = StrideAnalysis(pieces.function, by_thread(body.private))
+        self._roots = Roots(regions.function)
+        self._items = {name: item for name, (_, item) in regions.function.definitions().items()}
+        self._strides = StrideAnalysis(regions.function, by_thread(body.private))
 
-    def is_scattered(self, piece: Piece) -> bool:
-        own = (*self._clipping.of_kernel, *self._clipping.of_pieces[piece.number])
+    def is_scattered(self, region: Region) -> bool:
+        own = (*self._clipping.of_kernel, *self._clipping.of_regions[region.number])
         settled = {guard.condition for guard in own}
-        turns = self._turns(piece)
-        # What other pieces are given lies side by side.
-        near = sum(slot.varying for slot in self._slots(piece))
+        turns = self._turns(region)
+        # What other regions are given lies side by side.
+        near = sum(slot.varying for slot in self._slots(region))
         needed = arithmetic = 0
         in_shared = True
-        for label in piece.labels:
+        for label in region.labels:
             block = self._function.blocks[label]
             for item in block.body:
                 if item.opcode in ("load", "store"):
@@ -93,20 +93,20 @@ class _Search:
             return False
         return arithmetic < needed
 
-    def _slots(self, piece: Piece) -> list[Slot]:
-        loaded = [self._pieces.slots[name] for name in piece.loaded]
-        return loaded + self._pieces.stored(self._pieces.made_in(piece), piece.exits)
+    def _slots(self, region: Region) -> list[Slot]:
+        loaded = [self._regions.slots[name] for name in region.loaded]
+        return loaded + self._regions.stored(self._regions.made_in(region), region.exits)
 
-    def _turns(self, piece: Piece) -> dict[str, int]:
-        """How often a thread comes to each block of a piece, by a rough measure."""
+    def _turns(self, region: Region) -> dict[str, int]:
+        """How often a thread comes to each block of a region, by a rough measure."""
         successors = {
             label: ()
-            if isinstance(self._function.blocks[label].terminator, Cut)
+            if isinstance(self._function.blocks[label].terminator, RegionEnd)
             else self._function.blocks[label].successors
-            for label in piece.labels
+            for label in region.labels
         }
-        turns = dict.fromkeys(piece.labels, 1)
-        for loop in control_flow.natural_loops(successors, piece.entry):
+        turns = dict.fromkeys(region.labels, 1)
+        for loop in control_flow.natural_loops(successors, region.entry):
             count = constant_turns(self._function, loop) or _TURNS
             for label in loop.labels:
                 turns[label] *= count

@@ -1,4 +1,4 @@
-"""How the values of a piece differ from lane to lane of a chunk.
+"""How the values of a region differ from lane to lane of a chunk.
 
 A shape is None if they differ in any way; else the step from each lane to the next, 0 where they
 are all the same. Lanes that are in a loop are all in the same turn of it, so what is the same in

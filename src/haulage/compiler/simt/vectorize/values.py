@@ -1,4 +1,4 @@
-"""Where the values of a piece are while it is written for a chunk of lanes.
+"""Where the values of a region are while it is written for a chunk of lanes.
 
 What is the same in all lanes, or goes up by a step from lane to lane, is one scalar, that of the
 first lane; all else is a vector. What another block uses is kept in memory of the function, which
@@ -12,10 +12,10 @@ from haulage.compiler.simt.vectorize.text import Text
 
 
 class Values:
-    """Defines and finds the values of one piece.
+    """Defines and finds the values of one region.
 
     `types` are those of all names, `crossing` the values that are used in other blocks than they
-    are made in, `leaving` those used behind a loop that lanes leave at different times, `again`
+    are made in, `exiting` those used behind a loop that lanes leave at different times, `again`
     those that come from outside and are made here as well.
     """
 
@@ -25,7 +25,7 @@ class Values:
         shapes: Shapes,
         types: Mapping[str, str],
         crossing: Iterable[str],
-        leaving: Iterable[str],
+        exiting: Iterable[str],
         again: Iterable[str],
     ) -> None:
         self._text = text
@@ -36,7 +36,7 @@ class Values:
         self._rooms = {
             name: text.room(self._kind(name)) for name in sorted({*crossing, *self._again})
         }
-        self._left = {name: text.room(text.vector_type(types[name])) for name in sorted(leaving)}
+        self._left = {name: text.room(text.vector_type(types[name])) for name in sorted(exiting)}
         self.label = ""
 
     def _kind(self, name: str) -> str:

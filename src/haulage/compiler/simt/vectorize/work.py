@@ -1,4 +1,4 @@
-"""What the loops of a piece do, to tell whether lanes are worth it."""
+"""What the loops of a region do, to tell whether lanes are worth it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Work:
 def work_of(
     blocks: Mapping[str, Block], layout: Layout, shapes: Shapes, likely: LikelySteps
 ) -> Work:
-    """Count the work of a piece."""
+    """Count the work of a region."""
     loops = [region for region in layout.all_regions() if region.is_loop]
     looped = {label for region in loops for label in region.labels}
     # Who divides until something is found takes a turn or hundreds: most lanes would wait.

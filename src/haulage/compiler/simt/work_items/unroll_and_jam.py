@@ -1,4 +1,4 @@
-"""Runs a piece for a few threads at once, instruction by instruction, where all of them take the
+"""Runs a region for a few threads at once, instruction by instruction, where all of them take the
 same way through loops of their own.
 
 A thread that sums its row of a matrix waits in each turn for the sum of the turn before. The rows
@@ -12,13 +12,13 @@ import re
 
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.ir.model import Cut, Function, value_name
-from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces
+from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
+from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.operations import elementwise
 
 COPIES = 4
 
-# Instructions of a piece beyond which its copies would not find registers, nor LLVM the time.
+# Instructions of a region beyond which its copies would not find registers, nor LLVM the time.
 _MOST = 80
 
 NAME = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
@@ -28,31 +28,31 @@ _RESULT = re.compile(rf"  ({NAME}) = ")
 _END = re.compile(r"  (?:br|switch|ret|unreachable)\b")
 
 
-def is_worth_it(body: Body, pieces: Pieces, piece: Piece) -> bool:
-    """Whether each turn of a piece's inner loops has to wait for a sum of the turn before, and
+def is_worth_it(body: Body, regions: Regions, region: Region) -> bool:
+    """Whether each turn of a region's inner loops has to wait for a sum of the turn before, and
     nothing in it is done one thread after the other."""
-    if body.may_fail or body.private or pieces.masked:
+    if body.may_fail or body.private or regions.masked:
         return False
-    blocks = [pieces.function.blocks[label] for label in piece.labels]
+    blocks = [regions.function.blocks[label] for label in region.labels]
     items = [item for block in blocks for item in block.instructions()]
     if len(items) > _MOST or any(item.stays or item.opcode == "fence" for item in items):
         return False
     if any(item.opcode == "call" and elementwise(item.callee) is None for item in items):
         return False
-    loops = _loops(pieces.function, piece)
-    return bool(loops) and all(_carries(pieces.function, loop) for loop in loops)
+    loops = _loops(regions.function, region)
+    return bool(loops) and all(_carries(regions.function, loop) for loop in loops)
 
 
-def _loops(function: Function, piece: Piece) -> list[control_flow.Loop]:
-    """The innermost of a piece's loops that LLVM does not unroll."""
+def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
+    """The innermost of a region's loops that LLVM does not unroll."""
     successors = {
         label: ()
-        if isinstance(function.blocks[label].terminator, Cut)
+        if isinstance(function.blocks[label].terminator, RegionEnd)
         else function.blocks[label].successors
-        for label in piece.labels
+        for label in region.labels
     }
     found: list[control_flow.Loop] = []
-    for loop in control_flow.natural_loops(successors, piece.entry):
+    for loop in control_flow.natural_loops(successors, region.entry):
         inner = any(each.labels < loop.labels for each in found)
         if not inner and induction.constant_turns(function, loop) is None:
             found.append(loop)
@@ -65,9 +65,9 @@ def _carries(function: Function, loop: control_flow.Loop) -> bool:
     return any(phi.result not in stepping for phi in function.blocks[loop.header].phis)
 
 
-def function_name(piece: Piece) -> str:
-    """The name of a piece's function for a few threads."""
-    return f"haulage.piece.{piece.number}{_SUFFIX}"
+def function_name(region: Region) -> str:
+    """The name of a region's function for a few threads."""
+    return f"haulage.region.{region.number}{_SUFFIX}"
 
 
 def is_in(module: str) -> bool:
@@ -76,7 +76,7 @@ def is_in(module: str) -> bool:
 
 
 def jammed(text: str, name: str, axis: str) -> str | None:
-    """The function `text` of a piece as one of `COPIES` threads that are neighbours along an axis,
+    """The function `text` of a region as one of `COPIES` threads that are neighbours along an axis,
     under another name; None if they need not take the same way."""
     lines = text.splitlines()
     own = (("i32", f"%threadIdx.{axis}"), ("i64", "%thread"))

@@ -10,7 +10,7 @@ barrier has a slot for each warp or thread of the block, other slots are used by
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis.kernel import Body, Room
+from haulage.compiler.simt.analysis.kernel import Body, Storage
 from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.coroutines.frames import Frame
 from haulage.compiler.simt.emit import leader
@@ -22,39 +22,39 @@ from haulage.compiler.simt.emit.block_function import (
     private_rooms,
     shared_rooms,
 )
-from haulage.compiler.simt.emit.region_call import piece_call
-from haulage.compiler.simt.emit.region_function import DONE, PieceFunctions
-from haulage.compiler.simt.ir.model import Cut, value_name
+from haulage.compiler.simt.emit.region_call import region_call
+from haulage.compiler.simt.emit.region_function import DONE, RegionFunctions
+from haulage.compiler.simt.ir.model import RegionEnd, value_name
 from haulage.compiler.simt.regions import iteration_ranges
 from haulage.compiler.simt.regions.exchanges import Exchange
-from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces, Slot
+from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 from haulage.compiler.simt.work_items import exchange_code
 from haulage.forks import cached_property
 
 
-def exchange_rooms(exchanges: Mapping[str, Exchange], warps: Warps) -> tuple[Room, ...]:
-    """The rooms that the pieces exchange values through, which every piece is given."""
+def exchange_rooms(exchanges: Mapping[str, Exchange], warps: Warps) -> tuple[Storage, ...]:
+    """The rooms that the regions exchange values through, which every region is given."""
     found = exchange_code.rooms(exchanges.values(), warps.size)
-    return tuple(Room(name, nbytes, 64) for name, nbytes in sorted(found.items()))
+    return tuple(Storage(name, nbytes, 64) for name, nbytes in sorted(found.items()))
 
 
 def write(
     body: Body,
-    pieces: Pieces,
+    regions: Regions,
     warps: Warps,
     exchanges: Mapping[str, Exchange],
     metadata: Metadata,
     cooperative: bool,
 ) -> str:
-    """LLVM text of `@haulage.block` and its pieces; `exchanges` by the labels of the pieces behind
-    them, `cooperative` as in `work_item_loops.py`. The rooms of exchanges are among
+    """LLVM text of `@haulage.block` and its regions; `exchanges` by the labels of the regions
+    behind them, `cooperative` as in `work_item_loops.py`. The rooms of exchanges are among
     `body.shared`."""
-    functions = PieceFunctions(body, pieces, iteration_ranges.none(pieces))
-    machine = _Machine(body, pieces, functions, warps, exchanges, metadata, cooperative)
+    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    machine = _Machine(body, regions, functions, warps, exchanges, metadata, cooperative)
     return "\n\n".join(
         [
             *exchange_code.functions(exchanges.values()),
-            *map(functions.text, pieces.pieces),
+            *map(functions.text, regions.regions),
             machine.block_function(),
         ]
     )
@@ -63,8 +63,8 @@ def write(
 @dataclass(frozen=True)
 class _Machine:
     body: Body
-    pieces: Pieces
-    functions: PieceFunctions
+    regions: Regions
+    functions: RegionFunctions
     warps: Warps
     exchanges: Mapping[str, Exchange]
     metadata: Metadata
@@ -84,14 +84,14 @@ class _Machine:
             opening = frame.open()
             lines += frame.fixed(fault)
         cleared: dict[str, str] = {}
-        if self.pieces.masked:
+        if self.regions.masked:
             cleared["%leaders"] = f"[{self.warps.count} x i32]"
         if self._stops:
             cleared["%resume"] = f"[{self.warps.count} x i32]"
         lasting = dict(cleared)
-        if self.pieces.masked:
+        if self.regions.masked:
             lasting["%states.room"] = f"[{self._lanes} x i32]"
-        for slot in self.pieces.slots.values():
+        for slot in self.regions.slots.values():
             is_lasting = slot.value in self._lasting
             name = value_name(slot.value, "all")
             room = f"[{self._slot_count(slot, is_lasting)} x {slot.type}]"
@@ -107,8 +107,8 @@ class _Machine:
         lines += [f"  store i32 0, ptr {name}" for name in fault]
         lines += [f"  store {room} zeroinitializer, ptr {name}" for name, room in cleared.items()]
         lines += self._next_warp()
-        for piece in self.pieces.pieces:
-            lines += self._state(piece)
+        for region in self.regions.regions:
+            lines += self._state(region)
         lines += self._warp_stopped(frame)
         lines.append("done:")
         result = "0"
@@ -129,18 +129,18 @@ class _Machine:
         return self.warps.threads % self.warps.size != 0
 
     @cached_property
-    def _stops(self) -> dict[int, Cut]:
-        """The pieces behind barriers of the block or the grid, where warps wait for each other."""
-        ends = [block.terminator for block in self.pieces.function.blocks.values()]
+    def _stops(self) -> dict[int, RegionEnd]:
+        """The regions behind barriers of the block or the grid, where warps wait for each other."""
+        ends = [block.terminator for block in self.regions.function.blocks.values()]
         return {
             self.functions.numbers[end.target]: end
             for end in ends
-            if isinstance(end, Cut) and end.reason in ("barrier", "grid")
+            if isinstance(end, RegionEnd) and end.reason in ("barrier", "grid")
         }
 
     @cached_property
     def _grid_stops(self) -> dict[int, int]:
-        """The pieces behind barriers of the grid, with the barriers' fault numbers."""
+        """The regions behind barriers of the grid, with the barriers' fault numbers."""
         stops = self._stops.items()
         return {state: end.place for state, end in stops if end.reason == "grid"}
 
@@ -148,11 +148,11 @@ class _Machine:
     def _lasting(self) -> frozenset[str]:
         """The slots that live over a barrier of the block."""
         return frozenset(
-            name for end in self._stops.values() for name in self.pieces.live[end.target]
+            name for end in self._stops.values() for name in self.regions.live[end.target]
         )
 
     def _slot_count(self, slot: Slot, lasting: bool) -> int:
-        each = slot.varying or self.pieces.masked
+        each = slot.varying or self.regions.masked
         if lasting:
             return self._lanes if each else self.warps.count
         return self.warps.size if each else 1
@@ -191,14 +191,14 @@ class _Machine:
                 f"  %w.there = {'freeze' if size == 64 else 'trunc'} i64 %w.there.wide"
                 f"{'' if size == 64 else f' to i{size}'}",
             ]
-        for slot in self.pieces.slots.values():
+        for slot in self.regions.slots.values():
             whole, own = (value_name(slot.value, part) for part in ("all", "room"))
             offset = "0"
             if slot.value in self._lasting:
-                each = slot.varying or self.pieces.masked
+                each = slot.varying or self.regions.masked
                 offset = "%w.first" if each else "%w"
             lines.append(f"  {own} = getelementptr inbounds {slot.type}, ptr {whole}, i32 {offset}")
-        if self.pieces.masked:
+        if self.regions.masked:
             lines += [
                 "  %states = getelementptr inbounds i32, ptr %states.room, i32 %w.first",
                 "  %leader = getelementptr inbounds i32, ptr %leaders, i32 %w",
@@ -245,10 +245,10 @@ class _Machine:
             lines += [f"grid.{state}:", *frame.wait(state, place)]
         return [*lines, "round.on:", "  br label %round"]
 
-    def _state(self, piece: Piece) -> list[str]:
-        k = piece.number
+    def _state(self, region: Region) -> list[str]:
+        k = region.number
         lines = [f"state.{k}:"]
-        exchange = self.exchanges.get(piece.entry)
+        exchange = self.exchanges.get(region.entry)
         before = f"state.{k}"
         if exchange is not None:
             there = self._there(k, lines) if exchange.kind == "match" else "-1"
@@ -258,7 +258,7 @@ class _Machine:
             lines += exchange_code.answer(exchange, stem, asked, there)
             before = f"state.{k}.answered"
             lines += [f"  br label %{before}", f"{before}:"]
-        given = leader.slots_of(self.functions, piece, lines)
+        given = leader.slots_of(self.functions, region, lines)
         lines += self._open_loop(k, before)
         index = self._index(k, lines)
         lines += [
@@ -267,18 +267,18 @@ class _Machine:
         ]
         private, pointers = private_pointers(self.body, f"%in.block.{k}", f".{k}")
         lines += private
-        given += [("ptr", "%states")] if self.pieces.masked else []
-        note = self.metadata.access() if piece.is_parallel else ""
-        lines.append(piece_call(self.body, self.warps.block, k, index, pointers, given, note))
-        if not self.pieces.masked:
+        given += [("ptr", "%states")] if self.regions.masked else []
+        note = self.metadata.access() if region.is_parallel else ""
+        lines.append(region_call(self.body, self.warps.block, k, index, pointers, given, note))
+        if not self.regions.masked:
             lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
         lines += self._close_loop(k)
-        lines += self._go_on(piece)
+        lines += self._go_on(region)
         return lines
 
     def _asked(self, k: int, lines: list[str]) -> str:
         """The number of a lane that is there, an i64."""
-        if not self.pieces.masked:
+        if not self.regions.masked:
             return "0"
         lines += [
             f"  %asks.{k}.lane = load i32, ptr %leader",
@@ -287,10 +287,10 @@ class _Machine:
         return f"%asks.{k}"
 
     def _there(self, k: int, lines: list[str]) -> str:
-        """The mask of the lanes that came to piece `k`."""
+        """The mask of the lanes that came to region `k`."""
         size = self.warps.size
         there = "%w.there" if self._partial else "-1"
-        if not self.pieces.masked:
+        if not self.regions.masked:
             return there
         vector = f"<{size} x i32>"
         states = ", ".join([f"i32 {k}"] * size)
@@ -354,14 +354,14 @@ class _Machine:
             f"lanes.over.{k}:",
         ]
 
-    def _go_on(self, piece: Piece) -> list[str]:
-        k = piece.number
+    def _go_on(self, region: Region) -> list[str]:
+        k = region.number
         lines: list[str] = []
         if self.body.may_fail:
             lines += leader.largest_fault(k, f"%fault.now.{k}")
-        states = [self.functions.numbers[label] for label in piece.exits]
-        ends = not states or piece.returns or self.pieces.masked
-        if self.pieces.masked and states:
+        states = [self.functions.numbers[label] for label in region.exits]
+        ends = not states or region.returns or self.regions.masked
+        if self.regions.masked and states:
             last = "%w.threads" if self._partial else self.warps.size
             lines += leader.follow(k, f"lanes.over.{k}", last, f"ended.{k}")
         if states and ends:
@@ -378,7 +378,7 @@ class _Machine:
         return [*lines, *(self._stop(f"ended.{k}", DONE) if ends else [])]
 
     def _way(self, k: int, state: int) -> str:
-        """The label by which piece `k` goes on to a state."""
+        """The label by which region `k` goes on to a state."""
         return f"%stop.{k}.{state}" if state in self._stops else f"%state.{state}"
 
     def _stop(self, label: str, state: int) -> list[str]:

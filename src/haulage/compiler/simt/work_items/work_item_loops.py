@@ -1,6 +1,6 @@
-"""Writes a cut body as a block function: for each piece, a loop over the threads of the block.
+"""Writes a cut body as a block function: for each region, a loop over the threads of the block.
 
-The block function is a machine whose states are the pieces. In each state the piece's function,
+The block function is a machine whose states are the regions. In each state the region's function,
 which is always inlined, runs for every thread; LLVM's loop vectoriser then widens that loop. Where
 to go next is the same for all threads, so the last thread's answer is taken. If some may have left
 for good, their state is -1; one of the others, the leader, says where they are and what they
@@ -25,13 +25,13 @@ from haulage.compiler.simt.emit.block_function import (
 from haulage.compiler.simt.emit.index_set_splitting import parted
 from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes
 from haulage.compiler.simt.emit.ranges import COUNT, COUNT_DEFINITION, BoundsWriter, Ranges, whole
-from haulage.compiler.simt.emit.region_call import piece_call
-from haulage.compiler.simt.emit.region_function import DONE, PieceFunctions
+from haulage.compiler.simt.emit.region_call import region_call
+from haulage.compiler.simt.emit.region_function import DONE, RegionFunctions
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Cut, value_name
+from haulage.compiler.simt.ir.model import RegionEnd, value_name
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
 from haulage.compiler.simt.regions.iteration_ranges import Clipping, without_partings
-from haulage.compiler.simt.regions.parallel_regions import Piece, Pieces, Slot
+from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 from haulage.compiler.simt.vectorize.chunks import ChunkLoop
 from haulage.compiler.simt.vectorize.function import LaneFunction
 from haulage.compiler.simt.vectorize.scalar_regions import scattered
@@ -41,7 +41,7 @@ from haulage.forks import cached_property
 
 def write(
     body: Body,
-    pieces: Pieces,
+    regions: Regions,
     clipping: Clipping,
     block: tuple[int, int, int],
     order: str,
@@ -50,32 +50,32 @@ def write(
     lanes: Mapping[int, LaneFunction],
     run: Run | None = None,
 ) -> str:
-    """LLVM text of `@haulage.block` and its pieces for one block size (x, y, z), with the loops
+    """LLVM text of `@haulage.block` and its regions for one block size (x, y, z), with the loops
     over its axes in an order (outermost first); `cooperative` if it has a frame, as `frames.py`
-    says. `lanes` are the functions of the pieces that run for a chunk of threads at a time. With a
+    says. `lanes` are the functions of the regions that run for a chunk of threads at a time. With a
     `run` the function runs as many blocks as it is told."""
     sizes = block if run is None else run.widened(block)
     inner = looped_axes(sizes, order)[-1]
     jams: frozenset[int] = frozenset()
     if metadata.is_parallel and sizes[AXES.index(inner)] >= unroll_and_jam.COPIES:
         jams = frozenset(
-            piece.number
-            for piece in pieces.pieces
-            if piece.number not in lanes and unroll_and_jam.is_worth_it(body, pieces, piece)
+            region.number
+            for region in regions.regions
+            if region.number not in lanes and unroll_and_jam.is_worth_it(body, regions, region)
         )
     clipping = without_partings(clipping, jams)
-    functions = PieceFunctions(body, pieces, clipping)
-    texts = [(lanes.get(piece.number) or functions).text(piece) for piece in pieces.pieces]
+    functions = RegionFunctions(body, regions, clipping)
+    texts = [(lanes.get(region.number) or functions).text(region) for region in regions.regions]
     several = {
-        piece.number: together
-        for piece, text in zip(pieces.pieces, texts, strict=True)
-        if piece.number in jams
-        and (together := unroll_and_jam.jammed(text, unroll_and_jam.function_name(piece), inner))
+        region.number: together
+        for region, text in zip(regions.regions, texts, strict=True)
+        if region.number in jams
+        and (together := unroll_and_jam.jammed(text, unroll_and_jam.function_name(region), inner))
         is not None
     }
     machine = _Machine(
         body,
-        pieces,
+        regions,
         clipping,
         functions,
         block,
@@ -93,16 +93,16 @@ def write(
 @dataclass(frozen=True)
 class _Machine:
     body: Body
-    pieces: Pieces
+    regions: Regions
     clipping: Clipping
-    functions: PieceFunctions
+    functions: RegionFunctions
     block: tuple[int, int, int]
     order: str
     metadata: Metadata
     cooperative: bool
     lanes: Mapping[int, LaneFunction]
     run: Run | None
-    # Numbers of the pieces that have a function for a few threads at once.
+    # Numbers of the regions that have a function for a few threads at once.
     several: Set[int]
 
     @cached_property
@@ -131,11 +131,11 @@ class _Machine:
             lines += frame.fixed(self._words)
         lines += self._slot_rooms(frame)
         lines += self._start(frame)
-        apart = outlining.is_worth_it(self.pieces)
+        apart = outlining.is_worth_it(self.regions)
         known = outlining.values(parameters, lines) if apart else {}
         functions: list[str] = []
-        for piece in self.pieces.pieces:
-            state = self._state(piece)
+        for region in self.regions.regions:
+            state = self._state(region)
             if apart:
                 function, state = outlining.outline(state, known)
                 functions.append(function)
@@ -153,7 +153,7 @@ class _Machine:
     def _words(self) -> list[str]:
         """Where the largest fault and the leader are kept, if there may be any."""
         fault = ["%fault"] if self.body.may_fail else []
-        return [*fault, "%leader"] if self.pieces.masked else fault
+        return [*fault, "%leader"] if self.regions.masked else fault
 
     def _slot_rooms(self, frame: Frame | None) -> list[str]:
         """Lines that make the rooms of the slots and of the threads' states. Those of values that
@@ -163,9 +163,9 @@ class _Machine:
         places: list[str] = []
         copies: list[str] = []
         rooms: list[str] = []
-        for slot in self.pieces.slots.values():
+        for slot in self.regions.slots.values():
             name = value_name(slot.value, "room")
-            each = slot.varying or self.pieces.masked
+            each = slot.varying or self.regions.masked
             room = f"[{self.threads} x {slot.type}]" if each else slot.type
             if frame is not None and each and slot.value in lasting:
                 places.append(frame.place(name, room))
@@ -173,7 +173,7 @@ class _Machine:
             rooms.append(f"  {name} = alloca {room}, align 64")
             if frame is not None and slot.value in lasting:
                 copies.append(frame.place(value_name(slot.value, "kept"), room))
-        if self.pieces.masked:
+        if self.regions.masked:
             states = f"[{self.threads} x i32]"
             if frame is None:
                 rooms.append(f"  %states = alloca {states}, align 64")
@@ -182,16 +182,16 @@ class _Machine:
         return [*places, *copies, *rooms]
 
     def _grid_waits(self, frame: Frame) -> list[str]:
-        """Lines that wait for the grid in front of each piece behind a barrier of it, and those
-        that go on with the piece."""
+        """Lines that wait for the grid in front of each region behind a barrier of it, and those
+        that go on with the region."""
         lines: list[str] = []
         for label, place in self._grid_barriers.items():
             k = self.functions.numbers[label]
             slots = [
                 slot
-                for slot in self.pieces.slots.values()
-                if slot.value in self.pieces.live[label]
-                and not (slot.varying or self.pieces.masked)
+                for slot in self.regions.slots.values()
+                if slot.value in self.regions.live[label]
+                and not (slot.varying or self.regions.masked)
             ]
             lines.append(f"grid.{k}:")
             for slot in slots:
@@ -214,29 +214,29 @@ class _Machine:
     @cached_property
     def _lasting(self) -> frozenset[str]:
         """The slots that live over a barrier of the grid."""
-        return frozenset(name for label in self._grid_barriers for name in self.pieces.live[label])
+        return frozenset(name for label in self._grid_barriers for name in self.regions.live[label])
 
-    def _state(self, piece: Piece) -> list[str]:
-        k = piece.number
+    def _state(self, region: Region) -> list[str]:
+        k = region.number
         lines = [f"state.{k}:"]
-        given = leader.slots_of(self.functions, piece, lines)
+        given = leader.slots_of(self.functions, region, lines)
         if k in self.lanes:
-            return lines + self._run_chunks(piece, given)
-        own = self.clipping.of_pieces[k]
+            return lines + self._run_chunks(region, given)
+        own = self.clipping.of_regions[k]
         everyone, _, _ = self._everyone
         parting = self.clipping.partings[k]
         if parting is not None:
             both, last = parted(
                 k,
                 parting,
-                self._bounds_writer(piece),
+                self._bounds_writer(region),
                 everyone,
                 self.sizes,
                 looped_axes(self.sizes, self.order),
-                lambda nest, passing: self._run(piece, nest, given, passing=passing),
+                lambda nest, passing: self._run(region, nest, given, passing=passing),
                 self.metadata.kept_loop(),
             )
-            return [*lines, *both, *self._go_on(piece, last, str(k))]
+            return [*lines, *both, *self._go_on(region, last, str(k))]
         nest = LoopNest(
             str(k),
             f"some.{k}" if own else f"state.{k}",
@@ -246,7 +246,7 @@ class _Machine:
             self.body.may_fail,
         )
         if own:
-            writer = self._bounds_writer(piece)
+            writer = self._bounds_writer(region)
             nest = replace(nest, ranges=writer.ranges(own, everyone, self.sizes))
             anybody = writer.not_empty(nest.ranges, everyone)
             lines += [
@@ -257,12 +257,12 @@ class _Machine:
         if k in self.several:
             lines += nest.opening()
             nest = replace(nest, step=f"%step.{k}")
-            lines += self._call_some(piece, nest, given)
+            lines += self._call_some(region, nest, given)
             lines += nest.closing(self.metadata.thread_loop(nest.innermost_size))
         else:
-            lines += self._run(piece, nest, given, passing=True)
+            lines += self._run(region, nest, given, passing=True)
         if not own:
-            return lines + self._go_on(piece, nest.last_label, str(k))
+            return lines + self._go_on(region, nest.last_label, str(k))
         # If nobody passes, what all have in common is still to be worked out.
         first = tuple(everyone[axis][0] for axis in AXES)
         lines += [
@@ -270,7 +270,7 @@ class _Machine:
             f"nobody.{k}:",
             *nest.thread_number((first[0], first[1], first[2]), f"none.{k}"),
             *self._call(
-                piece, (first[0], first[1], first[2]), f"none.{k}", given, passing=False, note=""
+                region, (first[0], first[1], first[2]), f"none.{k}", given, passing=False, note=""
             ),
             f"  br label %after.{k}",
             f"after.{k}:",
@@ -282,21 +282,21 @@ class _Machine:
                 f"  %fault.now.all.{k} = phi i32 [ %fault.now.{k}, %{nest.last_label} ], "
                 f"[ %fault.this.none.{k}, %nobody.{k} ]"
             )
-        return lines + self._go_on(piece, f"after.{k}", f"all.{k}")
+        return lines + self._go_on(region, f"after.{k}", f"all.{k}")
 
-    def _call_some(self, piece: Piece, nest: LoopNest, given: list[tuple[str, str]]) -> list[str]:
-        """Lines that run a piece for a few threads, if so many are left in the innermost loop, or
+    def _call_some(self, region: Region, nest: LoopNest, given: list[tuple[str, str]]) -> list[str]:
+        """Lines that run a region for a few threads, if so many are left in the innermost loop, or
         else for one; they make `%step.K`, how many that were."""
-        k = piece.number
+        k = region.number
         axis = nest.innermost
         several = self._call(
-            piece,
+            region,
             nest.thread(),
             f"{k}.some",
             given,
             passing=True,
             note="",
-            function=unroll_and_jam.function_name(piece),
+            function=unroll_and_jam.function_name(region),
         )
         return [
             f"  %some.last.{k} = add nuw nsw i32 %{axis}.{k}, {unroll_and_jam.COPIES - 1}",
@@ -308,7 +308,7 @@ class _Machine:
             f"  br label %met.{k}",
             f"single.{k}:",
             f"  %thread.{k}.one = add i64 %thread.{k}, 0",
-            *self._call(piece, nest.thread(), f"{k}.one", given, passing=True, note=""),
+            *self._call(region, nest.thread(), f"{k}.one", given, passing=True, note=""),
             f"  br label %met.{k}",
             f"met.{k}:",
             f"  %step.{k} = phi i32 [ {unroll_and_jam.COPIES}, %several.{k} ], [ 1, %single.{k} ]",
@@ -317,41 +317,41 @@ class _Machine:
         ]
 
     def _run(
-        self, piece: Piece, nest: LoopNest, given: list[tuple[str, str]], *, passing: bool
+        self, region: Region, nest: LoopNest, given: list[tuple[str, str]], *, passing: bool
     ) -> list[str]:
-        """Lines that run a piece for the threads of a nest."""
-        note = self.metadata.access() if piece.is_parallel else ""
-        column = self._is_of_a_column(piece)
-        apart = piece.number in self._scattered and piece.number not in self.several
+        """Lines that run a region for the threads of a nest."""
+        note = self.metadata.access() if region.is_parallel else ""
+        column = self._is_of_a_column(region)
+        apart = region.number in self._scattered and region.number not in self.several
         widened = not (apart or column)
         outer = self.metadata.loop_not_widened if column else None
         return [
             *nest.opening(),
-            *self._call(piece, nest.thread(), nest.number, given, passing=passing, note=note),
+            *self._call(region, nest.thread(), nest.number, given, passing=passing, note=note),
             *nest.closing(self.metadata.thread_loop(nest.innermost_size, widened=widened), outer),
         ]
 
-    def _bounds_writer(self, piece: Piece) -> BoundsWriter:
-        """What writes the ranges of a piece's threads."""
+    def _bounds_writer(self, region: Region) -> BoundsWriter:
+        """What writes the ranges of a region's threads."""
         loaded = {
-            given.value: value_name(given.value, f"in.{piece.number}")
-            for given in self.functions.slot_parameters(piece)
+            given.value: value_name(given.value, f"in.{region.number}")
+            for given in self.functions.slot_parameters(region)
             if given.role == "in"
         }
-        return BoundsWriter(self.clipping.items, self._sizes, loaded, str(piece.number))
+        return BoundsWriter(self.clipping.items, self._sizes, loaded, str(region.number))
 
-    def _run_chunks(self, piece: Piece, given: list[tuple[str, str]]) -> list[str]:
-        """Lines that run a piece for a chunk of threads after the other."""
-        k = piece.number
+    def _run_chunks(self, region: Region, given: list[tuple[str, str]]) -> list[str]:
+        """Lines that run a region for a chunk of threads after the other."""
+        k = region.number
         axes = looped_axes(self.block, self.order)
         width = self.lanes[k].width
         ranges = self._everyone[0] if self.clipping.of_kernel else None
         loop = ChunkLoop(k, f"state.{k}", self.block, axes, self.body.may_fail, width, ranges)
         return [
             *loop.opening(),
-            *self._call(piece, loop.thread(), str(k), given, passing=True, note=""),
+            *self._call(region, loop.thread(), str(k), given, passing=True, note=""),
             *loop.closing(),
-            *self._go_on(piece, loop.last_label, loop.suffix),
+            *self._go_on(region, loop.last_label, loop.suffix),
         ]
 
     @property
@@ -361,16 +361,16 @@ class _Machine:
 
     @cached_property
     def _scattered(self) -> frozenset[int]:
-        """The pieces that are better run for one thread after the other."""
+        """The regions that are better run for one thread after the other."""
         position = AXES.index(looped_axes(self.sizes, self.order)[-1])
-        return scattered(self.body, self.pieces, self.clipping, position)
+        return scattered(self.body, self.regions, self.clipping, position)
 
-    def _is_of_a_column(self, piece: Piece) -> bool:
-        """Whether a piece is run for one index along the innermost axis, so that the next threads
+    def _is_of_a_column(self, region: Region) -> bool:
+        """Whether a region is run for one index along the innermost axis, so that the next threads
         are those of another row."""
         innermost = AXES.index(looped_axes(self.sizes, self.order)[-1])
         bounds = [
-            bound for guard in self.clipping.of_pieces[piece.number] for bound in guard.bounds
+            bound for guard in self.clipping.of_regions[region.number] for bound in guard.bounds
         ]
         return any(bound.equation and bound.axis == innermost for bound in bounds)
 
@@ -395,7 +395,7 @@ class _Machine:
             numbers = map(self.functions.numbers.__getitem__, self._grid_barriers)
             lines += frame.resume([(k, f"%grid.{k}.on") for k in numbers])
         lines += [f"  store i32 0, ptr {name}" for name in self._words]
-        if guarded and self.pieces.masked:
+        if guarded and self.regions.masked:
             # Who does not pass the kernel's guards has left.
             nbytes = 4 * self.threads
             clear = f"@llvm.memset.p0.i64(ptr %states, i8 {DONE}, i64 {nbytes}, i1 false)"
@@ -408,7 +408,7 @@ class _Machine:
 
     def _call(
         self,
-        piece: Piece,
+        region: Region,
         thread: tuple[str, str, str],
         suffix: str,
         given: list[tuple[str, str]],
@@ -417,27 +417,27 @@ class _Machine:
         note: str,
         function: str | None = None,
     ) -> list[str]:
-        """Lines that run a piece for one thread, whose number is `%thread.SUFFIX`, or another
-        `function` of it. If it is not `passing` the piece's own guards, it is told so."""
-        own = (*self.clipping.of_pieces[piece.number], self.clipping.partings[piece.number])
+        """Lines that run a region for one thread, whose number is `%thread.SUFFIX`, or another
+        `function` of it. If it is not `passing` the region's own guards, it is told so."""
+        own = (*self.clipping.of_regions[region.number], self.clipping.partings[region.number])
         private, pointers = private_pointers(self.body, f"%thread.{suffix}", f".{suffix}")
         told = [
             ("i1", str(guard.outcome == (passing or guard not in own)).lower())
-            for guard in self.functions.guards(piece)
+            for guard in self.functions.guards(region)
         ]
-        states = [("ptr", "%states")] if self.pieces.masked else []
-        number = piece.number
+        states = [("ptr", "%states")] if self.regions.masked else []
+        number = region.number
         within: list[tuple[str, str]] = []
         if number in self.lanes and self.clipping.of_kernel:
             within = [("i32", f"%from.{number}"), ("i32", f"%to.{number}")]
         arguments = [*given, *states, *told, *within]
         lines = [
             *private,
-            piece_call(
+            region_call(
                 self.body, self.block, number, thread, pointers, arguments, note, suffix, function
             ),
         ]
-        if not self.pieces.masked:
+        if not self.regions.masked:
             lines.append(f"  %next.{suffix} = extractvalue {{ i32, i32 }} %both.{suffix}, 0")
         if self.body.may_fail:
             lines.append(f"  %fault.this.{suffix} = extractvalue {{ i32, i32 }} %both.{suffix}, 1")
@@ -445,32 +445,34 @@ class _Machine:
 
     @cached_property
     def _grid_barriers(self) -> dict[str, int]:
-        """Labels of the pieces behind barriers of the grid, with the barriers' fault numbers."""
-        ends = [block.terminator for block in self.pieces.function.blocks.values()]
+        """Labels of the regions behind barriers of the grid, with the barriers' fault numbers."""
+        ends = [block.terminator for block in self.regions.function.blocks.values()]
         return {
-            end.target: end.place for end in ends if isinstance(end, Cut) and end.reason == "grid"
+            end.target: end.place
+            for end in ends
+            if isinstance(end, RegionEnd) and end.reason == "grid"
         }
 
     def _way_to(self, state: int) -> str:
         """The label by which a state is entered."""
-        waits = self.pieces.pieces[state].entry in self._grid_barriers
+        waits = self.regions.regions[state].entry in self._grid_barriers
         return f"%grid.{state}" if waits else f"%state.{state}"
 
-    def _go_on(self, piece: Piece, before: str, suffix: str) -> list[str]:
-        """Lines that go to the next state, from the block `before`; what the piece's threads came
+    def _go_on(self, region: Region, before: str, suffix: str) -> list[str]:
+        """Lines that go to the next state, from the block `before`; what the region's threads came
         to has names that end in `suffix`."""
-        k = piece.number
+        k = region.number
         lines: list[str] = []
         if self.body.may_fail:
             lines += leader.largest_fault(k, f"%fault.now.{suffix}")
-        states = [self.functions.numbers[label] for label in piece.exits]
+        states = [self.functions.numbers[label] for label in region.exits]
         if not states:
             return [*lines, "  br label %done"]
-        if len(states) == 1 and not piece.returns and not self.pieces.masked:
+        if len(states) == 1 and not region.returns and not self.regions.masked:
             return [*lines, f"  br label {self._way_to(states[0])}"]
-        if self.pieces.masked:
+        if self.regions.masked:
             lines += leader.follow(k, before, self.threads, "done")
-        ends = piece.returns or self.pieces.masked
+        ends = region.returns or self.regions.masked
         default = "%done" if ends else self._way_to(states.pop())
         cases = " ".join(f"i32 {state}, label {self._way_to(state)}" for state in states)
         return [*lines, f"  switch i32 %next.{suffix}, label {default} [ {cases} ]"]

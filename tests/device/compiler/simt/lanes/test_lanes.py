@@ -90,4 +90,4 @@ def test_a_loop_that_all_threads_make_is_turned_outside_whatever_the_shape_of_th
     kinds = "float32[:, ::1]"
     for block in ((16, 16), (256, 1), (8, 32)):
         code = haulage.compile(product, f"void({kinds}, {kinds}, {kinds})", block=block)
-        assert code.metadata["pieces"] > 1
+        assert code.metadata["regions"] > 1

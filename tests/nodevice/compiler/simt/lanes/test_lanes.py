@@ -1,4 +1,5 @@
-"""Pieces on vectors: the order of blocks, shapes of values, which pieces are taken, their text."""
+"""Regions on vectors: the order of blocks, shapes of values, which regions are taken, their
+text."""
 
 import math
 import re
