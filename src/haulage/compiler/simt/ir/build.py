@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from haulage.compiler.simt.ir.model import Instruction, Operand
-from haulage.compiler.simt.ir.types import like
+from haulage.compiler.simt.ir.types import element_type, like
 
 
 def binary(result: str, opcode: str, kind: str, left: str, right: str, *flags: str) -> Instruction:
@@ -62,6 +62,12 @@ def insert_value(
     return Instruction("insertvalue", aggregate[0], result, operands, indices=(index,))
 
 
+def extract_value(result: str, aggregate: tuple[str, str], index: int) -> Instruction:
+    """A place of a (type, structure)."""
+    kind = element_type(aggregate[0], (index,))
+    return Instruction("extractvalue", kind, result, (Operand(*aggregate),), indices=(index,))
+
+
 def call(
     result: str | None, kind: str, callee: str, arguments: Sequence[tuple[str, str]]
 ) -> Instruction:
@@ -77,6 +83,9 @@ def jump(label: str) -> Instruction:
     return Instruction("br", "void", targets=(label,))
 
 
-def branch(condition: str, label: str, other: str) -> Instruction:
+def branch(
+    condition: str, label: str, other: str, metadata: tuple[tuple[str, str], ...] = ()
+) -> Instruction:
     """A branch to `label` where an i1 holds, else to `other`."""
-    return Instruction("br", "void", operands=(Operand("i1", condition),), targets=(label, other))
+    operands = (Operand("i1", condition),)
+    return Instruction("br", "void", None, operands, targets=(label, other), metadata=metadata)

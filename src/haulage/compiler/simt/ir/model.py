@@ -209,10 +209,15 @@ class Parameter:
 
 @dataclass
 class Function:
-    """A function: parameters and blocks by label, the entry first."""
+    """A function: parameters and blocks by label, the entry first; what it returns, and what its
+    definition says besides."""
 
     parameters: tuple[Parameter, ...]
     blocks: dict[str, Block]
+    name: str = ""
+    result: str = "void"
+    attributes: str = ""
+    linkage: str = "internal"
 
     @property
     def entry(self) -> str:
@@ -263,7 +268,7 @@ class Function:
             label: Block(label, list(block.phis), list(block.body), block.terminator)
             for label, block in self.blocks.items()
         }
-        return Function(self.parameters, blocks)
+        return replace(self, blocks=blocks)
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Replace local values everywhere, as `names` says."""

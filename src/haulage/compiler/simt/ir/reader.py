@@ -5,7 +5,7 @@ long for a whole kernel.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Required, TypedDict
 
 from haulage.compiler.definitions import definition_start
@@ -71,18 +71,15 @@ def read(text: str, name: str) -> Function:
     def named(found: re.Match[str]) -> str:
         return "ptr " + addresses.setdefault(found[1], f"%haulage.address.{len(addresses)}")
 
-    for line in lines[1:-1]:
-        if not line or line[0] == ";":
-            continue
-        if line[0] != " ":
-            found = _LABEL.match(line)
-            assert found is not None, line
-            block = blocks["%" + found[1]] = Block("%" + found[1])
-            continue
-        if "inttoptr (" in line and not _COUNTED.search(line):
-            line = _NUMBER.sub(named, line)
-        instruction = read_instruction(line.strip())
-        if instruction.is_phi:
+    with_names = (
+        _NUMBER.sub(named, line) if "inttoptr (" in line and not _COUNTED.search(line) else line
+        for line in lines[1:-1]
+    )
+    for label, instruction in read_lines(with_names):
+        if instruction is None:
+            assert label is not None
+            block = blocks[label] = Block(label)
+        elif instruction.is_phi:
             block.phis.append(instruction)
         elif instruction.opcode in TERMINATORS:
             block.terminator = instruction
@@ -95,6 +92,20 @@ def read(text: str, name: str) -> Function:
             for number, name in addresses.items()
         ]
     return function
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[tuple[str | None, Instruction | None]]:
+    """(label, None) for each line that begins a block, (None, instruction) for others."""
+    for line in lines:
+        for each in line.split("\n"):
+            if not each or each[0] == ";":
+                continue
+            if each[0] == " ":
+                yield None, read_instruction(each.strip())
+                continue
+            found = _LABEL.match(each)
+            assert found is not None, each
+            yield "%" + found[1], None
 
 
 def definition(text: str, name: str) -> list[str]:

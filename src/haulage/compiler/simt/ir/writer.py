@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 from haulage.compiler.simt.ir.types import BINARY, CASTS
 
 if TYPE_CHECKING:
-    from haulage.compiler.simt.ir.model import Instruction, Operand
+    from haulage.compiler.simt.ir.model import Function, Instruction, Operand
+
+
+def definition(function: Function) -> str:
+    """The text of a function."""
+    parameters = ", ".join(f"{each.type} {each.name}" for each in function.parameters)
+    head = f"define {function.linkage} {function.result} @{function.name}({parameters})"
+    lines = [f"{head} {function.attributes} {{".replace("  ", " ")]
+    for block in function.blocks.values():
+        lines.append(f"{block.label[1:]}:")
+        lines += [f"  {item.text}" for item in block.instructions()]
+    return "\n".join([*lines, "}"])
 
 
 def written(item: Instruction) -> str:
