@@ -5,12 +5,16 @@ with, its environment says.
 """
 
 import hashlib
+import signal
 import sys
 import time
 
 from benchmarks.corpus import programs
 from benchmarks.worker import main
 from haulage.cli.bench import statistics
+
+# Seconds after which a compilation or a run is taken for one that never ends.
+PATIENCE = 180
 
 
 class Worker:
@@ -35,12 +39,14 @@ class Worker:
         Returns {"ms": of this thread for that, "code": a hash of the object code, "wrong": what is
         wrong with the results or None}.
         """
+        _give_up_after(PATIENCE)
         running = self.programs[case].on_device(small=True)
         began = time.thread_time()
         running.run()
         first = time.thread_time()
         running.run()
         took = 2 * first - began - time.thread_time()
+        _give_up_after(0)
         return {
             "ms": round(1e3 * max(took, 0.0), 2),
             "code": _code(running.kernels()),
@@ -50,11 +56,14 @@ class Worker:
     def setup(self, case, small):
         """Make the data of a program and run it once: {"wrong": ...}, or None if there is no such
         program for this side. Results are looked at where that is cheap."""
+        _give_up_after(PATIENCE)
         program = self.programs[case]
         self.running = program.on_device(small) if self.ours else program.as_loops(small)
         if self.running is None:
+            _give_up_after(0)
             return None
         self.running.run()
+        _give_up_after(0)
         told = {"wrong": self.running.disagreement() if small or program.cheap else None}
         if self.ours:
             told["block"] = _shapes(self.running)
@@ -67,6 +76,12 @@ class Worker:
     def drop(self):
         """Let go of the data."""
         self.running = None
+
+
+def _give_up_after(seconds):
+    """The signal ends the process, whose last words the one that started it then tells."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
 
 
 def _code(kernels):
