@@ -392,8 +392,8 @@ def rotate(image, out, cosine, sine):
     if x >= w or y >= h:
         return
     cx, cy = w / 2, h / 2
-    sx = math.floor((x - cx) * cosine - (y - cy) * sine + cx)
-    sy = math.floor((x - cx) * sine + (y - cy) * cosine + cy)
+    sx = int(math.floor((x - cx) * cosine - (y - cy) * sine + cx))  # noqa: RUF046  (a float in kernels)
+    sy = int(math.floor((x - cx) * sine + (y - cy) * cosine + cy))  # noqa: RUF046  (a float in kernels)
     if 0 <= sx < w and 0 <= sy < h:
         out[y, x] = image[sy, sx]
     else:
@@ -406,8 +406,8 @@ def rotate_loop(image, out, cosine, sine):
     for y in prange(h):
         for x in range(w):
             cx, cy = w / 2, h / 2
-            sx = math.floor((x - cx) * cosine - (y - cy) * sine + cx)
-            sy = math.floor((x - cx) * sine + (y - cy) * cosine + cy)
+            sx = int(math.floor((x - cx) * cosine - (y - cy) * sine + cx))  # noqa: RUF046  (a float in kernels)
+            sy = int(math.floor((x - cx) * sine + (y - cy) * cosine + cy))  # noqa: RUF046  (a float in kernels)
             if 0 <= sx < w and 0 <= sy < h:
                 out[y, x] = image[sy, sx]
             else:
