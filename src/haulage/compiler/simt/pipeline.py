@@ -532,6 +532,7 @@ def _work_item_loops(state: Compilation) -> None:
             state.cooperative,
             state.vectors.lanes,
             state.run,
+            state.off,
         )
     else:
         storage = (*state.body.shared, *_collective_memory(state))
