@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from haulage.compiler.simt.analysis import early_exit, guards, single_thread, uniformity
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_nest import looped_axes
@@ -139,8 +139,8 @@ class _Cutting:
         if self._clips and not self._rests and fission.parted_loops(kernel.function, self._flow):
             planned = plan.without_cuts(kernel, self._together, rooms, shape)
             self._flow = self._together if planned.apart else self._flow
-        known = nonnegative(kernel.function) if self._clips else frozenset()
-        places = self._places(split, known)
+        ranges = ValueRanges(kernel.function)
+        places = self._places(split, ranges)
         given = warp_loops.exchange_rooms(exchanged, lanes) if lanes is not None else ()
         rooms |= {room.name for room in given}
         if self._clips and planned.regions is None and not planned.apart:
@@ -149,13 +149,15 @@ class _Cutting:
             cut = fission.cut(split, places.loops, places.around)
         flow, clips, first = self._flow, self._clips and planned.regions is None, guards.Guards()
         if clips:
-            first = iteration_ranges.kernel_guards(cut, flow.varying, known)
+            first = iteration_ranges.kernel_guards(cut, flow.varying, ranges)
             flow = replace(flow, exiting=flow.exiting - first.labels)
         divided = planned.regions or parallel_regions.divide(cut, flow, rooms)
         clipped = planned.clipping or iteration_ranges.none(divided)
         if clips:
             parts = not kernel.may_fail
-            clipped = iteration_ranges.clip(divided, flow.varying, known, first.guards, parts=parts)
+            clipped = iteration_ranges.clip(
+                divided, flow.varying, ranges, first.guards, parts=parts
+            )
         run = None
         if planned.regions is None:
             run = self._run(divided, flow, first, clipped.partings[0])
@@ -215,7 +217,7 @@ class _Cutting:
 
     def _lift_guards(self) -> None:
         function = self._kernel.function
-        if _keeps_states(function, self._flow, nonnegative(function)):
+        if _keeps_states(function, self._flow, ValueRanges(function)):
             return
         function, self._lifted = guard_hoisting.lift(function, self._flow, self._held)
         if self._lifted:
@@ -226,7 +228,7 @@ class _Cutting:
 
     # ---- where it is cut ------------------------------------------------------------------------
 
-    def _places(self, split: Function, known: frozenset[str]) -> _Places:
+    def _places(self, split: Function, ranges: ValueRanges) -> _Places:
         if self._scalar:
             return _Places([], [], {})
         function, flow, inner = self._kernel.function, self._flow, self._inner
@@ -235,7 +237,7 @@ class _Cutting:
         )
         turned = [label for label in turned if label not in self._held]
         loops = [*turned, *self._rests.values()]
-        if self._clips and not _keeps_states(function, flow, known):
+        if self._clips and not _keeps_states(function, flow, ranges):
             starts = guard_starts.behind_branches(function, flow)
             starts = [label for label in starts if label not in self._held]
             behind = guard_ends.behind_guards(function, flow, frozenset(starts))
@@ -276,11 +278,11 @@ class _Cutting:
         return block_coalescing.run_of(axis, self._block)
 
 
-def _keeps_states(function: Function, flow: Uniformity, known: frozenset[str]) -> bool:
+def _keeps_states(function: Function, flow: Uniformity, ranges: ValueRanges) -> bool:
     """Whether threads may leave otherwise than by the guards at the kernel's start."""
     if not flow.masks:
         return False
-    first = iteration_ranges.kernel_guards(function, flow.varying, known)
+    first = iteration_ranges.kernel_guards(function, flow.varying, ranges)
     return bool(flow.exiting - first.labels)
 
 

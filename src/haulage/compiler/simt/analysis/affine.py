@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Instruction
 
@@ -80,7 +80,7 @@ class LinearForms:
         items: Mapping[str, Instruction],
         varying: Set[str],
         at_hand: Set[str],
-        known: frozenset[str],
+        ranges: ValueRanges,
         *,
         products: bool = False,
     ) -> None:
@@ -88,7 +88,7 @@ class LinearForms:
         self.items = items
         self.varying = varying
         self.at_hand = at_hand
-        self.known = known
+        self.ranges = ranges
         self._forms: dict[str, Linear | None] = {}
         self._free: dict[str, bool] = {}
 
@@ -165,7 +165,10 @@ class LinearForms:
         source = item.uses[0]
         exact = (
             item.opcode == "sext"
-            or (item.opcode == "zext" and (" nneg " in item.text or source in self.known))
+            or (
+                item.opcode == "zext"
+                and (" nneg " in item.text or self.ranges.is_nonnegative(source))
+            )
             or (item.opcode == "trunc" and " nsw " in item.text)
         )
         return self.of(source, found[1], depth + 1) if exact else None
@@ -189,7 +192,7 @@ class LinearForms:
 
     def as_unsigned(self, value: str, kind: str) -> Linear | None:
         """The form of a value taken as unsigned: where it is uniform, or not negative anyway."""
-        if is_nonnegative(value, self.known):
+        if self.ranges.is_nonnegative(value):
             return self.of(value, kind)
         if value.startswith("%") and value not in self.varying and self.is_free(value):
             return _term(value, kind, False)

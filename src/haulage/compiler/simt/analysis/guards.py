@@ -14,7 +14,7 @@ from haulage.compiler.ends import number_of
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis.affine import Linear, LinearForms
 from haulage.compiler.simt.analysis.exit_codes import return_code
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 
 _VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+|true|false'
@@ -189,7 +189,7 @@ class _Search:
         if not wanted:
             test = _OPPOSITE[test]
         made = self._compared(test, signed, found["left"], found["right"], found["type"], met)
-        if made is None or not all(_is_of_one_axis(bound, self.forms.known) for bound in made):
+        if made is None or not all(_is_of_one_axis(bound, self.forms.ranges) for bound in made):
             return None
         return Guard(leaf, wanted, tuple(made))
 
@@ -208,7 +208,7 @@ class _Search:
         one, other = forms.of(left, kind), forms.of(right, kind)
         if test == "ne":
             # 0 is where numbers that are not negative begin.
-            if right == "0" and is_nonnegative(left, forms.known):
+            if right == "0" and forms.ranges.is_nonnegative(left):
                 return self._compared("gt", True, left, right, kind)
             if one is None or other is None:
                 return None
@@ -219,12 +219,12 @@ class _Search:
                     return [Bound(form)]
             return None
         if not signed:
-            if test in ("lt", "le") and one is not None and is_nonnegative(right, forms.known):
+            if test in ("lt", "le") and one is not None and forms.ranges.is_nonnegative(right):
                 # From 0 on, too: a negative number is a large one.
                 upper = self._compared(test, True, left, right, kind)
                 from_0 = (
                     []
-                    if is_nonnegative(left, forms.known)
+                    if forms.ranges.is_nonnegative(left)
                     else [Bound(Linear(-1, (0, 0, 0)).plus(one, -1))]
                 )
                 return None if upper is None else upper + from_0
@@ -251,11 +251,11 @@ def _arriving(block: Block, source: str) -> Block:
     return Block(block.label, block.phis, block.body, end.with_uses(names))
 
 
-def _is_of_one_axis(bound: Bound, known: frozenset[str]) -> bool:
+def _is_of_one_axis(bound: Bound, ranges: ValueRanges) -> bool:
     steps = [step for step in bound.form.steps if step]
     if bound.form.products:
         (term, scaled), *others = bound.form.products
-        if steps or others or bound.equation or not is_nonnegative(term.value, known):
+        if steps or others or bound.equation or not ranges.is_nonnegative(term.value):
             return False
         return sum(map(bool, scaled.steps)) == 1
     if bound.equation:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
 from haulage.compiler.simt.analysis.strides import size_of
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
@@ -95,23 +95,23 @@ def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
         or _WAITING_OR_AWAITED.search(body.around)
     ):
         return ()
-    known = nonnegative(function)
+    ranges = ValueRanges(function)
     sizes = zip(AXES, block, strict=True)
     # Along an axis that a kernel has no index for, threads would only repeat one another.
     return tuple(
         axis
         for axis, size in sizes
-        if f"%threadIdx.{axis}" in used and _Sums(function, axis, size, known).are_whole
+        if f"%threadIdx.{axis}" in used and _Sums(function, axis, size, ranges).are_whole
     )
 
 
 def prepared(function: Function, axes: Iterable[str], block: tuple[int, int, int]) -> Function:
     """The function with indices as large as they are in a run along one of `axes`, and without
     promises of LLVM that only held for indices of one block."""
-    known = nonnegative(function)
+    ranges = ValueRanges(function)
     loose: set[str] = set()
     for axis in axes:
-        loose |= _Sums(function, axis, block[AXES.index(axis)], known).loose
+        loose |= _Sums(function, axis, block[AXES.index(axis)], ranges).loose
     changed = function.copy()
     for part in changed.blocks.values():
         part.body = [
@@ -157,9 +157,9 @@ class _Sums:
     in a run.
     """
 
-    def __init__(self, function: Function, axis: str, size: int, known: frozenset[str]) -> None:
+    def __init__(self, function: Function, axis: str, size: int, ranges: ValueRanges) -> None:
         self._size = size
-        self._known = known
+        self._ranges = ranges
         self._block_size = {f"%blockDim.{axis}"}
         self._forms = {
             f"%threadIdx.{axis}": _Form(1, 0, 0, True, 32),
@@ -225,7 +225,7 @@ class _Sums:
         if bits is None or form.bits == 64:
             return None
         # What is made of the block's index alone is a number of the kernel's own.
-        positive = form.constant >= 0 if form.thread else item.uses[0] in self._known
+        positive = form.constant >= 0 if form.thread else self._ranges.is_nonnegative(item.uses[0])
         return replace(form, bits=int(bits[1])) if positive or item.opcode == "sext" else None
 
     def _of(self, value: str, bits: int) -> _Form:

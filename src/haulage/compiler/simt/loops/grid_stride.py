@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import Linear, LinearForms
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative, nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
 from haulage.compiler.simt.ir.reader import read_instruction
@@ -50,15 +50,15 @@ def turn(function: Function, flow: Uniformity, block: tuple[int, int, int]) -> T
     ]
     if not candidates:
         return Turned(function, {}, frozenset())
-    known = nonnegative(function)
+    ranges = ValueRanges(function)
     rests: dict[str, str] = {}
     labels: set[str] = set()
     for loop in candidates:
         found = find(function, loop, flow)
         if found is None:
             continue
-        form = _start(function, found, flow, known)
-        if form is None or not is_nonnegative(found.step, known):
+        form = _start(function, found, flow, ranges)
+        if form is None or not ranges.is_nonnegative(found.step):
             continue
         spread = sum(step * (size - 1) for step, size in zip(form.steps, block, strict=True))
         if found.step.isdigit() and int(found.step) <= spread:
@@ -72,10 +72,10 @@ def turn(function: Function, flow: Uniformity, block: tuple[int, int, int]) -> T
 
 
 def _start(
-    function: Function, found: StridedLoop, flow: Uniformity, known: frozenset[str]
+    function: Function, found: StridedLoop, flow: Uniformity, ranges: ValueRanges
 ) -> Linear | None:
     """What the index begins with, if it does not go down along the block and is not negative."""
-    if not is_nonnegative(found.start, known):
+    if not ranges.is_nonnegative(found.start):
         return None
     successors = {label: each.successors for label, each in function.blocks.items()}
     closest = control_flow.immediate_dominators(successors, function.entry)
@@ -88,7 +88,7 @@ def _start(
         and control_flow.dominates(closest, label, found.guard)
     }
     instructions = {name: item for name, (_, item) in items.items()}
-    form = LinearForms(instructions, flow.varying, at_hand, known).of(found.start, "i64")
+    form = LinearForms(instructions, flow.varying, at_hand, ranges).of(found.start, "i64")
     if form is None or min(form.steps) < 0:
         return None
     return form

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from haulage.compiler.simt.analysis import control_flow, guards
 from haulage.compiler.simt.analysis.affine import LinearForms
 from haulage.compiler.simt.analysis.guards import Guard, Guards
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 
@@ -52,23 +53,23 @@ def without_own(clipped: Clipping, numbers: Iterable[int]) -> Clipping:
     return replace(without_partings(clipped, all_of_them), of_regions=own)
 
 
-def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:
+def kernel_guards(function: Function, varying: Set[str], ranges: ValueRanges) -> Guards:
     """The guards at the kernel's start whose threads end there if they do not pass."""
     items = {name: item for name, (_, item) in function.definitions().items()}
     parameters = {each.name for each in function.parameters}
-    forms = LinearForms(items, varying, parameters, known, products=True)
+    forms = LinearForms(items, varying, parameters, ranges, products=True)
     return guards.find(function, function.entry, forms, guards.returns_idly)
 
 
 def clip(
     regions: Regions,
     varying: Set[str],
-    known: frozenset[str],
+    ranges: ValueRanges,
     of_kernel: tuple[Guard, ...],
     *,
     parts: bool,
 ) -> Clipping:
-    """The guards of all regions. `known` are the values that are not negative; `parts` is whether
+    """The guards of all regions. `ranges` are those of its values; `parts` is whether
     regions may be run in two loops."""
     items = {name: item for name, (_, item) in regions.function.definitions().items()}
     parameters = {each.name for each in regions.function.parameters}
@@ -78,7 +79,7 @@ def clip(
     for region in regions.regions:
         made = regions.made_in(region)
         loaded = {name for name in region.loaded if name not in varying and name not in made}
-        forms = LinearForms(items, varying, parameters | loaded, known, products=True)
+        forms = LinearForms(items, varying, parameters | loaded, ranges, products=True)
         met = Guards() if regions.masked else _guards(regions, region, forms, made)
         own = met.guards
         if not region.number:
