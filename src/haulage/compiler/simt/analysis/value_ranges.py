@@ -5,12 +5,12 @@ Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interp
 """
 
 from collections.abc import Callable
-from functools import cached_property
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
 from haulage.compiler.simt.ir.types import bits_of, first_type
+from haulage.forks import cached_property
 
 # The least and the greatest number that a value can be.
 Range = tuple[int, int]
