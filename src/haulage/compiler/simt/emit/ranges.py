@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from haulage.compiler.simt.analysis.affine import Linear
+from haulage.compiler.simt.analysis.affine import Form
 from haulage.compiler.simt.analysis.guards import Bound, Guard
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Instruction
@@ -179,7 +179,7 @@ class BoundsWriter:
         return self._clamped(above, size), None
 
     def _of_product(
-        self, form: Linear, position: int, rest: str, size: int
+        self, form: Form, position: int, rest: str, size: int
     ) -> tuple[str | None, str | None]:
         """As `_of_bound`, for a form with a product whose term is not negative."""
         ((term, scaled),) = form.products
@@ -196,7 +196,7 @@ class BoundsWriter:
     def _shifted(self, value: str, bits: int) -> str:
         return self._new(f"ashr i128 {value}, {bits}") if bits else value
 
-    def _rest(self, form: Linear) -> str:
+    def _rest(self, form: Form) -> str:
         """The form without the thread's index, an i128."""
         total = str(form.constant)
         for term, factor in form.terms:

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.strides import size_of
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.types import size_of
 from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
 
 # Threads of a run along its axis: with a few rows a run's memory stays in the second level of the

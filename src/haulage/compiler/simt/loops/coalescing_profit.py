@@ -38,10 +38,10 @@ def is_worth_it(
     strides = StrideAnalysis(function)
     position = AXES.index(axis)
     addresses = [
-        item.uses[-1]
+        item.address
         for block in function.blocks.values()
         for item in block.body
-        if item.opcode in ("load", "store") and item.uses
+        if item.opcode in ("load", "store")
     ]
     if any(strides.of(address)[position] == UNKNOWN for address in addresses):
         return False
