@@ -38,7 +38,6 @@ from haulage.compiler.simt.loops import (
     axis_order,
     block_atomics,
     block_coalescing,
-    coalescing_profit,
     divisions,
     grid_stride,
     power_of_two_remainders,
@@ -550,7 +549,7 @@ def _choose_run(state: Compilation, ranges: Clipping) -> None:
         return
     inner, first, parting = state.order[-1], state.kernel_guards, ranges.partings[0]
     varying = state.flow.varying
-    if coalescing_profit.is_worth_it(state.regions, axis, inner, varying, first, parting):
+    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, parting):
         state.run = block_coalescing.run_of(axis, state.block)
     if state.run is not None:
         state.order = state.coalesced_order

@@ -77,6 +77,16 @@ class Form:
         left = {monomial: times for monomial, times in found.items() if times}
         return Form(left, self.exact and other.exact)
 
+    def replaced(self, forms: "Mapping[Symbol, Form]") -> "Form":
+        """The form with other forms in place of some symbols."""
+        total = number(0)
+        for monomial, factor in self.monomials.items():
+            product = number(factor)
+            for each in monomial:
+                product = product.times(forms.get(each) or Form({(each,): 1}))
+            total = total.plus(product)
+        return Form(total.monomials, self.exact)
+
     @property
     def symbols(self) -> set[Symbol]:
         return {symbol for monomial in self.monomials for symbol in monomial}
@@ -274,15 +284,13 @@ class AvailableForms:
     def are_equal(self, one: Form, other: Form) -> bool:
         """Whether two forms show that they are the same number."""
         difference = one.plus(other, -1)
-        total = number(0)
-        for monomial, factor in difference.monomials.items():
-            product = number(factor)
-            for each in monomial:
-                inside = self._expanded.of(Operand(each.type, each.value))
-                known = inside.exact and each.signed
-                product = product.times(inside if known else Form({(each,): 1}))
-            total = total.plus(product)
-        return not total.monomials
+        inside = {
+            each: self._expanded.of(Operand(each.type, each.value))
+            for each in difference.symbols
+            if each.signed
+        }
+        exact = {each: form for each, form in inside.items() if form.exact}
+        return not difference.replaced(exact).monomials
 
 
 def _is_large(form: Form) -> bool:
