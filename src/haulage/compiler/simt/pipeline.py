@@ -50,9 +50,8 @@ from haulage.compiler.simt.regions import (
     atomic_fission,
     exchanges,
     fission,
-    guard_ends,
+    guard_fission,
     guard_hoisting,
-    guard_starts,
     iteration_ranges,
     loop_interchange,
     parallel_regions,
@@ -390,7 +389,7 @@ def _hoist_guards(state: Compilation) -> None:
         return
     if state.keeps_states():
         return
-    function, state.hoisted = guard_hoisting.lift(state.function, state.flow, state.held)
+    function, state.hoisted = guard_hoisting.hoist(state.function, state.flow, state.held)
     if state.hoisted:
         state.change(function)
         on = state.is_on("early-exits")
@@ -421,10 +420,7 @@ def _interchange_loops(state: Compilation) -> None:
 def _split_at_guards(state: Compilation) -> None:
     if not state.has_ranges or state.keeps_states():
         return
-    starts = guard_starts.behind_branches(state.function, state.flow)
-    starts = [label for label in starts if label not in state.held]
-    behind = guard_ends.behind_guards(state.function, state.flow, frozenset(starts))
-    state.at_guards = [*starts, *(label for label in behind if label not in state.held)]
+    state.at_guards = guard_fission.places(state.function, state.flow, state.held)
 
 
 def _split_around_atomics(state: Compilation) -> None:
@@ -459,7 +455,7 @@ def _split_labels(state: Compilation) -> list[str]:
 def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    rare = frozenset((*state.remainders, *single_thread.blocks_of_few(state.function)))
+    rare = frozenset((*state.remainders, *single_thread.single_thread_blocks(state.function)))
     state.cut, state.vectors = plan.cut_with_lanes(
         state.body,
         state.split,
