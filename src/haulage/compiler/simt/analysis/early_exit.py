@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import control_flow, exit_codes
 from haulage.compiler.simt.analysis.barriers import barriers, patient_barriers
-from haulage.compiler.simt.analysis.single_thread import blocks_of_few
+from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 from haulage.compiler.simt.ir.model import Function
 
 
@@ -36,7 +36,7 @@ def early_exits(function: Function) -> dict[str, Arm]:
     meeting = control_flow.immediate_postdominators(successors)
     headers = {loop.header for loop in control_flow.natural_loops(successors, function.entry)}
     obstacles = headers | {label for label, _, _ in barriers(function)}
-    worth = (headers - blocks_of_few(function)) | {
+    worth = (headers - single_thread_blocks(function)) | {
         label for label, _, _ in patient_barriers(function)
     }
     missed = exit_codes.missed(function)

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.affine import Linear, LinearForms
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative, nonnegative
+from haulage.compiler.simt.analysis.affine import AvailableForms, Form
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, value_name
 from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.compiler.simt.loops.grid_stride_loop import StridedLoop, find, results_of
 
@@ -50,15 +50,15 @@ def turn(function: Function, flow: Uniformity, block: tuple[int, int, int]) -> T
     ]
     if not candidates:
         return Turned(function, {}, frozenset())
-    known = nonnegative(function)
+    ranges = ValueRanges(function)
     rests: dict[str, str] = {}
     labels: set[str] = set()
     for loop in candidates:
         found = find(function, loop, flow)
         if found is None:
             continue
-        form = _start(function, found, flow, known)
-        if form is None or not is_nonnegative(found.step, known):
+        form = _start(function, found, flow, ranges)
+        if form is None or not ranges.is_nonnegative(found.step):
             continue
         spread = sum(step * (size - 1) for step, size in zip(form.steps, block, strict=True))
         if found.step.isdigit() and int(found.step) <= spread:
@@ -72,10 +72,10 @@ def turn(function: Function, flow: Uniformity, block: tuple[int, int, int]) -> T
 
 
 def _start(
-    function: Function, found: StridedLoop, flow: Uniformity, known: frozenset[str]
-) -> Linear | None:
+    function: Function, found: StridedLoop, flow: Uniformity, ranges: ValueRanges
+) -> Form | None:
     """What the index begins with, if it does not go down along the block and is not negative."""
-    if not is_nonnegative(found.start, known):
+    if not ranges.is_nonnegative(found.start):
         return None
     successors = {label: each.successors for label, each in function.blocks.items()}
     closest = control_flow.immediate_dominators(successors, function.entry)
@@ -88,8 +88,9 @@ def _start(
         and control_flow.dominates(closest, label, found.guard)
     }
     instructions = {name: item for name, (_, item) in items.items()}
-    form = LinearForms(instructions, flow.varying, at_hand, known).of(found.start, "i64")
-    if form is None or min(form.steps) < 0:
+    forms = AvailableForms(instructions, flow.varying, at_hand, ranges)
+    form = forms.of(Operand("i64", found.start))
+    if form is None or form.products or min(form.steps) < 0:
         return None
     return form
 
@@ -98,7 +99,7 @@ class _Writer:
     """Writes one loop anew. `spread` is how far the starts of a block's threads are apart."""
 
     def __init__(
-        self, function: Function, loop: StridedLoop, form: Linear, spread: int, number: int
+        self, function: Function, loop: StridedLoop, form: Form, spread: int, number: int
     ) -> None:
         self._function = function.copy()
         self._loop = loop
