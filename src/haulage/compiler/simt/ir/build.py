@@ -56,9 +56,12 @@ def atomic(
     return Instruction("atomicrmw", kind, result, operands, predicate=operation, ordering=ordering)
 
 
-def element(result: str, kind: str, base: str, index: str, *flags: str) -> Instruction:
-    """The address of an element, counted from `base` in units of the type `kind` by an i64."""
-    operands = Operand("ptr", base), Operand("i64", index)
+def element(
+    result: str, kind: str, base: str, index: str, *flags: str, by: str = "i64"
+) -> Instruction:
+    """The address of an element, counted from `base` in units of the type `kind` by an index of
+    the type `by`."""
+    operands = Operand("ptr", base), Operand(by, index)
     return Instruction("getelementptr", "ptr", result, operands, flags=flags, source_type=kind)
 
 

@@ -198,14 +198,22 @@ class Builder:
         self.add(build.store(kind, value, address, align))
 
     def element(
-        self, kind: str, base: str, index: str, *flags: str, name: str | None = None
+        self,
+        kind: str,
+        base: str,
+        index: str,
+        *flags: str,
+        by: str = "i64",
+        name: str | None = None,
     ) -> str:
-        """The address of an element, counted from `base` by an i64."""
-        return self.add(build.element(self._named(name), kind, base, index, *flags))
+        """The address of an element, counted from `base` by an index of the type `by`."""
+        return self.add(build.element(self._named(name), kind, base, index, *flags, by=by))
 
-    def at(self, kind: str, base: str, index: str | int, name: str | None = None) -> str:
-        """The address of an element, counted by an i64, of memory that `base` points into."""
-        return self.element(kind, base, str(index), "inbounds", name=name)
+    def at(
+        self, kind: str, base: str, index: str | int, name: str | None = None, by: str = "i64"
+    ) -> str:
+        """The address of an element of memory that `base` points into."""
+        return self.element(kind, base, str(index), "inbounds", name=name, by=by)
 
     def call(
         self,
