@@ -482,7 +482,7 @@ def _memory_of_regions(state: Compilation) -> frozenset[str]:
 def _collective_memory(state: Compilation) -> tuple[kernel.Storage, ...]:
     if state.lanes is None:
         return ()
-    return warp_loops.exchange_rooms(state.collectives, state.lanes)
+    return warp_loops.collective_storage(state.collectives, state.lanes)
 
 
 def _split_into_regions(state: Compilation) -> None:

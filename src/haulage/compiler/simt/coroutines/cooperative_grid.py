@@ -30,28 +30,32 @@ three addresses: those of a frame or coroutine and of an outcome for each block,
 shared memory for all of them, each block's at a multiple of its alignment.
 """
 
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from haulage.compiler.numbers import BITS
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.coroutines import intrinsics
-from haulage.compiler.simt.coroutines.frames import WAITS
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import (
     BLOCK_PARAMETERS,
+    clear_warps,
     heap_bytes,
+    place_private,
     private_align,
+    private_layout,
     room_bytes,
     user_parameters,
 )
-from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Function
+from haulage.compiler.simt.ir.builder import Builder, Typed
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
 # What the modes of the entry do with each block: begin it, resume it, drop what is left of it, or
 # resume it if it gave way to others.
 BEGIN, RESUME, DROP, GO_ON = 0, 1, 2, 3
 
+WAITS = 1 << 30
 # What a block comes to, plus `WAITS`, that gave way to others.
 YIELDS = 1 << BITS
 
@@ -67,6 +71,89 @@ def block_bytes(body: Body, block: tuple[int, int, int]) -> int:
     """Bytes that a block may take while it waits, without its dynamic shared memory."""
     threads = prod(block)
     return room_bytes(body, threads) + threads * _FRAME_BYTES
+
+
+# ---- block functions with a frame ---------------------------------------------------------------
+
+_CLEARED = 64
+_FRAME = "%haulage.frame"
+
+
+class Frame:
+    """The frame of one block function, with the names of what was put in it."""
+
+    def __init__(self, body: Body, threads: int) -> None:
+        self._body = body
+        self._threads = threads
+        self._types = [f"[{_CLEARED} x i8]"]
+        # Of the storage too, which begins at a multiple of it.
+        self._align = max(_ALIGN, private_align(body), *(array.align for array in body.shared))
+
+    def parameters(self) -> list[Typed]:
+        """The parameters of the block function."""
+        align = f"align {self._align}"
+        memory = [(f"ptr noalias {align}", "%frame"), (f"ptr {align}", "%storage")]
+        return [*BLOCK_PARAMETERS, *user_parameters(self._body), *memory]
+
+    def fixed(self, b: Builder, words: Sequence[str]) -> None:
+        """Find an i32 for each of the names `words`, at most 15, and all arrays of the block and
+        its threads."""
+        for number, name in enumerate(words, 1):
+            b.at("i8", "%frame", 4 * number, name)
+        place_private(b, self._body, self._threads, "%storage")
+        for array, offset in zip(self._body.shared, self._shared_layout()[0], strict=True):
+            b.at("i8", "%storage", offset, array.name)
+
+    def _shared_layout(self) -> tuple[list[int], int]:
+        """Offsets of the shared arrays in the storage, and its bytes in all."""
+        offsets: list[int] = []
+        _, end = private_layout(self._body, self._threads)
+        for array in self._body.shared:
+            offsets.append(-(-end // array.align) * array.align)
+            end = offsets[-1] + array.nbytes
+        return offsets, end
+
+    def place(self, b: Builder, name: str, kind: str) -> None:
+        """Find memory in the frame for a value of the type `kind`, as `name`."""
+        self._types.append(kind)
+        indices = Operand("i32", "0"), Operand("i32", str(len(self._types) - 1))
+        operands = (Operand("ptr", "%frame"), *indices)
+        flags = ("inbounds",)
+        b.add(Instruction("getelementptr", "ptr", name, operands, flags=flags, source_type=_FRAME))
+
+    def resume(self, b: Builder, states: Iterable[tuple[int, str]]) -> None:
+        """Go to the label of the state that is due, or on here if the block has just begun."""
+        b.switch("i32", b.load("i32", "%frame", name="due"), "%begin", list(states))
+        b.block("%begin")
+        clear_warps(b, self._body, self._threads)
+
+    def wait(self, b: Builder, state: int, place: int) -> None:
+        """Wait for the grid at the barrier of fault number `place`, and go on in `state`."""
+        b.store("i32", str(state), "%frame")
+        b.ret("i32", str(WAITS | place))
+
+    def text(self) -> str:
+        """LLVM text of the frame's type and of the functions that make a frame with its storage and
+        say where that begins."""
+        align = self._align
+        _, storage = self._shared_layout()
+        return f"""{_FRAME} = type {{ {", ".join(self._types)} }}
+
+define internal i64 @{_FRAME_BYTES_OF}() alwaysinline {{
+  %end = getelementptr {_FRAME}, ptr null, i32 1
+  %size = ptrtoint ptr %end to i64
+  %over = add i64 %size, {align - 1}
+  %bytes = and i64 %over, {-align}
+  ret i64 %bytes
+}}
+
+define internal ptr @{_MAKE_FRAME}() {{
+  %frame.bytes = call i64 @{_FRAME_BYTES_OF}()
+  %bytes = add i64 %frame.bytes, {-(-storage // align) * align}
+  %frame = call ptr @haulage_alloc(i64 {align}, i64 %bytes, i1 false)
+  call void @llvm.memset.p0.i64(ptr %frame, i8 0, i64 {_CLEARED}, i1 false)
+  ret ptr %frame
+}}"""
 
 
 # ---- block functions that are coroutines --------------------------------------------------------

@@ -30,10 +30,10 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.skipped_barriers import is_seen
 from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, roll, wavefronts, yields
 from haulage.compiler.simt.emit.block_function import (
+    allocate_private,
+    allocate_shared,
     block_parameters,
-    private_pointers,
-    private_rooms,
-    shared_rooms,
+    private_addresses,
     user_parameters,
 )
 from haulage.compiler.simt.ir.axes import AXES
@@ -215,8 +215,8 @@ class _Scheduler:
         for name in ("%ret", "%frames"):
             b.allocate("ptr", name=name)
         b.lines(roll.OPEN if self._rolled else [])
-        b.lines(shared_rooms(self._body, threads))
-        b.lines(private_rooms(self._body, threads))
+        allocate_shared(b, self._body, threads)
+        allocate_private(b, self._body, threads)
         self._start()
         b.jump("%schedule")
         b.block("%schedule")
@@ -244,8 +244,6 @@ class _Scheduler:
             row = b.binary("udiv", "i32", linear, columns)
             x, y = b.binary("urem", "i32", linear, columns), b.binary("urem", "i32", row, rows)
             z = b.binary("udiv", "i32", row, rows)
-            private, pointers = private_pointers(body, thread, "")
-            b.lines(private)
             arguments = [
                 ("ptr", "%ret"),
                 *(("i32", index) for index in (x, y, z)),
@@ -256,7 +254,7 @@ class _Scheduler:
                 ("i64", "%dynamicSharedBytes"),
                 *user_parameters(body, attributes=False),
                 *(("ptr", array.name) for array in body.shared),
-                *(("ptr", pointer) for pointer in pointers),
+                *(("ptr", address) for address in private_addresses(b, body, thread)),
                 ("ptr", "%frames"),
                 ("i64", thread),
                 ("ptr", b.at("i32", "%states", thread)),
