@@ -22,8 +22,10 @@ int of_devices[256];
 
 struct injected { char name[64]; int status, after, times; struct injected *next; };
 static struct injected *injections;
-struct counted { char name[64]; long calls; struct counted *next; };
-static struct counted *counts;
+/* What is known of a function by where its name stands, so that a call compares no texts. */
+#define MOST_NAMES 1024
+struct counted { const char *name; long calls; int is_unsafe; };
+static struct counted counts[MOST_NAMES];
 
 EXPORT void double_configure(int devices_, int version, uint64_t memory, int init_status_)
 {
@@ -62,22 +64,10 @@ EXPORT long double_calls(const char *name)
 {
     long found = 0;
     pthread_mutex_lock(&big);
-    for (struct counted *at = counts; at; at = at->next)
-        if (!strcmp(at->name, name)) found = at->calls;
+    for (struct counted *at = counts; at < counts + MOST_NAMES; at++)
+        if (at->name && !strcmp(at->name, name)) found += at->calls;
     pthread_mutex_unlock(&big);
     return found;
-}
-
-static void count(const char *name)
-{
-    struct counted *at = counts;
-    while (at && strcmp(at->name, name)) at = at->next;
-    if (!at) {
-        at = calloc(1, sizeof *at);
-        strncpy(at->name, name, sizeof at->name - 1);
-        at->next = counts, counts = at;
-    }
-    at->calls++;
 }
 
 /* What is no work of a stream, so that a recording does not see it: "potentially unsafe" in CUDA's
@@ -106,12 +96,22 @@ static int is_unsafe(const char *name)
     return 0;
 }
 
+static struct counted *counted(const char *name)
+{
+    size_t at = ((uintptr_t)name >> 3) % MOST_NAMES;
+    while (counts[at].name && counts[at].name != name) at = (at + 1) % MOST_NAMES;
+    if (!counts[at].name) counts[at] = (struct counted){name, 0, is_unsafe(name)};
+    return &counts[at];
+}
+
 CUresult enter(const char *name, int needs_context)
 {
     CUresult status = SUCCESS;
+    int unsafe;
     if (idle && initialised) return needs_context && !current ? INVALID_CONTEXT : SUCCESS;
     pthread_mutex_lock(&big);
-    count(name);
+    struct counted *of = counted(name);
+    of->calls++, unsafe = of->is_unsafe;
     for (struct injected *at = injections; at && !status; at = at->next)
         if (!strcmp(at->name, name) && at->after-- <= 0 && at->times-- > 0) status = at->status;
     pthread_mutex_unlock(&big);
@@ -120,7 +120,7 @@ CUresult enter(const char *name, int needs_context)
     if (!initialised || owner != getpid()) return NOT_INITIALIZED;
     if (needs_context && !current) return INVALID_CONTEXT;
     if (needs_context && sticky) return sticky;
-    return is_unsafe(name) ? prohibited() : SUCCESS;
+    return unsafe ? prohibited() : SUCCESS;
 }
 
 /* ---- initialisation ------------------------------------------------------------------------- */
