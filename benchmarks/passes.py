@@ -3,23 +3,17 @@
 This is all that the benchmarks know of them: `known` and `with_passes_off`.
 """
 
-import importlib
 from collections.abc import Iterable
 
-MODULE = "haulage.compiler.simt.passes"
+from haulage.compiler.simt.passes import PASSES
+
 # Beside the passes: ways to run a block's threads, which take much else away.
 WAYS = {"scalar": "threads one after the other in each piece: nothing is widened or interchanged"}
 
 
 def known() -> dict[str, str]:
-    """A sentence for each pass by name; none if the compiler has no list of them."""
-    try:
-        module = importlib.import_module(MODULE)
-    except ModuleNotFoundError as missing:
-        if missing.name != MODULE:
-            raise
-        return {}
-    return {each.name: each.summary for each in module.PASSES}
+    """A sentence for each pass that can be switched off, by name."""
+    return {each.name: each.summary for each in PASSES if not each.required}
 
 
 def with_passes_off(names: Iterable[str]) -> dict[str, str]:
