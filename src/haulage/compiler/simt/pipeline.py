@@ -152,6 +152,7 @@ class Compilation:
     privatized: tuple[Total, ...] = ()
     declarations: list[str] = field(default_factory=list)
     copies: str = ""
+    helpers: list[str] = field(default_factory=list)
 
     # Where to split: at the headers of interchanged loops, in front of blocks, around atomic
     # operations. `remainders` are the loops that grid-stride loops left.
@@ -383,6 +384,13 @@ def _vector_divisions(state: Compilation) -> None:
     state.declarations = divisions.widen(state.function, state.flow.varying, state.target)
 
 
+def _speculate_divisions(state: Compilation) -> None:
+    if state.taken == SCALAR:
+        return
+    axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
+    state.helpers = divisions.speculate(state.function, state.flow.divergent, axes)
+
+
 def _hoist_guards(state: Compilation) -> None:
     if not state.has_ranges or state.remainders or not barriers(state.function):
         return
@@ -565,6 +573,7 @@ _RUN: dict[str, Callable[[Compilation], None]] = {
     "block-coalescing": _coalesce_blocks,
     "remainder-masks": _mask_remainders,
     "vector-divisions": _vector_divisions,
+    "division-speculation": _speculate_divisions,
     "guard-hoisting": _hoist_guards,
     "warp-collectives": _split_collectives,
     "kernel-vectorization": _vectorize_kernel,
@@ -603,7 +612,15 @@ def _finished(state: Compilation) -> Transformed:
     if _SEES_OTHERS.search(state.text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
     module = "\n\n".join(
-        [body.around, *state.declarations, entry.DECLARATIONS, start, state.copies, *parts]
+        [
+            body.around,
+            *state.declarations,
+            entry.DECLARATIONS,
+            start,
+            state.copies,
+            *state.helpers,
+            *parts,
+        ]
     )
     return Transformed(
         _without_repeated_declarations(module),
