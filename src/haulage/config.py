@@ -9,7 +9,7 @@ from haulage.errors import warn
 # All settings of Haulage's own.
 SETTINGS = (
     *("HAULAGE_ADVERSARY", "HAULAGE_AMD_LINKER", "HAULAGE_CACHE_DIR", "HAULAGE_CPU"),
-    *("HAULAGE_CPU_THREADS", "HAULAGE_DEVICE", "HAULAGE_MEMORY"),
+    *("HAULAGE_CPU_PASSES", "HAULAGE_CPU_THREADS", "HAULAGE_DEVICE", "HAULAGE_MEMORY"),
     *("HAULAGE_FULL_TRACEBACKS", "HAULAGE_NUM_THREADS", "HAULAGE_QUEUE_DEPTH"),
     # For children, of `haulage trace` and of `haulage advise`.
     *("HAULAGE_ADVISE_SETTINGS", "HAULAGE_TRACE_SETTINGS"),
@@ -138,6 +138,16 @@ def processor_level() -> str | None:
     this is such a level, and one that the processor has, is seen when a kernel is compiled.
     """
     return _text("HAULAGE_CPU") or None
+
+
+def passes_switched_off() -> str:
+    """`HAULAGE_CPU_PASSES`: passes of the CPU compiler that do not run, as `-name,-name`; "", the
+    default, for all that there are.
+
+    For looking into a kernel's speed: results are the same. Whether there are such passes is seen
+    when a kernel is compiled.
+    """
+    return _text("HAULAGE_CPU_PASSES")
 
 
 def adversary_seed() -> int | None:

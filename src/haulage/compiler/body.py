@@ -42,7 +42,7 @@ class Body(ABC):
         """Nothing: this is typed and lowered, so that it can be compiled is known."""
 
     def code(self, block: tuple[int, int, int], way: str) -> Code:
-        """Code for blocks of `block` threads, run in one of `simt.transform.WAYS`.
+        """Code for blocks of `block` threads, run in one of `simt.pipeline.STRATEGIES`.
 
         Raises:
             CompileError: `way` is "cut" and a barrier stands where not all threads may come, or

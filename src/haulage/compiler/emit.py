@@ -1,10 +1,12 @@
-"""The stages from a Python function to code for the CPU, by name; each stage's text is kept.
+"""The stages from a Python function to code for the CPU, by name.
 
-They are `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), `blocks` (the
-block function for one block size) and `llvm` (widened); then assembly and object code.
+They are `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), what each pass of
+`simt/passes.py` left, `blocks` (the module with the block function for one block size) and `llvm`
+(vectorised); then assembly and object code.
 """
 
 import re
+from functools import cache
 from typing import Any
 
 from haulage.compiler import llvm
@@ -14,12 +16,14 @@ from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
+from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis.kernel import KERNEL, NotInlined
 from haulage.compiler.simt.emit import entry
-from haulage.compiler.simt.transform import SCALAR, CannotCut, Transformed, transform
+from haulage.compiler.simt.pipeline import SCALAR, CannotSplit, Transformed, transform
 from haulage.errors import CompileError
 from haulage.forks import cached_property
 from haulage.targets.base import Target
+from haulage.targets.cpu import CPUTarget
 
 
 class CPUBody(Body):
@@ -36,36 +40,42 @@ class CPUBody(Body):
             raise CompileError(self._not_inlined()) from error
 
     def _make(self, block: tuple[int, int, int], way: str) -> Code:
+        cleaned, cooperative, target = self.cleaned, self.lowered.cooperative, self.target
+        assert isinstance(target, CPUTarget)
+        off = passes.switched_off(target.passes)
         with llvm.LOCK:
             try:
-                blocks = transform(self.cleaned, self.target, block, way, self.lowered.cooperative)
-            except CannotCut as error:
-                raise CompileError(self._cannot_cut(error)) from error
+                blocks = transform(cleaned, target, block, way, cooperative, off)
+            except CannotSplit as error:
+                raise CompileError(self._cannot_split(error)) from error
             except NotInlined as error:
                 raise CompileError(self._not_inlined()) from error
-            module = _optimised(blocks, self.target, widen=way != SCALAR)
+            module = _optimised(blocks, target, widen=way != SCALAR)
             text = str(module)
-            constant_bytes = llvm.constant_bytes(module, self.target)
-            code = llvm.object_code(module, self.target)
+            constant_bytes = llvm.constant_bytes(module, target)
+            code = llvm.object_code(module, target)
         offsets, nbytes = argument_offsets(self.lowered.arguments)
-        stages = {
-            "lowered": self.lowered.llvm,
-            "clean": self.cleaned,
-            "blocks": blocks.llvm,
-            "llvm": text,
-        }
+        lowered = self.lowered.llvm
+
         # Loaded code stays as long as the process: it must not keep this, and so the function.
-        target = self.target
+        @cache
+        def texts() -> tuple[Target, dict[str, str]]:
+            after: dict[str, str] = {}
+            with llvm.LOCK:
+                transform(cleaned, target, block, way, cooperative, off, after)
+            first = {"lowered": lowered, "clean": cleaned}
+            return target, {**first, **after, "blocks": blocks.llvm, "llvm": text}
+
         return Code(
             code=code,
-            texts=lambda: (target, stages),
+            texts=texts,
             metadata={
                 "name": self.name,
                 "target": self.target.architecture,
                 "signature": self.lowered.signature,
                 "entry": entry.ENTRY,
                 "block": block,
-                "way": blocks.way,
+                "way": blocks.strategy,
                 "regions": blocks.regions,
                 "order": blocks.order,
                 "shared_bytes": blocks.shared_bytes,
@@ -89,7 +99,7 @@ class CPUBody(Body):
             "array; give it the array as an argument, or write a loop"
         )
 
-    def _cannot_cut(self, error: CannotCut) -> str:
+    def _cannot_split(self, error: CannotSplit) -> str:
         if not error.places:
             return (
                 f"kernel {self.name} cannot be cut: its threads wait for one another's writes in a "

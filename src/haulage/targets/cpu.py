@@ -9,7 +9,7 @@ which keeps constant expressions out of the kernel, and LLVM still sees that no 
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -61,7 +61,10 @@ _FIRST_HIDDEN = 1
 
 @dataclass(frozen=True)
 class CPUTarget(Target):
-    """The host's processor."""
+    """The host's processor. `passes` is what `HAULAGE_CPU_PASSES` said, which nothing before the
+    passes of the CPU compiler depends on."""
+
+    passes: str = field(default="", compare=False)
 
     @property
     def has_fused(self) -> bool:
@@ -204,11 +207,11 @@ def host(warp_size: int = 32) -> CPUTarget:
         ValueError: `HAULAGE_CPU` is no such level.
         Unsupported: the processor is not of that level.
     """
-    return _host(warp_size, config.processor_level())
+    return _host(warp_size, config.processor_level(), config.passes_switched_off())
 
 
 @cache
-def _host(warp_size: int, level: str | None) -> CPUTarget:
+def _host(warp_size: int, level: str | None, passes: str) -> CPUTarget:
     import llvmlite.binding as llvm
 
     triple = llvm.get_default_triple()
@@ -225,6 +228,7 @@ def _host(warp_size: int, level: str | None) -> CPUTarget:
         features=features,
         data_layout=str(machine.target_data),
         warp_size=warp_size,
+        passes=passes,
     )
 
 

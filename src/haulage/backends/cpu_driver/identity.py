@@ -10,7 +10,7 @@ def identity(architecture: str = "host") -> tuple[str, ...]:
     """Everything of the processor that decides the code for it: what the system tells, where it
     tells the instruction sets, else what LLVM finds; and the level that the user chose. There is
     one `architecture` only."""
-    return (config.processor_level() or "", *_processor())
+    return (config.processor_level() or "", config.passes_switched_off(), *_processor())
 
 
 @cache

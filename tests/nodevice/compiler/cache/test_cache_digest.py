@@ -352,12 +352,14 @@ def test_another_processor_counts(monkeypatch, tmp_path):
     assert len(identity._processor.__wrapped__()) == 3
 
 
-def test_the_level_of_processors_that_was_chosen_counts(monkeypatch):
+def test_the_level_of_processors_and_the_passes_that_were_chosen_count(monkeypatch):
     found = []
     for level in ("", "x86-64-v2", "x86-64-v3"):
         monkeypatch.setenv("HAULAGE_CPU", level)
         found.append(identity.identity())
-    assert len(set(found)) == 3
+    monkeypatch.setenv("HAULAGE_CPU_PASSES", "-outlining")
+    found.append(identity.identity())
+    assert len(set(found)) == 4
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,18 @@ def definition(function: Function) -> str:
     return "\n".join([*lines, "}"])
 
 
+def listing(function: Function) -> str:
+    """The blocks of a function that is on its way, ends of regions among them, to be read."""
+    lines: list[str] = []
+    for block in function.blocks.values():
+        lines.append(f"{block.label[1:]}:")
+        lines += [f"  {item.text}" for item in block.instructions()]
+        end = block.terminator
+        if end is not None and not hasattr(end, "opcode"):
+            lines.append(f"  ; a region ends ({end.reason}), the next one begins at {end.target}")
+    return "\n".join(lines)
+
+
 def written(item: Instruction) -> str:
     """The text of an instruction, without indentation."""
     write = _FORMS.get(item.opcode, _as_list)

@@ -1,0 +1,639 @@
+"""Runs the passes of `passes.py` over one kernel, for one size of block.
+
+A `Compilation` holds what passes hand on: the kernel, what is known of its threads, where it is to
+be split, its regions and how each is run. Each pass is a function that changes it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from haulage.backends.cpu_driver.waiting import WAITS
+from haulage.compiler.simt import passes
+from haulage.compiler.simt.analysis import (
+    early_exit,
+    guards,
+    kernel,
+    locks,
+    single_thread,
+    uniformity,
+    warps,
+)
+from haulage.compiler.simt.analysis.barriers import barriers
+from haulage.compiler.simt.analysis.early_exit import Arm
+from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.nonnegative import nonnegative
+from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.warps import Warps
+from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, lowering, yields
+from haulage.compiler.simt.coroutines.isolated import expanded
+from haulage.compiler.simt.emit import entry
+from haulage.compiler.simt.emit.block_function import ROOM_DECLARATION, Metadata, heap_bytes
+from haulage.compiler.simt.emit.loop_nest import looped_axes
+from haulage.compiler.simt.ir import writer
+from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.model import Function
+from haulage.compiler.simt.loops import (
+    axis_order,
+    block_atomics,
+    block_coalescing,
+    coalescing_profit,
+    divisions,
+    grid_stride,
+    power_of_two_remainders,
+    privatization,
+    strip_mining,
+)
+from haulage.compiler.simt.loops.block_coalescing import Run
+from haulage.compiler.simt.loops.privatization import Total
+from haulage.compiler.simt.regions import (
+    atomic_fission,
+    exchanges,
+    fission,
+    guard_ends,
+    guard_hoisting,
+    guard_starts,
+    iteration_ranges,
+    loop_interchange,
+    parallel_regions,
+)
+from haulage.compiler.simt.regions.exchanges import Exchange
+from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.parallel_regions import Regions
+from haulage.compiler.simt.vectorize import plan
+from haulage.compiler.simt.work_items import unroll_and_jam, warp_loops, work_item_loops
+from haulage.targets.base import Target
+from haulage.targets.cpu import DYNAMIC_SHARED, YIELD
+from haulage.targets.cpu_lanes import WARP_ROOM
+
+AUTO, CUT, SCALAR, COROUTINES = "auto", "cut", "scalar", "coroutines"
+STRATEGIES = (AUTO, CUT, SCALAR, COROUTINES)
+
+# Passes that only make loops over threads faster: the scalar strategy, by which others are
+# measured, has none of them.
+# fmt: off
+_FOR_VECTORS = frozenset((
+    "privatized-reductions", "axis-order", "grid-stride-loops", "block-coalescing",
+    "remainder-masks", "vector-divisions", "guard-hoisting", "kernel-vectorization",
+    "loop-interchange", "guard-fission", "atomic-fission", "strip-mining", "region-vectorization",
+    "iteration-ranges", "index-set-splitting", "unroll-and-jam",
+))
+# fmt: on
+
+# Without one of these no thread sees what another block, or the host, writes while both run.
+_SEES_OTHERS = re.compile(rf"\b(atomicrmw|cmpxchg|fence|volatile|load atomic|{YIELD})\b")
+
+Block = tuple[int, int, int]
+
+
+class CannotSplit(Exception):
+    """The kernel has barriers that perhaps not all threads reach, whose numbers are `places`, or
+    its threads wait for writes of one another."""
+
+    def __init__(self, places: list[int]) -> None:
+        what = f"barriers {places} stand in divergent flow" if places else "threads wait for writes"
+        super().__init__(what)
+        self.places = places
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """The module's text, the strategy that was taken, and how many regions and bytes it has.
+
+    `regions` is 0 for coroutines; `order` has the grid's axes, that along which blocks follow one
+    another last; `shared_bytes` and `local_bytes` are per block and per thread, `block_bytes` what
+    a block may take that waits for its grid; `uses_dynamic_shared` whether the address of the
+    launch's dynamic shared memory is needed; `jammed` whether a few threads run side by side
+    somewhere (`unroll_and_jam.py`).
+    """
+
+    llvm: str
+    strategy: str
+    regions: int
+    order: str
+    shared_bytes: int
+    local_bytes: int
+    block_bytes: int
+    uses_dynamic_shared: bool
+    jammed: bool
+
+
+@dataclass
+class Compilation:
+    """One kernel on its way through the passes.
+
+    `body` is the kernel as it is now; `block` the size of a block, `strategy` the one that was
+    asked for, `off` the passes that do not run, `recorded` where the text after each is kept.
+    """
+
+    text: str
+    target: Target
+    block: Block
+    strategy: str
+    cooperative: bool
+    off: frozenset[str]
+    recorded: dict[str, str] | None
+    body: Body
+
+    # What is known of its threads. `flow` is how they diverge, without those that have left;
+    # `together` with them; `lanes` which of them are a warp, if it has words of warps.
+    exits: Mapping[str, Arm] = field(default_factory=dict)
+    lanes: Warps | None = None
+    flow: Uniformity = field(init=False)
+    together: Uniformity = field(init=False)
+    # Labels of the blocks in which a thread may hold a lock; whether threads wait for one another.
+    held: frozenset[str] = frozenset()
+    waits: bool = False
+    divergent_barriers: list[int] = field(default_factory=list)
+
+    # The axes of the loops over threads, outermost first; the same where blocks are coalesced
+    # along the axes `coalesced`.
+    order: str = axis_order.DEFAULT_ORDER
+    coalesced_order: str = axis_order.DEFAULT_ORDER
+    coalesced: tuple[str, ...] = ()
+    privatized: tuple[Total, ...] = ()
+    declarations: list[str] = field(default_factory=list)
+    copies: str = ""
+
+    # Where to split: at the headers of interchanged loops, in front of blocks, around atomic
+    # operations. `remainders` are the loops that grid-stride loops left.
+    split: Function = field(init=False)
+    collectives: Mapping[str, Exchange] = field(default_factory=dict)
+    remainders: dict[str, str] = field(default_factory=dict)
+    hoisted: list[str] = field(default_factory=list)
+    interchanged: list[str] = field(default_factory=list)
+    at_guards: list[str] = field(default_factory=list)
+    around_atomics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    strips: Mapping[str, int] = field(default_factory=dict)
+    around_strips: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    # The regions, and how they run.
+    vectors: plan.Plan = field(default_factory=plan.Plan)
+    cut: Function | None = None
+    kernel_guards: guards.Guards = field(default_factory=guards.Guards)
+    regions: Regions | None = None
+    ranges: Clipping | None = None
+    run: Run | None = None
+    parts: list[str] = field(default_factory=list)
+    taken: str = ""
+
+    def is_on(self, name: str) -> bool:
+        """Whether a pass runs."""
+        return name not in self.off
+
+    @property
+    def function(self) -> Function:
+        return self.body.function
+
+    @property
+    def private(self) -> frozenset[str]:
+        """Names of the memory that each thread has of its own."""
+        return frozenset(room.name for room in self.body.private)
+
+    @property
+    def own_memory(self) -> frozenset[str]:
+        """Names of the memory of the block and its threads."""
+        return self.private | {room.name for room in self.body.shared}
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether loops over threads can have bounds."""
+        return self.is_on("iteration-ranges") and self.lanes is None
+
+    @property
+    def inner(self) -> int:
+        """The number of the innermost axis."""
+        return AXES.index(self.order[-1]) if self.lanes is None else 0
+
+    @property
+    def shape(self) -> plan.Shape:
+        axes = looped_axes(self.block, self.order)
+        return plan.Shape(self.block, axes, _vector_bits(self.target))
+
+    def change(self, function: Function) -> None:
+        """Put another function in the kernel's place."""
+        self.body = replace(self.body, function=function)
+
+    def keeps_states(self) -> bool:
+        """Whether threads may leave otherwise than by the guards at the kernel's start."""
+        if not self.flow.masks:
+            return False
+        known = nonnegative(self.function)
+        first = iteration_ranges.kernel_guards(self.function, self.flow.varying, known)
+        return bool(self.flow.exiting - first.labels)
+
+    def analyse(self, exits: Mapping[str, Arm]) -> None:
+        """Find anew which values vary, after blocks were changed."""
+        self.together = uniformity.analyse(self.function, self.private)
+        self.flow = uniformity.analyse(self.function, self.private, exits, self.lanes)
+
+
+def transform(
+    text: str,
+    target: Target,
+    block: Block,
+    strategy: str,
+    cooperative: bool = False,
+    off: frozenset[str] = frozenset(),
+    recorded: dict[str, str] | None = None,
+) -> Transformed:
+    """Make the module for one block size (x, y, z) from the cleaned-up text of a kernel's module.
+
+    `cooperative` kernels are made as `cooperative_grid.py` says; others may have no barrier of the
+    grid. The scalar strategy is meant to be optimised without vectorising. `off` are passes that do
+    not run; `recorded` is given the text of the kernel after each one that does.
+
+    Raises:
+        CannotSplit: the strategy is "cut" and that cannot be done.
+        NotInlined: a function that calls itself has a barrier or a shared array.
+    """
+    if strategy == SCALAR:
+        off = off | _FOR_VECTORS
+    state = Compilation(
+        text, target, block, strategy, cooperative, off, recorded, kernel.read(text, target)
+    )
+    _look_for_waits(state)
+    _run(state, "block-atomics", "privatized-reductions", "early-exits")
+    _choose(state)
+    if state.taken == COROUTINES:
+        alone = expanded(text, target)
+        if alone != text:
+            return transform(alone, target, block, COROUTINES, cooperative, off, recorded)
+        _run(state, "axis-order", "coroutine-lowering")
+    else:
+        _run(state, *_FOR_REGIONS)
+    return _finished(state)
+
+
+def _run(state: Compilation, *names: str) -> None:
+    """Run some passes, in the order in which they are declared."""
+    for name in names:
+        if not state.is_on(name):
+            continue
+        _RUN[name](state)
+        if state.recorded is not None:
+            state.recorded[name] = _shown(state)
+
+
+def _shown(state: Compilation) -> str:
+    """The kernel as it is now, as text."""
+    if state.parts:
+        return "\n\n".join(state.parts)
+    found = {
+        "axes, outermost first": state.order if state.order != axis_order.DEFAULT_ORDER else "",
+        "blocks coalesced along": ", ".join(state.coalesced),
+        "privatized": ", ".join(each.array.data for each in state.privatized),
+        "remainders of grid-stride loops": ", ".join(state.remainders),
+        "interchanged loops": ", ".join(state.interchanged),
+        "split at": ", ".join([*state.hoisted, *state.at_guards]),
+        "split around atomic operations in": ", ".join(state.around_atomics),
+        "strips": ", ".join(state.strips),
+        "vectorized regions": ", ".join(map(str, state.vectors.lanes)),
+    }
+    notes = [f"; {what}: {value}" for what, value in found.items() if value]
+    return "\n".join([*notes, writer.listing(state.cut or state.function)])
+
+
+def _look_for_waits(state: Compilation) -> None:
+    """Find whether threads wait for one another, and where they may hold locks, before their atomic
+    operations become plain ones."""
+    waiting = yields.are_in(state.function)
+    state.held = locks.held(state.function)
+    contended = waiting and locks.are_contended(state.function, state.block)
+    state.waits = waiting and (state.cooperative or contended)
+    if waiting and not state.waits and state.strategy != COROUTINES:
+        state.change(yields.without(state.function))
+    if waiting:
+        # Who waits for another block expects that blocks begin with x the fastest axis.
+        state.off |= {"axis-order", "privatized-reductions"}
+    if state.cooperative:
+        state.off |= {"privatized-reductions"}
+
+
+def _block_atomics(state: Compilation) -> None:
+    block_atomics.mark_plain(state.function, state.own_memory | {f"%{DYNAMIC_SHARED}"})
+
+
+def _privatize(state: Compilation) -> None:
+    own = state.own_memory | {f"%{DYNAMIC_SHARED}"}
+    state.privatized = privatization.find(state.function, own)
+    state.copies = privatization.mark(state.function, state.privatized)
+
+
+def _early_exits(state: Compilation) -> None:
+    state.exits = early_exit.early_exits(state.function)
+
+
+def _choose(state: Compilation) -> None:
+    """Choose between regions and coroutines.
+
+    Raises:
+        CannotSplit: regions were asked for, and cannot be.
+    """
+    function, private, exits = state.function, state.private, state.exits
+    state.flow = present = uniformity.analyse(function, private, exits)
+    state.lanes = warps.warps_of(function, state.block, state.target.warp_size)
+    if state.lanes is not None:
+        state.flow = uniformity.analyse(function, private, exits, state.lanes)
+    state.divergent_barriers = fission.divergent_barriers(
+        function, private, exits, present, state.flow
+    )
+    unable = bool(state.divergent_barriers) or state.waits
+    if state.strategy == CUT and unable:
+        raise CannotSplit(state.divergent_barriers)
+    state.taken = SCALAR if state.strategy == SCALAR else CUT
+    if state.strategy == COROUTINES or unable:
+        state.taken = COROUTINES
+    else:
+        state.together = uniformity.analyse(function, private)
+
+
+def _axis_order(state: Compilation) -> None:
+    state.order = axis_order.axis_order(state.function, state.block)
+    state.coalesced_order = state.order
+
+
+def _grid_stride_loops(state: Compilation) -> None:
+    if state.held:
+        return
+    turned = grid_stride.turn(state.function, state.together, state.block)
+    if not turned.rests:
+        return
+    state.remainders = dict(turned.rests)
+    state.change(turned.function)
+    exits = early_exit.early_exits(turned.function) if state.is_on("early-exits") else {}
+    exits = {label: arm for label, arm in exits.items() if label not in turned.labels}
+    state.flow = uniformity.analyse(turned.function, state.private, exits, state.lanes)
+
+
+def _coalesce_blocks(state: Compilation) -> None:
+    if state.lanes is not None or state.remainders or state.cooperative:
+        return
+    state.coalesced = block_coalescing.axes(state.body, state.block)
+    if state.coalesced:
+        widest = block_coalescing.widest(state.block, state.coalesced)
+        if state.is_on("axis-order"):
+            state.coalesced_order = axis_order.axis_order(state.function, widest)
+        state.change(block_coalescing.prepared(state.function, state.coalesced, state.block))
+
+
+def _mask_remainders(state: Compilation) -> None:
+    power_of_two_remainders.mask_remainders(state.function, state.flow.varying)
+
+
+def _vector_divisions(state: Compilation) -> None:
+    state.declarations = divisions.widen(state.function, state.flow.varying, state.target)
+
+
+def _hoist_guards(state: Compilation) -> None:
+    if not state.has_ranges or state.remainders or not barriers(state.function):
+        return
+    if state.keeps_states():
+        return
+    function, state.hoisted = guard_hoisting.lift(state.function, state.flow, state.held)
+    if state.hoisted:
+        state.change(function)
+        on = state.is_on("early-exits")
+        state.analyse(early_exit.early_exits(function) if on else {})
+
+
+def _split_collectives(state: Compilation) -> None:
+    state.split = state.function.copy()
+    state.collectives = exchanges.split(state.split, state.flow)
+
+
+def _vectorize_kernel(state: Compilation) -> None:
+    # Loops that all threads are in together need no vectors.
+    if state.lanes is not None or state.remainders:
+        return
+    if fission.parted_loops(state.function, state.flow):
+        state.vectors = plan.without_cuts(state.body, state.together, state.own_memory, state.shape)
+        state.flow = state.together if state.vectors.apart else state.flow
+
+
+def _interchange_loops(state: Compilation) -> None:
+    found = loop_interchange.loops_to_turn(
+        state.function, state.flow, state.body.private, state.inner, state.block[state.inner]
+    )
+    state.interchanged = [label for label in found if label not in state.held]
+
+
+def _split_at_guards(state: Compilation) -> None:
+    if not state.has_ranges or state.keeps_states():
+        return
+    starts = guard_starts.behind_branches(state.function, state.flow)
+    starts = [label for label in starts if label not in state.held]
+    behind = guard_ends.behind_guards(state.function, state.flow, frozenset(starts))
+    state.at_guards = [*starts, *(label for label in behind if label not in state.held)]
+
+
+def _split_around_atomics(state: Compilation) -> None:
+    state.around_atomics = atomic_fission.around_atomics(state.split, state.flow, state.held)
+
+
+def _strip_mine(state: Compilation) -> None:
+    if not _is_undecided(state):
+        return
+    state.strips = strip_mining.chunked_loops(
+        state.function, state.flow, state.interchanged, state.body.shared, state.inner
+    )
+    others = set(_split_labels(state)) - set(state.strips)
+    around = strip_mining.apart_from_rows(
+        state.function, state.flow, state.strips, others, state.inner
+    )
+    state.around_strips = {label: at for label, at in around.items() if label not in state.held}
+
+
+def _is_undecided(state: Compilation) -> bool:
+    """Whether regions may be vectorised, as the whole kernel is not."""
+    return state.lanes is None and state.vectors.regions is None and not state.vectors.apart
+
+
+def _split_labels(state: Compilation) -> list[str]:
+    """Labels of the blocks to split at."""
+    rests = state.remainders.values()
+    hoisted = state.hoisted if not state.keeps_states() else []
+    return list(dict.fromkeys([*state.interchanged, *rests, *state.at_guards, *hoisted]))
+
+
+def _vectorize_regions(state: Compilation) -> None:
+    if not _is_undecided(state):
+        return
+    rare = frozenset((*state.remainders, *single_thread.blocks_of_few(state.function)))
+    state.cut, state.vectors = plan.cut_with_lanes(
+        state.body,
+        state.split,
+        _split_labels(state),
+        state.around_atomics,
+        state.around_strips,
+        rare,
+        state.strips,
+        state.flow,
+        _memory_of_regions(state),
+        state.shape,
+    )
+
+
+def _memory_of_regions(state: Compilation) -> frozenset[str]:
+    """Names of the memory that every region has at hand."""
+    return state.own_memory | {room.name for room in _collective_memory(state)}
+
+
+def _collective_memory(state: Compilation) -> tuple[kernel.Storage, ...]:
+    if state.lanes is None:
+        return ()
+    return warp_loops.exchange_rooms(state.collectives, state.lanes)
+
+
+def _split_into_regions(state: Compilation) -> None:
+    if state.vectors.regions is not None:
+        state.regions, state.ranges = state.vectors.regions, state.vectors.clipping
+        state.cut = state.regions.function
+        return
+    if state.cut is None:
+        state.cut = fission.cut(state.split, _split_labels(state), state.around_atomics)
+    known = nonnegative(state.function)
+    if state.has_ranges:
+        varying = state.flow.varying
+        state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, known)
+        exiting = state.flow.exiting - state.kernel_guards.labels
+        state.flow = replace(state.flow, exiting=exiting)
+    state.regions = parallel_regions.divide(state.cut, state.flow, _memory_of_regions(state))
+
+
+def _iteration_ranges(state: Compilation) -> None:
+    if state.vectors.regions is not None or state.lanes is not None:
+        return
+    assert state.regions is not None
+    parts = not state.body.may_fail and state.is_on("index-set-splitting")
+    state.ranges = iteration_ranges.clip(
+        state.regions,
+        state.flow.varying,
+        nonnegative(state.function),
+        state.kernel_guards.guards,
+        parts=parts,
+    )
+
+
+def _work_item_loops(state: Compilation) -> None:
+    assert state.regions is not None
+    ranges = state.ranges or iteration_ranges.none(state.regions)
+    _choose_run(state, ranges)
+    metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
+    if state.lanes is None:
+        text = work_item_loops.write(
+            state.body,
+            state.regions,
+            ranges,
+            state.block,
+            state.order,
+            metadata,
+            state.cooperative,
+            state.vectors.lanes,
+            state.run,
+        )
+    else:
+        storage = (*state.body.shared, *_collective_memory(state))
+        body = replace(state.body, shared=storage)
+        text = warp_loops.write(
+            body, state.regions, state.lanes, state.collectives, metadata, state.cooperative
+        )
+    state.parts.append(f"{text}\n\n{metadata.text()}")
+
+
+def _choose_run(state: Compilation, ranges: Clipping) -> None:
+    """Coalesce blocks where that is faster."""
+    axis = state.coalesced_order[-1]
+    assert state.regions is not None
+    if state.vectors.regions is not None or axis not in state.coalesced or state.regions.masked:
+        return
+    inner, first, parting = state.order[-1], state.kernel_guards, ranges.partings[0]
+    varying = state.flow.varying
+    if coalescing_profit.is_worth_it(state.regions, axis, inner, varying, first, parting):
+        state.run = block_coalescing.run_of(axis, state.block)
+    if state.run is not None:
+        state.order = state.coalesced_order
+
+
+def _lower_to_coroutines(state: Compilation) -> None:
+    state.parts += [yields.DECLARATIONS, intrinsics.DECLARATIONS]
+    state.parts.append(lowering.write(state.body, state.block, state.cooperative))
+
+
+_RUN: dict[str, Callable[[Compilation], None]] = {
+    "block-atomics": _block_atomics,
+    "privatized-reductions": _privatize,
+    "early-exits": _early_exits,
+    "axis-order": _axis_order,
+    "grid-stride-loops": _grid_stride_loops,
+    "block-coalescing": _coalesce_blocks,
+    "remainder-masks": _mask_remainders,
+    "vector-divisions": _vector_divisions,
+    "guard-hoisting": _hoist_guards,
+    "warp-collectives": _split_collectives,
+    "kernel-vectorization": _vectorize_kernel,
+    "loop-interchange": _interchange_loops,
+    "guard-fission": _split_at_guards,
+    "atomic-fission": _split_around_atomics,
+    "strip-mining": _strip_mine,
+    "region-vectorization": _vectorize_regions,
+    "region-fission": _split_into_regions,
+    "iteration-ranges": _iteration_ranges,
+    "work-item-loops": _work_item_loops,
+    "coroutine-lowering": _lower_to_coroutines,
+}
+
+_FIRST = ("block-atomics", "privatized-reductions", "early-exits")
+_FOR_REGIONS = tuple(
+    each.name
+    for each in passes.PASSES
+    if each.name in _RUN and each.name not in (*_FIRST, "coroutine-lowering")
+)
+
+
+def _finished(state: Compilation) -> Transformed:
+    """The module of all that was made."""
+    body, block, parts = state.body, state.block, state.parts
+    coroutines = state.taken == COROUTINES
+    if coroutines or state.cooperative or heap_bytes(body, prod(block)):
+        parts.insert(0, intrinsics.HEAP_DECLARATIONS)
+    parts.insert(0, ROOM_DECLARATION)
+    if state.cooperative:
+        start = cooperative_grid.write_entry(body, framed=not coroutines)
+    else:
+        start = entry.write(body, prod(block), state.order, state.privatized, state.run)
+    if _SEES_OTHERS.search(state.text):
+        parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
+    module = "\n\n".join([body.around, *state.declarations, start, state.copies, *parts])
+    return Transformed(
+        _without_repeated_declarations(module),
+        state.taken,
+        0 if state.regions is None else len(state.regions.regions),
+        axis_order.DEFAULT_ORDER if state.cooperative else state.order,
+        sum(room.nbytes for room in body.shared if room.name != f"%{WARP_ROOM}"),
+        sum(room.nbytes for room in body.private),
+        cooperative_grid.block_bytes(body, block) if state.cooperative else 0,
+        any(f"%{DYNAMIC_SHARED}" in item.uses for item in body.function.instructions()),
+        unroll_and_jam.is_in(module),
+    )
+
+
+def _without_repeated_declarations(module: str) -> str:
+    """The module with each function declared once; the first declaration stands."""
+    seen: set[str] = set()
+    lines: list[str] = []
+    for line in module.splitlines():
+        if line.startswith("declare "):
+            name = line.split("@", 1)[1].split("(", 1)[0]
+            if name in seen:
+                continue
+            seen.add(name)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _vector_bits(target: Target) -> int:
+    """Bits of the processor's vectors."""
+    features = target.features.split(",")
+    return 512 if "+avx512f" in features else 256 if "+avx2" in features else 128
