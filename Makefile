@@ -18,7 +18,7 @@ define NEW_ENOUGH
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-programs test-neighbours test-neighbours-quick random-kernels check sanitize amd-tools format bench bench-peers bench-page wheels clean
+.PHONY: help demo test test-all test-times test-codegen test-adversary test-ptx test-nvidia test-amd test-compat test-numba test-passes test-programs test-neighbours test-neighbours-quick random-kernels check sanitize amd-tools format bench bench-peers bench-page wheels clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,14 @@ test-amd: $(READY)  ## The tests of devices on the AMD back end, with a stand-in
 	  $(BIN)/python -m pytest --amd-double -q $$file $(ARGS); \
 	  case $$? in 0|5) ;; *) failed="$$failed $$file" ;; esac; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+test-passes: $(READY)  ## The tests of kernels with each pass of the CPU compiler switched off (PASS=name ARGS=...)
+	@failed=; for pass in $(or $(PASS),$$($(BIN)/python -c \
+	  'from haulage.compiler.simt.passes import optional; print(*optional())')); do \
+	  echo "== without $$pass"; \
+	  HAULAGE_CPU_PASSES=-$$pass $(BIN)/python -m pytest -q --share quick $(SIDE_BY_SIDE) \
+	    tests/device/compiler $(ARGS) || failed="$$failed $$pass"; \
+	done; test -z "$$failed" || { echo "failed without:$$failed" >&2; exit 1; }
 
 random-kernels: $(READY)  ## As many random kernels as wanted against plain Python (N=1000 ARGS=...)
 	HAULAGE_RANDOM_KERNELS=$(or $(N),1000) $(BIN)/python -m pytest \

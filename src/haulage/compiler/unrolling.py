@@ -1,9 +1,13 @@
-"""Short loops over a thread's own arrays are unrolled before anything is cut.
+"""Short loops over a thread's own arrays, and around shuffles, are unrolled before all else.
 
 An array that is only accessed at known places is so many values, which LLVM keeps apart (SROA) and
 which need no memory: a matrix of 4 x 4 in `local.array` is 16 numbers in registers. The places of
 `for i in range(4): ... a[i]` are known once the loop is unrolled. The compilers for GPUs do the
 same, since a thread's own memory is slow there.
+
+A reduction or a scan by shuffles (`while step > 0: value += shfl_down_sync(mask, value, step)`) makes
+five or six iterations. Each is then a shuffle by a constant, which is a permutation of registers,
+and no value has to be kept in memory from one iteration to the next.
 
 LLVM unrolls by what a processor's loops cost, and knows nothing of the loop over the threads that
 is to come. So the loops are chosen here, and marked for its unroller: those whose turns are counted
@@ -18,9 +22,11 @@ from math import prod
 from haulage.compiler import llvm
 from haulage.compiler.mathematics.definitions import is_known
 from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
 from haulage.compiler.simt.ir import reader
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.base import Target
+from haulage.targets.cpu_lanes import EXCHANGES
 
 _PRIVATE = re.compile(r"= alloca \[(\d+) x i8\]")
 _LOOP_NOTE = re.compile(r", !llvm\.loop !\d+")
@@ -32,6 +38,8 @@ _LARGEST = 512
 # whose number of them is not there to read.
 _MOST = 6000
 _TURNS = 64
+# Instructions of a loop with exchanges between lanes; LLVM's own limit ends those of long ones.
+_LONGEST_COLLECTIVE = 60
 # The instructions of a function such as exp, roughly.
 _MATHEMATICS = 20
 _BOUND = re.compile(r"icmp \w+ [^%]*%\S+, (\d+)$")
@@ -66,6 +74,7 @@ def unrolled(text: str, name: str, target: Target) -> str:
 
     Every value and block of the function has a name.
     """
+    text = _with_unrolled_collectives(text, name, target)
     if not has_private_arrays(text):
         return text
     made = text
@@ -83,11 +92,48 @@ def unrolled(text: str, name: str, target: Target) -> str:
         made = str(module)
     if _arrays(made) == _arrays(text):
         return text
+    return _optimised(made, target)
+
+
+def _optimised(text: str, target: Target) -> str:
     # What is left of the notes would keep LLVM from unrolling later.
-    module = llvm.parse(_LOOP_NOTE.sub("", made))
+    module = llvm.parse(_LOOP_NOTE.sub("", text))
     llvm.optimise(module, target, 2, widen=False)
     llvm.run_passes(module, target, "lower_switch", "instruction_namer")
     return str(module)
+
+
+def _with_unrolled_collectives(text: str, name: str, target: Target) -> str:
+    """The text with the innermost loops unrolled in which lanes exchange values a few times."""
+    if not any(f"@{callee}(" in text for callee in EXCHANGES):
+        return text
+    function = reader.read(text, name)
+    loops = _collective_loops(function)
+    if not loops:
+        return text
+    module = llvm.parse(_marked(text, name, function, loops))
+    llvm.run_passes(module, target, "loop_unroll", "instruction_combine", "simplify_cfg")
+    llvm.run_passes(module, target, "lower_switch", "instruction_namer")
+    return _optimised(str(module), target)
+
+
+def _collective_loops(function: Function) -> list[control_flow.Loop]:
+    """The innermost loops with an exchange between lanes, and no barrier of the block, whose trip
+    count depends on constants alone and that are short."""
+    loops = control_flow.natural_loops(function.successors(), function.entry)
+    facts = _facts(function, loops)
+    found = []
+    for loop in loops:
+        items = [item for label in loop.labels for item in function.blocks[label].body]
+        if not any(item.callee in EXCHANGES for item in items):
+            continue
+        if any(item.callee in BLOCK_WIDE for item in items):
+            continue
+        inner = any(other.labels < loop.labels for other in loops)
+        short = sum(map(_length, items)) <= _LONGEST_COLLECTIVE
+        if not inner and short and _counted_by(function, loop, facts) == set():
+            found.append(loop)
+    return found
 
 
 def _arrays(text: str) -> int:
@@ -130,17 +176,9 @@ def _wanted(function: Function) -> list[control_flow.Loop]:
     """The loops to unroll next."""
     successors = {label: block.successors for label, block in function.blocks.items()}
     loops = control_flow.natural_loops(successors, function.entry)
-    items = {name: item for name, (_, item) in function.definitions().items()}
     by_header = {loop.header: loop for loop in loops}
-    facts = _Facts(
-        items,
-        {
-            phi.result: loop
-            for loop in loops
-            for phi in function.blocks[loop.header].phis
-            if phi.result
-        },
-    )
+    facts = _facts(function, loops)
+    items = facts.items
     needs = {loop.header: _counted_by(function, loop, facts) for loop in loops}
     wanted: set[str] = set()
     for array in [name for name, item in items.items() if _is_small_array(item)]:
@@ -160,6 +198,16 @@ def _wanted(function: Function) -> list[control_flow.Loop]:
         chosen = [loop for loop in chosen if _fits(function, loop, chosen, turns)]
     # A loop whose turns another counts is one of known turns once that is unrolled.
     return [loop for loop in chosen if not needs[loop.header]]
+
+
+def _facts(function: Function, loops: list[control_flow.Loop]) -> _Facts:
+    phis = {
+        phi.result: loop
+        for loop in loops
+        for phi in function.blocks[loop.header].phis
+        if phi.result
+    }
+    return _Facts(function.items(), phis)
 
 
 def _is_small_array(item: Instruction) -> bool:

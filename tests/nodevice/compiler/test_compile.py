@@ -93,7 +93,7 @@ def test_llvm_reads_no_stage_twice(monkeypatch):
 def test_a_kernel_without_barriers_is_one_region_without_slots():
     code = haulage.compile(scale, "void(float32[::1], float32)")
     assert code.metadata["regions"] == 1
-    assert "room" not in code.stages["blocks"].replace("%private.room", "")
+    assert "/context" not in code.stages["blocks"]
 
 
 def test_fastmath_is_the_kernels_own_unless_it_is_given():

@@ -1,6 +1,7 @@
 """Loops over a thread's own arrays in the code of kernels: short ones leave numbers, no memory."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -131,3 +132,34 @@ def test_llvm_may_unroll_what_was_left(kernel):
 def _used_notes(code):
     clean = code.stages["clean"]
     return "\n".join(line for line in clean.splitlines() if "!llvm.loop" in line)
+
+
+def sums_of_warps(x, out):
+    i = cuda.grid(1)
+    value = x[i]
+    step = 16
+    while step > 0:
+        value += cuda.shfl_down_sync(0xFFFFFFFF, value, step)
+        step //= 2
+    if cuda.laneid == 0:
+        out[i // 32] = value
+
+
+def sums_as_often_as_asked(x, out):
+    i = cuda.grid(1)
+    value = x[i]
+    for k in range(out.size):
+        value += cuda.shfl_xor_sync(0xFFFFFFFF, value, 1 << k)
+    out[i] = value
+
+
+def test_a_reduction_by_shuffles_is_unrolled():
+    code = haulage.compile(sums_of_warps, "void(float32[::1], float32[::1])", block=64)
+    assert code.stages["lowered"].count("call i32 @haulage.shuffle") == 1
+    assert len(re.findall(r"call i32 @haulage\.shuffle", code.stages["clean"])) == 5
+    assert code.metadata["regions"] == 6
+
+
+def test_shuffles_in_a_loop_of_unknown_length_stay_in_it():
+    code = haulage.compile(sums_as_often_as_asked, "void(float32[::1], float32[::1])", block=64)
+    assert len(re.findall(r"call i32 @haulage\.shuffle", code.stages["clean"])) == 1

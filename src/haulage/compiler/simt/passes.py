@@ -53,6 +53,7 @@ PASSES: tuple[Pass, ...] = (
         "exit masks of ispc; Pharr and Mark, ispc (InPar 2012)",
         needs=("control flow",),
         keeps=("control flow",),
+        required=True,
     ),
     Pass(
         "axis-order",

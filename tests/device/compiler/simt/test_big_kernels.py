@@ -78,8 +78,8 @@ def test_states_of_big_kernels_are_functions_and_those_of_small_ones_are_not():
         x[cuda.threadIdx.x ^ 1] += 1
 
     big = haulage.compile(made_from(SOURCE), "void(int64[::1], int64[::1], int64)", block=32)
-    functions = big.stages["blocks"].count("define internal i32 @haulage.state.")
+    functions = big.stages["blocks"].count("define internal i32 @haulage.work_item_loop.")
     assert functions == big.metadata["regions"]
     code = haulage.compile(small, "void(int64[::1])", block=32)
     assert code.metadata["regions"] == 2
-    assert "@haulage.state." not in code.stages["blocks"]
+    assert "@haulage.work_item_loop." not in code.stages["blocks"]

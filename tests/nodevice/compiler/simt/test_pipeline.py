@@ -1,6 +1,7 @@
 """The passes of the CPU compiler: declared once, run in that order, switched off by name."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import haulage
 from haulage import cuda
 from haulage.compiler.simt import passes, pipeline
 
+ROOT = Path(__file__).parents[4]
 SIGNATURE = "void(float32[::1], float32[::1])"
 
 
@@ -71,3 +73,13 @@ def test_what_cannot_be_switched_off_is_refused(setting, said, monkeypatch):
     monkeypatch.setenv("HAULAGE_CPU_PASSES", setting)
     with pytest.raises(ValueError, match=re.escape(said)):
         haulage.compile(tree, SIGNATURE, block=64)
+
+
+def test_the_page_is_ordered_by_the_list_and_its_picture_has_all_passes():
+    text = (ROOT / "docs" / "blocks-on-the-cpu.md").read_text()
+    headings = re.findall(r"(?m)^### (\S+)$", text)
+    assert headings == [each.name for each in passes.PASSES]
+    picture = text.split("```text", 1)[1].split("```", 1)[0]
+    assert [name for name in headings if name not in picture] == []
+    required = {each.name for each in passes.PASSES if each.required}
+    assert set(re.findall(r"### (\S+)\n\n\*Required\.\*", text)) == required

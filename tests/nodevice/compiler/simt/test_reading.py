@@ -121,6 +121,26 @@ def test_types_with_brackets_and_lists_of_them():
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%own = alloca [200 x i8], align 16, addrspace(5)",
+        "%x = load float, ptr addrspace(1) %p, align 4, !invariant.load !3, !noundef !2",
+        'store atomic i32 %v, ptr addrspace(3) %p syncscope("agent") release, align 4',
+        "%c = addrspacecast ptr addrspace(5) %own to ptr",
+        "%g = getelementptr inbounds i8, ptr addrspace(4) %args, i64 8",
+        "%r = call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !1",
+        '%t = tail call { i32, i1 } asm sideeffect "shfl.sync $0|p, $1, $2;", "=r,=b,r"(i32 %v) #3',
+        "call void @f(ptr noundef nonnull align 16 dereferenceable(8) %p, i32 range(i32 0, 5) 3)",
+        "%i = call i8 @g(ptr byval({ i32, i64 }) align 8 %p, ptr getelementptr (i8, ptr @t, i8 4))",
+        "switch i32 %v, label %other [ i32 -1, label %a i32 7, label %b ]",
+        "%s = select <2 x i1> <i1 true, i1 false>, <2 x i8> splat (i8 1), <2 x i8> %v",
+    ],
+)
+def test_forms_of_gpus_and_of_constants_come_back_as_they_were(line):
+    assert reader.read_instruction(line).text == line
+
+
 def test_an_instruction_that_no_kernel_has_is_an_error():
     with pytest.raises(AssertionError, match="va_arg"):
         reader.read_instruction("%x = va_arg ptr %list, i32")

@@ -1,26 +1,26 @@
-"""What both ways of running a block share: the block function's parameters, rooms and metadata.
+"""What all strategies share: the block function's parameters, storage and metadata.
 
 The block function runs one block: `i32 @haulage.block(blockIdx, gridDim, dynamic shared memory,
-the user's arguments, private room)` gives 0, or the fault that stopped a thread.
+the user's arguments, private storage)` returns 0, or the fault that stopped a thread.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from haulage.compiler.simt.analysis.kernel import Body, Storage
+from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.targets.base import REGISTER_RANGES
 from haulage.targets.cpu import HIDDEN_NAMES, WAVE_SIZE
 from haulage.targets.cpu_lanes import CLEARED, WARP_ROOM
 
-# Rooms of one thread's own memory that together take more than this live on the heap, not on the
-# stack of the thread that runs the block.
+# Private arrays that together take more than this live on the heap, not on the stack of the thread
+# that runs the block.
 STACK_LIMIT = 64 * 1024
 
 _RETURN_POINTER = 1
 
 ROOM_DECLARATION = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-
-Typed = tuple[str, str]
 
 
 def _ranged(name: str) -> str:
@@ -29,8 +29,8 @@ def _ranged(name: str) -> str:
 
 
 BLOCK_PARAMETERS: tuple[Typed, ...] = (
-    *((_ranged(f"blockIdx.{axis}"), f"%blockIdx.{axis}") for axis in "xyz"),
-    *((_ranged(f"gridDim.{axis}"), f"%gridDim.{axis}") for axis in "xyz"),
+    *((_ranged(f"blockIdx.{axis}"), f"%blockIdx.{axis}") for axis in AXES),
+    *((_ranged(f"gridDim.{axis}"), f"%gridDim.{axis}") for axis in AXES),
     ("ptr", "%dynamicShared"),
     ("i64", "%dynamicSharedBytes"),
 )
@@ -67,55 +67,61 @@ def open_block(parameters: Sequence[Typed]) -> list[str]:
     ]
 
 
-def shared_rooms(body: Body, threads: int) -> list[str]:
-    """Lines that make the block's shared arrays, and the room of its warps, which begins with 0."""
-    return [
-        *(
-            f"  {room.name} = alloca [{room.nbytes} x i8], align {room.align}"
-            for room in body.shared
-        ),
-        *cleared_rooms(body, threads),
-    ]
+# ---- storage ------------------------------------------------------------------------------------
 
 
-def cleared_rooms(body: Body, threads: int) -> list[str]:
-    """Lines that clear what of the room of a block's warps begins with 0."""
-    lines: list[str] = []
-    if any(room.name == f"%{WARP_ROOM}" for room in body.shared):
-        lanes = _stride(threads, WAVE_SIZE)
-        for number, (offset, nbytes) in enumerate(CLEARED):
-            lines += [
-                f"  %warp.{number} = getelementptr inbounds i8, ptr %{WARP_ROOM}, i64 {offset}",
-                f"  call void @llvm.memset.p0.i64(ptr %warp.{number}, i8 0, "
-                f"i64 {lanes * nbytes}, i1 false)",
-            ]
-    return lines
+def allocate_shared(builder: Builder, body: Body, threads: int) -> None:
+    """Make the block's shared arrays, and the storage of its warps, which begins with 0."""
+    for array in body.shared:
+        builder.allocate(f"[{array.nbytes} x i8]", array.align, array.name)
+    clear_warps(builder, body, threads)
 
 
-def _stride(nbytes: int, align: int) -> int:
+def clear_warps(builder: Builder, body: Body, threads: int) -> None:
+    """Clear what of the storage of a block's warps begins with 0."""
+    if not any(array.name == f"%{WARP_ROOM}" for array in body.shared):
+        return
+    lanes = _aligned(threads, WAVE_SIZE)
+    for number, (offset, nbytes) in enumerate(CLEARED):
+        at = builder.element("i8", f"%{WARP_ROOM}", str(offset), "inbounds", name=f"%warp.{number}")
+        clear(builder, at, 0, lanes * nbytes)
+
+
+def clear(builder: Builder, address: str, value: int, nbytes: int) -> None:
+    """Set all of `nbytes` bytes to a value."""
+    arguments = ("ptr", address), ("i8", str(value)), ("i64", str(nbytes)), ("i1", "false")
+    builder.call("void", "llvm.memset.p0.i64", arguments)
+
+
+def _aligned(nbytes: int, align: int) -> int:
     return -(-nbytes // align) * align
 
 
+def private_stride(array: Storage) -> int:
+    """Bytes from one thread's array to that of the next."""
+    return _aligned(array.nbytes, array.align)
+
+
 def private_layout(body: Body, threads: int) -> tuple[list[int], int]:
-    """Offsets of the private rooms, all threads of one room together, and the bytes in all."""
+    """Offsets of the private arrays, all threads of one array together, and the bytes in all."""
     offsets: list[int] = []
     total = 0
-    for room in body.private:
-        total = _stride(total, max(64, room.align))
+    for array in body.private:
+        total = _aligned(total, max(64, array.align))
         offsets.append(total)
-        total += _stride(room.nbytes, room.align) * threads
+        total += private_stride(array) * threads
     return offsets, total
 
 
 def private_align(body: Body) -> int:
     """What the address of the threads' own memory has to be a multiple of."""
-    return max((room.align for room in body.private), default=1)
+    return max((array.align for array in body.private), default=1)
 
 
 def room_bytes(body: Body, threads: int) -> int:
     """Bytes of a block's shared arrays and its threads' own."""
     _, total = private_layout(body, threads)
-    return total + sum(_stride(room.nbytes, room.align) for room in body.shared)
+    return total + sum(map(private_stride, body.shared))
 
 
 def heap_bytes(body: Body, threads: int) -> int:
@@ -124,52 +130,81 @@ def heap_bytes(body: Body, threads: int) -> int:
     return total if total > STACK_LIMIT else 0
 
 
-def private_rooms(body: Body, threads: int) -> list[str]:
-    """Lines that make the private rooms, for all threads of the block."""
+def allocate_private(builder: Builder, body: Body, threads: int) -> None:
+    """Make the private arrays of all threads of the block, or find them in what is given."""
     if heap_bytes(body, threads):
-        return private_places(body, threads, "%private.room")
-    lines: list[str] = []
-    for number, room in enumerate(body.private):
-        nbytes = _stride(room.nbytes, room.align) * threads
-        lines.append(f"  %private.{number} = alloca [{nbytes} x i8], align {max(64, room.align)}")
-    return lines
+        place_private(builder, body, threads, "%private.room")
+        return
+    for number, array in enumerate(body.private):
+        kind = f"[{private_stride(array) * threads} x i8]"
+        builder.allocate(kind, max(64, array.align), f"%private.{number}")
+
+
+def place_private(builder: Builder, body: Body, threads: int, base: str) -> None:
+    """Find the private arrays in memory at `base`, as `private_layout` says."""
+    offsets, _ = private_layout(body, threads)
+    for number, offset in enumerate(offsets):
+        builder.element("i8", base, str(offset), "inbounds", name=f"%private.{number}")
+
+
+def private_addresses(builder: Builder, body: Body, thread: str, suffix: str = "") -> list[str]:
+    """The addresses of one thread's private arrays, by its linear index in the block (an i64)."""
+    found: list[str] = []
+    for number, array in enumerate(body.private):
+        name, stride = f"private.own.{number}{suffix}", str(private_stride(array))
+        offset = builder.binary("mul", "i64", thread, stride, "nuw", "nsw", name=f"{name}.offset")
+        found.append(builder.element("i8", f"%private.{number}", offset, "inbounds", name=name))
+    return found
+
+
+# The same as lines of text, for what does not use a builder yet.
+
+
+def as_lines(write: Callable[[Builder], object]) -> list[str]:
+    """What `write` makes at the end of a block, as lines of text."""
+    builder = Builder("", ())
+    builder.block("%start")
+    write(builder)
+    return [f"  {item.text}" for item in builder.function.blocks["%start"].body]
+
+
+def shared_rooms(body: Body, threads: int) -> list[str]:
+    return as_lines(lambda builder: allocate_shared(builder, body, threads))
+
+
+def cleared_rooms(body: Body, threads: int) -> list[str]:
+    return as_lines(lambda builder: clear_warps(builder, body, threads))
+
+
+def private_rooms(body: Body, threads: int) -> list[str]:
+    return as_lines(lambda builder: allocate_private(builder, body, threads))
 
 
 def private_places(body: Body, threads: int, base: str) -> list[str]:
-    """Lines that find the private rooms in memory at `base`, as `private_layout` says."""
-    offsets, _ = private_layout(body, threads)
-    return [
-        f"  %private.{number} = getelementptr inbounds i8, ptr {base}, i64 {offset}"
-        for number, offset in enumerate(offsets)
-    ]
-
-
-def private_stride(room: Storage) -> int:
-    """Bytes from one thread's room to that of the next."""
-    return _stride(room.nbytes, room.align)
+    return as_lines(lambda builder: place_private(builder, body, threads, base))
 
 
 def private_pointers(body: Body, thread: str, suffix: str) -> tuple[list[str], list[str]]:
-    """Lines that find one thread's rooms by its linear number, and the names of their addresses."""
-    lines: list[str] = []
     names: list[str] = []
-    for number, room in enumerate(body.private):
-        name = f"%private.own.{number}{suffix}"
-        stride = private_stride(room)
-        lines += [
-            f"  {name}.offset = mul nuw nsw i64 {thread}, {stride}",
-            f"  {name} = getelementptr inbounds i8, ptr %private.{number}, i64 {name}.offset",
-        ]
-        names.append(name)
+    lines = as_lines(lambda builder: names.extend(private_addresses(builder, body, thread, suffix)))
     return lines, names
 
 
-class Metadata:
-    """Notes for LLVM's loop vectoriser, numbered after those that the module has.
+def attached(pairs: MetadataPairs) -> str:
+    """Metadata as it stands behind an instruction."""
+    return "".join(f", !{kind} {node}" for kind, node in pairs)
 
-    The threads of a block may run in any order between two barriers, so no iteration of a thread
-    loop depends on another: their accesses are one group that the loop declares parallel, unless
-    `parallel` is false.
+
+# ---- metadata -----------------------------------------------------------------------------------
+
+
+class Metadata:
+    """Metadata for LLVM's loop vectoriser, numbered after what the module has; each method returns
+    what to attach to an instruction.
+
+    The threads of a block may run in any order between two barriers, so no iteration of a
+    work-item loop depends on another: their accesses are one group that the loop declares parallel
+    (LLVM's `llvm.loop.parallel_accesses`), unless `parallel` is false.
     """
 
     def __init__(self, module_text: str, *, parallel: bool = True) -> None:
@@ -178,52 +213,51 @@ class Metadata:
         self._first = max(used, default=-1) + 1
         self._lines: list[str] = []
         self._group = self._add("distinct !{}")
-        self._parallel = self._add(f'!{{!"llvm.loop.parallel_accesses", !{self._group}}}')
+        self._parallel = self._add(f'!{{!"llvm.loop.parallel_accesses", {self._group}}}')
         self._no_unroll = self._add('!{!"llvm.loop.unroll.disable"}')
 
-    def _add(self, text: str) -> int:
-        number = self._first + len(self._lines)
-        self._lines.append(f"!{number} = {text}")
-        return number
+    def _add(self, text: str) -> str:
+        node = f"!{self._first + len(self._lines)}"
+        self._lines.append(f"{node} = {text}")
+        return node
 
-    def access(self) -> str:
-        """The note of a call whose accesses belong to the thread loop around it."""
-        return f", !llvm.access.group !{self._group}" if self.is_parallel else ""
+    def _loop(self, *properties: str) -> MetadataPairs:
+        """What to attach to a loop's last branch."""
+        own = f"!{self._first + len(self._lines)}"
+        return (("llvm.loop", self._add(f"distinct !{{{', '.join((own, *properties))}}}")),)
 
-    def thread_loop(self, trips: int, *, widened: bool = True) -> str:
-        """The note of a loop over `trips` threads, which LLVM may widen or not."""
-        # A loop of 16 turns would be unrolled whole before the vectoriser sees it.
-        notes = [self._parallel, self._no_unroll] if trips > 1 else [self._parallel]
+    def _scalar(self) -> str:
+        return self._add('!{!"llvm.loop.vectorize.width", i32 1}')
+
+    def access(self) -> MetadataPairs:
+        """For a call whose accesses belong to the work-item loop around it."""
+        return (("llvm.access.group", self._group),) if self.is_parallel else ()
+
+    def thread_loop(self, trips: int, *, widened: bool = True) -> MetadataPairs:
+        """For a loop over `trips` threads, which LLVM may widen or not."""
+        # A loop of 16 iterations would be unrolled whole before the vectoriser sees it.
+        properties = [self._parallel, self._no_unroll] if trips > 1 else [self._parallel]
         if not widened:
-            notes.append(self._add('!{!"llvm.loop.vectorize.width", i32 1}'))
-        number = self._first + len(self._lines)
-        listed = ", ".join(f"!{note}" for note in notes)
-        self._add(f"distinct !{{!{number}, {listed}}}")
-        return f", !llvm.loop !{number}"
+            properties.append(self._scalar())
+        return self._loop(*properties)
 
-    def kept_loop(self) -> str:
-        """The note of a loop around others that LLVM is not to unroll."""
-        number = self._first + len(self._lines)
-        self._add(f"distinct !{{!{number}, !{self._no_unroll}}}")
-        return f", !llvm.loop !{number}"
+    def kept_loop(self) -> MetadataPairs:
+        """For a loop around others that LLVM is not to unroll."""
+        return self._loop(self._no_unroll)
 
-    def loop_not_widened(self) -> str:
-        """The note of a loop that is left to one turn after the other."""
-        single = self._add('!{!"llvm.loop.vectorize.width", i32 1}')
-        self._add(f"distinct !{{!{single + 1}, !{single}}}")
-        return f", !llvm.loop !{single + 1}"
+    def loop_not_widened(self) -> MetadataPairs:
+        """For a loop that is left to one iteration after the other."""
+        return self._loop(self._scalar())
 
-    def lane_loop(self, lanes: int) -> str:
-        """The note of a loop over the lanes of a warp. Widened it has few turns left, which are to
-        be unrolled, so that what lanes keep from loop to loop can stay in registers."""
+    def lane_loop(self, lanes: int) -> MetadataPairs:
+        """For a loop over the lanes of a warp. Widened it has few iterations left, which are to be
+        unrolled, so that what lanes keep from loop to loop can stay in registers."""
         if not self.is_parallel:
             return self.thread_loop(lanes)
         done = self._add('!{!"llvm.loop.isvectorized", i32 1}')
-        then = self._add(f'!{{!"llvm.loop.vectorize.followup_vectorized", !{done}}}')
-        listed = ", ".join(f"!{note}" for note in (self._parallel, self._no_unroll, then))
-        self._add(f"distinct !{{!{then + 1}, {listed}}}")
-        return f", !llvm.loop !{then + 1}"
+        then = self._add(f'!{{!"llvm.loop.vectorize.followup_vectorized", {done}}}')
+        return self._loop(self._parallel, self._no_unroll, then)
 
     def text(self) -> str:
-        """The definitions of all notes."""
+        """The definitions of all nodes."""
         return "\n".join(self._lines)

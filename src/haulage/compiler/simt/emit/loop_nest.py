@@ -1,114 +1,113 @@
-"""Writes the nest of loops over a block's threads in which a region runs.
+"""Writes the nest of loops over a block's threads in which a region runs: the work-item loops.
 
-Rooms, slots and states are numbered in the order of the loops: neighbours in the innermost loop are
-neighbours in memory. What a program can see of a thread, its indices and its warp, is not changed
-by that order.
+Arrays of the threads are laid out in the order of the loops: neighbours in the innermost loop are
+neighbours in memory. What a program can see of a thread, its indices and its warp, does not depend
+on that order.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import prod
 
+from haulage.compiler.simt.analysis.guards import Guard
+from haulage.compiler.simt.emit.loop_bounds import BoundsWriter, Ranges
 from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.builder import Builder, MetadataPairs
+
+Index = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
 class LoopNest:
-    """The loops with names that end in `number`: `axes`, outermost first, of a block of `sizes`
-    threads.
+    """Loops along `axes`, outermost first, of a block of `sizes` threads, opened at the builder's
+    place and closed by `close`.
 
     `ranges` has for each axis the first index and the one behind the last; none may be empty.
-
-    With `faults` the largest fault of all threads is carried through: `%fault.this.K` is a
-    thread's, `%fault.now.K` is the result. Control comes from the block named `before`. The
-    innermost loop goes on by `step`.
+    `index` are threadIdx.x, .y and .z inside, `linear` the thread's linear index (an i64). With
+    `faults` the largest fault of all threads is carried along.
     """
 
-    number: str
-    before: str
-    sizes: tuple[int, int, int]
-    axes: tuple[str, ...]
-    ranges: Mapping[str, tuple[str, str]]
-    faults: bool
-    step: str = "1"
-
-    @property
-    def innermost(self) -> str:
-        return self.axes[-1]
-
-    @property
-    def innermost_size(self) -> int:
-        return self.sizes[AXES.index(self.innermost)]
-
-    @property
-    def last_label(self) -> str:
-        """The block behind the loops, which `closing` opens."""
-        return f"out.{self.axes[0]}.{self.number}"
-
-    def thread(self) -> tuple[str, str, str]:
-        """The values of threadIdx.x, .y and .z inside."""
-        x, y, z = (f"%{axis}.{self.number}" if axis in self.axes else "0" for axis in AXES)
-        return x, y, z
-
-    def opening(self) -> list[str]:
-        """Lines up to the loops' body; they make `%thread.K`, the thread's number (an i64)."""
-        k = self.number
-        lines: list[str] = []
-        before = self.before
-        outer_fault = "0"
-        for axis in self.axes:
-            lines += [
-                f"  br label %loop.{axis}.{k}",
-                f"loop.{axis}.{k}:",
-                f"  %{axis}.{k} = phi i32 [ {self.ranges[axis][0]}, %{before} ], "
-                f"[ %{axis}.after.{k}, %latch.{axis}.{k} ]",
-            ]
-            if self.faults:
-                lines.append(
-                    f"  %fault.{axis}.{k} = phi i32 [ {outer_fault}, %{before} ], "
-                    f"[ %fault.now.{k}, %latch.{axis}.{k} ]"
-                )
-                outer_fault = f"%fault.{axis}.{k}"
-            before = f"loop.{axis}.{k}"
-        return lines + self.thread_number(self.thread(), k)
-
-    def thread_number(self, thread: tuple[str, str, str], suffix: str) -> list[str]:
-        """Lines that make `%thread.SUFFIX` of the indices of a thread."""
-        lines = []
-        sum_so_far = "0"
-        for axis, weight in zip(self.axes, _weights(self.sizes, self.axes), strict=True):
-            index = thread[AXES.index(axis)]
-            lines += [
-                f"  %{axis}.part.{suffix} = mul nuw nsw i32 {index}, {weight}",
-                f"  %{axis}.sum.{suffix} = add nuw nsw i32 {sum_so_far}, %{axis}.part.{suffix}",
-            ]
-            sum_so_far = f"%{axis}.sum.{suffix}"
-        return [*lines, f"  %thread.{suffix} = zext i32 {sum_so_far} to i64"]
-
-    def closing(self, note: str, outer: Callable[[], str] | None = None) -> list[str]:
-        """Lines behind the loops; `note` is added to the branch of the innermost one, and what
-        `outer` makes to that of each other one."""
-        k = self.number
-        lines: list[str] = []
-        if self.faults:
-            lines.append(
-                f"  %fault.now.{k} = call i32 @llvm.umax.i32"
-                f"(i32 %fault.{self.innermost}.{k}, i32 %fault.this.{k})"
+    def __init__(
+        self,
+        builder: Builder,
+        sizes: tuple[int, int, int],
+        axes: tuple[str, ...],
+        ranges: Ranges,
+        *,
+        faults: bool = False,
+    ) -> None:
+        self._builder = builder
+        self._axes = axes
+        self._ranges = ranges
+        self._fault = builder.name("fault.now") if faults else None
+        # (header, latch, index, next index) for each axis.
+        self._loops: list[tuple[str, str, str, str]] = []
+        carried = "0"
+        indices = dict.fromkeys(AXES, "0")
+        for axis in axes:
+            before = builder.current
+            header, latch, following = (
+                builder.name(f"{part}.{axis}") for part in ("loop", "latch", "next")
             )
-        for axis in reversed(self.axes):
-            end = self.ranges[axis][1]
-            if axis != self.innermost:
-                note = outer() if outer is not None else ""
-            step = self.step if axis == self.innermost else "1"
-            lines += [
-                f"  br label %latch.{axis}.{k}",
-                f"latch.{axis}.{k}:",
-                f"  %{axis}.after.{k} = add nuw nsw i32 %{axis}.{k}, {step}",
-                f"  %{axis}.more.{k} = icmp ult i32 %{axis}.after.{k}, {end}",
-                f"  br i1 %{axis}.more.{k}, label %loop.{axis}.{k}, label %out.{axis}.{k}{note}",
-                f"out.{axis}.{k}:",
-            ]
-        return lines
+            builder.jump(header)
+            builder.block(header)
+            start = ranges[axis][0]
+            index = builder.phi("i32", [(start, before), (following, latch)], f"thread.{axis}")
+            if self._fault is not None:
+                incoming = [(carried, before), (self._fault, latch)]
+                carried = builder.phi("i32", incoming, f"fault.{axis}")
+            indices[axis] = index
+            self._loops.append((header, latch, index, following))
+        self._carried = carried
+        self.index: Index = (indices["x"], indices["y"], indices["z"])
+        self.linear = linear_index(builder, sizes, axes, self.index)
+
+    @property
+    def innermost(self) -> tuple[str, str]:
+        """The index of the innermost loop, and the one behind its last."""
+        return self._loops[-1][2], self._ranges[self._axes[-1]][1]
+
+    def close(
+        self,
+        fault: str | None,
+        metadata: MetadataPairs,
+        outer: Callable[[], MetadataPairs] = tuple,
+        step: str = "1",
+    ) -> str | None:
+        """Go on with the next thread, or behind the loops; returns the largest fault.
+
+        `fault` is the thread's. `metadata` is attached to the innermost loop, what `outer` returns
+        to each other one; the innermost loop goes on by `step`.
+        """
+        builder = self._builder
+        if self._fault is not None:
+            assert fault is not None
+            builder.extremum("umax", "i32", self._carried, fault, self._fault)
+        for axis, loop in zip(reversed(self._axes), reversed(self._loops), strict=True):
+            header, latch, index, following = loop
+            behind = builder.name(f"out.{axis}")
+            builder.jump(latch)
+            builder.block(latch)
+            builder.binary("add", "i32", index, step, "nuw", "nsw", name=following)
+            more = builder.compare("ult", "i32", following, self._ranges[axis][1], f"more.{axis}")
+            builder.branch(more, header, behind, metadata)
+            builder.block(behind)
+            step = "1"
+            if loop is not self._loops[0]:
+                metadata = outer()
+        return self._fault
+
+
+def linear_index(
+    builder: Builder, sizes: tuple[int, int, int], axes: tuple[str, ...], index: Index
+) -> str:
+    """The linear index of a thread in its block, an i64, of its indices."""
+    total = "0"
+    counts = [sizes[AXES.index(axis)] for axis in axes]
+    for position, axis in enumerate(axes):
+        # How many threads follow one another in one step of the axis.
+        weight = str(prod(counts[position + 1 :]))
+        part = builder.binary("mul", "i32", index[AXES.index(axis)], weight, "nuw", "nsw")
+        total = builder.binary("add", "i32", total, part, "nuw", "nsw")
+    return builder.cast("zext", "i32", total, "i64", "thread")
 
 
 def looped_axes(sizes: tuple[int, int, int], order: str) -> tuple[str, ...]:
@@ -117,7 +116,51 @@ def looped_axes(sizes: tuple[int, int, int], order: str) -> tuple[str, ...]:
     return axes or (order[-1],)
 
 
-def _weights(sizes: tuple[int, int, int], axes: tuple[str, ...]) -> list[int]:
-    """How many threads follow one another in one step of each axis."""
-    counts = [sizes[AXES.index(axis)] for axis in axes]
-    return [prod(counts[position + 1 :]) for position in range(len(counts))]
+def split_index_set(
+    builder: Builder,
+    bounds: BoundsWriter,
+    condition: Guard,
+    everyone: Ranges,
+    sizes: tuple[int, int, int],
+    axes: tuple[str, ...],
+    run: Callable[[Ranges, bool], object],
+    metadata: MetadataPairs,
+) -> None:
+    """Run a region for those of `everyone` that pass a condition, then for the others (Griebl,
+    Feautrier and Lengauer, "Index Set Splitting", 2000).
+
+    Those that pass are a box, a range of each axis: all of an image but its border, say. The others
+    are slabs around it: for each axis what is before the box and what is behind it, as wide as the
+    box along the axes before. So the region is written twice only, in one nest of loops for the box
+    and in one that goes over slab after slab.
+
+    `run` writes the region for ranges of threads, which pass or not; `metadata` is attached to the
+    loop over slabs.
+    """
+    box = bounds.ranges((condition,), everyone, sizes)
+    outermost = tuple(axis for axis in AXES if axis not in axes)
+    slabs = bounds.around(box, everyone, (*outermost, *axes))
+
+    def run_some(ranges: Ranges, label: str, behind: str, passing: bool) -> None:
+        inside = builder.name(label)
+        builder.branch(bounds.not_empty(ranges, everyone), inside, behind)
+        builder.block(inside)
+        run(ranges, passing)
+        builder.jump(behind)
+        builder.block(behind)
+
+    before = builder.name("slabs")
+    run_some(box, "box", before, True)
+    header, end, number = builder.name("slab"), builder.name("slab.end"), builder.name("slab.k")
+    following = builder.name("slab.next")
+    if len(slabs) > 1:
+        builder.jump(header)
+        builder.block(header)
+        builder.phi("i32", [("0", before), (following, end)], number)
+    run_some(bounds.chosen(number, slabs), "border", end, False)
+    if len(slabs) > 1:
+        behind = builder.name("slabs.end")
+        builder.binary("add", "i32", number, "1", "nuw", "nsw", name=following)
+        more = builder.compare("ult", "i32", following, str(len(slabs)), "slab.more")
+        builder.branch(more, header, behind, metadata)
+        builder.block(behind)

@@ -1,26 +1,22 @@
-"""Takes the states of a big block function out of it: each becomes a function of its own.
+"""Takes blocks of a big function out of it: they become a function of their own (as LLVM's
+`CodeExtractor` does it).
 
 LLVM goes over a whole function for each loop that it widens, so hundreds of loops in one function
-take minutes. Small kernels stay in one region, as LLVM keeps more in registers there.
+take minutes. Small kernels stay in one function, as LLVM keeps more in registers there.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from haulage.compiler.simt.emit.block_function import Typed, argument_list, parameter_list
-from haulage.compiler.simt.ir.reader import read_instruction
+from haulage.compiler.simt.ir.builder import Builder
+from haulage.compiler.simt.ir.model import Block, Function, value_name
 from haulage.compiler.simt.regions.parallel_regions import Regions
 
 # Loops times instructions; up to here LLVM takes less than half a second for one function.
 _MOST_WORK = 20_000
 
-_WORD = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
-_NAME = re.compile(f"%{_WORD}")
-_DEFINED = re.compile(f"(?m)^(?:  (%{_WORD}) = |({_WORD}):$)")
-
 
 def is_worth_it(regions: Regions) -> bool:
-    """Whether a cut body is so big that its states should be functions."""
+    """Whether a kernel is so big that its work-item loops should be functions."""
     instructions = sum(
         sum(len(regions.function.blocks[label].body) for label in region.labels)
         + 2 * len(region.loaded)
@@ -30,50 +26,50 @@ def is_worth_it(regions: Regions) -> bool:
     return len(regions.regions) * instructions > _MOST_WORK
 
 
-def values(parameters: Iterable[Typed], lines: Iterable[str]) -> dict[str, str]:
-    """The types, with attributes, of what the states of a block function can name: its parameters,
-    and the rooms that its first `lines` make."""
-    known = {name: kind for kind, name in parameters}
-    for line in lines:
-        if line.startswith("  %"):
-            made = read_instruction(line.strip())
-            assert made.result is not None
-            # Nobody has the address of a slot but those who are given it.
-            is_slot = made.result.endswith('/room"')
-            known[made.result] = f"{made.type} noalias" if is_slot else made.type
-    return known
+def types_of(function: Function, unaliased: Collection[str] = ()) -> dict[str, str]:
+    """The types, with attributes, of a function's parameters and results; nobody has the addresses
+    `unaliased` but those who are given them."""
+    types = {each.name: each.type for each in function.parameters}
+    for item in function.instructions():
+        if item.result is not None:
+            types[item.result] = item.type
+    return types | {name: f"{types[name]} noalias" for name in unaliased}
 
 
-def outline(lines: Sequence[str], known: dict[str, str]) -> tuple[str, list[str]]:
-    """(the function of a state, the lines that call it in the block function).
+def outline(
+    function: Function, labels: Sequence[str], name: str, types: Mapping[str, str]
+) -> Function:
+    """Make a function of the blocks `labels`, the first of which is the only one that is entered;
+    a call of it takes their place.
 
-    `lines` begin with the state's label and go to their end without another way out than branches
-    to labels of the block function.
+    No value that is made in them may be used outside, and no phi stand where they lead to. `types`
+    are those of the values that they may use.
     """
-    label = lines[0].removesuffix(":")
-    text = "\n".join(lines)
-    made = {value or f"%{block}" for value, block in _DEFINED.findall(text)}
-    free = [name for name in dict.fromkeys(_NAME.findall(text)) if name not in made]
-    given = [(known[name], name) for name in free if name in known]
-    outside = [name for name in free if name not in known]
-    leaving = [
-        line
-        for number, name in enumerate(outside)
-        for line in (f"{name[1:]}:", f"  ret i32 {number}")
-    ]
-    function = [
-        f"define internal i32 @haulage.{label}({parameter_list(given)}) noinline {{",
-        "state.start:",
-        f"  br label %{label}",
-        text,
-        *leaving,
-        "}",
-    ]
-    arguments = argument_list([(kind.split(" ", 1)[0], name) for kind, name in given])
-    cases = " ".join(f"i32 {number}, label {name}" for number, name in enumerate(outside[1:], 1))
-    calling = [
-        f"{label}:",
-        f"  %way.{label} = call i32 @haulage.{label}({arguments})",
-        f"  switch i32 %way.{label}, label {outside[0]} [ {cases} ]",
-    ]
-    return "\n".join(function), calling
+    blocks = {label: function.blocks[label] for label in labels}
+    items = [item for block in blocks.values() for item in block.instructions()]
+    made = {item.result for item in items}
+    used = dict.fromkeys(value for item in items for value in item.uses if value not in made)
+    targets = (target for block in blocks.values() for target in block.successors)
+    exits = list(dict.fromkeys(target for target in targets if target not in blocks))
+
+    outlined = Builder(name, [(types[value], value) for value in used], "i32", "noinline")
+    outlined.block("%outlined.start")
+    outlined.jump(labels[0])
+    outlined.function.blocks.update(blocks)
+    for number, label in enumerate(exits):
+        outlined.block(label)
+        outlined.ret("i32", str(number))
+
+    calling = Builder("", ())
+    calling.block(labels[0])
+    arguments = [(types[value].split(" ", 1)[0], value) for value in used]
+    way = calling.call("i32", name, arguments, value_name(labels[0], "exit"))
+    calling.switch("i32", way, exits[0], list(enumerate(exits))[1:])
+    kept: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        if label not in blocks:
+            kept[label] = block
+        elif label == labels[0]:
+            kept |= calling.function.blocks
+    function.blocks = kept
+    return outlined.function

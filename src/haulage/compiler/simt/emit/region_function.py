@@ -1,33 +1,35 @@
-"""Writes the function of one region: what one thread does between two cuts.
+"""Writes the function of one parallel region: what one thread does between two region ends.
 
-`{ i32, i32 } @haulage.region.K(...)` gives the number of the region to go on with, or -1 at the
-end, and the fault that ended the thread, or 0. It has the body's parameters, then the rooms, the
-thread's linear number in its block, and what it is given of the slots. Where threads may have left
-(`early_exit.py`) it has the states of the threads too: it runs only if the thread's state is its
-own number, and leaves the next one there.
+`{ i32, i32 } @haulage.region.K(...)` returns the number of the region to go on with, or -1 at the
+end, and the fault that ended the thread, or 0. It has the body's parameters, then the addresses of
+shared and private arrays, the thread's linear index in its block, and what it is given of the
+context. Where threads may have left for good (`early_exit.py`) it has the states of the threads
+too: it runs only if the thread's state is its own number, and leaves the next one there.
 """
 
 from dataclasses import dataclass
 
+from haulage.compiler.ends import code_of, number_of
 from haulage.compiler.simt.analysis.capture import rooms_kept
-from haulage.compiler.simt.analysis.exit_codes import fault_lines, return_code
+from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.emit.block_function import parameter_list
-from haulage.compiler.simt.ir import build
-from haulage.compiler.simt.ir.model import Block, RegionEnd, value_name
+from haulage.compiler.simt.ir.builder import Builder, Typed
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.loops.block_atomics import expanded
 from haulage.compiler.simt.regions.iteration_ranges import Clipping
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
 DONE = -1
+RESULT = "{ i32, i32 }"
 
 
 @dataclass(frozen=True)
-class SlotParameter:
-    """A parameter of a region: a uniform slot's value ("in") or address ("out"), or the address of
-    a varying slot's first element ("slot"). In masked regions uniform slots have an element for
-    each thread too: stores to one address under a mask would keep LLVM from widening."""
+class ContextParameter:
+    """What a region is given of a value that lives across regions: a uniform value ("in") or where
+    to store it ("out"), or the context array of a varying one ("slot"), with an element for each
+    thread. In masked regions uniform values are stored to context arrays too: stores to one address
+    under a mask would keep LLVM from widening."""
 
     type: str
     value: str
@@ -42,266 +44,258 @@ class RegionFunctions:
         self.regions = regions
         self.clipping = clipping
         self.numbers = {region.entry: region.number for region in regions.regions}
-        self._definitions = regions.function.definitions()
-        names = [room.name for room in body.shared]
-        self._kept = rooms_kept(regions.function, names, regions.slots)
+        self.items = regions.function.items()
+        shared = [array.name for array in body.shared]
+        self._captured = rooms_kept(regions.function, shared, regions.slots)
         self.made_in = {region.number: regions.made_in(region) for region in regions.regions}
 
     def stored(self, region: Region) -> list[Slot]:
-        """The slots that the region may write: live behind one of its cuts and made in it."""
+        """The slots that the region may write: live behind one of its ends and made in it."""
         return self.regions.stored(self.made_in[region.number], region.exits)
 
     def guards(self, region: Region) -> tuple[Guard, ...]:
-        """The conditions that the region is told the outcome of, as its last parameters."""
+        """The conditions whose outcome the region is told, as its last parameters."""
         own = self.clipping.of_regions[region.number]
         parting = self.clipping.partings[region.number]
         told = own if parting is None else (*own, parting)
         return told if region.number else self.clipping.of_kernel + told
 
-    def slot_parameters(self, region: Region) -> list[SlotParameter]:
-        """What the region is given of the slots."""
+    def context_parameters(self, region: Region) -> list[ContextParameter]:
+        """What the region is given of the context."""
         loaded = [self.regions.slots[name] for name in region.loaded]
         stored = self.stored(region)
-        values = [SlotParameter(slot.type, slot.value, "in") for slot in loaded if not slot.varying]
-        outs = [SlotParameter("ptr", slot.value, "out") for slot in stored if not slot.varying]
         both = dict.fromkeys(slot.value for slot in [*loaded, *stored] if slot.varying)
-        arrays = [SlotParameter("ptr noalias", name, "slot") for name in both]
-        return values + outs + arrays
-
-    def parameters(self, region: Region) -> list[tuple[str, str]]:
-        """Types and names of the parameters of the region's function."""
         return [
-            *((parameter.type, parameter.name) for parameter in self.body.function.parameters),
+            *(ContextParameter(each.type, each.value, "in") for each in loaded if not each.varying),
+            *(ContextParameter("ptr", each.value, "out") for each in stored if not each.varying),
+            *(ContextParameter("ptr noalias", name, "slot") for name in both),
+        ]
+
+    def parameters(self, region: Region) -> list[Typed]:
+        """Types and names of the parameters of the region's function."""
+        body = self.body
+        states = [("ptr noalias", "%states")] if self.regions.masked else []
+        return [
+            *((parameter.type, parameter.name) for parameter in body.function.parameters),
             *(
-                ("ptr" if room.name in self._kept else "ptr noalias", room.name)
-                for room in self.body.shared
+                ("ptr" if array.name in self._captured else "ptr noalias", array.name)
+                for array in body.shared
             ),
-            *(("ptr", room.name) for room in self.body.private),
+            *(("ptr", array.name) for array in body.private),
             ("i64", "%thread"),
             *(
-                (given.type, value_name(given.value, given.role))
-                for given in self.slot_parameters(region)
+                (each.type, value_name(each.value, each.role))
+                for each in self.context_parameters(region)
             ),
-            *([("ptr noalias", "%states")] if self.regions.masked else []),
+            *states,
             *(("i1", value_name(guard.condition, "guard")) for guard in self.guards(region)),
         ]
 
-    def text(self, region: Region) -> str:
-        """LLVM text of one region's function."""
-        made = self.made_in[region.number]
-        arriving = {*region.loaded, *region.recomputed}
-        in_memory = {name: self._definitions[name][1].type for name in sorted(arriving & made)}
-        lines = [
-            f"define internal {{ i32, i32 }} @haulage.region.{region.number}"
-            f"({parameter_list(self.parameters(region))}) alwaysinline {{",
-            "region.start:",
-        ]
-        lines += [
-            f"  {value_name(name, 'mem')} = alloca {kind}" for name, kind in in_memory.items()
-        ]
-        lines += self._mask(region)
-        names = self._arrivals(region, lines)
-        names |= {
-            guard.condition: value_name(guard.condition, "guard")
-            for guard in self.guards(region)
-            if guard.condition not in in_memory
-        }
-        lines += [
-            f"  store {kind} {names.pop(name)}, ptr {value_name(name, 'mem')}"
-            for name, kind in in_memory.items()
-        ]
-        lines.append(f"  br label {region.entry}")
-        results = [("%region.start", str(DONE), "0")] if self._is_masked(region) else []
-        memory = _InMemory(in_memory, names)
-        inside = set(region.labels)
-        for label in region.labels:
-            block = self.regions.function.blocks[label]
-            lines.append(f"{label[1:]}:")
-            lines += self._block_lines(region, block, memory, inside, results)
-        lines += self._region_end(results)
-        return "\n".join([*lines, "}"])
+    def function(self, region: Region) -> Function:
+        """The function of one region."""
+        return _Writer(self, region).function()
 
-    def _is_masked(self, region: Region) -> bool:
+
+class _Writer:
+    """Writes the function of one region.
+
+    A value that the region both starts with and makes again is demoted to the stack (as LLVM's
+    pass `reg2mem` does it), which `mem2reg` undoes when the function is inlined.
+    """
+
+    def __init__(self, functions: RegionFunctions, region: Region) -> None:
+        self._functions = functions
+        self._regions = functions.regions
+        self._region = region
+        number = region.number
+        self._builder = Builder(
+            f"haulage.region.{number}", functions.parameters(region), RESULT, "alwaysinline"
+        )
+        self._inside = frozenset(region.labels)
         # Nobody has left before the first region.
-        return self.regions.masked and region.number > 0
+        self._is_masked = self._regions.masked and number > 0
+        made = functions.made_in[number]
+        arriving = {*region.loaded, *region.recomputed}
+        self._demoted = {name: functions.items[name].type for name in sorted(arriving & made)}
+        self._names: dict[str, str] = {}
+        self._count = 0
+        # (label, next region, fault) of each block that goes to the end.
+        self._results: list[tuple[str, str, str]] = []
 
-    def _mask(self, region: Region) -> list[str]:
+    def function(self) -> Function:
+        builder, region = self._builder, self._region
+        builder.block("%region.start")
+        for name, kind in self._demoted.items():
+            builder.allocate(kind, name=value_name(name, "mem"))
+        self._check_state()
+        arrived = self._arrive()
+        for guard in self._functions.guards(region):
+            if guard.condition not in self._demoted:
+                arrived[guard.condition] = value_name(guard.condition, "guard")
+        for name, kind in self._demoted.items():
+            builder.store(kind, arrived.pop(name), value_name(name, "mem"))
+        self._names = arrived
+        builder.jump(region.entry)
+        for label in region.labels:
+            self._block(self._regions.function.blocks[label])
+        self._end()
+        return builder.function
+
+    def _check_state(self) -> None:
         """Find the thread's state; go on only if it is this region's."""
-        if not self.regions.masked:
-            return []
-        lines = ["  %state.at = getelementptr inbounds i32, ptr %states, i64 %thread"]
-        if self._is_masked(region):
-            lines += [
-                "  %state.now = load i32, ptr %state.at",
-                f"  %state.here = icmp eq i32 %state.now, {region.number}",
-                "  br i1 %state.here, label %region.begin, label %region.end",
-                "region.begin:",
-            ]
-        return lines
+        builder = self._builder
+        if not self._regions.masked:
+            return
+        state = builder.element("i32", "%states", "%thread", "inbounds", name="%state.at")
+        if self._is_masked:
+            now = builder.load("i32", state, name="%state.now")
+            number = str(self._region.number)
+            here = builder.compare("eq", "i32", now, number, name="%state.here")
+            builder.branch(here, "%region.begin", "%region.end")
+            self._results.append(("%region.start", str(DONE), "0"))
+            builder.block("%region.begin")
 
-    def _arrivals(self, region: Region, lines: list[str]) -> dict[str, str]:
-        """Load and work out what the region starts with; gives the names it has there."""
+    def _arrive(self) -> dict[str, str]:
+        """Load and recompute what the region starts with; returns the names it has there."""
+        builder, region = self._builder, self._region
         names: dict[str, str] = {}
         for name in region.loaded:
-            slot = self.regions.slots[name]
-            arrived = value_name(slot.value, "in")
+            slot = self._regions.slots[name]
+            names[name] = arrived = value_name(name, "in")
             if slot.varying:
-                address = value_name(slot.value, "at")
-                lines.append(
-                    f"  {address} = getelementptr inbounds {slot.type}, "
-                    f"ptr {value_name(slot.value, 'slot')}, i64 %thread"
-                )
-                lines.append(f"  {arrived} = load {slot.type}, ptr {address}")
-            names[name] = arrived
+                at = self._element(slot, "slot", value_name(name, "at"))
+                builder.load(slot.type, at, name=arrived)
         for step in region.steps:
             assert step.result is not None
             if step.result in names:
                 # Of too many steps for its own sake, but on the way to an address.
                 continue
             arrived = value_name(step.result, "in")
-            lines.append("  " + step.renamed({**names, step.result: arrived}).text)
-            names[step.result] = arrived
+            names[step.result] = builder.add(step.renamed({**names, step.result: arrived}))
+        made = self._functions.made_in[region.number]
         wanted = {*region.loaded, *region.recomputed}
-        made = self.made_in[region.number]
         # Steps on the way to a recomputed value may be made in the region too, under their own
         # name.
         return {name: new for name, new in names.items() if name in wanted or name not in made}
 
-    def _block_lines(
-        self,
-        region: Region,
-        block: Block,
-        memory: "_InMemory",
-        inside: set[str],
-        results: list[tuple[str, str, str]],
-    ) -> list[str]:
-        lines: list[str] = []
-        after_phis: list[str] = []
+    def _element(self, slot: Slot, role: str, name: str) -> str:
+        """The address of the thread's element of a context array."""
+        array = value_name(slot.value, role)
+        return self._builder.element(slot.type, array, "%thread", "inbounds", name=name)
+
+    def _block(self, block: Block) -> None:
+        builder = self._builder
+        builder.block(block.label)
         for phi in block.phis:
-            sources = tuple(
-                (memory.loaded_at_end(value, label), label)
+            incoming = [
+                (self._at_end(value, label), label)
                 for value, label in phi.incoming
-                if label in inside
-            )
-            lines.append("  " + build.phi(phi.result or "", phi.type, sources).text)
-            after_phis += memory.store(phi.result)
-        lines += after_phis
+                if label in self._inside
+            ]
+            builder.phi(phi.type, incoming, phi.result)
+        for phi in block.phis:
+            self._spill(phi.result)
         for item in block.body:
-            before, names = memory.load(item.uses)
-            lines += before
-            lines += ["  " + each.text for each in expanded(item.with_uses(names))]
-            lines += memory.store(item.result)
-        for successor in block.successors:
-            if successor in inside and not isinstance(block.terminator, RegionEnd):
-                for phi in self.regions.function.blocks[successor].phis:
-                    for value, label in phi.incoming:
-                        if label == block.label:
-                            lines += memory.load_at_end(value, label)
-        if isinstance(block.terminator, RegionEnd):
-            lines += self._stores(region, block.terminator.target, memory)
-            results.append((block.label, str(self.numbers[block.terminator.target]), "0"))
-            lines.append("  br label %region.end")
-            return lines
-        assert block.terminator is not None
-        before, names = memory.load(block.terminator.uses)
-        lines += before
+            builder.extend(expanded(item.with_uses(self._reload(item))))
+            self._spill(item.result)
+        end = block.terminator
+        if isinstance(end, RegionEnd):
+            self._store_context(end.target)
+            self._leave(block.label, self._functions.numbers[end.target], "0")
+            return
+        assert end is not None
+        self._reload_for_phis(block)
+        names = self._reload(end)
         code = return_code(block)
-        if code is not None:
-            code = names.get(code, code)
-            if self.body.has_ends:
-                fault, counted = fault_lines(code, value_name(block.label, "fault"))
-                lines += counted
-                code = fault
-            results.append((block.label, str(DONE), code))
-            lines.append("  br label %region.end")
+        if code is None:
+            builder.add(end.renamed(names))
         else:
-            lines.append("  " + block.terminator.renamed(names).text)
-        return lines
+            self._leave(block.label, DONE, self._fault(names.get(code, code), block.label))
 
-    def _stores(self, region: Region, target: str, memory: "_InMemory") -> list[str]:
-        lines: list[str] = []
-        for slot in self.stored(region):
-            if slot.value not in self.regions.live[target]:
+    def _leave(self, label: str, following: int, fault: str) -> None:
+        self._results.append((label, str(following), fault))
+        self._builder.jump("%region.end")
+
+    def _fault(self, code: str, label: str) -> str:
+        """The fault of a code that a thread ends with; 0 if it is that of an end."""
+        builder = self._builder
+        if not self._functions.body.has_ends:
+            return code
+        if not code.startswith("%"):
+            return "0" if number_of(int(code)) is not None else code
+        is_end = builder.compare("uge", "i32", code, str(code_of(1)), value_name(label, "is.end"))
+        return builder.select(is_end, "i32", "0", code, value_name(label, "fault"))
+
+    def _store_context(self, target: str) -> None:
+        for slot in self._functions.stored(self._region):
+            if slot.value not in self._regions.live[target]:
                 continue
-            before, names = memory.load((slot.value,))
-            lines += before
-            value = names.get(slot.value, slot.value)
-            address = value_name(slot.value, "slot" if slot.varying else "out")
-            if slot.varying or self.regions.masked:
-                element = memory.fresh(slot.value)
-                lines.append(
-                    f"  {element} = getelementptr inbounds {slot.type}, ptr {address}, i64 %thread"
-                )
-                address = element
-            lines.append(f"  store {slot.type} {value}, ptr {address}")
-        return lines
+            value = self._now(slot.value)
+            role = "slot" if slot.varying else "out"
+            address = value_name(slot.value, role)
+            if slot.varying or self._regions.masked:
+                address = self._element(slot, role, self._fresh(slot.value))
+            self._builder.store(slot.type, value, address)
 
-    def _region_end(self, results: list[tuple[str, str, str]]) -> list[str]:
-        lines = ["region.end:"]
-        if not results:
-            # Every way ends in `unreachable`.
-            return [*lines, "  unreachable"]
-        following = ", ".join(f"[ {state}, {label} ]" for label, state, _ in results)
-        faults = ", ".join(f"[ {code}, {label} ]" for label, _, code in results)
-        return [
-            *lines,
-            f"  %region.next = phi i32 {following}",
-            f"  %region.fault = phi i32 {faults}",
-            *(["  store i32 %region.next, ptr %state.at"] if self.regions.masked else []),
-            "  %region.pair = insertvalue { i32, i32 } poison, i32 %region.next, 0",
-            "  %region.both = insertvalue { i32, i32 } %region.pair, i32 %region.fault, 1",
-            "  ret { i32, i32 } %region.both",
-        ]
+    def _end(self) -> None:
+        builder = self._builder
+        builder.block("%region.end")
+        if not self._results:
+            # Every path ends in `unreachable`.
+            builder.add(Instruction("unreachable", "void"))
+            return
+        following = [(state, label) for label, state, _ in self._results]
+        faults = [(fault, label) for label, _, fault in self._results]
+        next_region = builder.phi("i32", following, "%region.next")
+        fault = builder.phi("i32", faults, "%region.fault")
+        if self._regions.masked:
+            builder.store("i32", next_region, "%state.at")
+        pair = builder.insert(RESULT, "poison", ("i32", next_region), 0, "%region.pair")
+        both = builder.insert(RESULT, pair, ("i32", fault), 1, "%region.both")
+        builder.ret(RESULT, both)
 
+    # ---- demoted values ---------------------------------------------------------------------
 
-class _InMemory:
-    """Values that a region both starts with and makes again: kept in memory inside the region."""
-
-    def __init__(self, types: dict[str, str], names: dict[str, str]) -> None:
-        self._types = types
-        self._names = names
-        self._at_end: dict[tuple[str, str], str] = {}
-        self._loaded: set[str] = set()
-        self._count = 0
-
-    def fresh(self, name: str) -> str:
+    def _fresh(self, name: str) -> str:
         self._count += 1
         return value_name(name, f"use.{self._count}")
 
-    def load(self, operands: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
-        """Lines that load what is in memory of `operands`, and the names all of them have now."""
-        lines: list[str] = []
-        names: dict[str, str] = {}
-        for name in operands:
-            if name in names:
-                continue
-            if name in self._types:
-                names[name] = self.fresh(name)
-                lines.append(
-                    f"  {names[name]} = load {self._types[name]}, ptr {value_name(name, 'mem')}"
-                )
-            elif name in self._names:
-                names[name] = self._names[name]
-        return lines, names
+    def _now(self, name: str) -> str:
+        """What a value is called here; it is loaded if it is on the stack."""
+        kind = self._demoted.get(name)
+        if kind is None:
+            return self._names.get(name, name)
+        return self._builder.load(kind, value_name(name, "mem"), name=self._fresh(name))
 
-    def store(self, result: str | None) -> list[str]:
-        """The line that keeps `result` in memory, if that is where it lives."""
-        if result is None or result not in self._types:
-            return []
-        return [f"  store {self._types[result]} {result}, ptr {value_name(result, 'mem')}"]
+    def _reload(self, item: Instruction) -> dict[str, str]:
+        """The new names of what an instruction uses."""
+        used = dict.fromkeys(item.uses)
+        return {
+            name: self._now(name) for name in used if name in self._demoted or name in self._names
+        }
 
-    def loaded_at_end(self, value: str, label: str) -> str:
-        """The name that a phi's source `value` has at the end of the block `label`."""
-        if value in self._types:
-            return self._at_end.setdefault((value, label), self.fresh(value))
+    def _spill(self, result: str | None) -> None:
+        """Store a result if it is one of a value on the stack."""
+        if result in self._demoted:
+            self._builder.store(self._demoted[result], result, value_name(result, "mem"))
+
+    def _at_end(self, value: str, label: str) -> str:
+        """What the value that a phi takes from the block `label` is called at its end."""
+        if value in self._demoted:
+            return value_name(value, f"end.{label[1:].strip(chr(34))}")
         return self._names.get(value, value)
 
-    def load_at_end(self, value: str, label: str) -> list[str]:
-        """The line at the end of `label` that loads what `loaded_at_end` named; once."""
-        if value not in self._types:
-            return []
-        name = self.loaded_at_end(value, label)
-        if name in self._loaded:
-            return []
-        self._loaded.add(name)
-        return [f"  {name} = load {self._types[value]}, ptr {value_name(value, 'mem')}"]
+    def _reload_for_phis(self, block: Block) -> None:
+        """Load at the end of a block what phis behind it take of the stack."""
+        if not self._demoted:
+            return
+        taken = dict.fromkeys(
+            value
+            for successor in block.successors
+            for phi in self._regions.function.blocks[successor].phis
+            for value, label in phi.incoming
+            if label == block.label and value in self._demoted
+        )
+        for value in taken:
+            kind, name = self._demoted[value], self._at_end(value, block.label)
+            self._builder.load(kind, value_name(value, "mem"), name=name)

@@ -48,9 +48,12 @@ def store(kind: str, value: str, address: str, align: int = 0) -> Instruction:
     return Instruction("store", "void", operands=operands, align=align)
 
 
-def element(result: str, kind: str, base: str, index: str, *flags: str) -> Instruction:
-    """The address of an element, counted from `base` in units of the type `kind` by an i64."""
-    operands = Operand("ptr", base), Operand("i64", index)
+def element(
+    result: str, kind: str, base: str, index: str, *flags: str, by: str = "i64"
+) -> Instruction:
+    """The address of an element, counted from `base` in units of the type `kind` by an index of
+    the type `by`."""
+    operands = Operand("ptr", base), Operand(by, index)
     return Instruction("getelementptr", "ptr", result, operands, flags=flags, source_type=kind)
 
 
@@ -69,12 +72,23 @@ def extract_value(result: str, aggregate: tuple[str, str], index: int) -> Instru
 
 
 def call(
-    result: str | None, kind: str, callee: str, arguments: Sequence[tuple[str, str]]
+    result: str | None,
+    kind: str,
+    callee: str,
+    arguments: Sequence[tuple[str, str]],
+    metadata: tuple[tuple[str, str], ...] = (),
 ) -> Instruction:
     """A call of the function `callee` with (type, value) pairs."""
     operands = tuple(Operand(*argument) for argument in arguments)
     return Instruction(
-        "call", kind, result, operands, source_type=kind, callee=callee, called=f"@{callee}"
+        "call",
+        kind,
+        result,
+        operands,
+        source_type=kind,
+        callee=callee,
+        called=f"@{callee}",
+        metadata=metadata,
     )
 
 

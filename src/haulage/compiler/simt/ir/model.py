@@ -121,7 +121,7 @@ class Instruction:
 
     def renamed(self, names: Mapping[str, str]) -> "Instruction":
         """With local values, its result and labels among them, replaced as `names` says."""
-        if not names:
+        if not (names.keys() & {*self.uses, self.result, *self.targets, *self.sources}):
             return self
         return replace(
             self,

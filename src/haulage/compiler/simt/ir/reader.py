@@ -32,6 +32,7 @@ _CALLEE = re.compile(rf"({_NAME})\(")
 _LABEL = re.compile(r'("[^"]*"|[-a-zA-Z$._0-9]+):')
 _COMMENT = re.compile(r"\s+; .*$")
 _METADATA = re.compile(r", !([\w.]+) (!\d+)$")
+_SPACE = re.compile(r", (addrspace\(\d+\))$")
 _ALIGN = re.compile(r", align (\d+)$")
 _ORDERING = re.compile(r' ((?:syncscope\("[^"]*"\) )?(?:[a-z]+(?:_[a-z]+)* ?){0,2})$')
 _INCOMING = re.compile(rf"\[ ([^\[\],]+), ({_NAME}) \]")
@@ -148,12 +149,16 @@ def read_instruction(line: str) -> Instruction:
         rest = word[2]
     read_form = _FORMS.get(opcode)
     assert read_form is not None, f"an instruction that kernels do not have: {line}"
-    align = 0
+    align, space = 0, ""
+    if opcode == "alloca" and rest.endswith(")") and (found := _SPACE.search(rest)):
+        rest, space = rest[: found.start()], found[1]
     if ", align " in rest and opcode != "call":
         aligned = _ALIGN.search(rest)
         assert aligned is not None, line
         align, rest = int(aligned[1]), rest[: aligned.start()]
     fields = read_form(rest, opcode)
+    if space:
+        fields["attributes"] = space
     return Instruction(
         opcode, result=result, flags=tuple(words), align=align, metadata=tuple(metadata), **fields
     )

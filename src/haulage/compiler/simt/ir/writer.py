@@ -39,6 +39,8 @@ def written(item: Instruction) -> str:
     text = write(item)
     if item.align:
         text += f", align {item.align}"
+    if item.opcode == "alloca" and item.attributes:
+        text += f", {item.attributes}"
     for kind, node in item.metadata:
         text += f", !{kind} {node}"
     return text if item.result is None else f"{item.result} = {text}"

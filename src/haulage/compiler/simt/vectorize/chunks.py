@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from haulage.compiler.simt.emit.ranges import Ranges
+from haulage.compiler.simt.emit.loop_bounds import Ranges
 from haulage.compiler.simt.ir.axes import AXES
 
 

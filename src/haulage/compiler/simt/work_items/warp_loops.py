@@ -16,15 +16,17 @@ from haulage.compiler.simt.coroutines.frames import Frame
 from haulage.compiler.simt.emit import leader
 from haulage.compiler.simt.emit.block_function import (
     Metadata,
+    attached,
     block_parameters,
     open_block,
     private_pointers,
     private_rooms,
     shared_rooms,
 )
-from haulage.compiler.simt.emit.region_call import region_call
+from haulage.compiler.simt.emit.leader import region_call
 from haulage.compiler.simt.emit.region_function import DONE, RegionFunctions
 from haulage.compiler.simt.ir.model import RegionEnd, value_name
+from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import iteration_ranges
 from haulage.compiler.simt.regions.exchanges import Exchange
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
@@ -54,7 +56,7 @@ def write(
     return "\n\n".join(
         [
             *exchange_code.functions(exchanges.values()),
-            *map(functions.text, regions.regions),
+            *(definition(functions.function(region)) for region in regions.regions),
             machine.block_function(),
         ]
     )
@@ -268,7 +270,7 @@ class _Machine:
         private, pointers = private_pointers(self.body, f"%in.block.{k}", f".{k}")
         lines += private
         given += [("ptr", "%states")] if self.regions.masked else []
-        note = self.metadata.access() if region.is_parallel else ""
+        note = attached(self.metadata.access()) if region.is_parallel else ""
         lines.append(region_call(self.body, self.warps.block, k, index, pointers, given, note))
         if not self.regions.masked:
             lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
@@ -350,7 +352,7 @@ class _Machine:
             f"  %lane.after.{k} = add nuw nsw i32 %lane.{k}, 1",
             f"  %lane.more.{k} = icmp ult i32 %lane.after.{k}, {last}",
             f"  br i1 %lane.more.{k}, label %lanes.{k}, label %lanes.over.{k}"
-            f"{self.metadata.lane_loop(size)}",
+            f"{attached(self.metadata.lane_loop(size))}",
             f"lanes.over.{k}:",
         ]
 

@@ -1,21 +1,19 @@
-"""Writes the range of each axis that the threads which pass a region's guards make up.
+"""Writes the bounds of work-item loops: the range of each axis that the threads make up which pass
+a region's guards.
 
-With a guard as `linear form < 0` or `= 0` that depends on one index t, the range is worked out in
-128-bit numbers, in which no form of 64-bit values wraps, and cut to the block's size at the end.
+With a guard as `affine form < 0` or `= 0` that depends on one index t, the range is computed in
+128-bit numbers, in which no form of 64-bit values wraps, and clamped to the block's size.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from haulage.compiler.simt.analysis.affine import Linear
 from haulage.compiler.simt.analysis.guards import Bound, Guard
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Instruction
+from haulage.compiler.simt.ir.builder import Builder
+from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import PROMISES
-
-# Promises that hold only where the kernel itself would carry an instruction out.
-_PROMISES = re.compile(r" (?:nuw|nsw|exact|disjoint|nneg|samesign)\b")
 
 COUNT = "haulage.count.below"
 
@@ -71,42 +69,38 @@ def whole(sizes: tuple[int, int, int]) -> Ranges:
 
 
 class BoundsWriter:
-    """Writes ranges in one place of the block function.
+    """Writes ranges in one place of the block function, where `builder` is.
 
     `items` are the body's instructions by result, `names` what its parameters that are not called
-    as in the body have for names, `loaded` the names of values that came from slots; new names end
-    in `suffix`.
+    as in the body have for names, `loaded` the names of values that came from the context.
     """
 
     def __init__(
         self,
+        builder: Builder,
         items: Mapping[str, Instruction],
         names: Mapping[str, str],
         loaded: Mapping[str, str],
-        suffix: str,
     ) -> None:
-        self.lines: list[str] = []
+        self._builder = builder
         self._items = items
         self._names = dict(names)
         self._loaded = loaded
-        self._suffix = suffix
-        self._count = 0
 
     def ranges(self, guards: Sequence[Guard], start: Ranges, sizes: tuple[int, int, int]) -> Ranges:
         """The part of the ranges `start` that passes the guards; it may be empty."""
         found: dict[str, tuple[str, str]] = dict(start)
         for guard in guards:
             for bound in guard.bounds:
-                position = bound.axis
-                axis = AXES[position]
-                low, high = self._of_bound(bound, position, sizes[position])
+                axis = AXES[bound.axis]
+                low, high = self._of_bound(bound, sizes[bound.axis])
                 first, end = found[axis]
                 found[axis] = self._larger(first, low), self._smaller(end, high)
             if not guard.bounds:
                 first, end = found["x"]
                 passed, stopped = (end, first) if guard.outcome else (first, end)
                 asked = self._value(guard.condition)
-                found["x"] = first, self._new(f"select i1 {asked}, i32 {passed}, i32 {stopped}")
+                found["x"] = first, self._builder.select(asked, "i32", passed, stopped, "bound")
         return found
 
     def around(self, inner: Ranges, outer: Ranges, axes: Sequence[str]) -> list[Ranges]:
@@ -118,11 +112,11 @@ class BoundsWriter:
             first, end = outer[axis]
             begin, behind = inner[axis]
             if begin != first:
-                begin = self._new(f"call i32 @llvm.umin.i32(i32 {begin}, i32 {end})")
+                begin = self._extremum("umin", begin, end)
                 found.append({**middle, axis: (first, begin)})
             if behind != end:
                 # The inner range may be empty.
-                behind = self._new(f"call i32 @llvm.umax.i32(i32 {begin}, i32 {behind})")
+                behind = self._extremum("umax", begin, behind)
                 found.append({**middle, axis: (behind, end)})
             middle[axis] = (begin, behind)
         return found
@@ -132,7 +126,7 @@ class BoundsWriter:
         found = dict(some[0])
         for other, ranges in enumerate(some[1:], 1):
             if any(found[axis] != ranges[axis] for axis in AXES):
-                asked = self._new(f"icmp ult i32 {number}, {other}")
+                asked = self._builder.compare("ult", "i32", number, str(other), "bound")
                 for axis in AXES:
                     (first, end), (begin, behind) = found[axis], ranges[axis]
                     found[axis] = (
@@ -144,109 +138,112 @@ class BoundsWriter:
     def _chosen(self, condition: str, one: str, other: str) -> str:
         if one == other:
             return one
-        return self._new(f"select i1 {condition}, i32 {one}, i32 {other}")
+        return self._builder.select(condition, "i32", one, other, "bound")
 
     def not_empty(self, ranges: Ranges, start: Ranges) -> str:
         """An i1: whether there is a thread in the ranges, given that there is one in `start`."""
         checks = [
-            self._new(f"icmp ult i32 {first}, {end}")
+            self._builder.compare("ult", "i32", first, end, "bound")
             for axis, (first, end) in ranges.items()
             if (first, end) != start[axis]
         ]
         result = checks[0] if checks else "true"
         for check in checks[1:]:
-            result = self._new(f"and i1 {result}, {check}")
+            result = self._builder.binary("and", "i1", result, check, name="bound")
         return result
 
-    def _of_bound(self, bound: Bound, position: int, size: int) -> tuple[str | None, str | None]:
+    def _of_bound(self, bound: Bound, size: int) -> tuple[str | None, str | None]:
         """(first index or None, the one behind the last or None) that a bound lets pass."""
         rest = self._rest(bound.form)
         if bound.form.products:
-            return self._of_product(bound.form, position, rest, size)
-        step = bound.form.steps[position]
+            return self._of_product(bound.form, bound.axis, rest, size)
+        step = bound.form.steps[bound.axis]
         if bound.equation:
             # t = -rest, or t = rest.
-            place = self._new(f"sub i128 0, {rest}") if step > 0 else rest
-            behind = self._new(f"add i128 {place}, 1")
+            place = self._wide("sub", "0", rest) if step > 0 else rest
+            behind = self._wide("add", place, "1")
             return self._clamped(place, size), self._clamped(behind, size)
         bits = abs(step).bit_length() - 1
         if step > 0:
             # t < -rest / step, rounded up.
-            below = self._new(f"sub i128 {step - 1}, {rest}")
+            below = self._wide("sub", str(step - 1), rest)
             return None, self._clamped(self._shifted(below, bits), size)
         # t > rest / step, rounded down.
-        above = self._new(f"add i128 {self._shifted(rest, bits)}, 1")
+        above = self._wide("add", self._shifted(rest, bits), "1")
         return self._clamped(above, size), None
 
     def _of_product(
-        self, form: Linear, position: int, rest: str, size: int
+        self, form: Linear, axis: int, rest: str, size: int
     ) -> tuple[str | None, str | None]:
         """As `_of_bound`, for a form with a product whose term is not negative."""
         ((term, scaled),) = form.products
-        step = scaled.steps[position]
-        factor = self._new(f"zext {term.type} {self._value(term.value)} to i128")
-        own = self._new(f"mul i128 {factor}, {scaled.constant}")
-        rest = self._new(f"add i128 {rest}, {own}")
-        slope = self._new(f"mul i128 {factor}, {abs(step)}")
+        step = scaled.steps[axis]
+        factor = self._builder.cast("zext", term.type, self._value(term.value), "i128", "bound")
+        own = self._wide("mul", factor, str(scaled.constant))
+        rest = self._wide("add", rest, own)
+        slope = self._wide("mul", factor, str(abs(step)))
         # t * slope < -rest, or t * slope > rest, so all but those below rest + 1.
-        end = self._new(f"sub i128 0, {rest}" if step > 0 else f"add i128 {rest}, 1")
-        count = self._new(f"call i32 @{COUNT}(i128 {slope}, i128 {end}, i32 {size})")
+        end = self._wide("sub", "0", rest) if step > 0 else self._wide("add", rest, "1")
+        arguments = ("i128", slope), ("i128", end), ("i32", str(size))
+        count = self._builder.call("i32", COUNT, arguments, "bound")
         return (None, count) if step > 0 else (count, None)
 
     def _shifted(self, value: str, bits: int) -> str:
-        return self._new(f"ashr i128 {value}, {bits}") if bits else value
+        return self._wide("ashr", value, str(bits)) if bits else value
 
     def _rest(self, form: Linear) -> str:
         """The form without the thread's index, an i128."""
         total = str(form.constant)
         for term, factor in form.terms:
             cast = "sext" if term.signed else "zext"
-            wide = self._new(f"{cast} {term.type} {self._value(term.value)} to i128")
-            scaled = self._new(f"mul i128 {wide}, {factor}")
-            total = self._new(f"add i128 {total}, {scaled}")
+            wide = self._builder.cast(cast, term.type, self._value(term.value), "i128", "bound")
+            total = self._wide("add", total, self._wide("mul", wide, str(factor)))
         return total
 
     def _clamped(self, value: str, size: int) -> str:
-        """An i128 cut to [0, size], as an i32."""
-        negative = self._new(f"icmp slt i128 {value}, 0")
-        from_0 = self._new(f"select i1 {negative}, i128 0, i128 {value}")
-        large = self._new(f"icmp sgt i128 {from_0}, {size}")
-        inside = self._new(f"select i1 {large}, i128 {size}, i128 {from_0}")
-        return self._new(f"trunc i128 {inside} to i32")
+        """An i128 clamped to [0, size], as an i32."""
+        builder = self._builder
+        negative = builder.compare("slt", "i128", value, "0", "bound")
+        from_0 = builder.select(negative, "i128", "0", value, "bound")
+        large = builder.compare("sgt", "i128", from_0, str(size), "bound")
+        inside = builder.select(large, "i128", str(size), from_0, "bound")
+        return builder.cast("trunc", "i128", inside, "i32", "bound")
+
+    def _wide(self, opcode: str, left: str, right: str) -> str:
+        return self._builder.binary(opcode, "i128", left, right, name="bound")
+
+    def _extremum(self, which: str, one: str, other: str) -> str:
+        return self._builder.extremum(which, "i32", one, other, "bound")
 
     def _larger(self, one: str, other: str | None) -> str:
         if other is None or one == "0":
             return other or one
-        return self._new(f"call i32 @llvm.umax.i32(i32 {one}, i32 {other})")
+        return self._extremum("umax", one, other)
 
     def _smaller(self, one: str, other: str | None) -> str:
         # A range ends at the size of the block at most, as what is clamped does.
         if other is None or one.isdigit():
             return other or one
-        return self._new(f"call i32 @llvm.umin.i32(i32 {one}, i32 {other})")
+        return self._extremum("umin", one, other)
 
     def _value(self, value: str) -> str:
-        """A uniform value, worked out here if it is not at hand."""
+        """A uniform value, computed here if it is not at hand."""
         if not value.startswith("%"):
             return value
         if value in self._names:
             return self._names[value]
-        if value in self._loaded:
-            kind = self._items[value].type
-            # What the kernel would not have used may be poison.
-            self._names[value] = self._new(f"freeze {kind} {self._loaded[value]}")
-        elif value not in self._items:
+        item = self._items.get(value)
+        if item is None:
             return value
+        name = self._builder.name("bound")
+        if value in self._loaded:
+            # What the kernel would not have used may be poison.
+            operand = Operand(item.type, self._loaded[value])
+            moved = Instruction("freeze", item.type, name, (operand,))
         else:
-            item = self._items[value]
-            operands = {name: self._value(name) for name in item.uses}
-            assert item.result is not None
+            operands = {used: self._value(used) for used in item.uses}
+            # Its promises hold only where the kernel itself would carry it out.
             moved = item.without(PROMISES).with_uses(operands)
-            self._names[value] = self._new(replace(moved, result=None, metadata=()).text)
+            moved = replace(moved, result=name, metadata=())
+        self._names[value] = self._builder.add(moved)
         return self._names[value]
-
-    def _new(self, text: str) -> str:
-        self._count += 1
-        name = f"%bound.{self._count}.{self._suffix}"
-        self.lines.append(f"  {name} = {text}")
-        return name

@@ -1,17 +1,21 @@
 """A few threads side by side where each goes through a row of its own."""
 
-import re
+from dataclasses import replace
 
 import pytest
 
 import haulage
 from doubles.kernels import row_sums
 from haulage import cuda
+from haulage.compiler import llvm
+from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.work_items import unroll_and_jam
+from nodevice.compiler.simt.llvm_models import model_of
 
 MATRIX = "void(float32[:,::1], float32[::1])"
 
-FUNCTION = """define internal { i32, i32 } @haulage.region.0(i32 %threadIdx.x, i64 %thread, i64 %n, ptr %a) {
+FUNCTION = """
+define { i32, i32 } @haulage.region.0(i32 %threadIdx.x, i64 %thread, i64 %n, ptr %a) {
 region.start:
   %mem = alloca float
   %scaled = mul i64 %thread, %n
@@ -29,28 +33,30 @@ loop:
   br i1 %done, label %end, label %loop
 end:
   ret { i32, i32 } zeroinitializer
-}"""  # noqa: E501
+}"""
 
 
 def test_what_differs_between_threads_is_there_for_each_of_them():
-    text = unroll_and_jam.jammed(FUNCTION.replace("END", "%n"), "several", "x")
-    assert text.startswith("define internal { i32, i32 } @several(")
+    function = model_of(FUNCTION.replace("END", "%n"))
+    together = unroll_and_jam.jammed(function, "x")
+    assert together.parameters == function.parameters
+    items = list(together.instructions())
+    results = [item.result for item in items]
     for name in ("%mem", "%scaled", "%row", "%sum", "%at", "%value", "%sum.next"):
         copies = [f'%"{name[1:]}/jam.{number}"' for number in range(1, unroll_and_jam.COPIES)]
-        assert [len(re.findall(f"  {re.escape(each)} = ", text)) for each in (name, *copies)] == (
-            [1] * unroll_and_jam.COPIES
-        )
-    assert (
-        text.count("add i64 %thread, ")
-        == text.count("add i32 %threadIdx.x, ")
-        == unroll_and_jam.COPIES - 1
-    )
-    assert text.count("%k.next = ") == text.count("  br i1 ") == 1
-    assert text.count("  store ") == unroll_and_jam.COPIES
+        assert [results.count(each) for each in (name, *copies)] == [1] * unroll_and_jam.COPIES
+    for own in ("%thread", "%threadIdx.x"):
+        added = [
+            item.operands[1].number for item in items if item.opcode == "add" and own in item.uses
+        ]
+        assert added == list(range(1, unroll_and_jam.COPIES))
+    assert results.count("%k.next") == 1
+    assert [item.opcode for item in items].count("store") == unroll_and_jam.COPIES
+    llvm.parse(definition(replace(together, result="{ i32, i32 }")))
 
 
 def test_threads_that_may_go_different_ways_are_not_jammed():
-    assert unroll_and_jam.jammed(FUNCTION.replace("END", "%scaled"), "several", "x") is None
+    assert unroll_and_jam.jammed(model_of(FUNCTION.replace("END", "%scaled")), "x") is None
 
 
 def _scaled_rows(a, out):
@@ -87,7 +93,7 @@ def _columns(a, out):
         # LLVM widens these loops along the row.
         (_scaled_rows, 128, False),
         (_rows_until, 128, False),
-        # Threads are neighbours in memory: a turn of all of them is one vector after the other.
+        # Threads are neighbours in memory: an iteration of all is one vector after the other.
         (_columns, 128, False),
     ],
 )
