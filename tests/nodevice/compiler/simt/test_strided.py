@@ -3,6 +3,7 @@
 import pytest
 
 from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops import grid_stride
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -33,13 +34,15 @@ LAST = "[ 0, %entry ], [ %sum.next, %turn ]"
 
 def _turned(text: str) -> grid_stride.Turned:
     function = model_of(text)
-    return grid_stride.turn(function, uniformity.analyse(function, frozenset()), (64, 1, 1))
+    return grid_stride.turn(
+        function, uniformity.analyse(Analyses(function), frozenset()), (64, 1, 1)
+    )
 
 
 def test_the_turns_that_all_threads_make_are_a_loop_that_they_are_in_together():
     turned = _turned(LOOP)
     assert list(turned.rests) == ["%turn"]
-    flow = uniformity.analyse(turned.function, frozenset())
+    flow = uniformity.analyse(Analyses(turned.function), frozenset())
     assert '%"turn/together"' in turned.function.blocks
     assert '%"turn/together"' not in flow.divergent
     assert turned.rests["%turn"] not in flow.divergent

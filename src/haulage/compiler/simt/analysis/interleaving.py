@@ -16,7 +16,8 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, Roots
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of, size_of_access
 from haulage.compiler.simt.analysis.unrolled import Step, unrolled
 from haulage.compiler.simt.ir.model import Function, Instruction
@@ -65,7 +66,7 @@ class Interleaving:
         self._function = function
         self._rooms = rooms
         self._varying = varying
-        self._roots = Roots(function)
+        self._roots = UnderlyingObjects(Analyses(function))
         self._items = {name: item for name, (_, item) in function.definitions().items()}
         self._origins: dict[str, str] = {}
         self._sums: dict[bool, dict[str, _Sum]] = {False: {}, True: {}}

@@ -22,9 +22,8 @@ from haulage.compiler.simt.analysis.barriers import (
     place_of,
     wave_barriers,
 )
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exit_codes import is_observable, return_code
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.skipped_barriers import is_seen
 from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, roll, wavefronts, yields
 from haulage.compiler.simt.emit.block_function import (
     argument_list,
@@ -113,7 +112,7 @@ def _block_lines(
             continue
         if item.callee not in BARRIERS:
             lines += ["  " + each.text for each in expanded(item)]
-            if kept and not told and is_seen(body.function, item):
+            if kept and not told and is_observable(body.function, item):
                 lines += kept.did(f"{block.label[1:].strip(chr(34))}.did.{barriers}")
                 told = True
             continue
@@ -146,8 +145,8 @@ def _block_lines(
         stem = block.label[1:].strip('"')
         if kept:
             lines += kept.leave(stem, code)
-            code, counted = exit_codes.fault_lines(code, f'%"{stem}.fault"')
-            lines += counted
+            code, counted = exit_codes.fault_of(code, f'%"{stem}.fault"')
+            lines += [f"  {item.text}" for item in counted]
         lines += [
             f'  %"{stem}.state" = sub i32 0, {code}',
             f'  store i32 %"{stem}.state", ptr %state',

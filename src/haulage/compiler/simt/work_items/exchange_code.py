@@ -14,7 +14,7 @@ def rooms(exchanges: Iterable[Exchange], lanes: int) -> dict[str, int]:
     """Name and bytes of the rooms of all exchanges of a kernel whose warps have so many lanes."""
     found: dict[str, int] = {}
     for exchange in exchanges:
-        for name in exchange.rooms:
+        for name in exchange.needed:
             found[name] = lanes * int(name.rsplit(".", 1)[1]) // 8
     return found
 
@@ -35,7 +35,7 @@ def answer(exchange: Exchange, stem: str, leader: str, there: str) -> list[str]:
     """
     kind = f"<{exchange.lanes} x i{exchange.bits}>"
     lines = [
-        f"  %{stem}.loaded = load {kind}, ptr {exchange.room('value')}, align 64",
+        f"  %{stem}.loaded = load {kind}, ptr {exchange.storage('value')}, align 64",
         # What lanes give that are not there is anything.
         f"  %{stem}.values = freeze {kind} %{stem}.loaded",
     ]
@@ -54,7 +54,7 @@ def _asked(
         return [], constant
     kind, name = f"i{exchange.width(part)}", f"%{stem}.{part}"
     return [
-        f"  {name}.at = getelementptr inbounds {kind}, ptr {exchange.room(part)}, i64 {lane}",
+        f"  {name}.at = getelementptr inbounds {kind}, ptr {exchange.storage(part)}, i64 {lane}",
         f"  {name} = load {kind}, ptr {name}.at",
     ], name
 
@@ -67,13 +67,13 @@ def _shuffle_alike(exchange: Exchange, stem: str, leader: str, there: str) -> li
         return [
             *lines,
             f"  %{stem}.one = extractelement {vector} %{stem}.values, i32 {number}",
-            f"  store {kind} %{stem}.one, ptr {exchange.room('answer')}, align 64",
+            f"  store {kind} %{stem}.one, ptr {exchange.storage('answer')}, align 64",
         ]
     return [
         *lines,
         f"  %{stem}.moved = call {vector} {_permutation_name(exchange)}"
         f"({vector} %{stem}.values, i32 {number})",
-        f"  store {vector} %{stem}.moved, ptr {exchange.room('answer')}, align 64",
+        f"  store {vector} %{stem}.moved, ptr {exchange.storage('answer')}, align 64",
     ]
 
 
@@ -184,10 +184,10 @@ def _shuffle_each(exchange: Exchange, stem: str, leader: str, there: str) -> lis
     body += [
         # Lanes that are not there ask for anything.
         f"  {place}.sure = and i32 {place}, {lanes - 1}",
-        f"  %{stem}.from = getelementptr inbounds {kind}, ptr {exchange.room('value')}, "
+        f"  %{stem}.from = getelementptr inbounds {kind}, ptr {exchange.storage('value')}, "
         f"i32 {place}.sure",
         f"  %{stem}.one = load {kind}, ptr %{stem}.from",
-        f"  %{stem}.to = getelementptr inbounds {kind}, ptr {exchange.room('answer')}, "
+        f"  %{stem}.to = getelementptr inbounds {kind}, ptr {exchange.storage('answer')}, "
         f"i64 %{stem}.lane",
         f"  store {kind} %{stem}.one, ptr %{stem}.to",
     ]
@@ -233,7 +233,7 @@ def _match_alike(exchange: Exchange, stem: str, leader: str, there: str) -> list
     return [
         *_match(exchange, stem, leader, there),
         *(
-            f"  store {kind} %{stem}.{part}, ptr {exchange.room(part)}, align 64"
+            f"  store {kind} %{stem}.{part}, ptr {exchange.storage(part)}, align 64"
             for part in _parts(exchange)
         ),
     ]
@@ -245,7 +245,7 @@ def _match_each(exchange: Exchange, stem: str, leader: str, there: str) -> list[
     body = _match(exchange, stem, lane, there)
     for part in _parts(exchange):
         body += [
-            f"  %{stem}.{part}.to = getelementptr inbounds {kind}, ptr {exchange.room(part)}, "
+            f"  %{stem}.{part}.to = getelementptr inbounds {kind}, ptr {exchange.storage(part)}, "
             f"i64 {lane}",
             f"  store {kind} %{stem}.{part}, ptr %{stem}.{part}.to",
         ]
