@@ -357,14 +357,14 @@ def _axis_order(state: Compilation) -> None:
 def _grid_stride_loops(state: Compilation) -> None:
     if state.held:
         return
-    turned = grid_stride.turn(state.function, state.together, state.block)
-    if not turned.rests:
+    split = grid_stride.split(Analyses(state.function), state.together, state.block)
+    if not split.remainders:
         return
-    state.remainders = dict(turned.rests)
-    state.change(turned.function)
-    analyses = Analyses(turned.function)
+    state.remainders = dict(split.remainders)
+    state.change(split.function)
+    analyses = Analyses(split.function)
     exits = analyses.get(early_exit.early_exits) if state.is_on("early-exits") else {}
-    staying = frozenset(exits) - turned.labels
+    staying = frozenset(exits) - split.labels
     state.flow = analyses.get(uniformity.analyse, state.private, staying, state.lanes)
 
 
