@@ -18,7 +18,7 @@ rounded up; where the step is a power of two LLVM makes (end - start + step - 1)
 `while` loop the index itself is compared with the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,6 +29,7 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.nonnegative import is_nonnegative, nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
 from haulage.compiler.simt.ir.types import TERMINATORS
 
@@ -446,192 +447,149 @@ class _Splitter:
         self, function: Function, loop: StridedLoop, form: Linear, spread: int, number: int
     ) -> None:
         self._function = function.copy()
+        self._builder = Builder("", ())
+        self._builder.function = self._function
         self._loop, self._counter = loop, loop.counter
         self._form = form
         self._spread = spread
         self._number = number
-        self.remainder = self._new("rest")
-        # Values in the loop of all threads, and between that and the remainder.
+        self.remainder = self._new("remainder")
+        # Values in the uniform loop, which all threads are in, and between that and the remainder.
         cloned = [
             name
             for label in (*loop.chain, *loop.labels)
             for name in (label, *(item.result for item in function.blocks[label].instructions()))
             if name is not None
         ]
-        self._inside = {name: value_name(name, "together") for name in cloned}
+        self._inside = {name: value_name(name, "uniform") for name in cloned}
         self._behind = {
             phi.result or "": self._new(f"{k}.behind") for k, phi in enumerate(loop.phis)
         }
 
     def _new(self, what: str) -> str:
-        return f'%"strided.{self._number}/{what}"'
+        return f'%"stride.{self._number}/{what}"'
 
     def split(self) -> Function:
-        blocks = self._function.blocks
-        guard = blocks[self._loop.guard]
-        remainder = Block(self.remainder, [], [], guard.terminator)
-        some = self._count_uniformly(guard)
-        made = [self._before(), *self._uniform_loop(), self._between(), remainder]
-        self._begin_remainder(remainder)
+        loop, blocks = self._loop, self._function.blocks
+        order = list(blocks)
+        guard = blocks[loop.guard]
+        into = guard.terminator
+        assert isinstance(into, Instruction)
+        chain = [blocks[label] for label in loop.chain]
+        guard.terminator = None
+        some = self._count_uniformly()
+        self._builder.branch(some, self._new("before"), self._new("between"))
+        self._builder.block(self._new("before"))
+        self._builder.extend(self._clone(item) for block in chain for item in block.body)
+        self._builder.jump(self._inside[loop.header])
+        self._uniform_loop()
+        self._between()
+        blocks[self.remainder] = Block(self.remainder, terminator=into)
+        self._begin_remainder([blocks[self.remainder], *chain])
         self._merge_results()
-        guard.terminator = build.branch(some, self._new("before"), self._new("between"))
-        ordered: dict[str, Block] = {}
-        for block in blocks.values():
-            ordered[block.label] = block
-            if block is guard:
-                ordered |= {each.label: each for each in made}
-        self._function.blocks = ordered
+        place = order.index(loop.guard) + 1
+        made = list(blocks)[len(order) :]
+        self._function.blocks = {
+            label: blocks[label] for label in (*order[:place], *made, *order[place:])
+        }
         return self._function
 
-    def _writer(self, block: Block, kind: str) -> Callable[[str, str, str, str | int], str]:
-        """What adds to a block an operation on two values of a type, and gives its new name."""
-
-        def write(what: str, opcode: str, left: str, right: str | int) -> str:
-            name = self._new(what)
-            make = build.compare if opcode.startswith("s") and opcode != "sub" else build.binary
-            block.body.append(make(name, opcode, kind, left, str(right)))
-            return name
-
-        return write
-
-    def _count_uniformly(self, guard: Block) -> str:
-        """Work out, at the guard, where the threads begin and how much is left for all."""
-        wide = self._writer(guard, "i128")
-        narrow = self._writer(guard, "i64")
-
-        def cast(what: str, opcode: str, kind: str, value: str, made: str) -> str:
-            name = self._new(what)
-            guard.body.append(build.cast(name, opcode, kind, value, made))
-            return name
-
+    def _count_uniformly(self) -> str:
+        """At the guard: where the first thread begins, and how much is left for the last one; gives
+        whether that is anything."""
+        b, new, kind = self._builder, self._new, "i128"
+        b.current = self._loop.guard
         total = str(self._form.constant)
         for number, (term, factor) in enumerate(self._form.terms):
             opcode = "sext" if term.signed else "zext"
-            value = cast(f"{number}.wide", opcode, term.type, term.value, "i128")
-            value = wide(f"{number}.times", "mul", value, factor)
-            total = wide(f"{number}.sum", "add", total, value)
-        first = wide("first", "add", total, 0)
-        begin = cast("begin", "trunc", "i128", first, "i64")
-        narrow("own", "sub", self._counter.start, begin)
-        end = cast("end", "sext", "i64", self._counter.end, "i128")
-        last = wide("last", "add", first, self._spread)
-        exact = wide("exact", "sub", end, last)
+            wide = b.cast(opcode, term.type, term.value, kind, new(f"{number}.wide"))
+            product = b.binary("mul", kind, wide, str(factor), name=new(f"{number}.times"))
+            total = b.binary("add", kind, total, product, name=new(f"{number}.sum"))
+        first = b.binary("add", kind, total, "0", name=new("first"))
+        begin = b.cast("trunc", kind, first, "i64", new("begin"))
+        b.binary("sub", "i64", self._counter.start, begin, name=new("own"))
+        end = b.cast("sext", "i64", self._counter.end, kind, new("end"))
+        last = b.binary("add", kind, first, str(self._spread), name=new("last"))
+        exact = b.binary("sub", kind, end, last, name=new("exact"))
         # Starts are not negative, so this is no more than the end.
         least = str(-self._spread)
-        small = wide("small", "slt", exact, least)
-        kept = self._new("kept")
-        guard.body.append(build.select(kept, small, "i128", least, exact))
-        left = cast("left", "trunc", "i128", kept, "i64")
-        return narrow("any", "sgt", left, 0)
+        small = b.compare("slt", kind, exact, least, new("small"))
+        kept = b.select(small, kind, least, exact, new("kept"))
+        left = b.cast("trunc", kind, kept, "i64", new("left"))
+        return b.compare("sgt", "i64", left, "0", new("any"))
 
-    def _before(self) -> Block:
-        """What stands between the guard and the loop, for all threads."""
-        chain = [self._function.blocks[label] for label in self._loop.chain]
-        body = [self._clone(item) for block in chain for item in block.body]
-        jump = build.jump(self._inside[self._loop.header])
-        return Block(self._new("before"), [], body, jump)
-
-    def _uniform_loop(self) -> list[Block]:
+    def _uniform_loop(self) -> None:
         """The loop that all threads are in."""
-        loop = self._loop
-        dropped = {self._counter.count_next, loop.condition} - {None}
-        made: list[Block] = []
-        for label, old in self._function.blocks.items():
+        b, new, loop, counter = self._builder, self._new, self._loop, self._counter
+        dropped = {counter.count_next, loop.condition} - {None}
+        for label, old in list(self._function.blocks.items()):
             if label not in loop.labels:
                 continue
-            body = [self._clone(item) for item in old.body if item.result not in dropped]
-            phis = [self._clone(phi) for phi in old.phis]
-            assert isinstance(old.terminator, Instruction)
-            block = Block(self._inside[label], phis, body, self._clone(old.terminator))
+            b.block(self._inside[label])
             if label == loop.header:
-                block.phis = self._phis("u", "now", self._inside, self._new("before"))
-                index = self._inside[self._counter.index]
-                own = self._new("own")
-                block.body.insert(0, build.binary(index, "add", "i64", self._new("u"), own))
-            if label == loop.latch:
-                self._end_iteration(block)
-            made.append(block)
-        return made
+                self._phis("i", "now", self._inside, new("before"))
+                b.binary("add", "i64", new("i"), new("own"), name=self._inside[counter.index])
+            else:
+                b.extend(map(self._clone, old.phis))
+            b.extend(self._clone(item) for item in old.body if item.result not in dropped)
+            assert isinstance(old.terminator, Instruction)
+            if label != loop.latch:
+                b.add(self._clone(old.terminator))
+                continue
+            step = self._inside.get(counter.step, counter.step)
+            b.binary("add", "i64", new("i"), step, name=new("i.next"))
+            left = b.binary("sub", "i64", new("now"), step, "nsw", name=new("now.next"))
+            more = b.compare("sgt", "i64", left, "0", new("more"))
+            b.branch(more, self._inside[loop.header], new("between"))
 
-    def _end_iteration(self, latch: Block) -> None:
-        step = self._inside.get(self._counter.step, self._counter.step)
-        write = self._writer(latch, "i64")
-        write("u+", "add", self._new("u"), step)
-        left = self._new("now-")
-        latch.body.append(build.binary(left, "sub", "i64", self._new("now"), step, "nsw"))
-        more = write("more", "sgt", left, 0)
-        header = self._inside[self._loop.header]
-        latch.terminator = build.branch(more, header, self._new("between"))
-
-    def _phis(
-        self, position: str, left: str, names: Mapping[str, str], source: str
-    ) -> list[Instruction]:
+    def _phis(self, index: str, left: str, names: Mapping[str, str], source: str) -> None:
         """Phis of the uniform part of the index, of what is left, and of what else the loop carries
-        by `names`, where control comes from `source` or from the latch of all threads."""
-        loop, latch = self._loop, self._inside[self._loop.latch]
-        counting = ((position, "begin", "u+"), (left, "left", "now-"))
-        made = [
-            build.phi(
-                self._new(name), "i64", ((self._new(first), source), (self._new(next_), latch))
-            )
-            for name, first, next_ in counting
-        ]
+        by `names`, where control comes from `source` or from the uniform loop's latch."""
+        b, new, loop, counter = self._builder, self._new, self._loop, self._counter
+        latch = self._inside[loop.latch]
+        b.phi("i64", ((new("begin"), source), (new("i.next"), latch)), new(index))
+        b.phi("i64", ((new("left"), source), (new("now.next"), latch)), new(left))
         for phi in loop.phis:
-            if phi.result is not None and phi.result not in (
-                self._counter.index,
-                self._counter.count,
-            ):
+            if phi.result not in (None, counter.index, counter.count):
                 initial, following = loop.sources(phi)
-                incoming = (initial, source), (self._inside.get(following, following), latch)
-                made.append(build.phi(names[phi.result], phi.type, incoming))
-        return made
+                following = self._inside.get(following, following)
+                b.phi(phi.type, ((initial, source), (following, latch)), names[phi.result])
 
-    def _between(self) -> Block:
-        """Behind the iterations that all make: whether anybody has another one."""
-        block = Block(self._new("between"))
-        block.phis = self._phis("m", "over", self._behind, self._loop.guard)
+    def _between(self) -> None:
+        """Behind the uniform loop: whether anybody has another iteration."""
+        b, new, loop = self._builder, self._new, self._loop
+        b.block(new("between"))
+        self._phis("i.behind", "over", self._behind, loop.guard)
         index = self._behind[self._counter.index]
-        block.body = [
-            build.binary(index, "add", "i64", self._new("m"), self._new("own")),
-            build.binary(
-                self._new("some"), "add", "i64", self._new("over"), str(self._spread), "nsw"
-            ),
-        ]
-        asked = self._writer(block, "i64")("asked", "sgt", self._new("some"), 0)
-        block.terminator = build.branch(asked, self.remainder, self._loop.after)
-        return block
+        b.binary("add", "i64", new("i.behind"), new("own"), name=index)
+        some = b.binary("add", "i64", new("over"), str(self._spread), "nsw", name=new("some"))
+        asked = b.compare("sgt", "i64", some, "0", new("asked"))
+        b.branch(asked, self.remainder, loop.after)
 
-    def _begin_remainder(self, remainder: Block) -> None:
-        """Test anew whether a thread goes into the original loop, and begin it where the iterations
-        of all threads ended."""
+    def _begin_remainder(self, path: list[Block]) -> None:
+        """Test anew whether a thread goes into the original loop, and begin it where the uniform
+        loop ended."""
         loop, tests = self._loop, self._counter.tests
-        names = {name: value_name(name, "rest") for name in tests}
-        names[self._counter.start] = self._behind[self._counter.index]
+        names = {name: value_name(name, "remainder") for name in tests}
+        renamed = {**names, self._counter.start: self._behind[self._counter.index]}
         definitions = self._function.definitions()
-        chain = [self._function.blocks[label] for label in loop.chain]
         for name in tests:
             label, item = definitions[name]
-            place = self._function.blocks[label] if label in loop.chain else remainder
-            place.body.append(item.renamed(names))
-        for block in (remainder, *chain):
-            end = block.terminator
-            assert isinstance(end, Instruction)
-            block.terminator = end.renamed({n: names[n] for n in end.uses if n in tests})
-        last = loop.chain[-1] if loop.chain else remainder.label
+            place = self._function.blocks[label] if label in loop.chain else path[0]
+            place.body.append(item.renamed(renamed))
+        for block in path:
+            assert isinstance(block.terminator, Instruction)
+            block.terminator = block.terminator.renamed(names)
         header = self._function.blocks[loop.header]
+        begun = dict(self._behind)
+        if self._counter.count is not None:
+            count = next(phi for phi in header.phis if phi.result == self._counter.count)
+            begun[self._counter.count] = names[loop.sources(count)[0]]
         header.phis = [
             build.phi(
                 phi.result or "",
                 phi.type,
-                (
-                    (
-                        names[loop.sources(phi)[0]]
-                        if phi.result == self._counter.count
-                        else self._behind[phi.result or ""],
-                        last,
-                    ),
-                    (loop.sources(phi)[1], loop.latch),
-                ),
+                ((begun[phi.result or ""], path[-1].label), (loop.sources(phi)[1], loop.latch)),
             )
             for phi in header.phis
         ]
@@ -641,21 +599,17 @@ class _Splitter:
         loop = self._loop
         after = self._function.blocks[loop.after]
         earlier = {loop.guard, *loop.chain}
-        phis = []
-        for phi in after.phis:
+        sources = {loop.guard: self.remainder}
+        for number, phi in enumerate(after.phis):
             assert phi.result is not None
             value = loop.results[phi.result]
             value = self._behind.get(value, value)
             incoming = [
-                (
-                    value if label in earlier else each,
-                    self.remainder if label == loop.guard else label,
-                )
+                (value if label in earlier else each, sources.get(label, label))
                 for each, label in phi.incoming
             ]
             incoming.append((value, self._new("between")))
-            phis.append(build.phi(phi.result, phi.type, incoming))
-        after.phis = phis
+            after.phis[number] = build.phi(phi.result, phi.type, incoming)
 
     def _clone(self, item: Instruction) -> Instruction:
         return item.renamed(self._inside)

@@ -41,8 +41,8 @@ def test_the_turns_that_all_threads_make_are_a_loop_that_they_are_in_together():
     split = _split(LOOP)
     assert list(split.remainders) == ["%turn"]
     flow = uniformity.analyse(Analyses(split.function), frozenset())
-    assert '%"turn/together"' in split.function.blocks
-    assert '%"turn/together"' not in flow.divergent
+    assert '%"turn/uniform"' in split.function.blocks
+    assert '%"turn/uniform"' not in flow.divergent
     assert split.remainders["%turn"] not in flow.divergent
     assert "%turn" in flow.divergent
 
