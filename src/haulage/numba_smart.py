@@ -29,6 +29,10 @@ class SmartArrayType(types.Array):
     was compiled for NumPy arrays before cannot unpack anything else.
     """
 
+    # Each type has its own. Numba makes the name anew each time, so that Python does not remember
+    # where it is: it is found here first, and not looked for in all of the classes above.
+    _code = None
+
     def __init__(self, dtype: Any, ndim: int, layout: str, aligned: bool, readonly: bool) -> None:
         placed = "" if aligned else "unaligned "
         placed = f"read-only {placed}" if readonly else placed

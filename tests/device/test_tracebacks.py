@@ -128,7 +128,7 @@ def test_the_rest_is_in_full_traceback():
         cuda.jit(wrong)[1, 1](np.zeros(4))
     full = caught.value.full_traceback
     assert "typeinfer.py" in full
-    assert "launcher.py" in full
+    assert "launches.pyx" in full
     assert "During: typing of" in full
     assert full.rstrip().endswith(str(caught.value).splitlines()[-1])
 
@@ -148,7 +148,7 @@ def test_all_frames_and_what_numba_said_on_demand(monkeypatch, name):
     monkeypatch.setenv(name, "1")
     with pytest.raises(CompileError) as caught:
         cuda.jit(wrong)[1, 1](np.zeros(4))
-    assert any("launcher" in file for file in files(caught.value))
+    assert any("launches" in file for file in files(caught.value))
     assert isinstance(caught.value.__cause__, errors.NumbaError)
     assert "Unknown attribute 'no_such_attribute' of type array" in str(caught.value)
 

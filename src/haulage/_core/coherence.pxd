@@ -78,19 +78,11 @@ cdef class StateBase:
     cdef object _looked_at
     cdef void *_address
     cdef Py_ssize_t _nbytes
-    cdef bint _is_known(self) noexcept
-    cdef bint _is_shared_with(self, object device) noexcept
-    cdef bint _no_view_wrote(self, bint is_shared) noexcept
-    cdef bint _has_no_others(self, ReplicaBase written) noexcept
-    cdef bint _is_outdated_at_once(
-        self, ReplicaBase written, RangesBase part, bint acquired
-    ) noexcept
-    cdef void _outdate(self, ReplicaBase written, RangesBase part, bint acquired) noexcept
     cdef object array_at_once(
         self,
         object device,
         object stream,
-        object handle,
+        unsigned long long handle,
         bint writes,
         RangesBase part,
         object key,
@@ -98,7 +90,8 @@ cdef class StateBase:
         int ways,
     )
     cdef bint release_at_once(
-        self, object device, object stream, object handle, RangesBase part, object call_site
+        self, object device, object stream, unsigned long long handle, RangesBase part,
+        object call_site,
     ) except -1
     cdef object borrow_at_once(
         self, RangesBase part, str why, object shape, object dtype, object offset, object strides
@@ -114,11 +107,16 @@ cdef class Moving:
     cdef public object coherence, _dtype, _given, _key, _layout, _offset, _part, _shape, _skew
     cdef public object _launch_kind, _strides, _typed
     cdef public long long _own_bytes
+    cdef public bint _is_plain
     cdef public StateBase _state
     cdef object acquire_at_once(
-        self, object device, object stream, object handle, bint writes, bint used, int ways
+        self, object device, object stream, unsigned long long handle, bint writes, bint used,
+        int ways,
     )
     cdef object borrow_at_once(self, str why)
 
 
-cdef list release_all(list held, object device, object stream, object handle)
+cdef bint is_moving(object value) noexcept
+cdef list release_all(
+    Moving first, list others, object device, object stream, unsigned long long handle
+)

@@ -138,6 +138,7 @@ class Moving:
     _strides: Any
     _typed: Any
     _own_bytes: int
+    _is_plain: bool
     _state: StateBase
     def _borrowed_at_once(self, why: str) -> np.ndarray | None: ...
     @property

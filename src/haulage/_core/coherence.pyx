@@ -22,6 +22,7 @@ from cpython.object cimport PyObject
 
 from haulage._core.fields cimport make_members
 from haulage._core.memory cimport BlockBase, DeviceBase, current_call_site
+from haulage._core.objects cimport haulage_made_of
 
 import threading
 
@@ -29,8 +30,10 @@ import threading
 cdef str _HOST = "host"
 cdef object _ndarray, _view_type, _block_type, _only_read
 cdef RangesBase _nothing
-# The view of each name that was borrowed by it and is gone.
+# The view of each name that was borrowed by it and is gone; and the last one.
 cdef dict _gone_views = {}
+cdef str _gone_last = None
+cdef object _gone_view = None
 
 
 def know(ndarray, view_type, block_type, nothing):
@@ -258,6 +261,19 @@ cdef class Borrow:
         return None
 
 
+cdef object _gone(str why):
+    """The view that was borrowed by that name and is gone."""
+    global _gone_last, _gone_view
+    cdef PyObject *found
+    if why is not _gone_last:
+        found = PyDict_GetItemWithError(_gone_views, why)
+        if found == NULL:
+            _gone_views[why] = _view_type(why, False)
+        _gone_last, _gone_view = why, _gone_views[why]
+    return _gone_view
+
+
+@cython.freelist(16)
 @cython.no_gc
 cdef class BorrowedMemory:
     """The memory `host` for NumPy, and what its arrays hold: when it goes, `borrow` is told."""
@@ -305,7 +321,9 @@ cdef class DeviceReplicaBase(ReplicaBase):
         self.used = _uses
 
 
-cdef inline bint _is_stream(object one, object stream, object device, object handle) except -1:
+cdef inline bint _is_stream(
+    object one, object stream, object device, unsigned long long handle
+) except -1:
     """Whether `one` is that stream."""
     return one is stream or (one.device is device and one.handle == handle)
 
@@ -318,7 +336,9 @@ cdef bint _is_idle(DeviceBase device, object stream) except -1:
     return stream.idle()
 
 
-cdef bint _is_noted(BlockBase block, object stream, object device, object handle) except -1:
+cdef bint _is_noted(
+    BlockBase block, object stream, object device, unsigned long long handle
+) except -1:
     """Whether `block.use(stream)` changes nothing."""
     if block.closed:
         return False
@@ -331,7 +351,9 @@ cdef bint _is_noted(BlockBase block, object stream, object device, object handle
     return False
 
 
-cdef bint _is_only_user(BlockBase block, object stream, object device, object handle) except -1:
+cdef bint _is_only_user(
+    BlockBase block, object stream, object device, unsigned long long handle
+) except -1:
     """Whether no stream but this one, and the default one, may use memory."""
     home = block.home
     if block.streams is not None:
@@ -346,75 +368,110 @@ cdef bint _is_only_user(BlockBase block, object stream, object device, object ha
 # ---- the state ----------------------------------------------------------------------------------
 
 
+cdef inline bint _is_known(StateBase state) noexcept:
+    """Whether nobody is at work with it, and all writes but those through views are known."""
+    return not (
+        (<Lock>state.lock).depth
+        or <list>(<Records>state.exports).records
+        or <list>state.lost
+        or <dict>(<HandedOutBase>state.handed_out).baseline.parts
+    )
+
+
+cdef inline bint _is_shared_with(StateBase state, object device) noexcept:
+    """Whether it is for this device that the host's memory is one that devices reach too."""
+    return state.shared is not None and (<BlockBase>state.shared).device is device
+
+
+cdef bint _no_view_wrote(StateBase state, bint is_shared) noexcept:
+    """Whether no view of the host's memory may have been written to without being counted, or
+    is out of date by a write of a device, where that has memory of its own."""
+    cdef Records borrows = <Records>state.borrows
+    cdef list records = <list>borrows.records
+    cdef Py_ssize_t n
+    if not records:
+        return True
+    if not is_shared or <list>borrows.pending:
+        return False
+    for n in range(len(records)):
+        if not (<Borrow>records[n]).is_alive or <tuple>(<Borrow>records[n]).stale:
+            return False
+    return True
+
+
+cdef inline bint _has_nothing(ReplicaBase one, bint acquired) noexcept:
+    """Whether it has no bytes that it could lose."""
+    return not (
+        (<RangesBase>one.valid)._count or (acquired and (<RangesBase>one.acquired)._count)
+    )
+
+
+cdef inline bint _can_lose(ReplicaBase one, RangesBase part, bint acquired) noexcept:
+    return _has_nothing(one, acquired) or _without(<RangesBase>one.valid, part) is not None and not (
+        acquired and _without(<RangesBase>one.acquired, part) is None
+    )
+
+
+cdef inline void _lose(ReplicaBase one, RangesBase part, bint acquired) noexcept:
+    if _has_nothing(one, acquired):
+        return
+    one.valid = _without(<RangesBase>one.valid, part)
+    if acquired:
+        one.acquired = _without(<RangesBase>one.acquired, part)
+
+
+cdef inline PyObject *_found(dict known, object key) except? NULL:
+    """What a dictionary, which mostly has one entry, has for an object; NULL: nothing."""
+    cdef Py_ssize_t at = 0
+    cdef PyObject *first
+    cdef PyObject *value
+    if PyDict_Next(known, &at, &first, &value) and first == <PyObject *>key:
+        return value
+    return PyDict_GetItemWithError(known, key)
+
+
+cdef inline bint _has_no_others(StateBase state, ReplicaBase written) noexcept:
+    """Whether no device has a replica but that one."""
+    return len(<dict>state.replicas) == (state.on_host is not written)
+
+
+cdef bint _is_outdated_at_once(
+    StateBase state, ReplicaBase written, RangesBase part, bint acquired
+) noexcept:
+    """Whether `_outdate` can be called."""
+    cdef Py_ssize_t at = 0
+    cdef PyObject *one
+    if state.on_host is not written and not _can_lose(<ReplicaBase>state.on_host, part, acquired):
+        return False
+    if _has_no_others(state, written):
+        return True
+    while PyDict_Next(<dict>state.replicas, &at, NULL, &one):
+        if one != <PyObject *>written and not _can_lose(<ReplicaBase>one, part, acquired):
+            return False
+    return True
+
+
+cdef void _outdate(StateBase state, ReplicaBase written, RangesBase part, bint acquired) noexcept:
+    """Bytes are current only in one replica; those of the others count as `acquired` still,
+    unless that is asked too."""
+    cdef Py_ssize_t at = 0
+    cdef PyObject *one
+    cdef DeviceReplicaBase other
+    if state.on_host is not written:
+        _lose(<ReplicaBase>state.on_host, part, acquired)
+    if _has_no_others(state, written):
+        return
+    while PyDict_Next(<dict>state.replicas, &at, NULL, &one):
+        if one != <PyObject *>written:
+            other = <DeviceReplicaBase>one
+            _lose(other, part, acquired)
+            if acquired and not (<RangesBase>other.valid)._count:
+                other.read_since_write = False
+
+
 cdef class StateBase:
     """What `haulage.runtime.coherence.state.State`, where its attributes are described, has in C.
     """
-
-    cdef bint _is_known(self) noexcept:
-        """Whether nobody is at work with it, and all writes but those through views are known."""
-        return not (
-            (<Lock>self.lock).depth
-            or <list>(<Records>self.exports).records
-            or <list>self.lost
-            or <dict>(<HandedOutBase>self.handed_out).baseline.parts
-        )
-
-    cdef bint _is_shared_with(self, object device) noexcept:
-        """Whether it is for this device that the host's memory is one that devices reach too."""
-        return self.shared is not None and (<BlockBase>self.shared).device is device
-
-    cdef bint _no_view_wrote(self, bint is_shared) noexcept:
-        """Whether no view of the host's memory may have been written to without being counted, or
-        is out of date by a write of a device, where that has memory of its own."""
-        cdef Records borrows = <Records>self.borrows
-        cdef list records = <list>borrows.records
-        cdef Py_ssize_t n
-        if not records:
-            return True
-        if not is_shared or <list>borrows.pending:
-            return False
-        for n in range(len(records)):
-            if not (<Borrow>records[n]).is_alive or <tuple>(<Borrow>records[n]).stale:
-                return False
-        return True
-
-    cdef bint _has_no_others(self, ReplicaBase written) noexcept:
-        """Whether no device has a replica but that one."""
-        return len(<dict>self.replicas) == (self.on_host is not written)
-
-    cdef bint _is_outdated_at_once(
-        self, ReplicaBase written, RangesBase part, bint acquired
-    ) noexcept:
-        """Whether `_outdate` can be called."""
-        cdef Py_ssize_t at = 0
-        cdef PyObject *one
-        if self.on_host is not written and not _can_lose(
-            <ReplicaBase>self.on_host, part, acquired
-        ):
-            return False
-        if self._has_no_others(written):
-            return True
-        while PyDict_Next(<dict>self.replicas, &at, NULL, &one):
-            if one != <PyObject *>written and not _can_lose(<ReplicaBase>one, part, acquired):
-                return False
-        return True
-
-    cdef void _outdate(self, ReplicaBase written, RangesBase part, bint acquired) noexcept:
-        """Bytes are current only in one replica; those of the others count as `acquired` still,
-        unless that is asked too."""
-        cdef Py_ssize_t at = 0
-        cdef PyObject *one
-        cdef DeviceReplicaBase other
-        if self.on_host is not written:
-            _lose(<ReplicaBase>self.on_host, part, acquired)
-        if self._has_no_others(written):
-            return
-        while PyDict_Next(<dict>self.replicas, &at, NULL, &one):
-            if one != <PyObject *>written:
-                other = <DeviceReplicaBase>one
-                _lose(other, part, acquired)
-                if acquired and not (<RangesBase>other.valid)._count:
-                    other.read_since_write = False
 
     # ---- on devices -----------------------------------------------------------------------------
 
@@ -430,7 +487,7 @@ cdef class StateBase:
         self,
         object device,
         object stream,
-        object handle,
+        unsigned long long handle,
         bint writes,
         RangesBase part,
         object key,
@@ -445,9 +502,9 @@ cdef class StateBase:
         those of `Account.launched`.
         """
         global _uses
-        cdef bint is_shared = self._is_shared_with(device)
+        cdef bint is_shared = _is_shared_with(self, device)
         cdef object memory, other = None
-        cdef PyObject *found = PyDict_GetItemWithError(<dict>self.replicas, device)
+        cdef PyObject *found = _found(<dict>self.replicas, device)
         cdef ReplicaBase replica
         cdef DeviceReplicaBase own = None
         cdef AccountBase account = <AccountBase>self.account
@@ -471,13 +528,13 @@ cdef class StateBase:
             other = writers[0]
         if other is not None and not _is_idle(<DeviceBase>device, other):
             return None
-        if (<DeviceBase>device).capturing or type(memory) is not _block_type:
+        if <dict>(<DeviceBase>device).capturing or type(memory) is not _block_type:
             return None
-        writers_then = writers or (stream,)
+        writers_then = writers if len(writers) else (stream,)
 
         if (
-            not self._is_known()
-            or not self._no_view_wrote(is_shared)
+            not _is_known(self)
+            or not _no_view_wrote(self, is_shared)
             or not account.sums.kept
             or _covers(<RangesBase>replica.valid, part) != _YES
             or not _is_noted(<BlockBase>memory, stream, device, handle)
@@ -489,7 +546,7 @@ cdef class StateBase:
             if <tuple>self.host_writers is not writers:
                 return None
         elif (
-            PyDict_GetItemWithError(<dict>self.replicas, device) != <PyObject *>own
+            _found(<dict>self.replicas, device) != <PyObject *>own
             or own.block is not memory
             or <tuple>own.writers is not writers
         ):
@@ -509,10 +566,10 @@ cdef class StateBase:
                 writing is None
                 or len(writers_then) != 1
                 or not _is_stream(writers_then[0], stream, device, handle)
-                or not self._is_outdated_at_once(own, part, False)
+                or not _is_outdated_at_once(self, own, part, False)
             ):
                 return None
-        found = PyDict_GetItemWithError(<dict>replica.arrays, key)
+        found = _found(<dict>replica.arrays, key)
         if found == NULL:
             return None
 
@@ -524,7 +581,7 @@ cdef class StateBase:
             if writes:
                 own.writing, own.acquired, own.writers = writing, acquired, writers_then
                 # Each byte has one value also where the launch is interrupted: that on the device.
-                self._outdate(own, part, False)
+                _outdate(self, own, part, False)
             else:
                 own.read_since_write = True
         _used(account.sums, part._stop - part._start, True)
@@ -533,13 +590,14 @@ cdef class StateBase:
         return <object>found
 
     cdef bint release_at_once(
-        self, object device, object stream, object handle, RangesBase part, object call_site
+        self, object device, object stream, unsigned long long handle, RangesBase part,
+        object call_site,
     ) except -1:
         """Say that work which writes to `part` was handed to the stream for which it was acquired:
         it is current only on that device, since that line of the program. False: nothing is
         changed, as it takes more than that."""
-        cdef bint is_shared = self._is_shared_with(device)
-        cdef PyObject *found = PyDict_GetItemWithError(<dict>self.replicas, device)
+        cdef bint is_shared = _is_shared_with(self, device)
+        cdef PyObject *found = _found(<dict>self.replicas, device)
         cdef AccountBase account = <AccountBase>self.account
         cdef ReplicaBase replica
         cdef DeviceReplicaBase own = None
@@ -556,7 +614,7 @@ cdef class StateBase:
         else:
             return False
 
-        if not self._is_known() or not (is_shared or self._no_view_wrote(False)):
+        if not _is_known(self) or not (is_shared or _no_view_wrote(self, False)):
             return False
         if is_shared:
             if <tuple>self.host_writers and <tuple>self.host_writers is not writers:
@@ -573,7 +631,7 @@ cdef class StateBase:
             or _covers(<RangesBase>replica.acquired, part) != _YES
             or _covers(<RangesBase>replica.valid, part) != _YES
             or _covers(<RangesBase>self.defined, part) != _YES
-            or not self._is_outdated_at_once(replica, part, True)
+            or not _is_outdated_at_once(self, replica, part, True)
         ):
             return False
 
@@ -585,7 +643,7 @@ cdef class StateBase:
         else:
             own.writing = writing
             own.read_since_write = False
-        self._outdate(replica, part, True)
+        _outdate(self, replica, part, True)
         account._again(at, call_site, None)
         if <set>self.evicted:
             (<set>self.evicted).clear()
@@ -597,7 +655,11 @@ cdef class StateBase:
         self, RangesBase part, str why, object shape, object dtype, object offset, object strides
     ):
         """A NumPy array over the host's memory, by which `part`, that is current there, can be
-        written as long as anybody has it; None: it takes more than that, and nothing is changed."""
+        written as long as anybody has it; None: it takes more than that, and nothing is changed.
+
+        `offset`: None where it begins with the memory, and in C order, without gaps; then `strides`
+        do not count.
+        """
         cdef AccountBase account = <AccountBase>self.account
         cdef ReplicaBase on_host = <ReplicaBase>self.on_host
         cdef list records = <list>(<Records>self.borrows).records
@@ -616,11 +678,7 @@ cdef class StateBase:
         ):
             return None
         call_site = current_call_site()
-        found = PyDict_GetItemWithError(_gone_views, why)
-        if found == NULL:
-            _gone_views[why] = view = _view_type(why, False)
-        else:
-            view = <object>found
+        view = _gone(why)
         borrow = Borrow.__new__(Borrow)
         borrow.part, borrow.call_site, borrow.why = part, call_site, why
         memory = BorrowedMemory.__new__(BorrowedMemory)
@@ -629,10 +687,13 @@ cdef class StateBase:
             _look_at(host, &self._address, &self._nbytes)
             self._looked_at = host
         memory._address, memory._nbytes = self._address, self._nbytes
-        array = _ndarray(shape, dtype, memory, offset, strides)
+        array = haulage_made_of(
+            _ndarray,
+            (shape, dtype, memory) if offset is None else (shape, dtype, memory, offset, strides),
+        )
 
         if (
-            not self._is_known()
+            not _is_known(self)
             or self.host is not host
             or <list>self.uploads
             or <list>(<Records>self.borrows).pending
@@ -669,14 +730,14 @@ cdef class StateBase:
                 noted < 0
                 or _covers(<RangesBase>on_host.valid, <RangesBase>gone.part) != _YES
                 or _covers(<RangesBase>self.defined, <RangesBase>gone.part) != _YES
-                or not self._is_outdated_at_once(on_host, <RangesBase>gone.part, True)
+                or not _is_outdated_at_once(self, on_host, <RangesBase>gone.part, True)
             ):
                 return None
 
             before = on_host.call_site  # goes when all is done, as its code may
             self.last_written = _HOST
             on_host.call_site = gone.call_site
-            self._outdate(on_host, <RangesBase>gone.part, True)
+            _outdate(self, on_host, <RangesBase>gone.part, True)
             account._again(noted, gone.call_site, view)
             if <set>self.evicted:
                 (<set>self.evicted).clear()
@@ -689,18 +750,6 @@ cdef class StateBase:
             records.append(borrow)
         on_host.acquired = acquired
         return array
-
-
-cdef bint _can_lose(ReplicaBase one, RangesBase part, bint acquired) noexcept:
-    return _without(<RangesBase>one.valid, part) is not None and not (
-        acquired and _without(<RangesBase>one.acquired, part) is None
-    )
-
-
-cdef void _lose(ReplicaBase one, RangesBase part, bint acquired) noexcept:
-    one.valid = _without(<RangesBase>one.valid, part)
-    if acquired:
-        one.acquired = _without(<RangesBase>one.acquired, part)
 
 
 # ---- arrays -------------------------------------------------------------------------------------
@@ -720,6 +769,20 @@ cdef class Key:
         return self is other or (isinstance(other, Key) and self.parts == (<Key>other).parts)
 
 
+cdef type _moving_last = None
+
+
+cdef bint is_moving(object value) noexcept:
+    """Whether it is a `Moving`."""
+    global _moving_last
+    if type(value) is _moving_last:
+        return True
+    if not isinstance(value, Moving):
+        return False
+    _moving_last = type(value)
+    return True
+
+
 cdef class Release:
     """The end of a use that writes, see `haulage.runtime.buffers.coherent`."""
 
@@ -734,7 +797,8 @@ cdef class Moving:
     """What `haulage.smart.elements.Elements` has in C."""
 
     cdef object acquire_at_once(
-        self, object device, object stream, object handle, bint writes, bint used, int ways
+        self, object device, object stream, unsigned long long handle, bint writes, bint used,
+        int ways,
     ):
         """The device array for work that is handed next to a stream of a device, which has that
         handle; its elements are current there. None: nothing is changed, and `__haulage_acquire__`
@@ -753,7 +817,12 @@ cdef class Moving:
     cdef object borrow_at_once(self, str why):
         """`StateBase.borrow_at_once`, of its own elements."""
         return self._state.borrow_at_once(
-            <RangesBase>self._part, why, self._shape, self._dtype, self._offset, self._strides
+            <RangesBase>self._part,
+            why,
+            self._shape,
+            self._dtype,
+            None if self._is_plain else self._offset,
+            self._strides,
         )
 
     def _borrowed_at_once(self, str why):
@@ -765,7 +834,7 @@ cdef class Moving:
     @property
     def _numba_type_(self):
         """Where Numba looks for the type of a value that it does not know; imports Numba."""
-        cdef PyObject *known = PyDict_GetItemWithError(<dict>self._typed, False)
+        cdef PyObject *known = _found(<dict>self._typed, False)
         if known == NULL or <tuple>get_value(_only_read):
             return self._type_for_numba()
         return <object>known
@@ -776,7 +845,7 @@ cdef object _host_array(object value):
     itself the host's array, which it may read and write."""
     cdef str why = "a function compiled by Numba"
     cdef object array = None
-    if not isinstance(value, Moving):
+    if not is_moving(value):
         return value
     if not <tuple>get_value(_only_read):
         array = (<Moving>value).borrow_at_once(why)
@@ -789,26 +858,33 @@ def address_of_host_array():
     return <size_t><void *>_host_array
 
 
-cdef list release_all(list held, object device, object stream, object handle):
-    """Say that work which writes to all arrays of `held` that move themselves, see
-    `Moving.acquire_at_once`, was handed to the stream. Gives what is to be called for those that
-    take more, as `__haulage_acquire__` does; None: there are none."""
+cdef list release_all(
+    Moving first, list others, object device, object stream, unsigned long long handle
+):
+    """Say that work which writes to these arrays, see `Moving.acquire_at_once`, was handed to the
+    stream. Gives what is to be called for those that take more, as `__haulage_acquire__` does;
+    None: there are none."""
     cdef object call_site = current_call_site()
-    cdef list dones = None
-    cdef Moving array
+    cdef list dones = _released(first, device, stream, handle, call_site, None)
+    if others is not None:
+        for array in others:
+            dones = _released(array, device, stream, handle, call_site, dones)
+    return dones
+
+
+cdef list _released(
+    Moving array, object device, object stream, unsigned long long handle, object call_site,
+    list dones,
+):
     cdef Release later
-    for each in held:
-        if not isinstance(each, Moving):
-            continue
-        array = <Moving>each
-        if not array._state.release_at_once(
-            device, stream, handle, <RangesBase>array._part, call_site
-        ):
-            later = Release.__new__(Release)
-            later.array, later.stream = array, stream
-            if dones is None:
-                dones = []
-            dones.append(later)
+    if not array._state.release_at_once(
+        device, stream, handle, <RangesBase>array._part, call_site
+    ):
+        later = Release.__new__(Release)
+        later.array, later.stream = array, stream
+        if dones is None:
+            dones = []
+        dones.append(later)
     return dones
 
 
@@ -827,7 +903,8 @@ def acquire(array, device, stream, handle, str mode, int ways, list written):
 
 def release(list written, device, stream, handle, list dones):
     """`release_all`, for Python; what is to be called is appended to `dones`."""
-    dones += release_all(written, device, stream, handle) or ()
+    if written:
+        dones += release_all(written[0], written[1:], device, stream, handle) or ()
 
 
 make_members(RangesBase, RangesBase(), (b"runs",))

@@ -13,6 +13,12 @@ cdef class Part:
     cdef readonly bytes data
 
 
+cdef class Movement:
+    cdef Py_ssize_t number
+    cdef bint writes, used
+    cdef object mode, use, hint
+
+
 cdef class PlanBase:
     cdef public LaunchedBase _kernel
     cdef public object _chosen, _current, _device, _start
@@ -24,7 +30,7 @@ cdef class PlanBase:
     cdef public bint _apart, _flat, _in_place, _notes, _on_host, _special, _waits
     cdef bint launch(self, object given, tuple args, list fields) except -1
     cdef int _start_specially(
-        self, object stream, unsigned long long stream_handle, tuple args, list fields
+        self, object stream, unsigned long long handle, tuple args, list fields
     ) except -1
     cdef bytes _packed(self, list fields)
     cdef int _begin(self, unsigned long long handle, bytes block) except -1

@@ -45,6 +45,9 @@ def has_plain_sizes(given: object) -> bool: ...
 
 def in_place(device: DeviceBase) -> bool: ...
 
+class Movement:
+    def __init__(self, number: int, mode: str, use: Any, hint: Any) -> None: ...
+
 class PlanBase:
     _kernel: Any
     _chosen: Any
@@ -55,7 +58,7 @@ class PlanBase:
     _packer: Packer
     _placed: Any
     _arrays: list[int]
-    _moving: list[Any]
+    _moving: list[Movement]
     _ordered: list[int]
     _conversions: list[Any]
     _captured: tuple[Any, ...]
@@ -72,3 +75,9 @@ class LauncherBase:
     configuration: Any
     plans: Any
     def launch_plainly(self, args: tuple[Any, ...]) -> bool: ...
+
+def call_plainly(
+    launchers: type[LauncherBase],
+    brief: type[BaseException],
+    shorten: Callable[[Any], None],
+) -> None: ...

@@ -14,7 +14,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 
 from haulage._core.arrays cimport Header
-from haulage._core.coherence cimport Moving, release_all
+from haulage._core.coherence cimport Moving, is_moving, release_all
 from haulage._core.environment cimport Variable
 from haulage._core.memory cimport (
     BlockBase,
@@ -28,6 +28,12 @@ from haulage._core.objects cimport haulage_is_a
 from haulage._core.packing cimport Packer
 from haulage._core.starts cimport Start
 from haulage._core.waits cimport is_stream_done
+
+
+cdef extern from "calls.h":
+    int haulage_call_at_once(
+        object of, int (*at_once)(object, object) except -1, object brief, object shorten
+    ) except -1
 
 
 cdef extern from *:
@@ -87,7 +93,9 @@ cdef Part _part_of(Header array):
 
 cdef bytes _field_of(object array):
     """The field of a device array."""
-    cdef Part part = _part_of(<Header?>array)
+    cdef Part part = _part_of(
+        <Header>array if type(array) is _array_type else <Header?>array
+    )
     cdef list fields
     if part is not None:
         return part.data
@@ -102,14 +110,14 @@ cdef object _kind_of(object value, list fields):
     cdef PyObject *found
     cdef Part part
     cdef type of = type(value)
-    if haulage_is_a(value, _array_type):
+    if of is _array_type or haulage_is_a(value, _array_type):
         part = _part_of(<Header>value)
         if part is not None:
             if (<BlockBase?>(<Header>value).block).closed is not False:
                 value.block.use()
             fields.append(part.data)
             return part.kind
-    elif isinstance(value, Moving) and (<Moving>value)._launch_kind is not None:
+    elif is_moving(value) and (<Moving>value)._launch_kind is not None:
         fields.append(None)  # that is known once it is on the device
         return (<Moving>value)._launch_kind
     elif of is int:
@@ -257,6 +265,22 @@ def in_place(DeviceBase device not None):
     )
 
 
+cdef class Movement:
+    """What a kernel does with an argument that moves itself.
+
+    Attributes:
+        number: of the argument in the block.
+        writes, used: whether it is written to, and whether it is used at all.
+        mode: the same as `__haulage_acquire__` takes it.
+        use: the same as an `compiler.access.model.Access`, if that is known.
+        hint: `In`, `Out` or `InOut`, if it was given so.
+    """
+
+    def __init__(self, Py_ssize_t number, str mode not None, use, hint):
+        self.number, self.mode, self.use, self.hint = number, mode, use, hint
+        self.writes, self.used = mode == "rw", mode != "none"
+
+
 cdef class PlanBase:
     """What of a plan each launch follows.
 
@@ -273,8 +297,7 @@ cdef class PlanBase:
         _placed: not None: `_launch_placed(stream, args)` launches, with what the arguments are once
             they are on the device.
         _special: whether there is any of these, by the number of the argument in the block:
-        _moving: arrays that move themselves: (number, whether it is written to, whether it is used
-            at all, the same as `__haulage_acquire__` takes it and as `Access` if known, hint).
+        _moving: a `Movement` of each array that moves itself.
         _ordered: arrays of other libraries, whose field is (bytes, whose stream).
         _conversions: (number, what makes the field of the value that is given).
         _packer, _start: make the argument block, and start the kernel.
@@ -326,35 +349,42 @@ cdef class PlanBase:
         return True
 
     cdef int _start_specially(
-        self, object stream, unsigned long long stream_handle, tuple args, list fields
+        self, object stream, unsigned long long handle, tuple args, list fields
     ) except -1:
         """Start the kernel with arguments some of which move themselves, are other libraries', or
         have to be converted."""
-        cdef object handle = stream_handle, each = args if self._flat else self._leaves(args)
-        cdef object array, there, mode, use, hint, producer, convert
-        cdef list held = [], dones = None, more, producers = None
-        cdef bint handed = False, wrote = False, writes, used
+        cdef tuple each = args if self._flat else tuple(self._leaves(args))
+        cdef object array, there, producer, convert
+        cdef object held = None  # what has to stay on the device
+        cdef Moving written = None
+        cdef list others = None, dones = None, more, producers = None
+        cdef bint handed = False
         cdef Py_ssize_t number
-        cdef tuple one
+        cdef Movement one
         try:
             for one in self._moving:
-                number, writes, used, mode, use, hint = one
-                array, there = each[number], None
-                if hint is None and isinstance(array, Moving):
+                array, there = each[one.number], None
+                if one.hint is None and is_moving(array):
                     there = (<Moving>array).acquire_at_once(
-                        self._device, stream, handle, writes, used, 2
+                        self._device, stream, handle, one.writes, one.used, 2
                     )
-                    if writes and there is not None:
-                        wrote = True
-                        held.append(array)
+                    if one.writes and there is not None:
+                        if written is None:
+                            written = <Moving>array
+                        elif others is None:
+                            others = [array]
+                        else:
+                            others.append(array)
                 if there is None:
                     if dones is None:
                         dones = []
-                    there = self._acquired(stream, args, each, array, mode, use, hint, dones)
+                    there = self._acquired(
+                        stream, args, each, array, one.mode, one.use, one.hint, dones
+                    )
                     if handle:
                         there.block.use(stream)
-                held.append(there)  # so that it stays on the device
-                fields[number] = _field_of(there)
+                held = there if held is None else (held, there)
+                fields[one.number] = _field_of(there)
             if self._ordered:
                 producers = []
                 for number in self._ordered:
@@ -366,12 +396,12 @@ cdef class PlanBase:
             if producers:
                 self._start_in_order(handle, self._packed(fields), producers)
             else:
-                self._begin(stream_handle, self._packed(fields))
+                self._begin(handle, self._packed(fields))
             handed = True
         finally:
             # Also when it failed or was interrupted: a part of it may have run.
-            if wrote:
-                more = release_all(held, self._device, stream, handle)
+            if written is not None:
+                more = release_all(written, others, self._device, stream, handle)
                 if more is not None:
                     dones = more if dones is None else dones + more
             if dones is not None:
@@ -439,9 +469,29 @@ cdef class LauncherBase:
     def launch_plainly(self, tuple args not None):
         """Launch with arguments that are taken as they are; False, and nothing is done, if there
         are none such."""
-        cdef LaunchedBase kernel = self.kernel
-        if kernel.extensions or kernel.plain_count is None or len(args) != kernel.plain_count:
-            return False
-        if self.configuration is not None:
-            _launch(kernel, self.plans, self.configuration, self.configuration.stream, args)
-        return True
+        return bool(_launch_plainly(self, args))
+
+
+cdef int _launch_plainly(object launcher, object args) except -1:
+    cdef LauncherBase own = <LauncherBase>launcher
+    cdef LaunchedBase kernel = own.kernel
+    if (
+        kernel.extensions
+        or kernel.plain_count is None
+        or len(<tuple>args) != kernel.plain_count
+    ):
+        return 0
+    if own.configuration is not None:
+        _launch(kernel, own.plans, own.configuration, own.configuration.stream, <tuple>args)
+    return 1
+
+
+def call_plainly(launchers, brief, shorten):
+    """Let calls of the objects of a class of launchers begin with `launch_plainly`, without Python.
+
+    Where that does nothing, their `__call__` is called; as it does, an error of class `brief` is
+    given to `shorten`.
+    """
+    if not issubclass(launchers, LauncherBase):
+        raise TypeError(f"{launchers} is no class of launchers")
+    haulage_call_at_once(launchers, _launch_plainly, brief, shorten)

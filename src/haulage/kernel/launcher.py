@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Self
 
-from haulage._core.launches import LauncherBase, launch
+from haulage._core.launches import LauncherBase, call_plainly, launch
 from haulage.errors import HaulageError
 from haulage.kernel.parameters import prepared
 from haulage.runtime.launch.loaded import Configuration
@@ -28,6 +28,7 @@ class Launcher(LauncherBase):
         self.configuration = configuration
         self.plans = {} if plans is None else plans
 
+    # Calls come here where it takes more than `launch_plainly`.
     def __call__(self, *args: Any, **named: Any) -> None:
         try:
             if named or not self.launch_plainly(args):
@@ -84,3 +85,6 @@ class Launcher(LauncherBase):
 
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with {self.configuration}>"
+
+
+call_plainly(Launcher, HaulageError, shorten)

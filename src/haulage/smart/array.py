@@ -329,6 +329,8 @@ class SmartArray(NumpyMethods):
             from haulage import numba_smart
 
             order = layout.layout_letter(self._shape, self._strides, self._dtype.itemsize)
+            in_c_order = layout.c_strides(self._shape, self._dtype.itemsize)
+            self._is_plain = not self._offset and self._strides == in_c_order
             kind = numba_smart.type_of(self._dtype, self.ndim, order, self._is_aligned(), readonly)
             self._typed[readonly] = kind
         return kind

@@ -67,6 +67,8 @@ class Elements(Moving):
     _key: Key | None
     _layout: tuple[np.dtype, int, str, bool, bool] | None
     _typed: dict[bool, Any]
+    # Whether the host's memory begins with them, in C order; False, too, if Numba has not asked.
+    _is_plain: bool
     # What `get` gave for devices, as long as somebody has it.
     _given: dict[tuple[Device, Mode], weakref.ref[DeviceNDArray]]
 

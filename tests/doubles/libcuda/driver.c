@@ -16,14 +16,18 @@ _Thread_local struct context *current;
 _Thread_local int inside_callback;
 
 static int initialised, init_status, owner;
+/* The numbers of the devices that CUDA_VISIBLE_DEVICES shows, by theirs here. */
+static int shown[MOST_DEVICES] = {0, 1, 2, 3, 4, 5, 6, 7};
 int of_devices[256];
 
 /* ---- knobs ---------------------------------------------------------------------------------- */
 
 struct injected { char name[64]; int status, after, times; struct injected *next; };
 static struct injected *injections;
-struct counted { char name[64]; long calls; struct counted *next; };
-static struct counted *counts;
+/* What is known of a function by where its name stands, so that a call compares no texts. */
+#define MOST_NAMES 1024
+struct counted { const char *name; long calls; int is_unsafe; };
+static struct counted counts[MOST_NAMES];
 
 EXPORT void double_configure(int devices_, int version, uint64_t memory, int init_status_)
 {
@@ -62,22 +66,10 @@ EXPORT long double_calls(const char *name)
 {
     long found = 0;
     pthread_mutex_lock(&big);
-    for (struct counted *at = counts; at; at = at->next)
-        if (!strcmp(at->name, name)) found = at->calls;
+    for (struct counted *at = counts; at < counts + MOST_NAMES; at++)
+        if (at->name && !strcmp(at->name, name)) found += at->calls;
     pthread_mutex_unlock(&big);
     return found;
-}
-
-static void count(const char *name)
-{
-    struct counted *at = counts;
-    while (at && strcmp(at->name, name)) at = at->next;
-    if (!at) {
-        at = calloc(1, sizeof *at);
-        strncpy(at->name, name, sizeof at->name - 1);
-        at->next = counts, counts = at;
-    }
-    at->calls++;
 }
 
 /* What is no work of a stream, so that a recording does not see it: "potentially unsafe" in CUDA's
@@ -106,12 +98,22 @@ static int is_unsafe(const char *name)
     return 0;
 }
 
+static struct counted *counted(const char *name)
+{
+    size_t at = ((uintptr_t)name >> 3) % MOST_NAMES;
+    while (counts[at].name && counts[at].name != name) at = (at + 1) % MOST_NAMES;
+    if (!counts[at].name) counts[at] = (struct counted){name, 0, is_unsafe(name)};
+    return &counts[at];
+}
+
 CUresult enter(const char *name, int needs_context)
 {
     CUresult status = SUCCESS;
+    int unsafe;
     if (idle && initialised) return needs_context && !current ? INVALID_CONTEXT : SUCCESS;
     pthread_mutex_lock(&big);
-    count(name);
+    struct counted *of = counted(name);
+    of->calls++, unsafe = of->is_unsafe;
     for (struct injected *at = injections; at && !status; at = at->next)
         if (!strcmp(at->name, name) && at->after-- <= 0 && at->times-- > 0) status = at->status;
     pthread_mutex_unlock(&big);
@@ -120,15 +122,33 @@ CUresult enter(const char *name, int needs_context)
     if (!initialised || owner != getpid()) return NOT_INITIALIZED;
     if (needs_context && !current) return INVALID_CONTEXT;
     if (needs_context && sticky) return sticky;
-    return is_unsafe(name) ? prohibited() : SUCCESS;
+    return unsafe ? prohibited() : SUCCESS;
 }
 
 /* ---- initialisation ------------------------------------------------------------------------- */
+
+/* As the driver reads it: up to the first that is no number of a device. */
+static void look_at_what_is_visible(void)
+{
+    const char *at = getenv("CUDA_VISIBLE_DEVICES");
+    if (!at) return;
+    int count = 0, there = device_count;
+    while (count < there) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (end == at || number < 0 || number >= there) break;
+        shown[count++] = number;
+        if (*end != ',') break;
+        at = end + 1;
+    }
+    device_count = count;
+}
 
 EXPORT CUresult cuInit(unsigned flags)
 {
     if (flags) return INVALID_VALUE;
     if (init_status) return init_status;
+    if (!initialised) look_at_what_is_visible();
     if (!device_count) return NO_DEVICE;
     if (initialised && owner != getpid()) return NOT_INITIALIZED;
     initialised = 1, owner = getpid();
@@ -234,15 +254,17 @@ EXPORT CUresult cuDeviceGet(int *device, int number)
 EXPORT CUresult cuDeviceGetName(char *name, int length, int device)
 {
     ENTER(0);
-    snprintf(name, length, "Stand-in GPU %d", device);
-    return known(device) ? SUCCESS : INVALID_DEVICE;
+    if (!known(device)) return INVALID_DEVICE;
+    snprintf(name, length, "Stand-in GPU %d", shown[device]);
+    return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, int device)
 {
     ENTER(0);
-    for (int i = 0; i < 16; i++) uuid[i] = 16 * i + device;
-    return known(device) ? SUCCESS : INVALID_DEVICE;
+    if (!known(device)) return INVALID_DEVICE;
+    for (int i = 0; i < 16; i++) uuid[i] = 16 * i + shown[device];
+    return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceTotalMem(size_t *bytes, int device)
@@ -255,8 +277,9 @@ EXPORT CUresult cuDeviceTotalMem(size_t *bytes, int device)
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int length, int device)
 {
     ENTER(0);
-    snprintf(text, length, "0000:%02X:00.0", 0x41 + device);
-    return known(device) ? SUCCESS : INVALID_DEVICE;
+    if (!known(device)) return INVALID_DEVICE;
+    snprintf(text, length, "0000:%02X:00.0", 0x41 + shown[device]);
+    return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int device)

@@ -24,11 +24,10 @@ from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.early_exit import EarlyExit
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, lowering, yields
-from haulage.compiler.simt.coroutines.isolated import expanded
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
@@ -39,7 +38,6 @@ from haulage.compiler.simt.loops import (
     axis_order,
     block_atomics,
     block_coalescing,
-    coalescing_profit,
     divisions,
     grid_stride,
     power_of_two_remainders,
@@ -51,9 +49,8 @@ from haulage.compiler.simt.loops.privatization import Total
 from haulage.compiler.simt.regions import (
     exchanges,
     fission,
-    guard_ends,
+    guard_fission,
     guard_hoisting,
-    guard_starts,
     iteration_ranges,
     loop_interchange,
     parallel_regions,
@@ -219,8 +216,8 @@ class Compilation:
         """Whether threads may leave otherwise than by the guards at the kernel's start."""
         if not self.flow.masks:
             return False
-        known = nonnegative(self.function)
-        first = iteration_ranges.kernel_guards(self.function, self.flow.varying, known)
+        ranges = ValueRanges(self.function)
+        first = iteration_ranges.kernel_guards(self.function, self.flow.varying, ranges)
         return bool(self.flow.exiting - first.labels)
 
     def analyse(self, exits: Mapping[str, EarlyExit]) -> None:
@@ -258,7 +255,7 @@ def transform(
     _run(state, "block-atomics", "privatized-reductions", "early-exits")
     _choose(state)
     if state.taken == COROUTINES:
-        alone = expanded(text, target)
+        alone = lowering.without_collectives(text, target)
         if alone != text:
             return transform(alone, target, block, COROUTINES, cooperative, off, recorded)
         _run(state, "axis-order", "coroutine-lowering")
@@ -392,7 +389,7 @@ def _hoist_guards(state: Compilation) -> None:
         return
     if state.keeps_states():
         return
-    function, state.hoisted = guard_hoisting.lift(state.function, state.flow, state.held)
+    function, state.hoisted = guard_hoisting.hoist(state.function, state.flow, state.held)
     if state.hoisted:
         state.change(function)
         on = state.is_on("early-exits")
@@ -423,10 +420,7 @@ def _interchange_loops(state: Compilation) -> None:
 def _split_at_guards(state: Compilation) -> None:
     if not state.has_ranges or state.keeps_states():
         return
-    starts = guard_starts.behind_branches(state.function, state.flow)
-    starts = [label for label in starts if label not in state.held]
-    behind = guard_ends.behind_guards(state.function, state.flow, frozenset(starts))
-    state.at_guards = [*starts, *(label for label in behind if label not in state.held)]
+    state.at_guards = guard_fission.places(state.function, state.flow, state.held)
 
 
 def _split_around_atomics(state: Compilation) -> None:
@@ -461,7 +455,7 @@ def _split_labels(state: Compilation) -> list[str]:
 def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    rare = frozenset((*state.remainders, *single_thread.blocks_of_few(state.function)))
+    rare = frozenset((*state.remainders, *single_thread.single_thread_blocks(state.function)))
     state.cut, state.vectors = plan.cut_with_lanes(
         state.body,
         state.split,
@@ -484,7 +478,7 @@ def _memory_of_regions(state: Compilation) -> frozenset[str]:
 def _collective_memory(state: Compilation) -> tuple[kernel.Storage, ...]:
     if state.lanes is None:
         return ()
-    return warp_loops.exchange_rooms(state.collectives, state.lanes)
+    return warp_loops.collective_storage(state.collectives, state.lanes)
 
 
 def _split_into_regions(state: Compilation) -> None:
@@ -494,10 +488,10 @@ def _split_into_regions(state: Compilation) -> None:
         return
     if state.cut is None:
         state.cut = fission.split(state.split, _split_labels(state), state.around_atomics)
-    known = nonnegative(state.function)
+    ranges = ValueRanges(state.function)
     if state.has_ranges:
         varying = state.flow.varying
-        state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, known)
+        state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, ranges)
         exiting = state.flow.exiting - state.kernel_guards.labels
         state.flow = replace(state.flow, exiting=exiting)
     state.regions = parallel_regions.divide(state.cut, state.flow, _memory_of_regions(state))
@@ -511,7 +505,7 @@ def _iteration_ranges(state: Compilation) -> None:
     state.ranges = iteration_ranges.clip(
         state.regions,
         state.flow.varying,
-        nonnegative(state.function),
+        ValueRanges(state.function),
         state.kernel_guards.guards,
         parts=parts,
     )
@@ -533,6 +527,7 @@ def _work_item_loops(state: Compilation) -> None:
             state.cooperative,
             state.vectors.lanes,
             state.run,
+            state.off,
         )
     else:
         storage = (*state.body.shared, *_collective_memory(state))
@@ -551,7 +546,7 @@ def _choose_run(state: Compilation, ranges: Clipping) -> None:
         return
     inner, first, parting = state.order[-1], state.kernel_guards, ranges.partings[0]
     varying = state.flow.varying
-    if coalescing_profit.is_worth_it(state.regions, axis, inner, varying, first, parting):
+    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, parting):
         state.run = block_coalescing.run_of(axis, state.block)
     if state.run is not None:
         state.order = state.coalesced_order
@@ -601,12 +596,16 @@ def _finished(state: Compilation) -> Transformed:
         parts.insert(0, intrinsics.HEAP_DECLARATIONS)
     parts.insert(0, ROOM_DECLARATION)
     if state.cooperative:
-        start = cooperative_grid.write_entry(body, framed=not coroutines)
+        start = writer.definition(cooperative_grid.write_entry(body, framed=not coroutines))
     else:
-        start = entry.write(body, prod(block), state.order, state.privatized, state.run)
+        start = writer.definition(
+            entry.write(body, prod(block), state.order, state.privatized, state.run)
+        )
     if _SEES_OTHERS.search(state.text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
-    module = "\n\n".join([body.around, *state.declarations, start, state.copies, *parts])
+    module = "\n\n".join(
+        [body.around, *state.declarations, entry.DECLARATIONS, start, state.copies, *parts]
+    )
     return Transformed(
         _without_repeated_declarations(module),
         state.taken,

@@ -252,10 +252,8 @@ def _numbers(kinds: Sequence[Kind], *roles: str) -> list[int]:
 
 def _moving(
     each: Sequence[Kind], kinds: tuple[Kind, ...], overload: Any
-) -> list[tuple[int, bool, bool, str, Any, type[ArgHint] | None]]:
-    """Of each argument that moves itself: its number, and what the kernel does with it: whether it
-    writes to it, whether it uses it at all, the mode that `__haulage_acquire__` takes, an
-    `compiler.access.model.Access` if known; and its hint."""
+) -> list[launches.Movement]:
+    """What the kernel does with each argument that moves itself."""
     uses = [
         one
         for kind, use in zip(kinds, overload.access.arguments, strict=True)
@@ -263,7 +261,7 @@ def _moving(
     ]
     modes = ["rw" if use is None or use.writes else str(use.mode) for use in uses]
     return [
-        (number, mode == "rw", mode != "none", mode, use, kind.hint)
+        launches.Movement(number, mode, use, kind.hint)
         for number, (kind, mode, use) in enumerate(zip(each, modes, uses, strict=True))
         if kind.role == MOVING
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from haulage.compiler.simt.analysis import control_flow, exit_codes
 from haulage.compiler.simt.analysis.barriers import PATIENT_BARRIERS, barriers
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.single_thread import blocks_of_few
+from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def early_exits(analyses: Analyses) -> dict[str, EarlyExit]:
     function, successors = analyses.function, analyses.successors
     headers = {loop.header for loop in analyses.loops}
     obstacles = headers | {label for label, _, _ in barriers(function)}
-    worth = (headers - blocks_of_few(function)) | {
+    worth = (headers - single_thread_blocks(function)) | {
         label for label, _, _ in barriers(function, PATIENT_BARRIERS)
     }
     missed = analyses.get(exit_codes.missed_ends)

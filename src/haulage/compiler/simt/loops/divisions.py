@@ -6,22 +6,15 @@ they are widened like all else, and what all threads divide by is made a double 
 are exact, so they are the same as those of the ways in which divisions stay as they are.
 """
 
-import re
 from collections.abc import Set
 
 from haulage.compiler.mathematics.definitions import DIVISIONS, PREFIX, declaration
 from haulage.compiler.mathematics.divisions import NEAR
 from haulage.compiler.mathematics.ir import SUFFIXES
-from haulage.compiler.simt.analysis.value_ranges import Range, integer_ranges, range_of
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.base import Target
-
-_VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+'
-_PARTS = re.compile(
-    rf"(?P<result>{_VALUE}) = (?P<word>[us](?:div|rem)) (?:exact )?(?P<type>i32|i64) "
-    rf"(?P<left>{_VALUE}), (?P<right>%.*?)(?:, !.*)?$"
-)
 
 
 def widen(function: Function, varying: Set[str], target: Target) -> list[str]:
@@ -30,7 +23,7 @@ def widen(function: Function, varying: Set[str], target: Target) -> list[str]:
     items = [item for block in function.blocks.values() for item in block.body]
     if not any(item.opcode in DIVISIONS and item.result in varying for item in items):
         return []
-    ranges = integer_ranges(function)
+    ranges = ValueRanges(function)
     declared: dict[str, None] = {}
     for block in function.blocks.values():
         for place, item in enumerate(block.body):
@@ -43,23 +36,20 @@ def widen(function: Function, varying: Set[str], target: Target) -> list[str]:
     return list(declared)
 
 
-def _call(
-    item: Instruction, ranges: dict[str, Range], target: Target
-) -> tuple[Instruction, str] | None:
+def _call(item: Instruction, ranges: ValueRanges, target: Target) -> tuple[Instruction, str] | None:
     """The call that an instruction becomes, and what it needs declared."""
-    parts = _PARTS.match(item.text)
-    if parts is None or not target.has_fused:
+    left, right = item.operands
+    if right.number is not None or item.type not in ("i32", "i64") or not target.has_fused:
         # Without a rounding of its own for whole numbers a processor is no faster by doubles.
         return None
-    word, kind = parts["word"], parts["type"]
-    low, high = range_of(parts["left"], int(kind[1:]), ranges)
-    name = f"near_{word}"
-    if kind == "i64" and not (low > -NEAR and high < NEAR and (low >= 0 or word[0] == "s")):
-        if word[0] == "u" or "+avx512dq" not in target.features.split(","):
+    low, high = ranges.of(left)
+    name = f"near_{item.opcode}"
+    signed = item.opcode[0] == "s"
+    if item.type == "i64" and not (low > -NEAR and high < NEAR and (low >= 0 or signed)):
+        if not signed or "+avx512dq" not in target.features.split(","):
             return None
-        name = word
-    called = f"{PREFIX}{name}.{SUFFIXES[kind]}"
-    left, right = parts["left"], parts["right"]
+        name = item.opcode
+    called = f"{PREFIX}{name}.{SUFFIXES[item.type]}"
+    arguments = [(each.type, each.text) for each in item.operands]
     assert item.result is not None
-    made = build.call(item.result, kind, called, [(kind, left), (kind, right)])
-    return made, declaration(name, kind)
+    return build.call(item.result, item.type, called, arguments), declaration(name, item.type)

@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt.analysis.affine import Linear, LinearForms
+from haulage.compiler.simt.analysis.affine import AvailableForms, Form
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative, nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, value_name
 from haulage.compiler.simt.ir.types import TERMINATORS
 
 _MOST_CHAIN = 4
@@ -63,14 +63,14 @@ def split(analyses: Analyses, flow: Uniformity, block: tuple[int, int, int]) -> 
         if loop.header in flow.divergent
         and not any(other.labels < loop.labels for other in analyses.loops)
     ]
-    known = nonnegative(function) if candidates else frozenset()
+    ranges = ValueRanges(function)
     remainders: dict[str, str] = {}
     labels: set[str] = set()
     for loop in candidates:
         found = find(analyses, loop, flow)
-        if found is None or not is_nonnegative(found.counter.step, known):
+        if found is None or not ranges.is_nonnegative(found.counter.step):
             continue
-        form = _start(analyses, found, flow, known)
+        form = _start(analyses, found, flow, ranges)
         if form is None:
             continue
         spread = sum(step * (size - 1) for step, size in zip(form.steps, block, strict=True))
@@ -86,20 +86,19 @@ def split(analyses: Analyses, flow: Uniformity, block: tuple[int, int, int]) -> 
 
 
 def _start(
-    analyses: Analyses, found: "StridedLoop", flow: Uniformity, known: frozenset[str]
-) -> Linear | None:
+    analyses: Analyses, found: "StridedLoop", flow: Uniformity, ranges: ValueRanges
+) -> Form | None:
     """What the index begins with, if it does not go down along the block and is not negative."""
-    if not is_nonnegative(found.counter.start, known):
+    if not ranges.is_nonnegative(found.counter.start):
         return None
     available = {each.name for each in analyses.function.parameters} | {
         name
         for name, (label, _) in analyses.definitions.items()
         if name not in flow.varying and analyses.dominates(label, found.guard)
     }
-    form = LinearForms(dict(analyses.items), flow.varying, available, known).of(
-        found.counter.start, "i64"
-    )
-    return None if form is None or min(form.steps) < 0 else form
+    forms = AvailableForms(analyses.items, flow.varying, available, ranges)
+    form = forms.of(Operand("i64", found.counter.start))
+    return None if form is None or form.products or min(form.steps) < 0 else form
 
 
 # ---- strided loops -------------------------------------------------------------------------------
@@ -444,7 +443,7 @@ class _Splitter:
     """Splits one loop. `spread` is how far the starts of a block's threads are apart."""
 
     def __init__(
-        self, function: Function, loop: StridedLoop, form: Linear, spread: int, number: int
+        self, function: Function, loop: StridedLoop, form: Form, spread: int, number: int
     ) -> None:
         self._function = function.copy()
         self._builder = Builder("", ())

@@ -8,7 +8,7 @@ that is negative, the least of all numbers, leaves what it divides as it is, and
 import re
 from collections.abc import Set
 
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative, nonnegative
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Function, Instruction, value_name
 
@@ -29,8 +29,8 @@ def mask_remainders(function: Function, varying: Set[str]) -> None:
     ]
     if not any(_divisor(item).startswith("%") for item in found):
         return
-    known = nonnegative(function)
-    powers = powers_of_two(function, known)
+    ranges = ValueRanges(function)
+    powers = powers_of_two(function, ranges)
     for block in function.blocks.values():
         body: list[Instruction] = []
         for item in block.body:
@@ -41,7 +41,7 @@ def mask_remainders(function: Function, varying: Set[str]) -> None:
                 and pair is not None
                 and pair[2] in powers
                 and pair[2] not in varying
-                and is_nonnegative(pair[1], known)
+                and ranges.is_nonnegative(pair[1])
             ):
                 body += _masked(item, pair[1], pair[2])
             else:
@@ -49,7 +49,7 @@ def mask_remainders(function: Function, varying: Set[str]) -> None:
         block.body = body
 
 
-def powers_of_two(function: Function, known: frozenset[str]) -> frozenset[str]:
+def powers_of_two(function: Function, ranges: ValueRanges) -> frozenset[str]:
     """Names of the results that are a power of two, as an unsigned number, or 0.
 
     `known` are those that are not negative. What goes round a loop is taken for a power until
@@ -64,7 +64,7 @@ def powers_of_two(function: Function, known: frozenset[str]) -> frozenset[str]:
     supposed = set(items)
     changed = True
     while changed:
-        kept = {name for name in supposed if _holds(items[name], supposed, known)}
+        kept = {name for name in supposed if _holds(items[name], supposed, ranges)}
         changed = kept != supposed
         supposed = kept
     return frozenset(supposed)
@@ -84,7 +84,7 @@ def _masked(item: Instruction, dividend: str, divisor: str) -> list[Instruction]
     ]
 
 
-def _holds(item: Instruction, supposed: Set[str], known: frozenset[str]) -> bool:
+def _holds(item: Instruction, supposed: Set[str], ranges: ValueRanges) -> bool:
     def is_power(value: str) -> bool:
         if value.startswith("%"):
             return value in supposed
@@ -104,7 +104,7 @@ def _holds(item: Instruction, supposed: Set[str], known: frozenset[str]) -> bool
         return True
     # Of the one power that is negative these make another number.
     if item.opcode == "ashr":
-        return is_nonnegative(pair[1], known)
+        return ranges.is_nonnegative(pair[1])
     if item.opcode == "sdiv":
-        return is_nonnegative(pair[1], known) and is_power(pair[2]) and pair[2].isdigit()
+        return ranges.is_nonnegative(pair[1]) and is_power(pair[2]) and pair[2].isdigit()
     return item.opcode in ("udiv", "mul") and is_power(pair[2])

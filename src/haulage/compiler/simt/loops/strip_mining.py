@@ -81,13 +81,14 @@ def _stays_near(
         for item in function.blocks[label].body:
             if item.opcode not in ("load", "store"):
                 continue
-            address = item.uses[-1]
+            address = item.address
+            assert address is not None
             stride = strides.of(address)[position]
             if stride == 0 and item.opcode == "load":
                 continue
             if stride != size_of_access(item):
                 return False
-            if _base(address, items) in shared:
+            if _base(address.text, items) in shared:
                 continue
             turns = turns or StrideAnalysis(function, strides_by_turn(function, loop), loop.labels)
             step = turns.of(address)[0]
@@ -164,7 +165,7 @@ def apart_from_rows(
     for label in function.blocks.keys() - inside:
         for item in function.blocks[label].body:
             if item.opcode in ("load", "store"):
-                stride = strides.of(item.uses[-1])[position]
+                stride = strides.of(item.address)[position]
                 if stride not in (0, size_of_access(item)):
                     # In the order of the blocks, so that the same kernel is always cut alike.
                     return {each: found[each] for each in function.blocks if each in found}

@@ -1,7 +1,7 @@
 """Exchanges of values between the lanes of a warp, in a body of regions (`targets/cpu_lanes.py`).
 
 An exchange ends a region. In front of it each lane stores what it gives to storage of its warp,
-behind it each loads its answer; in between all answers are worked out (`exchange_code.py`). The
+behind it each loads its answer; in between all answers are computed (`warp_collectives.py`). The
 storage has an element for each lane, but one only for an answer that is uniform. The next exchange
 may use it again: it is not in the same loop over the lanes.
 """

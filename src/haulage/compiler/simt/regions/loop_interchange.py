@@ -9,7 +9,7 @@ the loop over the threads is the innermost one all the same, and what lives from
 in registers.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis import control_flow, induction
@@ -101,8 +101,8 @@ class _Costs:
         turned = kept = 0.0
         for label in loop.labels:
             for item in self._function.blocks[label].body:
-                turned += _cost(item, self._by_thread.of, self._position, self._lanes)
-                kept += _cost(item, by_turn.of, 0, 1)
+                turned += _cost(item, self._by_thread, self._position, self._lanes)
+                kept += _cost(item, by_turn, 0, 1)
         return turned <= max(kept, self._latency(loop))
 
     def _latency(self, loop: control_flow.Loop) -> float:
@@ -132,12 +132,12 @@ class _Costs:
         )
 
 
-def _cost(item: Instruction, strides: Callable[[str], Strides], position: int, lanes: int) -> float:
+def _cost(item: Instruction, strides: StrideAnalysis, position: int, lanes: int) -> float:
     if item.opcode == "call" and (item.callee or "").startswith(PREFIX):
         return _MATHEMATICS / lanes
-    if item.opcode not in ("load", "store") or not item.uses:
+    if item.opcode not in ("load", "store"):
         return _ARITHMETIC / lanes
-    stride: Stride = strides(item.uses[-1])[position]
+    stride: Stride = strides.of(item.address)[position]
     if stride == 0:
         return _COMMON_ACCESS
     if stride == UNKNOWN:

@@ -8,8 +8,8 @@ from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.model import Function, RegionEnd
 from haulage.compiler.simt.loops.strip_mining import stay_near
@@ -114,12 +114,12 @@ def _of_loops_left(
     left = {*(fission.divergent_loops(Analyses(body.function), present) - done), *chunked}
     if not left:
         return Plan()
-    known = nonnegative(cut)
-    first = iteration_ranges.kernel_guards(cut, present.varying, known)
-    planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, known, first)
+    ranges = ValueRanges(cut)
+    first = iteration_ranges.kernel_guards(cut, present.varying, ranges)
+    planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, first)
     if planned is None:
         nobody = Guards()
-        planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, known, nobody)
+        planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, nobody)
     return planned or Plan()
 
 
@@ -131,7 +131,7 @@ def _clipped_plan(
     present: Uniformity,
     rooms: frozenset[str],
     shape: Shape,
-    known: frozenset[str],
+    ranges: ValueRanges,
     first: Guards,
 ) -> Plan | None:
     """The plan with the kernel's guards `first` as bounds; None if some lanes would have to ask."""
@@ -140,7 +140,7 @@ def _clipped_plan(
     if first.guards and divided.masked:
         return None
     clipped = iteration_ranges.clip(
-        divided, present.varying, known, first.guards, parts=not body.may_fail
+        divided, present.varying, ranges, first.guards, parts=not body.may_fail
     )
     # Lanes are masked by guards of their own region.
     nothing = iteration_ranges.without_own(clipped, range(len(divided.regions)))
