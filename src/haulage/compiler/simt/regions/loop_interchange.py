@@ -73,7 +73,7 @@ def loops_to_turn(
             continue
         assert costs is not None
         size = sum(sizes.get(label, len(function.blocks[label].body)) for label in loop.labels)
-        count = induction.constant_turns(function, loop)
+        count = induction.trip_count(function, loop)
         if count is not None and size * count <= _UNROLLED:
             # LLVM unrolls it, and the loop over the threads is the innermost one all the same.
             sizes |= dict.fromkeys(loop.labels, 0) | {loop.header: size * count}
@@ -107,7 +107,7 @@ class _Costs:
 
     def _latency(self, loop: control_flow.Loop) -> float:
         """How long one thread's turn has to wait for the turn before it."""
-        steps = induction.steps(self._function, loop)
+        steps = induction.recurrences(self._function, loop)
         phis = self._function.blocks[loop.header].phis
         through = {phi.result: 0.0 for phi in phis if phi.result and phi.result not in steps}
         order = control_flow.reverse_postorder(
@@ -170,7 +170,7 @@ def _latency(item: Instruction) -> float:
 def strides_by_turn(function: Function, loop: control_flow.Loop) -> dict[str, Strides]:
     """How the phis of a loop's header change from turn to turn, as far as that is by steps."""
     found = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
-    for name, (_, step) in induction.steps(function, loop).items():
-        stride = UNKNOWN if step is None else step
+    for name, recurrence in induction.recurrences(function, loop).items():
+        stride = UNKNOWN if recurrence.step is None else recurrence.step
         found[name] = stride, stride, stride
     return found
