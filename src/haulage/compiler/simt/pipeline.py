@@ -38,9 +38,8 @@ from haulage.compiler.simt.loops import (
     axis_order,
     block_atomics,
     block_coalescing,
-    divisions,
     grid_stride,
-    power_of_two_remainders,
+    integer_divisions,
     privatization,
     strip_mining,
 )
@@ -377,11 +376,13 @@ def _coalesce_blocks(state: Compilation) -> None:
 
 
 def _mask_remainders(state: Compilation) -> None:
-    power_of_two_remainders.mask_remainders(state.function, state.flow.varying)
+    integer_divisions.mask_remainders(state.function, state.flow.varying)
 
 
 def _vector_divisions(state: Compilation) -> None:
-    state.declarations = divisions.widen(state.function, state.flow.varying, state.target)
+    state.declarations = integer_divisions.call_divisions(
+        state.function, state.flow.varying, state.target
+    )
 
 
 def _hoist_guards(state: Compilation) -> None:
