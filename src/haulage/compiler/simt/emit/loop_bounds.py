@@ -6,7 +6,6 @@ With a guard as `affine form < 0` or `= 0` that depends on one index t, the rang
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from haulage.compiler.simt.analysis.affine import Form
 from haulage.compiler.simt.analysis.guards import Bound, Guard
@@ -244,6 +243,6 @@ class BoundsWriter:
             operands = {used: self._value(used) for used in item.uses}
             # Its promises hold only where the kernel itself would carry it out.
             moved = item.without(PROMISES).with_uses(operands)
-            moved = replace(moved, result=name, metadata=())
+            moved = moved.changed(result=name, metadata=())
         self._names[value] = self._builder.add(moved)
         return self._names[value]

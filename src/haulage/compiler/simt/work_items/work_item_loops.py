@@ -8,11 +8,11 @@ the same for all threads, so the last thread's answer is taken. If some may have
 their state is -1; one of the others, the leader, says where they are and what they have in common.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from math import prod
 
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.coroutines.frames import Frame
+from haulage.compiler.simt.coroutines.cooperative_grid import Frame
 from haulage.compiler.simt.emit import outlining
 from haulage.compiler.simt.emit.block_function import (
     Metadata,
@@ -71,15 +71,18 @@ def write(
     cooperative: bool,
     lanes: Mapping[int, LaneFunction],
     run: Run | None = None,
+    off: Set[str] = frozenset(),
 ) -> str:
     """LLVM text of `@haulage.block` and its regions for one block size (x, y, z), with the loops
-    over its axes in an order (outermost first); `cooperative` if it has a frame, as `frames.py`
-    says. `lanes` are the functions of the regions that run for a chunk of threads at a time. With a
-    `run` the function runs as many blocks as it is told."""
+    over its axes in an order (outermost first); `cooperative` if it has a frame, as
+    `cooperative_grid.py` says. `lanes` are the functions of the regions that run for a chunk of
+    threads at a time. With a `run` the function runs as many blocks as it is told. `off` are the
+    passes that are switched off."""
     sizes = block if run is None else run.widened(block)
     inner = looped_axes(sizes, order)[-1]
     jams: frozenset[int] = frozenset()
-    if metadata.is_parallel and sizes[AXES.index(inner)] >= unroll_and_jam.COPIES:
+    may_jam = metadata.is_parallel and "unroll-and-jam" not in off
+    if may_jam and sizes[AXES.index(inner)] >= unroll_and_jam.COPIES:
         jams = frozenset(
             region.number
             for region in regions.regions
@@ -99,7 +102,7 @@ def write(
             if together is not None:
                 jammed[region.number] = together
     texts += map(definition, jammed.values())
-    writer = _BlockFunction(functions, block, order, metadata, cooperative, lanes, run, jammed)
+    writer = _BlockFunction(functions, block, order, metadata, cooperative, lanes, run, jammed, off)
     written = writer.functions()
     if writer.frame is not None:
         texts.append(writer.frame.text())
@@ -122,6 +125,7 @@ class _BlockFunction:
         lanes: Mapping[int, LaneFunction],
         run: Run | None,
         jammed: Mapping[int, Function],
+        off: Set[str],
     ) -> None:
         self.body: Body = functions.body
         self.regions = functions.regions
@@ -132,6 +136,7 @@ class _BlockFunction:
         self.lanes = lanes
         self.run = run
         self.jammed = jammed
+        self.off = off
         # How many threads there are at most along each axis.
         self.sizes = block if run is None else run.widened(block)
         self.threads = prod(self.sizes)
@@ -167,7 +172,7 @@ class _BlockFunction:
         if self.body.may_fail:
             fault = builder.load("i32", "%fault", name="result")
         builder.ret("i32", fault)
-        if not outlining.is_worth_it(self.regions):
+        if "outlining" in self.off or not outlining.is_worth_it(self.regions):
             return [builder.function]
         contexts = [value_name(name, "context") for name in self.regions.slots]
         types = outlining.types_of(builder.function, contexts)
@@ -199,7 +204,7 @@ class _BlockFunction:
             allocate_shared(builder, self.body, self.threads)
             allocate_private(builder, self.body, self.threads)
         else:
-            builder.lines(frame.fixed(self._words))
+            frame.fixed(builder, self._words)
         copies: list[tuple[str, str]] = []
         own: list[tuple[str, str]] = []
         for slot in self.regions.slots.values():
@@ -208,7 +213,7 @@ class _BlockFunction:
             kind = f"[{self.threads} x {slot.type}]" if each else slot.type
             lasts = frame is not None and slot.value in self._lasting
             if frame is not None and lasts and each:
-                builder.lines([frame.place(name, kind)])
+                frame.place(builder, name, kind)
                 continue
             own.append((name, kind))
             if lasts:
@@ -218,9 +223,10 @@ class _BlockFunction:
             if frame is None:
                 own.append(("%states", states))
             else:
-                builder.lines([frame.place("%states", states)])
-        if frame is not None:
-            builder.lines(frame.place(name, kind) for name, kind in copies)
+                frame.place(builder, "%states", states)
+        for name, kind in copies:
+            assert frame is not None
+            frame.place(builder, name, kind)
         for name, kind in own:
             builder.allocate(kind, 64, name)
 
@@ -235,7 +241,7 @@ class _BlockFunction:
             anybody = bounds.not_empty(self.everyone, start)
         if frame is not None:
             numbers = map(self.region_functions.numbers.__getitem__, self._grid_barriers)
-            builder.lines(frame.resume([(k, f"%grid.{k}.on") for k in numbers]))
+            frame.resume(builder, [(k, f"%grid.{k}.on") for k in numbers])
         for name in self._words:
             builder.store("i32", "0", name)
         if guards and self.regions.masked:
@@ -282,7 +288,7 @@ class _BlockFunction:
             ]
             builder.block(f"%grid.{k}")
             self._copy(slots, "context", "kept")
-            builder.lines(frame.wait(k, place))
+            frame.wait(builder, k, place)
             builder.block(f"%grid.{k}.on")
             self._copy(slots, "kept", "context")
             builder.jump(f"%region.{k}")
@@ -410,6 +416,8 @@ class _BlockFunction:
     @cached_property
     def _scattered(self) -> frozenset[int]:
         """The regions that are better run for one thread after the other."""
+        if "scalar-regions" in self.off:
+            return frozenset()
         innermost = AXES.index(self.axes[-1])
         return scattered(self.body, self.regions, self.clipping, innermost)
 
