@@ -411,7 +411,7 @@ def _vectorize_kernel(state: Compilation) -> None:
 
 
 def _interchange_loops(state: Compilation) -> None:
-    found = loop_interchange.loops_to_turn(
+    found = loop_interchange.loops_to_interchange(
         state.function, state.flow, state.body.private, state.inner, state.block[state.inner]
     )
     state.interchanged = [label for label in found if label not in state.held]
@@ -430,11 +430,11 @@ def _split_around_atomics(state: Compilation) -> None:
 def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    state.strips = strip_mining.chunked_loops(
+    state.strips = strip_mining.loops_to_strip_mine(
         state.function, state.flow, state.interchanged, state.body.shared, state.inner
     )
     others = set(_split_labels(state)) - set(state.strips)
-    around = strip_mining.apart_from_rows(
+    around = strip_mining.splits_around(
         state.function, state.flow, state.strips, others, state.inner
     )
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}
