@@ -38,9 +38,8 @@ from haulage.compiler.simt.loops import (
     axis_order,
     block_atomics,
     block_coalescing,
-    divisions,
     grid_stride,
-    power_of_two_remainders,
+    integer_divisions,
     privatization,
     strip_mining,
 )
@@ -378,18 +377,20 @@ def _coalesce_blocks(state: Compilation) -> None:
 
 
 def _mask_remainders(state: Compilation) -> None:
-    power_of_two_remainders.mask_remainders(state.function, state.flow.varying)
+    integer_divisions.mask_remainders(state.function, state.flow.varying)
 
 
 def _vector_divisions(state: Compilation) -> None:
-    state.declarations = divisions.widen(state.function, state.flow.varying, state.target)
+    state.declarations = integer_divisions.call_divisions(
+        state.function, state.flow.varying, state.target
+    )
 
 
 def _speculate_divisions(state: Compilation) -> None:
     if state.taken == SCALAR:
         return
     axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
-    state.helpers = divisions.speculate(state.function, state.flow.divergent, axes)
+    state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
 
 
 def _hoist_guards(state: Compilation) -> None:
@@ -419,7 +420,7 @@ def _vectorize_kernel(state: Compilation) -> None:
 
 
 def _interchange_loops(state: Compilation) -> None:
-    found = loop_interchange.loops_to_turn(
+    found = loop_interchange.loops_to_interchange(
         state.function, state.flow, state.body.private, state.inner, state.block[state.inner]
     )
     state.interchanged = [label for label in found if label not in state.held]
@@ -438,11 +439,11 @@ def _split_around_atomics(state: Compilation) -> None:
 def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    state.strips = strip_mining.chunked_loops(
+    state.strips = strip_mining.loops_to_strip_mine(
         state.function, state.flow, state.interchanged, state.body.shared, state.inner
     )
     others = set(_split_labels(state)) - set(state.strips)
-    around = strip_mining.apart_from_rows(
+    around = strip_mining.splits_around(
         state.function, state.flow, state.strips, others, state.inner
     )
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}
