@@ -73,9 +73,9 @@ def write(
     run: Run | None = None,
 ) -> str:
     """LLVM text of `@haulage.block` and its regions for one block size (x, y, z), with the loops
-    over its axes in an order (outermost first); `cooperative` if it has a frame,
-    as `cooperative_grid.py` says. `lanes` are the functions of the regions that run for a chunk of threads at a time. With a
-    `run` the function runs as many blocks as it is told."""
+    over its axes in an order (outermost first); `cooperative` if it has a frame, as
+    `cooperative_grid.py` says. `lanes` are the functions of the regions that run for a chunk of
+    threads at a time. With a `run` the function runs as many blocks as it is told."""
     sizes = block if run is None else run.widened(block)
     inner = looped_axes(sizes, order)[-1]
     jams: frozenset[int] = frozenset()
