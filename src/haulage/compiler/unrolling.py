@@ -5,8 +5,8 @@ which need no memory: a matrix of 4 x 4 in `local.array` is 16 numbers in regist
 `for i in range(4): ... a[i]` are known once the loop is unrolled. The compilers for GPUs do the
 same, since a thread's own memory is slow there.
 
-A reduction or a scan by shuffles (`while step > 0: value += shfl_down_sync(mask, value, step)`) makes
-five or six iterations. Each is then a shuffle by a constant, which is a permutation of registers,
+A reduction or a scan by shuffles (`while step > 0: value += shfl_down_sync(mask, value, step)`)
+makes five or six iterations. Each is then a shuffle by a constant, a permutation of registers,
 and no value has to be kept in memory from one iteration to the next.
 
 LLVM unrolls by what a processor's loops cost, and knows nothing of the loop over the threads that

@@ -27,7 +27,6 @@ from haulage.compiler.simt.analysis.nonnegative import nonnegative
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, lowering, yields
-from haulage.compiler.simt.coroutines.isolated import expanded
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import ROOM_DECLARATION, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
@@ -257,7 +256,7 @@ def transform(
     _run(state, "block-atomics", "privatized-reductions", "early-exits")
     _choose(state)
     if state.taken == COROUTINES:
-        alone = expanded(text, target)
+        alone = lowering.without_collectives(text, target)
         if alone != text:
             return transform(alone, target, block, COROUTINES, cooperative, off, recorded)
         _run(state, "axis-order", "coroutine-lowering")
@@ -483,7 +482,7 @@ def _memory_of_regions(state: Compilation) -> frozenset[str]:
 def _collective_memory(state: Compilation) -> tuple[kernel.Storage, ...]:
     if state.lanes is None:
         return ()
-    return warp_loops.exchange_rooms(state.collectives, state.lanes)
+    return warp_loops.collective_storage(state.collectives, state.lanes)
 
 
 def _split_into_regions(state: Compilation) -> None:
@@ -601,12 +600,16 @@ def _finished(state: Compilation) -> Transformed:
         parts.insert(0, intrinsics.HEAP_DECLARATIONS)
     parts.insert(0, ROOM_DECLARATION)
     if state.cooperative:
-        start = cooperative_grid.write_entry(body, framed=not coroutines)
+        start = writer.definition(cooperative_grid.write_entry(body, framed=not coroutines))
     else:
-        start = entry.write(body, prod(block), state.order, state.privatized, state.run)
+        start = writer.definition(
+            entry.write(body, prod(block), state.order, state.privatized, state.run)
+        )
     if _SEES_OTHERS.search(state.text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
-    module = "\n\n".join([body.around, *state.declarations, start, state.copies, *parts])
+    module = "\n\n".join(
+        [body.around, *state.declarations, entry.DECLARATIONS, start, state.copies, *parts]
+    )
     return Transformed(
         _without_repeated_declarations(module),
         state.taken,

@@ -1,8 +1,22 @@
-"""Writes what a kernel with a barrier of the whole grid has instead of the usual entry and block.
+"""Kernels with a barrier of the whole grid: how their blocks wait, and the entry that runs them.
 
 All blocks have to come to such a barrier before one goes on. So a block is suspended there with all
-that belongs to it, and the driver goes over the blocks again once all are there. The block function
-of a cut kernel keeps that in a frame (`frames.py`). Where threads are coroutines it is one too:
+that belongs to it, and the driver goes over the blocks again once all are there.
+
+A block function of loops over the threads is a machine of few states and needs no coroutine: it
+leaves its state in a frame and returns, and goes on there when it is called again, with its
+arguments in registers as always. What lives over a barrier of the grid is in memory that each block
+has:
+
+    %frame    the state to begin in, other words, and from byte 64 on slots. Nothing but the block
+              function has an address in it, so it is `noalias`
+    %storage  shared arrays and the threads' own. Slots may hold addresses in it
+
+`i32 @haulage.block(..., ptr noalias %frame, ptr %storage)` gives `WAITS` plus the fault number of
+the barrier where the block waits, or what it ended with. `ptr @haulage.frame.make()` gives memory
+for a frame and the storage behind it, whose offset is what `i64 @haulage.frame.bytes()` says.
+
+Where threads are coroutines the block function is one too:
 
     ptr @haulage.block(blockIdx, gridDim, dynamic shared memory, the user's arguments, outcome)
 
@@ -16,33 +30,41 @@ three addresses: those of a frame or coroutine and of an outcome for each block,
 shared memory for all of them, each block's at a multiple of its alignment.
 """
 
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from haulage.compiler.numbers import BITS
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.coroutines import intrinsics
-from haulage.compiler.simt.coroutines.frames import WAITS
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import (
     BLOCK_PARAMETERS,
+    clear_warps,
     heap_bytes,
-    parameter_list,
+    place_private,
     private_align,
+    private_layout,
     room_bytes,
     user_parameters,
 )
-from haulage.compiler.simt.emit.grid_loop import block_indices
+from haulage.compiler.simt.ir.builder import Builder, Typed
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
 # What the modes of the entry do with each block: begin it, resume it, drop what is left of it, or
 # resume it if it gave way to others.
 BEGIN, RESUME, DROP, GO_ON = 0, 1, 2, 3
 
+WAITS = 1 << 30
 # What a block comes to, plus `WAITS`, that gave way to others.
 YIELDS = 1 << BITS
 
 # What a thread keeps besides its own arrays while it waits; more than frames of kernels have.
 _FRAME_BYTES = 512
+
+_ALIGN = 64
+_FRAME_BYTES_OF = "haulage.frame.bytes"
+_MAKE_FRAME = "haulage.frame.make"
 
 
 def block_bytes(body: Body, block: tuple[int, int, int]) -> int:
@@ -51,147 +73,184 @@ def block_bytes(body: Body, block: tuple[int, int, int]) -> int:
     return room_bytes(body, threads) + threads * _FRAME_BYTES
 
 
-def open_block(body: Body, threads: int) -> list[str]:
-    """The first lines of the block function, up to where its rooms are made."""
+# ---- block functions with a frame ---------------------------------------------------------------
+
+_CLEARED = 64
+_FRAME = "%haulage.frame"
+
+
+class Frame:
+    """The frame of one block function, with the names of what was put in it."""
+
+    def __init__(self, body: Body, threads: int) -> None:
+        self._body = body
+        self._threads = threads
+        self._types = [f"[{_CLEARED} x i8]"]
+        # Of the storage too, which begins at a multiple of it.
+        self._align = max(_ALIGN, private_align(body), *(array.align for array in body.shared))
+
+    def parameters(self) -> list[Typed]:
+        """The parameters of the block function."""
+        align = f"align {self._align}"
+        memory = [(f"ptr noalias {align}", "%frame"), (f"ptr {align}", "%storage")]
+        return [*BLOCK_PARAMETERS, *user_parameters(self._body), *memory]
+
+    def fixed(self, b: Builder, words: Sequence[str]) -> None:
+        """Find an i32 for each of the names `words`, at most 15, and all arrays of the block and
+        its threads."""
+        for number, name in enumerate(words, 1):
+            b.at("i8", "%frame", 4 * number, name)
+        place_private(b, self._body, self._threads, "%storage")
+        for array, offset in zip(self._body.shared, self._shared_layout()[0], strict=True):
+            b.at("i8", "%storage", offset, array.name)
+
+    def _shared_layout(self) -> tuple[list[int], int]:
+        """Offsets of the shared arrays in the storage, and its bytes in all."""
+        offsets: list[int] = []
+        _, end = private_layout(self._body, self._threads)
+        for array in self._body.shared:
+            offsets.append(-(-end // array.align) * array.align)
+            end = offsets[-1] + array.nbytes
+        return offsets, end
+
+    def place(self, b: Builder, name: str, kind: str) -> None:
+        """Find memory in the frame for a value of the type `kind`, as `name`."""
+        self._types.append(kind)
+        indices = Operand("i32", "0"), Operand("i32", str(len(self._types) - 1))
+        operands = (Operand("ptr", "%frame"), *indices)
+        flags = ("inbounds",)
+        b.add(Instruction("getelementptr", "ptr", name, operands, flags=flags, source_type=_FRAME))
+
+    def resume(self, b: Builder, states: Iterable[tuple[int, str]]) -> None:
+        """Go to the label of the state that is due, or on here if the block has just begun."""
+        b.switch("i32", b.load("i32", "%frame", name="due"), "%begin", list(states))
+        b.block("%begin")
+        clear_warps(b, self._body, self._threads)
+
+    def wait(self, b: Builder, state: int, place: int) -> None:
+        """Wait for the grid at the barrier of fault number `place`, and go on in `state`."""
+        b.store("i32", str(state), "%frame")
+        b.ret("i32", str(WAITS | place))
+
+    def text(self) -> str:
+        """LLVM text of the frame's type and of the functions that make a frame with its storage and
+        say where that begins."""
+        align = self._align
+        _, storage = self._shared_layout()
+        return f"""{_FRAME} = type {{ {", ".join(self._types)} }}
+
+define internal i64 @{_FRAME_BYTES_OF}() alwaysinline {{
+  %end = getelementptr {_FRAME}, ptr null, i32 1
+  %size = ptrtoint ptr %end to i64
+  %over = add i64 %size, {align - 1}
+  %bytes = and i64 %over, {-align}
+  ret i64 %bytes
+}}
+
+define internal ptr @{_MAKE_FRAME}() {{
+  %frame.bytes = call i64 @{_FRAME_BYTES_OF}()
+  %bytes = add i64 %frame.bytes, {-(-storage // align) * align}
+  %frame = call ptr @haulage_alloc(i64 {align}, i64 %bytes, i1 false)
+  call void @llvm.memset.p0.i64(ptr %frame, i8 0, i64 {_CLEARED}, i1 false)
+  ret ptr %frame
+}}"""
+
+
+# ---- block functions that are coroutines --------------------------------------------------------
+
+
+def open_block(body: Body, threads: int) -> Builder:
+    """The beginning of the block function, up to where its arrays are made."""
     parameters = [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr", "%outcome")]
-    lines = [
-        f"define internal ptr @haulage.block({parameter_list(parameters)}) noinline "
-        "presplitcoroutine {",
-        "block.start:",
-        *intrinsics.begin(),
-    ]
-    nbytes = heap_bytes(body, threads)
-    if nbytes:
-        align = max(64, private_align(body))
-        lines.append(
-            f"  %private.room = call ptr @haulage_alloc(i64 {align}, i64 {nbytes}, i1 false)"
-        )
-    return lines
+    b = Builder("haulage.block", parameters, "ptr", f"noinline {intrinsics.ATTRIBUTE}")
+    b.block("%block.start")
+    intrinsics.begin(b)
+    if nbytes := heap_bytes(body, threads):
+        align = max(_ALIGN, private_align(body))
+        intrinsics.allocate(b, str(align), str(nbytes), owned=False, name="%private.room")
+    return b
 
 
-def wait(stem: str, place: str, woken: str, dropped: str = "coroutine.cleanup") -> list[str]:
-    """Lines in which the block waits for the grid at the barrier of fault number `place`."""
-    return [
-        f"  %{stem}.outcome = or i32 {place}, {WAITS}",
-        f"  store i32 %{stem}.outcome, ptr %outcome",
-        *intrinsics.suspend(stem, woken, dropped),
-    ]
+def wait(b: Builder, place: str, resumed: str, dropped: str) -> None:
+    """Wait for the grid at the barrier of fault number `place`, an i32."""
+    b.store("i32", b.binary("or", "i32", place, str(WAITS)), "%outcome")
+    intrinsics.suspend(b, resumed, dropped)
 
 
-def close_block(body: Body, threads: int, result: str) -> list[str]:
-    """The last lines of the block function, which ends with the i32 `result`."""
-    freed = ["  call void @haulage_free(ptr %private.room)"] if heap_bytes(body, threads) else []
-    return [
-        f"  store i32 {result}, ptr %outcome",
-        "  br label %coroutine.final",
-        *intrinsics.end(*freed),
-    ]
+def close_block(b: Builder, body: Body, threads: int, result: str) -> None:
+    """End the block function with the i32 `result`."""
+    b.store("i32", result, "%outcome")
+    b.jump(intrinsics.FINAL)
+    intrinsics.end(b, freed=["%private.room"] if heap_bytes(body, threads) else [])
 
 
-def write_entry(body: Body, *, framed: bool) -> str:
-    """LLVM text of the entry; `framed` if blocks have frames, else they are coroutines."""
-    run = _run_framed(body) if framed else _run_coroutine(body)
-    free = (
-        "  call void @haulage_free(ptr {})" if framed else "  call void @llvm.coro.destroy(ptr {})"
-    )
-    lines = [
-        *entry.begin(),
-        "  %mode.at = getelementptr inbounds i8, ptr %launch, i64 28",
-        "  %mode.word = load i32, ptr %mode.at",
-        "  %mode = and i32 %mode.word, 7",
-        "  %room.offset = and i32 %mode.word, -8",
-        "  %room.at = getelementptr inbounds i8, ptr %launch, i32 %room.offset",
-    ]
-    for number, name in enumerate(("handles", "outcomes", "shared")):
-        lines += [
-            f"  %{name}.at = getelementptr inbounds i8, ptr %room.at, i64 {8 * number}",
-            f"  %{name} = load ptr, ptr %{name}.at",
-        ]
-    lines += [
-        *intrinsics.up_to_multiple(
-            "%dynamicSharedBytes", str(DYNAMIC_SHARED_ALIGN), "%dynamic.stride"
-        ),
-        *entry.load_arguments(body),
-        "  br label %blocks",
-        "blocks:",
-        "  %block = phi i64 [ %first, %start ], [ %block.after, %next ]",
-        "  %fault = phi i32 [ 0, %start ], [ %fault.now, %next ]",
-        *block_indices(),
-        "  %handle.at = getelementptr inbounds ptr, ptr %handles, i64 %block",
-        "  %outcome.at = getelementptr inbounds i32, ptr %outcomes, i64 %block",
-        "  %dynamic.offset = mul i64 %block, %dynamic.stride",
-        "  %dynamicShared = getelementptr inbounds i8, ptr %shared, i64 %dynamic.offset",
-        "  switch i32 %mode, label %drop [",
-        f"    i32 {BEGIN}, label %begin",
-        f"    i32 {RESUME}, label %resume",
-        f"    i32 {GO_ON}, label %go.on",
-        "  ]",
-        "go.on:",
-        "  %before = load i32, ptr %outcome.at",
-        f"  %gave.way = icmp uge i32 %before, {WAITS | YIELDS}",
-        "  br i1 %gave.way, label %resume, label %next",
-        *run,
-        f"  %waits = icmp uge i32 %outcome, {WAITS}",
-        "  br i1 %waits, label %next, label %ended",
-        "ended:",
-        "  store ptr null, ptr %handle.at",
-        free.format("%handle"),
-        "  %fault.worse = call i32 @llvm.umax.i32(i32 %fault, i32 %outcome)",
-        "  br label %next",
-        "drop:",
-        "  %left = load ptr, ptr %handle.at",
-        "  %none.left = icmp eq ptr %left, null",
-        "  br i1 %none.left, label %next, label %dropped",
-        "dropped:",
-        "  store ptr null, ptr %handle.at",
-        free.format("%left"),
-        "  br label %next",
-        "next:",
-        "  %fault.now = phi i32 [ %fault, %ran ], [ %fault.worse, %ended ], [ %fault, %drop ], "
-        "[ %fault, %dropped ], [ %fault, %go.on ]",
-        "  %block.after = add nuw nsw i64 %block, 1",
-        "  %more = icmp ult i64 %block.after, %last",
-        "  br i1 %more, label %blocks, label %end",
-        "end:",
-        "  %result = zext i32 %fault.now to i64",
-        "  ret i64 %result",
-        "}",
-    ]
-    return "\n".join(lines)
+# ---- the entry ----------------------------------------------------------------------------------
 
 
-def _run_coroutine(body: Body) -> list[str]:
-    """Lines that begin or resume a block that is a coroutine, up to its `%handle` and `%outcome`
-    in the block `ran`."""
-    return [
-        "begin:",
-        f"  %begun = call ptr @haulage.block({entry.block_arguments(body, '%outcome.at')})",
-        "  store ptr %begun, ptr %handle.at",
-        "  br label %ran",
-        "resume:",
-        "  %waiter = load ptr, ptr %handle.at",
-        "  call void @llvm.coro.resume(ptr %waiter)",
-        "  br label %ran",
-        "ran:",
-        "  %handle = phi ptr [ %begun, %begin ], [ %waiter, %resume ]",
-        "  %outcome = load i32, ptr %outcome.at",
-    ]
+def write_entry(body: Body, *, framed: bool) -> Function:
+    """The entry; `framed` if blocks have frames, else they are coroutines."""
+    b = entry.open_entry()
+    word = b.load("i32", b.at("i8", "%launch", 28))
+    mode = b.binary("and", "i32", word, "7", name="mode")
+    offset = b.cast("zext", "i32", b.binary("and", "i32", word, "-8"), "i64")
+    given = b.at("i8", "%launch", offset)
+    handles, outcomes, shared = (b.load("ptr", b.at("ptr", given, number)) for number in range(3))
+    stride = b.round_up("%dynamicSharedBytes", str(DYNAMIC_SHARED_ALIGN))
+    entry.load_arguments(b, body)
+    with b.repeat("blocks", "%end") as loop:
+        block = loop.carry("i64", "%first", "block")
+        fault = loop.carry("i32", "0", "fault")
+        index = entry.block_indices(b, block)
+        handle_at, outcome_at = b.at("ptr", handles, block), b.at("i32", outcomes, block)
+        b.at("i8", shared, b.binary("mul", "i64", block, stride), "%dynamicShared")
+        modes = [(BEGIN, "%begin"), (RESUME, "%resume"), (GO_ON, "%go.on")]
+        b.switch("i32", mode, "%drop", modes)
+
+        b.block("%go.on")
+        before = b.load("i32", outcome_at)
+        b.branch(b.compare("uge", "i32", before, str(WAITS | YIELDS)), "%resume", "%next")
+
+        b.block("%begin")
+        arguments = entry.block_arguments(body, index)
+        coroutine = "haulage.block", [*arguments, ("ptr", outcome_at)]
+        begun = b.call("ptr", *((_MAKE_FRAME, []) if framed else coroutine))
+        b.store("ptr", begun, handle_at)
+        b.jump("%ran")
+        b.block("%resume")
+        waiter = b.load("ptr", handle_at) if framed else intrinsics.resume(b, handles, block)
+        b.jump("%ran")
+        b.block("%ran")
+        handle = b.phi("ptr", [(begun, "%begin"), (waiter, "%resume")], "handle")
+        if framed:
+            storage = b.at("i8", handle, b.call("i64", _FRAME_BYTES_OF, []))
+            arguments += [("ptr", handle), ("ptr", storage)]
+            outcome = b.call("i32", "haulage.block", arguments, "outcome")
+            b.store("i32", outcome, outcome_at)
+        else:
+            outcome = b.load("i32", outcome_at, name="outcome")
+        b.branch(b.compare("uge", "i32", outcome, str(WAITS)), "%next", "%ended")
+        b.block("%ended")
+        _free(b, handle, handle_at, framed)
+        worse = b.extremum("umax", "i32", fault, outcome)
+        b.jump("%next")
+
+        b.block("%drop")
+        left = b.load("ptr", handle_at)
+        with b.when(b.compare("ne", "ptr", left, "null"), "dropped"):
+            _free(b, left, handle_at, framed)
+        dropped = b.current
+        b.jump("%next")
+
+        b.block("%next")
+        faults = [(fault, "%ran"), (worse, "%ended"), (fault, dropped), (fault, "%go.on")]
+        fault = loop.set(fault, b.phi("i32", faults))
+        after = loop.set(block, b.binary("add", "i64", block, "1", "nuw", "nsw"))
+        loop.more = b.compare("ult", "i64", after, "%last")
+    entry.close_entry(b, fault)
+    return b.function
 
 
-def _run_framed(body: Body) -> list[str]:
-    """`_run_coroutine` for a block that has a frame."""
-    return [
-        "begin:",
-        "  %begun = call ptr @haulage.frame.make()",
-        "  store ptr %begun, ptr %handle.at",
-        "  br label %ran",
-        "resume:",
-        "  %waiter = load ptr, ptr %handle.at",
-        "  br label %ran",
-        "ran:",
-        "  %handle = phi ptr [ %begun, %begin ], [ %waiter, %resume ]",
-        "  %frame.bytes = call i64 @haulage.frame.bytes()",
-        "  %rooms = getelementptr i8, ptr %handle, i64 %frame.bytes",
-        f"  %outcome = call i32 @haulage.block({entry.block_arguments(body, '%handle', '%rooms')})",
-        "  store i32 %outcome, ptr %outcome.at",
-    ]
+def _free(b: Builder, handle: str, handle_at: str, framed: bool) -> None:
+    """Give back a block's frame or coroutine."""
+    b.store("ptr", "null", handle_at)
+    b.call("void", "haulage_free" if framed else "llvm.coro.destroy", [("ptr", handle)])

@@ -1,8 +1,12 @@
-"""Regions of LLVM's switched-resume coroutines, for the functions that can be suspended.
+"""LLVM's switched-resume coroutines: how a function that can be suspended begins, suspends, ends.
 
-Those are the function of a thread, where threads are coroutines, and the block function of a kernel
-whose grid has a barrier. See LLVM's "Coroutines in LLVM"; the default pipeline splits them.
+See LLVM's "Coroutines in LLVM"; its default pipeline splits them. Those here are the function of a
+thread, and the block function of a kernel whose grid has a barrier.
 """
+
+from collections.abc import Sequence
+
+from haulage.compiler.simt.ir.builder import Builder
 
 DECLARATIONS = """
 declare token @llvm.coro.id(i32, ptr, ptr, ptr)
@@ -22,98 +26,95 @@ declare noalias ptr @haulage_alloc(i64, i64, i1)
 declare void @haulage_free(ptr)
 """
 
+# An attribute of functions that LLVM is to split.
+ATTRIBUTE = "presplitcoroutine"
 
-_ID = "  %coroutine.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)"
-_SIZE = "  %coroutine.size = call i64 @llvm.coro.size.i64()"
-_BEGIN = "  %coroutine = call ptr @llvm.coro.begin(token %coroutine.id, ptr %coroutine.room)"
+# Labels: where the coroutine has ended, where its frame is freed, and where it returns to whoever
+# called or resumed it.
+FINAL, CLEANUP, _SUSPENDED = "%coroutine.final", "%coroutine.cleanup", "%coroutine.suspended"
+_ID, _HANDLE = "%coroutine.id", "%coroutine"
 
 # What the C library's allocator aligns to.
-_HEAP_ALIGN = "16"
+_HEAP_ALIGN = 16
 
 
-def begin() -> list[str]:
-    """Lines that make the frame of a coroutine that frees it itself, with any alignment."""
-    return [
-        _ID,
-        _SIZE,
-        "  %coroutine.align = call i64 @llvm.coro.align.i64()",
-        *up_to_multiple("%coroutine.size", "%coroutine.align", "%coroutine.bytes"),
-        "  %coroutine.room = call ptr @haulage_alloc("
-        "i64 %coroutine.align, i64 %coroutine.bytes, i1 false)",
-        _BEGIN,
-    ]
+def begin(b: Builder) -> None:
+    """Begin a coroutine that allocates its own frame, with any alignment."""
+    size = _size(b)
+    align = b.call("i64", "llvm.coro.align.i64", (), "coroutine.align")
+    _begin(b, allocate(b, align, b.round_up(size, align), owned=False))
 
 
-def begin_one_of(count: int, *, owned: bool) -> list[str]:
-    """Lines that make the frame of one of `count` coroutines, whose number is `%frame.number`.
+def begin_one_of(b: Builder, count: int, number: str, frames: str, *, owned: bool) -> None:
+    """Begin one of `count` coroutines, whose number is given.
 
-    Their frames are one room, since only here it is known how large they are: number 0 makes it and
-    leaves its address at `%frames`, whose owner frees it.
+    Their frames are one allocation, since only here it is known how large they are: number 0 makes
+    it and stores its address to `frames`, whose owner frees it.
     """
-    return [
-        _ID,
-        _SIZE,
-        *up_to_multiple("%coroutine.size", _HEAP_ALIGN, "%coroutine.stride"),
-        "  %frame.is.first = icmp eq i64 %frame.number, 0",
-        "  br i1 %frame.is.first, label %frames.make, label %frames.made",
-        "frames.make:",
-        f"  %frames.bytes = mul i64 %coroutine.stride, {count}",
-        f"  %frames.new = call ptr @haulage_alloc("
-        f"i64 {_HEAP_ALIGN}, i64 %frames.bytes, i1 {str(owned).lower()})",
-        "  store ptr %frames.new, ptr %frames",
-        "  br label %frames.made",
-        "frames.made:",
-        "  %frames.all = load ptr, ptr %frames",
-        "  %frame.offset = mul i64 %coroutine.stride, %frame.number",
-        "  %coroutine.room = getelementptr inbounds i8, ptr %frames.all, i64 %frame.offset",
-        _BEGIN,
-    ]
+    stride = b.round_up(_size(b), str(_HEAP_ALIGN), "coroutine.stride")
+    with b.when(b.compare("eq", "i64", number, "0"), "coroutine.first"):
+        nbytes = b.binary("mul", "i64", stride, str(count))
+        b.store("ptr", allocate(b, str(_HEAP_ALIGN), nbytes, owned=owned), frames)
+    own = b.binary("mul", "i64", stride, number)
+    _begin(b, b.at("i8", b.load("ptr", frames), own))
 
 
-def up_to_multiple(value: str, of: str, result: str) -> list[str]:
-    """Lines that round `value` up to a multiple of the power of two `of`, both 64 bits wide."""
-    return [
-        f"  {result}.less = sub i64 {of}, 1",
-        f"  {result}.over = add i64 {value}, {result}.less",
-        f"  {result}.mask = sub i64 0, {of}",
-        f"  {result} = and i64 {result}.over, {result}.mask",
-    ]
+def _size(b: Builder) -> str:
+    nothing = [("ptr", "null")] * 3
+    b.call("token", "llvm.coro.id", [("i32", "0"), *nothing], _ID)
+    return b.call("i64", "llvm.coro.size.i64", (), "coroutine.size")
 
 
-def suspend(stem: str, woken: str, dropped: str = "coroutine.cleanup") -> list[str]:
-    """Lines that suspend the function, which goes on at the label `woken`, or `dropped` if it is
-    destroyed instead; `stem` names the point."""
-    return [
-        f'  %"{stem}.woken" = call i8 @llvm.coro.suspend(token none, i1 false)',
-        f'  switch i8 %"{stem}.woken", label %coroutine.suspended [',
-        f'    i8 0, label %"{woken}"',
-        f'    i8 1, label %"{dropped}"',
-        "  ]",
-    ]
+def _begin(b: Builder, memory: str) -> None:
+    b.call("ptr", "llvm.coro.begin", [("token", _ID), ("ptr", memory)], _HANDLE)
 
 
-def end(*clean: str, owned: bool = True) -> list[str]:
-    """The function's last lines: `coroutine.final`, where it has ended, and `coroutine.cleanup`,
-    which the lines `clean` are a part of, where its frame is given back if it is `owned`."""
-    free = [
-        "  %coroutine.freed = call ptr @llvm.coro.free(token %coroutine.id, ptr %coroutine)",
-        "  call void @haulage_free(ptr %coroutine.freed)",
-    ]
-    return [
-        "coroutine.final:",
-        "  %coroutine.ended = call i8 @llvm.coro.suspend(token none, i1 true)",
-        "  switch i8 %coroutine.ended, label %coroutine.suspended [",
-        "    i8 0, label %coroutine.never",
-        "    i8 1, label %coroutine.cleanup",
-        "  ]",
-        "coroutine.never:",
-        "  unreachable",
-        "coroutine.cleanup:",
-        *clean,
-        *(free if owned else []),
-        "  br label %coroutine.suspended",
-        "coroutine.suspended:",
-        "  call void @llvm.coro.end(ptr %coroutine, i1 false, token none)",
-        "  ret ptr %coroutine",
-        "}",
-    ]
+def allocate(b: Builder, align: str, nbytes: str, *, owned: bool, name: str | None = None) -> str:
+    """Memory of the heap; `owned` as `HEAP_DECLARATIONS` says."""
+    arguments = [("i64", align), ("i64", nbytes), ("i1", str(owned).lower())]
+    return b.call("ptr", "haulage_alloc", arguments, name)
+
+
+def free(b: Builder, address: str) -> None:
+    """Give memory of the heap back."""
+    b.call("void", "haulage_free", [("ptr", address)])
+
+
+def resume(b: Builder, handles: str, index: str) -> str:
+    """Resume the coroutine whose handle is an element of an array; returns the handle."""
+    handle = b.load("ptr", b.at("ptr", handles, index))
+    b.call("void", "llvm.coro.resume", [("ptr", handle)])
+    return handle
+
+
+def suspend(b: Builder, resumed: str | None = None, destroyed: str = CLEANUP) -> None:
+    """Suspend; the coroutine goes on in the block `resumed`, by default one that begins here, or in
+    `destroyed` if it is destroyed instead."""
+    behind = resumed or b.name("coroutine.resumed")
+    _suspend(b, "false", behind, destroyed)
+    if resumed is None:
+        b.block(behind)
+
+
+def _suspend(b: Builder, final: str, resumed: str, destroyed: str) -> None:
+    way = b.call("i8", "llvm.coro.suspend", [("token", "none"), ("i1", final)])
+    b.switch("i8", way, _SUSPENDED, [(0, resumed), (1, destroyed)])
+
+
+def end(b: Builder, *, owned: bool = True, freed: Sequence[str] = ()) -> None:
+    """The function's last blocks. When it is destroyed, the memory `freed` is given back, and its
+    frame if it is `owned`."""
+    b.block(FINAL)
+    _suspend(b, "true", "%coroutine.never", CLEANUP)
+    b.block("%coroutine.never")
+    b.unreachable()
+    b.block(CLEANUP)
+    for address in freed:
+        free(b, address)
+    if owned:
+        arguments = [("token", _ID), ("ptr", _HANDLE)]
+        free(b, b.call("ptr", "llvm.coro.free", arguments))
+    b.jump(_SUSPENDED)
+    b.block(_SUSPENDED)
+    b.call("void", "llvm.coro.end", [("ptr", _HANDLE), ("i1", "false"), ("token", "none")])
+    b.ret("ptr", _HANDLE)

@@ -8,7 +8,7 @@ the core is given away, or in a grid whose blocks are suspended the whole block 
 
 from collections.abc import Sequence
 
-from haulage.compiler.simt.coroutines import intrinsics, wavefronts
+from haulage.compiler.simt.coroutines import wavefronts
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.targets.cpu import PAUSE, YIELD
@@ -37,11 +37,6 @@ def without(function: Function) -> Function:
             read_instruction(_NO_YIELD) if item.callee == YIELD else item for item in block.body
         ]
     return made
-
-
-def give_way(stem: str) -> list[str]:
-    """A thread's lines in which it lets others go on."""
-    return [f"  store i32 {YIELDED}, ptr %state", *intrinsics.suspend(stem, stem), f'"{stem}":']
 
 
 def rounds(threads: int, sources: Sequence[str], again: str, idle: Sequence[str]) -> list[str]:
@@ -93,8 +88,3 @@ def rounds(threads: int, sources: Sequence[str], again: str, idle: Sequence[str]
         f"{LAST}:",
         "  br label %count",
     ]
-
-
-def pause() -> list[str]:
-    """Lines for `idle` that give the core away once."""
-    return [f"  %yield.paused = call i32 @{PAUSE}()", f"  br label %{AGAIN}"]

@@ -5,7 +5,7 @@ the user's arguments, private storage)` returns 0, or the fault that stopped a t
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from haulage.compiler.simt.analysis.kernel import Body, Storage
 from haulage.compiler.simt.ir.axes import AXES
@@ -41,11 +41,6 @@ def parameter_list(parameters: Sequence[Typed]) -> str:
     return ", ".join(f"{kind} {name}" for kind, name in parameters)
 
 
-def argument_list(arguments: Sequence[Typed]) -> str:
-    """Arguments as a call writes them."""
-    return parameter_list(arguments)
-
-
 def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
     """The user's own parameters of the body, without the hidden ones."""
     parameters = body.function.parameters[_RETURN_POINTER + len(HIDDEN_NAMES) :]
@@ -57,14 +52,6 @@ def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
 def block_parameters(body: Body) -> list[Typed]:
     """The parameters of a block function that runs to its end at once."""
     return [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr noalias", "%private.room")]
-
-
-def open_block(parameters: Sequence[Typed]) -> list[str]:
-    """The first lines of a block function that runs to its end at once."""
-    return [
-        f"define internal i32 @haulage.block({parameter_list(parameters)}) noinline {{",
-        "block.start:",
-    ]
 
 
 # ---- storage ------------------------------------------------------------------------------------
@@ -155,44 +142,6 @@ def private_addresses(builder: Builder, body: Body, thread: str, suffix: str = "
         offset = builder.binary("mul", "i64", thread, stride, "nuw", "nsw", name=f"{name}.offset")
         found.append(builder.element("i8", f"%private.{number}", offset, "inbounds", name=name))
     return found
-
-
-# The same as lines of text, for what does not use a builder yet.
-
-
-def as_lines(write: Callable[[Builder], object]) -> list[str]:
-    """What `write` makes at the end of a block, as lines of text."""
-    builder = Builder("", ())
-    builder.block("%start")
-    write(builder)
-    return [f"  {item.text}" for item in builder.function.blocks["%start"].body]
-
-
-def shared_rooms(body: Body, threads: int) -> list[str]:
-    return as_lines(lambda builder: allocate_shared(builder, body, threads))
-
-
-def cleared_rooms(body: Body, threads: int) -> list[str]:
-    return as_lines(lambda builder: clear_warps(builder, body, threads))
-
-
-def private_rooms(body: Body, threads: int) -> list[str]:
-    return as_lines(lambda builder: allocate_private(builder, body, threads))
-
-
-def private_places(body: Body, threads: int, base: str) -> list[str]:
-    return as_lines(lambda builder: place_private(builder, body, threads, base))
-
-
-def private_pointers(body: Body, thread: str, suffix: str) -> tuple[list[str], list[str]]:
-    names: list[str] = []
-    lines = as_lines(lambda builder: names.extend(private_addresses(builder, body, thread, suffix)))
-    return lines, names
-
-
-def attached(pairs: MetadataPairs) -> str:
-    """Metadata as it stands behind an instruction."""
-    return "".join(f", !{kind} {node}" for kind, node in pairs)
 
 
 # ---- metadata -----------------------------------------------------------------------------------

@@ -4,132 +4,219 @@
 numbers and gives the largest of their faults, 0 for none. `launch` points to the
 grid's and the block's sizes (three 32-bit numbers each), the bytes of dynamic shared memory, and
 from byte 32 on to the kernel's arguments, packed as C would.
+
+Arrays that a kernel only adds to (`privatization.py`) are privatised here: a call copies an array
+if that is small enough to stay in the fastest cache and has no more elements than there are threads
+to add to it, and if no other array that the kernel uses overlaps it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.emit.block_function import (
-    argument_list,
-    heap_bytes,
-    private_align,
-    user_parameters,
-)
-from haulage.compiler.simt.emit.grid_loop import rows
-from haulage.compiler.simt.emit.privatized_entry import close_totals, open_totals
+from haulage.compiler.simt.emit.block_function import heap_bytes, private_align, user_parameters
+from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.builder import Builder, Loop, Typed
+from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
-from haulage.compiler.simt.loops.privatization import Total
+from haulage.compiler.simt.loops.privatization import SIZES, Array, Total
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
 ENTRY = "haulage_entry"
-ARGUMENTS_AT = 32
+_ARGUMENTS_AT = 32
+
+DECLARATIONS = "\n".join(
+    f"declare {kind} @llvm.{which}.{kind}({kind}, {kind})"
+    for which in ("umin", "umax", "smin", "smax")
+    for kind in ("i32", "i64")
+)
 
 # What the C library's allocator gives.
 _HEAP_ALIGN = 16
+# What a private copy may take, so that it stays in the first level of the cache.
+_COPIED_BYTES = 16 * 1024
 
 
-def begin() -> list[str]:
-    """The entry's first lines, which read the sizes of the grid and of dynamic shared memory."""
-    lines = [
-        "declare i32 @llvm.umax.i32(i32, i32)",
-        "declare i64 @llvm.umin.i64(i64, i64)",
-        "declare i32 @llvm.smax.i32(i32, i32)",
-        "declare i32 @llvm.smin.i32(i32, i32)",
-        "declare i64 @llvm.smax.i64(i64, i64)",
-        "declare i64 @llvm.smin.i64(i64, i64)",
-        f"define i64 @{ENTRY}(ptr noalias readonly %launch, i64 %first, i64 %last) {{",
-        "start:",
-    ]
-    for number, axis in enumerate("xyz"):
-        lines += [
-            f"  %gridDim.{axis}.at = getelementptr inbounds i8, ptr %launch, i64 {4 * number}",
-            f"  %gridDim.{axis} = load i32, ptr %gridDim.{axis}.at",
-        ]
-    lines += [
-        "  %dynamic.at = getelementptr inbounds i8, ptr %launch, i64 24",
-        "  %dynamic.bytes = load i32, ptr %dynamic.at",
-        "  %dynamicSharedBytes = zext i32 %dynamic.bytes to i64",
-    ]
-    return lines
+def open_entry() -> Builder:
+    """The entry's beginning, which reads the sizes of the grid and of dynamic shared memory."""
+    parameters = [("ptr noalias readonly", "%launch"), ("i64", "%first"), ("i64", "%last")]
+    b = Builder(ENTRY, parameters, "i64", linkage="")
+    b.block("%start")
+    for number, axis in enumerate(AXES):
+        size = b.load("i32", b.at("i8", "%launch", 4 * number), name=f"%gridDim.{axis}")
+        b.cast("zext", "i32", size, "i64", f"%gridDim.{axis}.wide")
+    nbytes = b.load("i32", b.at("i8", "%launch", 24))
+    b.cast("zext", "i32", nbytes, "i64", "%dynamicSharedBytes")
+    return b
 
 
-def load_arguments(body: Body, made: Sequence[str] = ()) -> list[str]:
-    """Lines that read the user's arguments but those named `made`, and what `block_rows`
-    needs."""
+def close_entry(b: Builder, fault: str) -> None:
+    """End the entry with the largest fault."""
+    b.ret("i64", b.cast("zext", "i32", fault, "i64"))
+
+
+def load_arguments(b: Builder, body: Body, made: Sequence[str] = ()) -> None:
+    """Read the user's arguments but those named `made`."""
     user = [each for each in user_parameters(body, attributes=False) if each[1] not in made]
     offsets, _ = argument_offsets(tuple(kind for kind, _ in user))
-    lines = []
     for (kind, name), offset in zip(user, offsets, strict=True):
-        at = '%"' + name[1:].strip('"') + '.at"'
-        lines += [
-            f"  {at} = getelementptr inbounds i8, ptr %launch, i64 {ARGUMENTS_AT + offset}",
-            f"  {name} = load {kind}, ptr {at}",
-        ]
+        b.load(kind, b.at("i8", "%launch", _ARGUMENTS_AT + offset), name=name)
+
+
+def block_arguments(body: Body, index: Mapping[str, str]) -> list[Typed]:
+    """What the block function of any strategy is called with first; `index` has the block's."""
     return [
-        *lines,
-        *(f"  %wide.{axis} = zext i32 %gridDim.{axis} to i64" for axis in "xyz"),
+        *(("i32", index[axis]) for axis in AXES),
+        *(("i32", f"%gridDim.{axis}") for axis in AXES),
+        ("ptr", "%dynamicShared"),
+        ("i64", "%dynamicSharedBytes"),
+        *user_parameters(body, attributes=False),
     ]
 
 
-def block_arguments(body: Body, *last: str) -> str:
-    """What the block function is called with; `last` are the pointers at the end."""
-    return argument_list(
-        [
-            *(("i32", f"%blockIdx.{axis}") for axis in "xyz"),
-            *(("i32", f"%gridDim.{axis}") for axis in "xyz"),
-            ("ptr", "%dynamicShared"),
-            ("i64", "%dynamicSharedBytes"),
-            *user_parameters(body, attributes=False),
-            *(("ptr", pointer) for pointer in last),
-        ]
-    )
+def block_indices(b: Builder, block: str, order: str = "zyx") -> dict[str, str]:
+    """The indices, each an i32, of the block with a linear number, which counts along the axes of
+    `order`, fastest last."""
+    slow, middle, fast = tuple(order)
+    rows = b.binary("udiv", "i64", block, f"%gridDim.{fast}.wide")
+    wide = {
+        fast: b.binary("urem", "i64", block, f"%gridDim.{fast}.wide"),
+        middle: b.binary("urem", "i64", rows, f"%gridDim.{middle}.wide"),
+        slow: b.binary("udiv", "i64", rows, f"%gridDim.{middle}.wide"),
+    }
+    return {axis: b.cast("trunc", "i64", wide[axis], "i32") for axis in AXES}
 
 
 def write(
     body: Body, threads: int, order: str, totals: Sequence[Total] = (), run: Run | None = None
-) -> str:
-    """LLVM text of the entry for blocks of `threads` threads, with copies of `totals`, for a block
+) -> Function:
+    """The entry for blocks of `threads` threads, with private copies of `totals`, for a block
     function that is given a block, or a `run` of them.
 
     The blocks of a launch are numbered along the axes as `order` names them, fastest last, so that
     blocks that follow one another read neighbouring memory if the threads do.
     """
-    copies, label = open_totals(totals, threads, "start")
-    lines = [
-        *begin(),
-        f"  %dynamicShared = alloca i8, i64 %dynamicSharedBytes, align {DYNAMIC_SHARED_ALIGN}",
-        *load_arguments(body, [total.room for total in totals]),
-        *copies,
-    ]
-    room = heap_bytes(body, threads)
-    before, behind = rows(order, label, run)
-    arguments = block_arguments(body, "%private.room")
-    if run is not None:
-        arguments += f", i32 {WIDTH}"
-    lines += [
-        *_private_room(body, room),
-        *before,
-        f"  %this = call i32 @haulage.block({arguments})",
-        "  %fault.now = call i32 @llvm.umax.i32(i32 %fault, i32 %this)",
-        *behind,
-        "end:",
-        *close_totals(totals, "end"),
-        *_private_room_end(room),
-        "  %result = zext i32 %fault.now to i64",
-        "  ret i64 %result",
-        "}",
-    ]
-    return "\n".join(lines)
+    b = open_entry()
+    b.allocate("i8", DYNAMIC_SHARED_ALIGN, "%dynamicShared", ("i64", "%dynamicSharedBytes"))
+    load_arguments(b, body, [total.room for total in totals])
+    memory = f"[{_COPIED_BYTES} x i8]"
+    copies = [b.allocate(memory, 64, f"{total.room}.copy") for total in totals]
+    counts = [_open_copy(b, *each, threads) for each in zip(totals, copies, strict=True)]
+    private, nbytes = "null", heap_bytes(body, threads)
+    if nbytes:
+        align = max(private_align(body), _HEAP_ALIGN)
+        sizes = [("i64", str(align)), ("i64", str(nbytes)), ("i1", "true")]
+        private = b.call("ptr", "haulage_alloc", sizes)
+    fault = _rows(b, body, order, private, run)
+    for each in zip(totals, copies, counts, strict=True):
+        _merge_copy(b, *each)
+    if nbytes:
+        b.call("void", "haulage_free", [("ptr", private)])
+    close_entry(b, fault)
+    return b.function
 
 
-def _private_room(body: Body, nbytes: int) -> list[str]:
-    """Lines that make `%private.room`, the threads' own memory if it is too much for the stack."""
-    if not nbytes:
-        return ["  %private.room = freeze ptr null"]
-    align = max(private_align(body), _HEAP_ALIGN)
-    return [f"  %private.room = call ptr @haulage_alloc(i64 {align}, i64 {nbytes}, i1 true)"]
+# ---- the loops over blocks ----------------------------------------------------------------------
 
 
-def _private_room_end(nbytes: int) -> list[str]:
-    return ["  call void @haulage_free(ptr %private.room)"] if nbytes else []
+def _rows(b: Builder, body: Body, order: str, private: str, run: Run | None) -> str:
+    """Run the blocks row by row of the grid's fastest axis; returns the largest fault.
+
+    A loop over the blocks' numbers would divide twice for each block, and nothing that only the
+    other two indices decide would stay in registers.
+    """
+    slow, middle, fast = tuple(order)
+    start = block_indices(b, "%first", order)
+    with b.repeat("row") as rows:
+        first = rows.carry("i64", "%first", "row.first")
+        fault = rows.carry("i32", "0", "row.fault")
+        begin = rows.carry("i32", start[fast], "row.begin")
+        index = {
+            axis: rows.carry("i32", start[axis], f"blockIdx.{axis}") for axis in (middle, slow)
+        }
+        left = b.cast("zext", "i32", b.binary("sub", "i32", f"%gridDim.{fast}", begin), "i64")
+        last = b.extremum("umin", "i64", b.binary("add", "i64", first, left), "%last")
+        with b.repeat("blocks") as blocks:
+            block = blocks.carry("i64", first, "block")
+            worst = blocks.carry("i32", fault, "fault")
+            index[fast] = blocks.carry("i32", begin, f"blockIdx.{fast}")
+            arguments = [*block_arguments(body, index), ("ptr", private)]
+            step = wide = "1"
+            if run is not None:
+                left = b.binary("sub", "i64", last, block, "nuw", "nsw")
+                wide = b.extremum("umin", "i64", left, str(run.blocks))
+                step = b.cast("trunc", "i64", wide, "i32", "run")
+                width = b.binary("mul", "i32", step, str(run.size), "nuw", "nsw", name=WIDTH)
+                arguments.append(("i32", width))
+            this = b.call("i32", "haulage.block", arguments)
+            worst = blocks.set(worst, b.extremum("umax", "i32", worst, this))
+            blocks.set(index[fast], b.binary("add", "i32", index[fast], step, "nuw"))
+            after = blocks.set(block, b.binary("add", "i64", block, wide, "nuw", "nsw"))
+            blocks.more = b.compare("ult", "i64", after, last)
+        rows.set(first, last)
+        rows.set(fault, worst)
+        rows.set(begin, "0")
+        after = b.binary("add", "i32", index[middle], "1", "nuw")
+        is_full = b.compare("eq", "i32", after, f"%gridDim.{middle}")
+        rows.set(index[middle], b.select(is_full, "i32", "0", after))
+        carry = b.cast("zext", "i1", is_full, "i32")
+        rows.set(index[slow], b.binary("add", "i32", index[slow], carry, "nuw"))
+        rows.more = b.compare("ult", "i64", last, "%last")
+    return worst
+
+
+# ---- privatised reductions ----------------------------------------------------------------------
+
+
+def _open_copy(b: Builder, total: Total, copy: str, threads: int) -> str:
+    """Begin a private copy of an array if that is worth it and allowed, whose address, or null, is
+    `total.room`; returns how many elements it has."""
+    array, size = total.array, SIZES[total.type]
+    nbytes = b.binary("mul", "i64", array.items, str(size))
+    end = b.element("i8", array.data, nbytes)
+    blocks = b.binary("sub", "i64", "%last", "%first")
+    adding = b.binary("mul", "i64", blocks, str(threads))
+    copied = b.compare("ule", "i64", array.items, str(_COPIED_BYTES // size))
+    for condition in (
+        b.compare("eq", "i64", array.itemsize, str(size)),
+        b.compare("ule", "i64", array.items, adding),
+        *(_is_apart(b, other, array.data, end) for other in total.others),
+    ):
+        copied = b.binary("and", "i1", copied, condition)
+    b.select(copied, "ptr", copy, "null", total.room)
+    count = b.select(copied, "i64", array.items, "0")
+    with _each(b, "copy.start", count) as loop:
+        b.store(total.type, total.start, b.at(total.type, copy, loop.index))
+    return count
+
+
+def _is_apart(b: Builder, other: Array, begin: str, end: str) -> str:
+    """Whether an array has no byte in common with the memory from `begin` to `end`."""
+    low, high = "0", other.itemsize
+    for size, stride in zip(other.shape, other.strides, strict=True):
+        span = b.binary("mul", "i64", b.binary("sub", "i64", size, "1"), stride)
+        low = b.binary("add", "i64", low, b.extremum("smin", "i64", span, "0"))
+        high = b.binary("add", "i64", high, b.extremum("smax", "i64", span, "0"))
+    is_before = b.compare("ule", "ptr", b.element("i8", other.data, high), begin)
+    is_behind = b.compare("uge", "ptr", b.element("i8", other.data, low), end)
+    return b.binary("or", "i1", is_before, is_behind)
+
+
+def _merge_copy(b: Builder, total: Total, copy: str, count: str) -> None:
+    """Add what was added to a copy to its array."""
+    kind, bits = total.type, f"i{8 * SIZES[total.type]}"
+    with _each(b, "copy.merge", count) as loop:
+        value = b.load(kind, b.at(kind, copy, loop.index))
+        untouched = b.cast("bitcast", kind, total.start, bits)
+        is_changed = b.compare("ne", bits, b.cast("bitcast", kind, value, bits), untouched)
+        with b.when(is_changed, "copy.add"):
+            address = b.element(kind, total.array.data, loop.index)
+            b.atomic(total.operation, kind, address, value, "monotonic")
+
+
+@contextmanager
+def _each(b: Builder, hint: str, count: str) -> Iterator[Loop]:
+    """A loop over `count` elements, which may be none."""
+    with b.when(b.compare("ne", "i64", count, "0"), f"{hint}.any"), b.loop(hint, count) as loop:
+        yield loop

@@ -48,6 +48,14 @@ def store(kind: str, value: str, address: str, align: int = 0) -> Instruction:
     return Instruction("store", "void", operands=operands, align=align)
 
 
+def atomic(
+    result: str, operation: str, kind: str, address: str, value: str, ordering: str
+) -> Instruction:
+    """An `atomicrmw`, which gives what was there before."""
+    operands = Operand("ptr", address), Operand(kind, value)
+    return Instruction("atomicrmw", kind, result, operands, predicate=operation, ordering=ordering)
+
+
 def element(
     result: str, kind: str, base: str, index: str, *flags: str, by: str = "i64"
 ) -> Instruction:

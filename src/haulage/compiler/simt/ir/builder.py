@@ -1,16 +1,48 @@
 """Writes a function block by block: what emitters make, as instructions rather than as text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, Parameter
 from haulage.compiler.simt.ir.reader import read_lines
-from haulage.compiler.simt.ir.types import TERMINATORS
+from haulage.compiler.simt.ir.types import TERMINATORS, element_type
 
 # (type, name or constant) of a value.
 Typed = tuple[str, str]
 # (kind, node) pairs.
 MetadataPairs = tuple[tuple[str, str], ...]
+
+
+class Loop:
+    """A loop that `Builder.repeat` or `Builder.loop` is writing.
+
+    Its body sets `more`, an i1: whether there is another iteration; a counted loop has an `index`.
+    """
+
+    def __init__(self, builder: "Builder") -> None:
+        self.more = self.index = ""
+        self._builder = builder
+        self._carried: dict[str, tuple[str, str]] = {}
+        self._next: dict[str, str] = {}
+
+    def carry(self, kind: str, first: str, hint: str) -> str:
+        """A value that is `first` in the first iteration, and later what `set` says."""
+        name = self._builder.name(hint)
+        self._carried[name] = kind, first
+        return name
+
+    def set(self, name: str, value: str) -> str:
+        """Make a carried value another one in the next iteration; returns that one."""
+        self._next[name] = value
+        return value
+
+    def phis(self, before: str) -> list[Instruction]:
+        """The carried values of a loop that is entered from `before` and ends in this block."""
+        return [
+            build.phi(name, kind, [(first, before), (self._next[name], self._builder.current)])
+            for name, (kind, first) in self._carried.items()
+        ]
 
 
 class Builder:
@@ -119,9 +151,42 @@ class Builder:
         """A value of the type `kind` as one of the type `made`."""
         return self.add(build.cast(self._named(name), opcode, kind, value, made))
 
-    def allocate(self, kind: str, align: int = 0, name: str | None = None) -> str:
-        """Memory on the stack for a value of a type."""
-        item = Instruction("alloca", "ptr", self._named(name), source_type=kind, align=align)
+    def freeze(self, kind: str, value: str, name: str | None = None) -> str:
+        """A value, or any one of its type where it is undefined."""
+        return self.add(Instruction("freeze", kind, self._named(name), (Operand(kind, value),)))
+
+    def extract_element(self, kind: str, vector: str, index: str) -> str:
+        """An element of a vector of the type `kind`, by an i32."""
+        operands = Operand(kind, vector), Operand("i32", index)
+        made = element_type(kind, (0,))
+        return self.add(Instruction("extractelement", made, self.fresh(), operands))
+
+    def shuffle(self, kind: str, vector: str, places: Sequence[int]) -> str:
+        """A vector of the elements of another one, of the type `kind`, at constant places."""
+        listed = ", ".join(f"i32 {place}" for place in places)
+        count = f"<{len(places)} x "
+        operands = (
+            Operand(kind, vector),
+            Operand(kind, "poison"),
+            Operand(f"{count}i32>", f"<{listed}>" if any(places) else "zeroinitializer"),
+        )
+        made = f"{count}{element_type(kind, (0,))}>"
+        return self.add(Instruction("shufflevector", made, self.fresh(), operands))
+
+    def splat(self, count: int, kind: str, value: str) -> str:
+        """A vector of `count` times one value."""
+        vector = f"<{count} x {kind}>"
+        operands = Operand(vector, "poison"), Operand(kind, value), Operand("i32", "0")
+        first = self.add(Instruction("insertelement", vector, self.fresh(), operands))
+        return self.shuffle(vector, first, [0] * count)
+
+    def allocate(
+        self, kind: str, align: int = 0, name: str | None = None, count: Typed | None = None
+    ) -> str:
+        """Memory on the stack for a value of a type, or for `count` of them."""
+        operands = () if count is None else (Operand(*count),)
+        result = self._named(name)
+        item = Instruction("alloca", "ptr", result, operands, source_type=kind, align=align)
         return self.add(item)
 
     def load(self, kind: str, address: str, align: int = 0, name: str | None = None) -> str:
@@ -144,6 +209,12 @@ class Builder:
         """The address of an element, counted from `base` by an index of the type `by`."""
         return self.add(build.element(self._named(name), kind, base, index, *flags, by=by))
 
+    def at(
+        self, kind: str, base: str, index: str | int, name: str | None = None, by: str = "i64"
+    ) -> str:
+        """The address of an element of memory that `base` points into."""
+        return self.element(kind, base, str(index), "inbounds", name=name, by=by)
+
     def call(
         self,
         kind: str,
@@ -157,8 +228,17 @@ class Builder:
         return self.add(build.call(result, kind, callee, arguments, metadata))
 
     def extremum(self, which: str, kind: str, one: str, other: str, name: str | None = None) -> str:
-        """The smaller or larger one of two integers; `which` is umin, umax, smin or smax."""
+        """The smaller or larger of two integers; `which` is "umin", "umax", "smin" or "smax"."""
         return self.call(kind, f"llvm.{which}.{kind}", ((kind, one), (kind, other)), name)
+
+    def atomic(self, operation: str, kind: str, address: str, value: str, ordering: str) -> str:
+        """An `atomicrmw`; returns what was there before."""
+        return self.add(build.atomic(self.fresh(), operation, kind, address, value, ordering))
+
+    def round_up(self, value: str, multiple: str, name: str | None = None) -> str:
+        """An i64 rounded up to a multiple of a power of two."""
+        over = self.binary("add", "i64", value, self.binary("sub", "i64", multiple, "1"))
+        return self.binary("and", "i64", over, self.binary("sub", "i64", "0", multiple), name=name)
 
     def phi(self, kind: str, incoming: Iterable[Typed], name: str | None = None) -> str:
         """A phi of (value, label) pairs."""
@@ -195,3 +275,52 @@ class Builder:
         """End the function."""
         operands = () if kind == "void" else (Operand(kind, value),)
         self.add(Instruction("ret", "void", None, operands))
+
+    def unreachable(self) -> None:
+        """End where control never comes."""
+        self.add(Instruction("unreachable", "void"))
+
+    # ---- structured control flow -----------------------------------------------------------
+
+    @contextmanager
+    def when(self, condition: str, hint: str) -> Iterator[None]:
+        """What is written within happens where a condition holds; control goes on behind it."""
+        label, behind = self.name(hint), self.name(f"{hint}.on")
+        self.branch(condition, label, behind)
+        self.block(label)
+        yield
+        self.jump(behind)
+        self.block(behind)
+
+    @contextmanager
+    def repeat(
+        self, hint: str, out: str | None = None, metadata: MetadataPairs = ()
+    ) -> Iterator[Loop]:
+        """A loop that is run once at least and while its `more` holds; control goes on in `out`."""
+        label, out = self.name(hint), out or self.name(f"{hint}.out")
+        before, loop = self.current, Loop(self)
+        self.jump(label)
+        self.block(label)
+        yield loop
+        self.function.blocks[label].phis += loop.phis(before)
+        self.branch(loop.more, label, out, metadata)
+        self.block(out)
+
+    @contextmanager
+    def loop(
+        self,
+        hint: str,
+        count: str | int,
+        out: str | None = None,
+        *,
+        kind: str = "i64",
+        step: int = 1,
+        metadata: MetadataPairs = (),
+    ) -> Iterator[Loop]:
+        """A loop whose `index` is 0, `step` and so on below `count`, which is not 0."""
+        with self.repeat(hint, out, metadata) as loop:
+            loop.index = loop.carry(kind, "0", f"{hint}.index")
+            yield loop
+            after = self.binary("add", kind, loop.index, str(step), "nuw", "nsw")
+            loop.set(loop.index, after)
+            loop.more = self.compare("ult", kind, after, str(count))

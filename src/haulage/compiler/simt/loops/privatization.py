@@ -5,7 +5,7 @@ the same cache line wait for one another. If a kernel does nothing else with an 
 tell when its threads add: the blocks of one chunk of a launch may add to a copy that nobody else
 sees, by plain operations, which is added to the array when they are done. This is what programs for
 GPUs do by hand in shared memory. The same holds for the other operations whose order is of no
-account. `privatized_entry.py` writes what makes the copies, if the array is small, and merges them.
+account. `emit/entry.py` makes the copies, if the array is small, and merges them.
 
 It has to be certain that no thread of the kernel waits for what another one added, or reads it: so
 there is no other atomic operation in any array, no fence, and nothing is read or written but

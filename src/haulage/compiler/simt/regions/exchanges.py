@@ -1,7 +1,7 @@
 """Exchanges of values between the lanes of a warp in a cut body (`targets/cpu_lanes.py`).
 
 An exchange is a cut. In front of it each lane stores what it gives to rooms of its warp, behind it
-each loads its answer; in between the machine works all answers out (`exchange_code.py`). The rooms
+each loads its answer; in between all answers are computed (`warp_collectives.py`). The rooms
 have an element for each lane, but those for an answer that all lanes share. The next exchange may
 use them again: it is not in the same loop over the lanes.
 """

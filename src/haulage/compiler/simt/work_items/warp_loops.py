@@ -1,42 +1,46 @@
-"""Writes a cut body whose warps exchange values, or wait for their lanes, as a block function.
+"""Writes a body that was split at warp collectives, or at barriers of lanes, as a block function.
 
-One warp after another runs as far as the next barrier of the block. In between it is a machine like
-that of `work_item_loops.py`, for the lanes of one warp: so each warp goes its own way, and what
-lives between two of its own cuts is small enough for registers. Behind a barrier of the block each
-warp goes on where it came to; `%resume` keeps that, one state for each warp. What lives over such a
-barrier has a slot for each warp or thread of the block, other slots are used by each warp anew.
+One warp after another runs as far as the next barrier of the block. In between its regions follow
+one another as in `work_item_loops.py`, in loops over the lanes of one warp: so each warp goes its
+own way, and what lives between two of its own region ends is small enough for registers. Behind a
+barrier of the block each warp goes on where it came to; `%resume` keeps that, one state for each
+warp. What lives over such a barrier has a context array for all warps, other context arrays are
+used by each warp anew.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis.kernel import Body, Storage
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.coroutines.frames import Frame
-from haulage.compiler.simt.emit import leader
+from haulage.compiler.simt.coroutines.cooperative_grid import Frame
 from haulage.compiler.simt.emit.block_function import (
     Metadata,
-    attached,
+    allocate_private,
+    allocate_shared,
     block_parameters,
-    open_block,
-    private_pointers,
-    private_rooms,
-    shared_rooms,
+    private_addresses,
 )
-from haulage.compiler.simt.emit.leader import region_call
-from haulage.compiler.simt.emit.region_function import DONE, RegionFunctions
-from haulage.compiler.simt.ir.model import RegionEnd, value_name
+from haulage.compiler.simt.emit.region_call import (
+    Thread,
+    call_region,
+    context_arguments,
+    follow_leader,
+    keep_largest_fault,
+)
+from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
+from haulage.compiler.simt.ir.builder import Builder
+from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import iteration_ranges
 from haulage.compiler.simt.regions.exchanges import Exchange
-from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
-from haulage.compiler.simt.work_items import exchange_code
+from haulage.compiler.simt.regions.parallel_regions import Region, Regions
+from haulage.compiler.simt.work_items import warp_collectives
 from haulage.forks import cached_property
 
 
-def exchange_rooms(exchanges: Mapping[str, Exchange], warps: Warps) -> tuple[Storage, ...]:
-    """The rooms that the regions exchange values through, which every region is given."""
-    found = exchange_code.rooms(exchanges.values(), warps.size)
+def collective_storage(collectives: Mapping[str, Exchange], warps: Warps) -> tuple[Storage, ...]:
+    """The memory through which lanes exchange values, which every region is given."""
+    found = warp_collectives.storage(collectives.values(), warps.size)
     return tuple(Storage(name, nbytes, 64) for name, nbytes in sorted(found.items()))
 
 
@@ -44,90 +48,112 @@ def write(
     body: Body,
     regions: Regions,
     warps: Warps,
-    exchanges: Mapping[str, Exchange],
+    collectives: Mapping[str, Exchange],
     metadata: Metadata,
     cooperative: bool,
 ) -> str:
-    """LLVM text of `@haulage.block` and its regions; `exchanges` by the labels of the regions
-    behind them, `cooperative` as in `work_item_loops.py`. The rooms of exchanges are among
+    """LLVM text of `@haulage.block` and its regions; `collectives` by the labels of the regions
+    behind them, `cooperative` as in `work_item_loops.py`. The memory of collectives is among
     `body.shared`."""
     functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
-    machine = _Machine(body, regions, functions, warps, exchanges, metadata, cooperative)
-    return "\n\n".join(
-        [
-            *exchange_code.functions(exchanges.values()),
-            *(definition(functions.function(region)) for region in regions.regions),
-            machine.block_function(),
-        ]
-    )
+    writer = _BlockFunction(functions, warps, collectives, metadata, cooperative)
+    made = [
+        *warp_collectives.functions(collectives.values()),
+        *map(functions.function, regions.regions),
+        writer.function(),
+    ]
+    types = [] if writer.frame is None else [writer.frame.text()]
+    return "\n\n".join([*types, *map(definition, made)])
 
 
-@dataclass(frozen=True)
-class _Machine:
-    body: Body
-    regions: Regions
-    functions: RegionFunctions
-    warps: Warps
-    exchanges: Mapping[str, Exchange]
-    metadata: Metadata
-    cooperative: bool
+class _BlockFunction:
+    def __init__(
+        self,
+        functions: RegionFunctions,
+        warps: Warps,
+        collectives: Mapping[str, Exchange],
+        metadata: Metadata,
+        cooperative: bool,
+    ) -> None:
+        self.body: Body = functions.body
+        self.regions = functions.regions
+        self.region_functions = functions
+        self.warps = warps
+        self.collectives = collectives
+        self.metadata = metadata
+        self.frame = Frame(self.body, warps.threads) if cooperative else None
+        parameters = block_parameters(self.body) if self.frame is None else self.frame.parameters()
+        self.b = Builder("haulage.block", parameters, "i32", "noinline", stem="block")
+        # The warp that runs: its number, its first thread, how many it has, and their mask.
+        self.warp = self.first = self.threads = self.there = ""
 
-    def block_function(self) -> str:
-        threads = self.warps.threads
-        frame = Frame(self.body, threads) if self.cooperative else None
-        fault = ["%fault"] if self.body.may_fail else []
-        lines = ["  %ret = alloca ptr", "  %stop = alloca i32"]
-        if frame is None:
-            opening = open_block(block_parameters(self.body))
-            lines += [f"  {name} = alloca i32" for name in fault]
-            lines += shared_rooms(self.body, threads)
-            lines += private_rooms(self.body, threads)
-        else:
-            opening = frame.open()
-            lines += frame.fixed(fault)
-        cleared: dict[str, str] = {}
-        if self.regions.masked:
-            cleared["%leaders"] = f"[{self.warps.count} x i32]"
+    def function(self) -> Function:
+        b = self.b
+        b.block("%block.start")
+        self._allocate()
+        b.jump("%round")
+        b.block("%round")
+        with b.loop("warp", self.warps.count, "%round.over", kind="i32") as loop:
+            furthest = loop.carry("i32", str(DONE), "furthest") if self._stops else ""
+            self.warp = loop.index
+            self._find_warp()
+            resume = self._resume()
+            for region in self.regions.regions:
+                self._region(region)
+            b.block("%warp.stopped")
+            if self._stops:
+                stop = b.load("i32", "%stop")
+                b.store("i32", stop, resume)
+                furthest = loop.set(furthest, b.extremum("smax", "i32", furthest, stop))
+        self._end_round(furthest)
+        b.block("%done")
+        fault = b.load("i32", "%fault") if self.body.may_fail else "0"
+        b.ret("i32", fault)
+        return b.function
+
+    # ---- storage and rounds ---------------------------------------------------------------------
+
+    def _allocate(self) -> None:
+        """Make or find all storage, and clear what begins with 0; a block that waited for its grid
+        goes on with a round."""
+        b, body, frame, warps = self.b, self.body, self.frame, self.warps
+        fault = ["%fault"] if body.may_fail else []
+        b.allocate("ptr", name="%ret")
         if self._stops:
-            cleared["%resume"] = f"[{self.warps.count} x i32]"
-        lasting = dict(cleared)
+            b.allocate("i32", name="%stop")
+        if frame is None:
+            for name in fault:
+                b.allocate("i32", name=name)
+            allocate_shared(b, body, warps.threads)
+            allocate_private(b, body, warps.threads)
+        else:
+            frame.fixed(b, fault)
+        of_warps, lanes = f"[{warps.count} x i32]", warps.count * warps.size
+        cleared = ["%leaders"] if self.regions.masked else []
+        cleared += ["%resume"] if self._stops else []
+        lasting = dict.fromkeys(cleared, of_warps)
         if self.regions.masked:
-            lasting["%states.room"] = f"[{self._lanes} x i32]"
+            lasting["%states.all"] = f"[{lanes} x i32]"
         for slot in self.regions.slots.values():
-            is_lasting = slot.value in self._lasting
-            name = value_name(slot.value, "all")
-            room = f"[{self._slot_count(slot, is_lasting)} x {slot.type}]"
-            if is_lasting:
-                lasting[name] = room
+            each, name = slot.varying or self.regions.masked, value_name(slot.value, "all")
+            if slot.value in self._lasting:
+                lasting[name] = f"[{lanes if each else warps.count} x {slot.type}]"
             else:
-                lines.append(f"  {name} = alloca {room}, align 64")
-        for name, room in lasting.items():
-            made = f"  {name} = alloca {room}, align 64"
-            lines.append(made if frame is None else frame.place(name, room))
+                b.allocate(f"[{warps.size if each else 1} x {slot.type}]", 64, name)
+        for name, kind in lasting.items():
+            if frame is None:
+                b.allocate(kind, 64, name)
+            else:
+                frame.place(b, name, kind)
         if frame is not None:
-            lines += frame.resume([(state, "%round") for state in self._grid_stops])
-        lines += [f"  store i32 0, ptr {name}" for name in fault]
-        lines += [f"  store {room} zeroinitializer, ptr {name}" for name, room in cleared.items()]
-        lines += self._next_warp()
-        for region in self.regions.regions:
-            lines += self._state(region)
-        lines += self._warp_stopped(frame)
-        lines.append("done:")
-        result = "0"
-        if self.body.may_fail:
-            lines.append("  %result = load i32, ptr %fault")
-            result = "%result"
-        lines += [f"  ret i32 {result}", "}"]
-        types = [frame.text()] if frame is not None else []
-        return "\n\n".join([*types, "\n".join([*opening, *lines])])
+            frame.resume(b, [(state, "%round") for state in self._grid_stops])
+        for name in fault:
+            b.store("i32", "0", name)
+        for name in cleared:
+            b.store(of_warps, "zeroinitializer", name)
 
     @property
-    def _lanes(self) -> int:
-        """Lanes of all warps, those of the last one that are no threads too."""
-        return self.warps.count * self.warps.size
-
-    @property
-    def _partial(self) -> bool:
+    def _is_partial(self) -> bool:
         return self.warps.threads % self.warps.size != 0
 
     @cached_property
@@ -135,7 +161,7 @@ class _Machine:
         """The regions behind barriers of the block or the grid, where warps wait for each other."""
         ends = [block.terminator for block in self.regions.function.blocks.values()]
         return {
-            self.functions.numbers[end.target]: end
+            self.region_functions.numbers[end.target]: end
             for end in ends
             if isinstance(end, RegionEnd) and end.reason in ("barrier", "grid")
         }
@@ -148,241 +174,146 @@ class _Machine:
 
     @cached_property
     def _lasting(self) -> frozenset[str]:
-        """The slots that live over a barrier of the block."""
+        """The values that live over a barrier of the block."""
         return frozenset(
             name for end in self._stops.values() for name in self.regions.live[end.target]
         )
 
-    def _slot_count(self, slot: Slot, lasting: bool) -> int:
-        each = slot.varying or self.regions.masked
-        if lasting:
-            return self._lanes if each else self.warps.count
-        return self.warps.size if each else 1
-
-    def _next_warp(self) -> list[str]:
-        """Lines that begin a round over the warps, and let one go on where it stopped."""
-        size, block = self.warps.size, self.warps.block
-        lines = [
-            "  br label %round",
-            "round:",
-            "  br label %warp",
-            "warp:",
-            "  %w = phi i32 [ 0, %round ], [ %w.after, %warp.stopped ]",
-            f"  %w.furthest = phi i32 [ {DONE}, %round ], [ %w.furthest.now, %warp.stopped ]",
-            f"  %w.first = mul nuw nsw i32 %w, {size}",
-            "  %w.first.wide = zext i32 %w.first to i64",
-        ]
-        if self.warps.follow_x and block[1:] != (1, 1):
-            across = block[0] // size
-            lines += [
-                f"  %w.column = urem i32 %w, {across}",
-                f"  %w.row = udiv i32 %w, {across}",
-                f"  %w.x = mul nuw nsw i32 %w.column, {size}",
-                f"  %w.y = urem i32 %w.row, {block[1]}",
-                f"  %w.z = udiv i32 %w.row, {block[1]}",
-            ]
-        if self._partial:
-            lines += [
-                f"  %w.rest = sub nuw nsw i32 {self.warps.threads}, %w.first",
-                f"  %w.threads = call i32 @llvm.smin.i32(i32 %w.rest, i32 {size})",
-                f"  %w.is.whole = icmp eq i32 %w.threads, {size}",
-                "  %w.threads.wide = zext i32 %w.threads to i64",
-                "  %w.above = shl i64 -1, %w.threads.wide",
-                "  %w.below = xor i64 %w.above, -1",
-                "  %w.there.wide = select i1 %w.is.whole, i64 -1, i64 %w.below",
-                f"  %w.there = {'freeze' if size == 64 else 'trunc'} i64 %w.there.wide"
-                f"{'' if size == 64 else f' to i{size}'}",
-            ]
+    def _find_warp(self) -> None:
+        """Find the warp's threads, its part of all storage and its leader."""
+        b, warp, size = self.b, self.warp, self.warps.size
+        self.first = b.binary("mul", "i32", warp, str(size), "nuw", "nsw", name="warp.first")
+        self.there = "-1"
+        self.threads = str(size)
+        if self._is_partial:
+            rest = b.binary("sub", "i32", str(self.warps.threads), self.first, "nuw", "nsw")
+            self.threads = b.extremum("smin", "i32", rest, str(size), "warp.threads")
+            absent = b.binary("sub", "i32", str(size), self.threads, "nuw", "nsw")
+            if size == 64:
+                absent = b.cast("zext", "i32", absent, "i64")
+            self.there = b.binary("lshr", f"i{size}", "-1", absent, name="warp.there")
         for slot in self.regions.slots.values():
-            whole, own = (value_name(slot.value, part) for part in ("all", "room"))
             offset = "0"
             if slot.value in self._lasting:
-                each = slot.varying or self.regions.masked
-                offset = "%w.first" if each else "%w"
-            lines.append(f"  {own} = getelementptr inbounds {slot.type}, ptr {whole}, i32 {offset}")
+                offset = self.first if slot.varying or self.regions.masked else warp
+            whole, own = (value_name(slot.value, part) for part in ("all", "context"))
+            b.at(slot.type, whole, offset, own, "i32")
         if self.regions.masked:
-            lines += [
-                "  %states = getelementptr inbounds i32, ptr %states.room, i32 %w.first",
-                "  %leader = getelementptr inbounds i32, ptr %leaders, i32 %w",
-            ]
-        if not self._stops:
-            return [*lines, "  br label %state.0"]
-        cases = " ".join(f"i32 {state}, label %state.{state}" for state in (0, *self._stops))
-        return [
-            *lines,
-            "  %resume.at = getelementptr inbounds i32, ptr %resume, i32 %w",
-            "  %resume.now = load i32, ptr %resume.at",
-            f"  store i32 {DONE}, ptr %stop",
-            f"  switch i32 %resume.now, label %warp.stopped [ {cases} ]",
-        ]
+            b.at("i32", "%states.all", self.first, "%states", "i32")
+            b.at("i32", "%leaders", warp, "%leader", "i32")
 
-    def _warp_stopped(self, frame: Frame | None) -> list[str]:
-        """Lines that go on with the next warp, or from the last to the next round."""
-        lines = ["warp.stopped:"]
-        if self._stops:
-            lines += [
-                "  %w.stop = load i32, ptr %stop",
-                "  store i32 %w.stop, ptr %resume.at",
-                "  %w.furthest.now = call i32 @llvm.smax.i32(i32 %w.furthest, i32 %w.stop)",
-            ]
-        else:
-            lines.append("  %w.furthest.now = add i32 %w.furthest, 0")
-        lines += [
-            "  %w.after = add nuw nsw i32 %w, 1",
-            f"  %w.more = icmp ult i32 %w.after, {self.warps.count}",
-            "  br i1 %w.more, label %warp, label %round.over",
-            "round.over:",
-        ]
+    def _resume(self) -> str:
+        """Let the warp go on where it stopped; returns where that is kept."""
+        b = self.b
         if not self._stops:
-            return [*lines, "  br label %done"]
-        cases = " ".join(
-            [
-                f"i32 {DONE}, label %done",
-                *(f"i32 {state}, label %grid.{state}" for state in self._grid_stops),
-            ]
-        )
-        lines.append(f"  switch i32 %w.furthest.now, label %round.on [ {cases} ]")
+            b.jump("%region.0")
+            return ""
+        resume = b.at("i32", "%resume", self.warp, by="i32")
+        state = b.load("i32", resume)
+        b.store("i32", str(DONE), "%stop")
+        cases = [(number, f"%region.{number}") for number in (0, *self._stops)]
+        b.switch("i32", state, "%warp.stopped", cases)
+        return resume
+
+    def _end_round(self, furthest: str) -> None:
+        """Behind the last warp: wait for the grid, begin another round, or end the block."""
+        b = self.b
+        if not self._stops:
+            b.jump("%done")
+            return
+        cases = [(state, f"%grid.{state}") for state in self._grid_stops]
+        b.switch("i32", furthest, "%round", [(DONE, "%done"), *cases])
         for state, place in self._grid_stops.items():
-            assert frame is not None
-            lines += [f"grid.{state}:", *frame.wait(state, place)]
-        return [*lines, "round.on:", "  br label %round"]
+            assert self.frame is not None
+            b.block(f"%grid.{state}")
+            self.frame.wait(b, state, place)
 
-    def _state(self, region: Region) -> list[str]:
-        k = region.number
-        lines = [f"state.{k}:"]
-        exchange = self.exchanges.get(region.entry)
-        before = f"state.{k}"
-        if exchange is not None:
-            there = self._there(k, lines) if exchange.kind == "match" else "-1"
-            stem = f"exchange.{k}"
-            lines += [f"  br label %{stem}", f"{stem}:"]
-            asked = self._asked(k, lines)
-            lines += exchange_code.answer(exchange, stem, asked, there)
-            before = f"state.{k}.answered"
-            lines += [f"  br label %{before}", f"{before}:"]
-        given = leader.slots_of(self.functions, region, lines)
-        lines += self._open_loop(k, before)
-        index = self._index(k, lines)
-        lines += [
-            f"  %thread.{k} = zext i32 %lane.{k} to i64",
-            f"  %in.block.{k} = add nuw nsw i64 %w.first.wide, %thread.{k}",
-        ]
-        private, pointers = private_pointers(self.body, f"%in.block.{k}", f".{k}")
-        lines += private
-        given += [("ptr", "%states")] if self.regions.masked else []
-        note = attached(self.metadata.access()) if region.is_parallel else ""
-        lines.append(region_call(self.body, self.warps.block, k, index, pointers, given, note))
-        if not self.regions.masked:
-            lines.append(f"  %next.{k} = extractvalue {{ i32, i32 }} %both.{k}, 0")
-        lines += self._close_loop(k)
-        lines += self._go_on(region)
-        return lines
+    # ---- regions --------------------------------------------------------------------------------
 
-    def _asked(self, k: int, lines: list[str]) -> str:
-        """The number of a lane that is there, an i64."""
-        if not self.regions.masked:
-            return "0"
-        lines += [
-            f"  %asks.{k}.lane = load i32, ptr %leader",
-            f"  %asks.{k} = zext i32 %asks.{k}.lane to i64",
-        ]
-        return f"%asks.{k}"
+    def _region(self, region: Region) -> None:
+        """Run a region for all lanes of the warp, behind its collective, and go on."""
+        b, body, k = self.b, self.body, region.number
+        masked = self.regions.masked
+        b.block(f"%region.{k}")
+        collective = self.collectives.get(region.entry)
+        if collective is not None:
+            there = self._lanes_at(k) if collective.kind == "match" else "-1"
+            leader = b.cast("zext", "i32", b.load("i32", "%leader"), "i64") if masked else "0"
+            warp_collectives.answer(b, collective, leader, there)
+        given, _ = context_arguments(b, self.region_functions, region, "context")
+        given += [("ptr", "%states")] if masked else []
+        access = self.metadata.access() if region.is_parallel else ()
+        note = self.metadata.lane_loop(self.warps.size)
+        state = worst = ""
+        with b.loop("lane", self.threads, kind="i32", metadata=note) as loop:
+            lane = b.cast("zext", "i32", loop.index, "i64")
+            first = b.cast("zext", "i32", self.first, "i64")
+            in_block = b.binary("add", "i64", first, lane, "nuw", "nsw")
+            private = private_addresses(b, body, in_block)
+            thread = Thread(self._index(loop.index), lane, private)
+            callee = f"haulage.region.{k}"
+            both = call_region(b, body, self.warps.block, callee, thread, given, access)
+            if not masked:
+                state = b.extract(RESULT, both, 0)
+            if body.may_fail:
+                worst = loop.carry("i32", "0", "fault")
+                fault = b.extract(RESULT, both, 1)
+                worst = loop.set(worst, b.extremum("umax", "i32", worst, fault))
+        if body.may_fail:
+            keep_largest_fault(b, worst)
+        self._go_on(region, state)
 
-    def _there(self, k: int, lines: list[str]) -> str:
+    def _lanes_at(self, k: int) -> str:
         """The mask of the lanes that came to region `k`."""
-        size = self.warps.size
-        there = "%w.there" if self._partial else "-1"
         if not self.regions.masked:
-            return there
+            return self.there
+        b, size = self.b, self.warps.size
         vector = f"<{size} x i32>"
-        states = ", ".join([f"i32 {k}"] * size)
-        lines += [
-            f"  %there.{k}.loaded = load {vector}, ptr %states, align 64",
-            f"  %there.{k}.states = freeze {vector} %there.{k}.loaded",
-            f"  %there.{k}.each = icmp eq {vector} %there.{k}.states, <{states}>",
-            f"  %there.{k}.mask = bitcast <{size} x i1> %there.{k}.each to i{size}",
-            f"  %there.{k} = and i{size} %there.{k}.mask, {there}",
-        ]
-        return f"%there.{k}"
+        states = b.freeze(vector, b.load(vector, "%states", 64))
+        is_here = b.compare("eq", vector, states, b.splat(size, "i32", str(k)))
+        mask = b.cast("bitcast", f"<{size} x i1>", is_here, f"i{size}")
+        return b.binary("and", f"i{size}", mask, self.there)
 
-    def _open_loop(self, k: int, before: str) -> list[str]:
-        lines = [
-            f"  br label %lanes.{k}",
-            f"lanes.{k}:",
-            f"  %lane.{k} = phi i32 [ 0, %{before} ], [ %lane.after.{k}, %lanes.on.{k} ]",
-        ]
-        if self.body.may_fail:
-            lines.append(
-                f"  %fault.lane.{k} = phi i32 [ 0, %{before} ], [ %fault.now.{k}, %lanes.on.{k} ]"
-            )
-        return lines
+    def _index(self, lane: str) -> tuple[str, str, str]:
+        """A thread's x, y and z."""
+        b, (columns, rows, depth), size = self.b, self.warps.block, self.warps.size
+        if self.warps.follow_x and (rows, depth) != (1, 1):
+            # A warp lies in one row.
+            across = str(columns // size)
+            row = b.binary("udiv", "i32", self.warp, across)
+            column = b.binary("urem", "i32", self.warp, across)
+            start = b.binary("mul", "i32", column, str(size), "nuw", "nsw")
+            x = b.binary("add", "i32", start, lane, "nuw", "nsw")
+        else:
+            linear = b.binary("add", "i32", self.first, lane, "nuw", "nsw")
+            if self.warps.follow_x:
+                return linear, "0", "0"
+            row = b.binary("udiv", "i32", linear, str(columns))
+            x = b.binary("urem", "i32", linear, str(columns))
+        y = b.binary("urem", "i32", row, str(rows))
+        return x, y, b.binary("udiv", "i32", row, str(rows))
 
-    def _index(self, k: int, lines: list[str]) -> tuple[str, str, str]:
-        """The thread's x, y and z."""
-        block = self.warps.block
-        x, y, z = (f"%{axis}.{k}" for axis in "xyz")
-        if self.warps.follow_x:
-            alone = block[1:] == (1, 1)
-            first = "%w.first" if alone else "%w.x"
-            lines.append(f"  {x} = add nuw nsw i32 {first}, %lane.{k}")
-            return (x, "0", "0") if alone else (x, "%w.y", "%w.z")
-        lines += [
-            f"  %linear.{k} = add nuw nsw i32 %w.first, %lane.{k}",
-            f"  {x} = urem i32 %linear.{k}, {block[0]}",
-            f"  %rows.{k} = udiv i32 %linear.{k}, {block[0]}",
-            f"  {y} = urem i32 %rows.{k}, {block[1]}",
-            f"  {z} = udiv i32 %rows.{k}, {block[1]}",
-        ]
-        return x, y, z
-
-    def _close_loop(self, k: int) -> list[str]:
-        lines: list[str] = []
-        if self.body.may_fail:
-            lines += [
-                f"  %fault.this.{k} = extractvalue {{ i32, i32 }} %both.{k}, 1",
-                f"  %fault.now.{k} = call i32 @llvm.umax.i32"
-                f"(i32 %fault.lane.{k}, i32 %fault.this.{k})",
-            ]
-        size = self.warps.size
-        last = "%w.threads" if self._partial else str(size)
-        return [
-            *lines,
-            f"  br label %lanes.on.{k}",
-            f"lanes.on.{k}:",
-            f"  %lane.after.{k} = add nuw nsw i32 %lane.{k}, 1",
-            f"  %lane.more.{k} = icmp ult i32 %lane.after.{k}, {last}",
-            f"  br i1 %lane.more.{k}, label %lanes.{k}, label %lanes.over.{k}"
-            f"{attached(self.metadata.lane_loop(size))}",
-            f"lanes.over.{k}:",
-        ]
-
-    def _go_on(self, region: Region) -> list[str]:
-        k = region.number
-        lines: list[str] = []
-        if self.body.may_fail:
-            lines += leader.largest_fault(k, f"%fault.now.{k}")
-        states = [self.functions.numbers[label] for label in region.exits]
+    def _go_on(self, region: Region, state: str) -> None:
+        """Go on with another region, whose number is `state`, or where the warp's leader is; stop
+        in front of barriers of the block, and at the end."""
+        b, k = self.b, region.number
+        states = [self.region_functions.numbers[label] for label in region.exits]
+        ended = f"%ended.{k}"
         ends = not states or region.returns or self.regions.masked
         if self.regions.masked and states:
-            last = "%w.threads" if self._partial else self.warps.size
-            lines += leader.follow(k, f"lanes.over.{k}", last, f"ended.{k}")
-        if states and ends:
-            cases = " ".join(f"i32 {state}, label {self._way(k, state)}" for state in states)
-            lines.append(f"  switch i32 %next.{k}, label %ended.{k} [ {cases} ]")
-        elif len(states) > 1:
-            cases = " ".join(f"i32 {state}, label {self._way(k, state)}" for state in states[1:])
-            lines.append(f"  switch i32 %next.{k}, label {self._way(k, states[0])} [ {cases} ]")
+            state = follow_leader(b, self.threads, ended)
+        cases = [
+            (each, f"%stop.{k}.{each}" if each in self._stops else f"%region.{each}")
+            for each in states
+        ]
+        default = ended if ends else cases.pop(0)[1]
+        if cases:
+            b.switch("i32", state, default, cases)
         else:
-            lines.append(f"  br label {self._way(k, states[0]) if states else f'%ended.{k}'}")
-        for state in states:
-            if state in self._stops:
-                lines += self._stop(f"stop.{k}.{state}", state)
-        return [*lines, *(self._stop(f"ended.{k}", DONE) if ends else [])]
-
-    def _way(self, k: int, state: int) -> str:
-        """The label by which region `k` goes on to a state."""
-        return f"%stop.{k}.{state}" if state in self._stops else f"%state.{state}"
-
-    def _stop(self, label: str, state: int) -> list[str]:
-        kept = [f"  store i32 {state}, ptr %stop"] if self._stops else []
-        return [f"{label}:", *kept, "  br label %warp.stopped"]
+            b.jump(default)
+        stops = [(f"%stop.{k}.{each}", each) for each in states if each in self._stops]
+        for label, each in [*stops, *([(ended, DONE)] if ends else [])]:
+            b.block(label)
+            if self._stops:
+                b.store("i32", str(each), "%stop")
+            b.jump("%warp.stopped")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from math import prod
 
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.coroutines.frames import Frame
+from haulage.compiler.simt.coroutines.cooperative_grid import Frame
 from haulage.compiler.simt.emit import outlining
 from haulage.compiler.simt.emit.block_function import (
     Metadata,
@@ -74,10 +74,10 @@ def write(
     off: Set[str] = frozenset(),
 ) -> str:
     """LLVM text of `@haulage.block` and its regions for one block size (x, y, z), with the loops
-    over its axes in an order (outermost first); `cooperative` if it has a frame, as `frames.py`
-    says. `lanes` are the functions of the regions that run for a chunk of threads at a time. With a
-    `run` the function runs as many blocks as it is told. `off` are the passes that are switched
-    off."""
+    over its axes in an order (outermost first); `cooperative` if it has a frame, as
+    `cooperative_grid.py` says. `lanes` are the functions of the regions that run for a chunk of
+    threads at a time. With a `run` the function runs as many blocks as it is told. `off` are the
+    passes that are switched off."""
     sizes = block if run is None else run.widened(block)
     inner = looped_axes(sizes, order)[-1]
     jams: frozenset[int] = frozenset()
@@ -204,7 +204,7 @@ class _BlockFunction:
             allocate_shared(builder, self.body, self.threads)
             allocate_private(builder, self.body, self.threads)
         else:
-            builder.lines(frame.fixed(self._words))
+            frame.fixed(builder, self._words)
         copies: list[tuple[str, str]] = []
         own: list[tuple[str, str]] = []
         for slot in self.regions.slots.values():
@@ -213,7 +213,7 @@ class _BlockFunction:
             kind = f"[{self.threads} x {slot.type}]" if each else slot.type
             lasts = frame is not None and slot.value in self._lasting
             if frame is not None and lasts and each:
-                builder.lines([frame.place(name, kind)])
+                frame.place(builder, name, kind)
                 continue
             own.append((name, kind))
             if lasts:
@@ -223,9 +223,10 @@ class _BlockFunction:
             if frame is None:
                 own.append(("%states", states))
             else:
-                builder.lines([frame.place("%states", states)])
-        if frame is not None:
-            builder.lines(frame.place(name, kind) for name, kind in copies)
+                frame.place(builder, "%states", states)
+        for name, kind in copies:
+            assert frame is not None
+            frame.place(builder, name, kind)
         for name, kind in own:
             builder.allocate(kind, 64, name)
 
@@ -240,7 +241,7 @@ class _BlockFunction:
             anybody = bounds.not_empty(self.everyone, start)
         if frame is not None:
             numbers = map(self.region_functions.numbers.__getitem__, self._grid_barriers)
-            builder.lines(frame.resume([(k, f"%grid.{k}.on") for k in numbers]))
+            frame.resume(builder, [(k, f"%grid.{k}.on") for k in numbers])
         for name in self._words:
             builder.store("i32", "0", name)
         if guards and self.regions.masked:
@@ -287,7 +288,7 @@ class _BlockFunction:
             ]
             builder.block(f"%grid.{k}")
             self._copy(slots, "context", "kept")
-            builder.lines(frame.wait(k, place))
+            frame.wait(builder, k, place)
             builder.block(f"%grid.{k}.on")
             self._copy(slots, "kept", "context")
             builder.jump(f"%region.{k}")
