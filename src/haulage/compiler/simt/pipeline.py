@@ -204,9 +204,9 @@ class Compilation:
         return AXES.index(self.order[-1]) if self.lanes is None else 0
 
     @property
-    def shape(self) -> plan.Shape:
+    def geometry(self) -> plan.Geometry:
         axes = looped_axes(self.block, self.order)
-        return plan.Shape(self.block, axes, _vector_bits(self.target))
+        return plan.Geometry(self.block, axes, _vector_bits(self.target))
 
     def change(self, function: Function) -> None:
         """Put another function in the kernel's place."""
@@ -287,7 +287,7 @@ def _shown(state: Compilation) -> str:
         "split at": ", ".join([*state.hoisted, *state.at_guards]),
         "split around atomic operations in": ", ".join(state.around_atomics),
         "strips": ", ".join(state.strips),
-        "vectorized regions": ", ".join(map(str, state.vectors.lanes)),
+        "vectorized regions": ", ".join(map(str, state.vectors.vectorized)),
     }
     notes = [f"; {what}: {value}" for what, value in found.items() if value]
     return "\n".join([*notes, writer.listing(state.cut or state.function)])
@@ -415,8 +415,10 @@ def _vectorize_kernel(state: Compilation) -> None:
     if state.lanes is not None or state.remainders:
         return
     if fission.divergent_loops(Analyses(state.function), state.flow):
-        state.vectors = plan.without_cuts(state.body, state.together, state.own_memory, state.shape)
-        state.flow = state.together if state.vectors.apart else state.flow
+        state.vectors = plan.plan_kernel(
+            state.body, state.together, state.own_memory, state.geometry
+        )
+        state.flow = state.together if state.vectors.stays_scalar else state.flow
 
 
 def _interchange_loops(state: Compilation) -> None:
@@ -451,7 +453,7 @@ def _strip_mine(state: Compilation) -> None:
 
 def _is_undecided(state: Compilation) -> bool:
     """Whether regions may be vectorised, as the whole kernel is not."""
-    return state.lanes is None and state.vectors.regions is None and not state.vectors.apart
+    return state.lanes is None and state.vectors.regions is None and not state.vectors.stays_scalar
 
 
 def _split_labels(state: Compilation) -> list[str]:
@@ -465,7 +467,7 @@ def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
     rare = frozenset((*state.remainders, *single_thread.single_thread_blocks(state.function)))
-    state.cut, state.vectors = plan.cut_with_lanes(
+    state.cut, state.vectors = plan.plan_regions(
         state.body,
         state.split,
         _split_labels(state),
@@ -475,7 +477,7 @@ def _vectorize_regions(state: Compilation) -> None:
         state.strips,
         state.flow,
         _memory_of_regions(state),
-        state.shape,
+        state.geometry,
     )
 
 
@@ -534,7 +536,7 @@ def _work_item_loops(state: Compilation) -> None:
             state.order,
             metadata,
             state.cooperative,
-            state.vectors.lanes,
+            state.vectors.vectorized,
             state.run,
             state.off,
         )

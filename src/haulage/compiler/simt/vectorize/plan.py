@@ -1,7 +1,8 @@
-"""Which regions of a kernel run for a chunk of lanes at a time, and where it is cut for that."""
+"""Which regions of a kernel are vectorised, by how much, and where it is split for that."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
@@ -11,17 +12,27 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
-from haulage.compiler.simt.ir.model import Function, RegionEnd
+from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.types import BINARY
 from haulage.compiler.simt.loops.strip_mining import all_stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import Clipping
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
-from haulage.compiler.simt.vectorize.choice import is_worth_it, lane_function
-from haulage.compiler.simt.vectorize.function import LaneFunction
+from haulage.compiler.simt.vectorize.cost_model import is_profitable
+from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
+from haulage.compiler.simt.vectorize.loop_tree import Irreducible, successors_within
+from haulage.compiler.simt.vectorize.vector_forms import BYTES, elementwise
+
+# Two vectors of each value keep the processor's pipelines busier than one (LLVM's interleaving).
+_VECTORS = 2
+# As many as multiply-adds are on their way at once, where nothing else is done.
+_MOST_VECTORS = 8
+_FEWEST_LANES = 8
 
 
 @dataclass(frozen=True)
-class Shape:
+class Geometry:
     """A block's size (x, y, z), the axes of its loops, outermost first, and the bits of the
     processor's vectors."""
 
@@ -32,155 +43,209 @@ class Shape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A cut body, the regions that run for chunks of lanes, and the threads that regions run for.
-    `apart` is whether its threads are faster one after the other, so that no loop should be made
-    one that all are in."""
+    """The regions of a kernel, those of them that are vectorised, and the threads that regions run
+    for. `stays_scalar` is whether threads are faster one after the other, so that no loop should be
+    interchanged with that over them."""
 
     regions: Regions | None = None
     clipping: Clipping | None = None
-    lanes: Mapping[int, LaneFunction] = field(default_factory=dict)
-    apart: bool = False
+    vectorized: Mapping[int, VectorizedRegion] = field(default_factory=dict)
+    stays_scalar: bool = False
 
     def headers(self) -> set[str]:
-        """The headers of the loops in regions that run on lanes."""
+        """The headers of the loops in vectorised regions."""
         if self.regions is None:
             return set()
-        headers = (_headers(self.regions, self.regions.regions[number]) for number in self.lanes)
-        return set().union(*headers)
+        regions = [self.regions.regions[number] for number in self.vectorized]
+        return {loop.header for region in regions for loop in _loops(self.regions.function, region)}
 
 
-def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape: Shape) -> Plan:
-    """The plan for a kernel without barriers: all of it on lanes, if it has loops that are worth
-    it. `together` is what all threads have in common, `rooms` the names of its memory."""
+def plan_kernel(
+    body: Body, together: Uniformity, own_memory: frozenset[str], geometry: Geometry
+) -> Plan:
+    """The plan for a kernel without barriers: it is vectorised as a whole, if it has loops that are
+    worth it. `together` is the uniformity of its values, `own_memory` the names of its memory."""
     if barriers(body.function):
         return Plan()
-    whole = parallel_regions.divide(fission.split(body.function, []), together, rooms)
-    lanes = _lanes(body, whole, iteration_ranges.none(whole), shape).get(0)
-    if lanes is None:
+    whole = parallel_regions.divide(fission.split(body.function, []), together, own_memory)
+    ranges = iteration_ranges.none(whole)
+    found = _Vectorizer(body, own_memory, geometry).vectorized(whole, ranges, None, {}).get(0)
+    if found is None:
         return Plan()
-    position = "xyz".index(shape.axes[-1])
-    if lanes.work.together and not all_stay_near(body.function, body.shared, position):
-        # Rows of memory are best read for the whole block, turn by turn.
+    position = AXES.index(geometry.axes[-1])
+    if found.work.consecutive and not all_stay_near(body.function, body.shared, position):
+        # Rows of memory are best read for the whole block, iteration by iteration.
         return Plan()
-    if not is_worth_it(lanes.work):
-        return Plan(apart=True)
-    return Plan(whole, iteration_ranges.none(whole), {0: lanes})
+    if not is_profitable(found.work):
+        return Plan(stays_scalar=True)
+    return Plan(whole, ranges, {0: found})
 
 
-def cut_with_lanes(
+def plan_regions(
     body: Body,
     split: Function,
     loops: list[str],
     around: Mapping[str, tuple[int, ...]],
-    chunks_around: Mapping[str, tuple[int, ...]],
+    around_strips: Mapping[str, tuple[int, ...]],
     rare: Set[str],
-    chunked: Mapping[str, int],
+    strips: Mapping[str, int],
     present: Uniformity,
-    rooms: frozenset[str],
-    shape: Shape,
+    own_memory: frozenset[str],
+    geometry: Geometry,
 ) -> tuple[Function, Plan]:
-    """A kernel's function, which is `split` where lanes exchange values, cut at the headers `loops`
-    and `around` atomic operations; and the plan for it.
+    """A kernel's function, which is `split` where lanes exchange values, split at the headers
+    `loops` and `around` atomic operations too; and the plan for it.
 
-    It is not cut at those of the loops that are to be run in chunks (`strip_mining.py`), if they
-    can, but perhaps around them (`chunks_around`). `rare` are the headers of loops that hardly any
-    thread makes a turn of.
+    It is not split at those of the loops that are to be strip-mined, if they can be vectorised, but
+    perhaps around them (`around_strips`). `rare` are the headers of loops that hardly any thread
+    comes to.
     """
-    kept = {header for header in loops if header not in chunked}
+    vectorizer = _Vectorizer(body, own_memory, geometry)
+    kept = [header for header in loops if header not in strips]
     both = {
-        label: (*around.get(label, ()), *chunks_around.get(label, ()))
-        for label in {**around, **chunks_around}
+        label: (*around.get(label, ()), *around_strips.get(label, ()))
+        for label in {**around, **around_strips}
     }
-    cut = fission.split(split, [header for header in loops if header in kept], both)
-    planned = _of_loops_left(body, cut, kept | rare, chunked, present, rooms, shape)
-    if planned.headers() >= chunked.keys():
-        return cut, planned
-    cut = fission.split(split, loops, around)
-    return cut, _of_loops_left(body, cut, {*rare, *loops}, {}, present, rooms, shape)
+    function = fission.split(split, kept, both)
+    plan = vectorizer.plan(function, {*kept, *rare}, strips, present)
+    if plan.headers() >= strips.keys():
+        return function, plan
+    function = fission.split(split, loops, around)
+    return function, vectorizer.plan(function, {*rare, *loops}, {}, present)
 
 
-def _of_loops_left(
-    body: Body,
-    cut: Function,
-    done: Set[str],
-    chunked: Mapping[str, int],
-    present: Uniformity,
-    rooms: frozenset[str],
-    shape: Shape,
-) -> Plan:
-    """The plan for a function that is cut, if loops are left that threads part in, or that are to
-    be run in chunks. `done` are the headers of those that it is cut at, or that hardly any thread
-    makes a turn of."""
-    left = {*(fission.divergent_loops(Analyses(body.function), present) - done), *chunked}
-    if not left:
+class _Vectorizer:
+    """Vectorises regions of a kernel."""
+
+    def __init__(self, body: Body, own_memory: frozenset[str], geometry: Geometry) -> None:
+        self._body = body
+        self._own_memory = own_memory
+        self._geometry = geometry
+
+    def plan(
+        self, function: Function, done: Set[str], strips: Mapping[str, int], present: Uniformity
+    ) -> Plan:
+        """The plan for a function that is split, if divergent loops are left, or loops to
+        strip-mine. `done` are the headers of those that it is split at, or that hardly any thread
+        comes to."""
+        divergent = fission.divergent_loops(Analyses(self._body.function), present)
+        left = {*(divergent - done), *strips}
+        if not left:
+            return Plan()
+        ranges = ValueRanges(function)
+        guards = iteration_ranges.kernel_guards(function, present.varying, ranges)
+        for first in (guards, Guards()):
+            plan = self._plan_with(function, left, strips, present, ranges, first)
+            if plan is not None:
+                return plan
         return Plan()
-    ranges = ValueRanges(cut)
-    first = iteration_ranges.kernel_guards(cut, present.varying, ranges)
-    planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, first)
-    if planned is None:
-        nobody = Guards()
-        planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, nobody)
-    return planned or Plan()
 
-
-def _clipped_plan(
-    body: Body,
-    cut: Function,
-    left: Set[str],
-    chunked: Mapping[str, int],
-    present: Uniformity,
-    rooms: frozenset[str],
-    shape: Shape,
-    ranges: ValueRanges,
-    first: Guards,
-) -> Plan | None:
-    """The plan with the kernel's guards `first` as bounds; None if some lanes would have to ask."""
-    staying = replace(present, exiting=present.exiting - first.labels)
-    divided = parallel_regions.divide(cut, staying, rooms)
-    if first.guards and divided.masked:
-        return None
-    clipped = iteration_ranges.clip(
-        divided, present.varying, ranges, first.guards, parts=not body.may_fail
-    )
-    # Lanes are masked by guards of their own region.
-    nothing = iteration_ranges.without_own(clipped, range(len(divided.regions)))
-    found = _lanes(body, divided, nothing, shape, left, chunked)
-    lanes = {number: each for number, each in found.items() if is_worth_it(each.work)}
-    if first.guards and not all(each.follows_rows for each in lanes.values()):
-        return None
-    if not lanes:
-        return Plan()
-    return Plan(divided, iteration_ranges.without_own(clipped, lanes), lanes)
-
-
-def _lanes(
-    body: Body,
-    divided: Regions,
-    clipped: Clipping,
-    shape: Shape,
-    left: Set[str] | None = None,
-    chunked: Mapping[str, int] | None = None,
-) -> dict[int, LaneFunction]:
-    functions = RegionFunctions(body, divided, clipped)
-    found: dict[int, LaneFunction] = {}
-    for region in divided.regions:
-        headers = _headers(divided, region)
-        if left is not None and not headers & left:
-            continue
-        alive = [count for header, count in (chunked or {}).items() if header in headers]
-        lanes = lane_function(
-            functions, region, shape.block, shape.axes, shape.vector_bits, max(alive, default=0)
+    def _plan_with(
+        self,
+        function: Function,
+        left: Set[str],
+        strips: Mapping[str, int],
+        present: Uniformity,
+        ranges: ValueRanges,
+        first: Guards,
+    ) -> Plan | None:
+        """The plan with the kernel's guards `first` as bounds; None if some lanes would have to
+        test them."""
+        staying = replace(present, exiting=present.exiting - first.labels)
+        divided = parallel_regions.divide(function, staying, self._own_memory)
+        if first.guards and divided.masked:
+            return None
+        clipped = iteration_ranges.clip(
+            divided, present.varying, ranges, first.guards, parts=not self._body.may_fail
         )
-        if lanes is not None:
-            found[region.number] = lanes
-    return found
+        # Lanes are masked by guards of their own region.
+        unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
+        found = self.vectorized(divided, unclipped, left, strips)
+        found = {number: each for number, each in found.items() if is_profitable(each.work)}
+        if first.guards and not all(each.is_along_rows for each in found.values()):
+            return None
+        if not found:
+            return Plan()
+        return Plan(divided, iteration_ranges.without_own(clipped, found), found)
+
+    def vectorized(
+        self,
+        divided: Regions,
+        clipped: Clipping,
+        left: Set[str] | None,
+        strips: Mapping[str, int],
+    ) -> dict[int, VectorizedRegion]:
+        """The regions that can be vectorised, of those with loops of which `left` has the header,
+        if that is given. `strips` has for each loop to strip-mine how many values are live in it.
+        """
+        functions = RegionFunctions(self._body, divided, clipped)
+        found: dict[int, VectorizedRegion] = {}
+        for region in divided.regions:
+            loops = _loops(divided.function, region)
+            headers = {loop.header for loop in loops}
+            if left is not None and headers.isdisjoint(left):
+                continue
+            live = [count for header, count in strips.items() if header in headers]
+            looped = {label for loop in loops for label in loop.labels}
+            vectorized = self._vectorized(functions, region, looped, max(live, default=0))
+            if vectorized is not None:
+                found[region.number] = vectorized
+        return found
+
+    def _vectorized(
+        self, functions: RegionFunctions, region: Region, looped: set[str], live: int
+    ) -> VectorizedRegion | None:
+        """A region on vectors, or None if it cannot be vectorised.
+
+        A region without a loop of its own is left to LLVM. `live` is how many values of each thread
+        are live in a loop that all threads go round together, and that is to be strip-mined; 0 if
+        there is none.
+        """
+        if not looped or not can_vectorize(functions, region):
+            return None
+        blocks = functions.regions.function.blocks
+        items = [item for label in looped for item in blocks[label].instructions()]
+        if any(item.opcode == "fence" or item.stays or _is_foreign(item) for item in items):
+            # Lanes cannot wait for one another while they are in the same loop.
+            return None
+        block, axes = self._geometry.block, self._geometry.axes
+        of_vector = self._geometry.vector_bits // (8 * _common_bytes(items))
+        lanes = of_vector * (self._vectors(live) if live else _VECTORS)
+        while lanes > max(prod(block), _FEWEST_LANES):
+            lanes //= 2
+        if live and len(axes) > 1:
+            row = block[AXES.index(axes[-1])]
+            while row % lanes:
+                lanes //= 2
+            if lanes < _VECTORS * of_vector:
+                return None
+        try:
+            return VectorizedRegion(functions, region, block, axes, max(lanes, _FEWEST_LANES))
+        except Irreducible:
+            return None
+
+    def _vectors(self, live: int) -> int:
+        """How many vectors of each value fit into the processor's registers."""
+        registers = 16 if self._geometry.vector_bits == 256 else 32
+        vectors = _MOST_VECTORS
+        while vectors > _VECTORS and vectors * live > registers:
+            vectors //= 2
+        return vectors
 
 
-def _headers(divided: Regions, region: Region) -> set[str]:
-    """The headers of a region's own loops."""
-    blocks = {label: divided.function.blocks[label] for label in region.labels}
-    successors = {
-        label: () if isinstance(block.terminator, RegionEnd) else block.successors
-        for label, block in blocks.items()
-    }
-    return {loop.header for loop in control_flow.natural_loops(successors, region.entry)}
+def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
+    """A region's own loops."""
+    blocks = {label: function.blocks[label] for label in region.labels}
+    return control_flow.natural_loops(successors_within(blocks), region.entry)
+
+
+def _is_foreign(item: Instruction) -> bool:
+    return item.opcode == "call" and elementwise(item.callee) is None
+
+
+def _common_bytes(items: list[Instruction]) -> int:
+    """The size of the numbers that most is done with."""
+    sizes = [BYTES[item.type] for item in items if item.type in ("half", "float", "double")]
+    if not sizes:
+        sizes = [BYTES[item.type] for item in items if item.opcode in BINARY and item.type in BYTES]
+    return max(4, max(sizes, key=lambda size: (sizes.count(size), size), default=4))

@@ -1,251 +1,311 @@
-"""Writes one instruction for all lanes of a chunk."""
+"""Writes the instructions of a region for the lanes of a mask.
 
-from dataclasses import replace
+A uniform or strided value is one scalar, that of the first lane; a varying one is a vector. What
+another block uses is kept in stack slots, which LLVM's `mem2reg` makes registers again.
+"""
 
-from haulage.compiler.mathematics.definitions import DIVISIONS, has_branch, is_mathematics
-from haulage.compiler.simt.ir.model import Instruction
-from haulage.compiler.simt.ir.types import BINARY, CASTS
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from haulage.compiler.mathematics.definitions import has_branch, is_mathematics
+from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.model import Instruction, Operand
+from haulage.compiler.simt.ir.types import FAST_MATH
 from haulage.compiler.simt.loops.block_atomics import expanded
-from haulage.compiler.simt.vectorize.likely import LikelySteps
-from haulage.compiler.simt.vectorize.operations import (
+from haulage.compiler.simt.vectorize.builder import ZERO, VectorBuilder
+from haulage.compiler.simt.vectorize.shapes import Shape, Shapes, any_stride
+from haulage.compiler.simt.vectorize.vector_forms import (
     BYTES,
-    Operation,
     elementwise,
-    is_scalar,
-    parse,
+    has_vector_form,
+    is_long_division,
 )
-from haulage.compiler.simt.vectorize.text import Text
-from haulage.compiler.simt.vectorize.values import Values
 
-# What a step may pass without the promises that hold only in lanes that are on.
-_WRAPPING = {"or": "add"}
+_Made = TypeVar("_Made")
+
+
+class Values:
+    """Defines and finds the values of one region.
+
+    `types` are those of all names, `crossing` the values that are used in other blocks than they
+    are defined in, `outliving` those used behind a divergent loop, `redefined` those that are live
+    when the region begins and are defined in it as well.
+    """
+
+    def __init__(
+        self,
+        builder: VectorBuilder,
+        shapes: Shapes,
+        types: Mapping[str, str],
+        crossing: Iterable[str],
+        outliving: Iterable[str],
+        redefined: Iterable[str],
+    ) -> None:
+        self._builder = builder
+        self._shapes = shapes
+        self._types = types
+        self._redefined = frozenset(redefined)
+        self._live_in: dict[str, str] = {}
+        self._slots = {
+            name: builder.slot(self._kind(name)) for name in sorted({*crossing, *self._redefined})
+        }
+        # What each lane had of a value in its last iteration of a divergent loop.
+        self._last = {
+            name: builder.slot(builder.vector_type(types[name])) for name in sorted(outliving)
+        }
+        # The block that is being written.
+        self.label = ""
+
+    def _kind(self, name: str) -> str:
+        kind = self._types[name]
+        return self._builder.vector_type(kind) if self._shapes.of(name) is None else kind
+
+    def shape(self, value: str) -> Shape:
+        """The shape of a value, or constant, in the block that is being written."""
+        return self._shapes.at(value, self.label)
+
+    def type(self, name: str) -> str:
+        """The type that a value has in one lane."""
+        return self._types[name]
+
+    def begin_with(self, name: str, value: str) -> None:
+        """A value, as its shape is, that is live when the region begins."""
+        if name not in self._redefined:
+            self._live_in[name] = value
+            return
+        builder, kind, shape = self._builder, self._types[name], self._shapes.of(name)
+        builder.store(self._kind(name), value, self._slots[name])
+        if name in self._last:
+            whole = value if shape is None else builder.linear(kind, value, shape)
+            builder.store(builder.vector_type(kind), whole, self._last[name])
+
+    def would_lose(self, name: str | None) -> bool:
+        """Whether `define` for no lane would replace the value that the region begins with."""
+        return name is not None and name in self._redefined and self._shapes.of(name) is not None
+
+    def define(self, name: str, value: str, mask: str) -> None:
+        """`value` is now that of `name`, in the lanes of `mask`."""
+        builder, kind, shape = self._builder, self._types[name], self._shapes.of(name)
+        builder.available[name] = value
+        if name in self._last:
+            whole = value if shape is None else builder.linear(kind, value, shape)
+            self._update(self._last[name], kind, whole, mask)
+        if name not in self._slots:
+            return
+        if name in self._redefined and shape is None:
+            # Lanes that are off still have what they began with.
+            builder.available[name] = self._update(self._slots[name], kind, value, mask)
+        else:
+            builder.store(self._kind(name), value, self._slots[name])
+
+    def _update(self, slot: str, kind: str, value: str, mask: str) -> str:
+        """Replace the lanes of a mask in a slot; returns what is in it then."""
+        builder = self._builder
+        vector = builder.vector_type(kind)
+        blended = builder.blend(mask, kind, value, builder.load(vector, slot))
+        builder.store(vector, blended, slot)
+        return blended
+
+    def scalar(self, value: str) -> str:
+        """The first lane's number of a uniform or strided value, or the constant itself."""
+        return self._find(value) if value[0] == "%" else value
+
+    def vector(self, kind: str, value: str) -> str:
+        """A value, or constant, with one element for each lane."""
+        builder, shape = self._builder, self.shape(value)
+        if shape is not None:
+            return builder.linear(kind, self.scalar(value), shape)
+        if not self._shapes.outlives_loop(value, self.label):
+            return self._find(value)
+        slot = self._last[value]
+        return builder.once(("last", value), lambda: builder.load(builder.vector_type(kind), slot))
+
+    def _find(self, name: str) -> str:
+        if name in self._live_in:
+            return self._live_in[name]
+        builder = self._builder
+        return builder.once(name, lambda: builder.load(self._kind(name), self._slots[name]))
 
 
 class Widening:
-    """Writes instructions for the lanes that are on."""
+    """Writes instructions for the active lanes."""
 
-    def __init__(self, text: Text, values: Values, likely: LikelySteps) -> None:
-        self._text = text
+    def __init__(self, builder: VectorBuilder, values: Values, shapes: Shapes) -> None:
+        self._builder = builder
         self._values = values
-        self._likely = likely
+        self._shapes = shapes
 
     def write(self, item: Instruction, mask: str) -> None:
-        """Write an instruction and define its result; `mask` are the lanes that are on."""
-        operation = parse(item)
-        if operation is None:
-            self._one_by_one(item, mask)
+        """Write an instruction and define its result; `mask` are the active lanes."""
+        shape = self._shapes.of(item.result) if item.result else None
+        # Written out for each lane a long division would be many times the code, and no faster.
+        if not has_vector_form(item) or (shape is None and is_long_division(item)):
+            self._scalarize(item, mask)
             return
-        shape = self._values.result_shape(item.result) if item.result else None
-        if shape is None and _is_long_division(operation):
-            # Written out for each lane it would be many times the code, and no faster.
-            self._one_by_one(item, mask)
+        if item.opcode == "store":
+            self._store(item, mask)
             return
         if item.opcode == "load":
-            value = self._load(operation, mask)
-        elif item.opcode == "store":
-            self._store(operation, mask)
-            return
+            value = self._load(item, mask)
         elif shape is not None:
-            value = self._scalar(item, operation)
+            value = self._first_lane(item)
+        elif item.opcode == "call":
+            value = self._intrinsic(item, mask)
         else:
-            value = self._vector(item, operation, mask)
+            value = self._widened(item)
         assert item.result is not None
         self._values.define(item.result, value, mask)
 
-    def _scalar(self, item: Instruction, operation: Operation) -> str:
+    def _first_lane(self, item: Instruction) -> str:
+        """A uniform or strided result."""
         names = {name: self._values.scalar(name) for name in item.uses}
-        shapes = [self._values.shape(text) for _, text in operation.operands]
-        if not any(shapes):
-            return self._text.add(replace(item.with_uses(names), result=None).text)
-        opcode = _WRAPPING.get(item.opcode, item.opcode)
-        pairs = [(kind, names.get(value, value)) for kind, value in operation.operands]
-        return self._text.add(_line(opcode, operation, pairs))
+        made = item.with_uses(names).changed(result=self._builder.fresh())
+        if any_stride([self._values.shape(operand.text) for operand in item.operands]):
+            # Flags promise something of active lanes only, and the first one may be off.
+            opcode = "add" if item.opcode == "or" else item.opcode
+            made = made.changed(opcode=opcode, flags=(), metadata=())
+        return self._builder.add(made)
 
-    def _vector(self, item: Instruction, operation: Operation, mask: str) -> str:
-        text, values = self._text, self._values
-        if item.opcode == "call":
-            return self._intrinsic(item, operation, mask)
-        if item.opcode == "getelementptr":
-            pairs = [
-                (kind, values.scalar(value))
-                if values.shape(value) == 0
-                else (text.vector_type(kind), values.vector(kind, value))
-                for kind, value in operation.operands
-            ]
-            return text.add(_line(operation.words, operation, pairs))
-        if item.opcode == "select" and values.shape(operation.operands[0][1]) == 0:
-            (_, condition), *others = operation.operands
-            pairs = [("i1", values.scalar(condition))]
-            pairs += [(text.vector_type(kind), values.vector(kind, each)) for kind, each in others]
-            return text.add(_line(operation.words, operation, pairs))
-        pairs = [(text.vector_type(kind), values.vector(kind, v)) for kind, v in operation.operands]
-        return text.add(_line(operation.words, operation, pairs, text.vector_type(operation.type)))
+    def _operand(self, operand: Operand, *, may_be_scalar: bool = False) -> Operand:
+        if may_be_scalar and self._values.shape(operand.text) == 0:
+            return Operand(operand.type, self._values.scalar(operand.text))
+        vector = self._builder.vector_type(operand.type)
+        return Operand(vector, self._values.vector(operand.type, operand.text))
 
-    def _intrinsic(self, item: Instruction, operation: Operation, mask: str) -> str:
-        text, values = self._text, self._values
-        assert item.callee is not None
-        last = len(operation.operands) - (elementwise(item.callee) or 0)
-        pairs = [
-            (text.vector_type(kind), values.vector(kind, value))
-            for kind, value in operation.operands[:last]
-        ]
-        if is_mathematics(item.callee) and has_branch(item.callee):
+    def _widened(self, item: Instruction) -> str:
+        builder, opcode = self._builder, item.opcode
+        operands = tuple(
+            self._operand(
+                operand,
+                may_be_scalar=opcode == "getelementptr" or (opcode == "select" and not position),
+            )
+            for position, operand in enumerate(item.operands)
+        )
+        kind = builder.vector_type(item.type)
+        return builder.add(
+            item.changed(type=kind, result=builder.fresh(), operands=operands, metadata=())
+        )
+
+    def _intrinsic(self, item: Instruction, mask: str) -> str:
+        builder, callee = self._builder, item.callee
+        assert callee is not None
+        last = len(item.operands) - (elementwise(callee) or 0)
+        operands = [self._operand(operand) for operand in item.operands[:last]]
+        arguments = [(operand.type, operand.text) for operand in operands]
+        if is_mathematics(callee) and has_branch(callee):
             # What lanes that are off hold may be anything, which no branch may ask about.
-            pairs = [
-                (kind, text.choose(mask, whole, value, "zeroinitializer"))
-                for (kind, value), (whole, _) in zip(pairs, operation.operands, strict=True)
+            arguments = [
+                (vector, builder.blend(mask, operand.type, value, ZERO))
+                for (vector, value), operand in zip(arguments, item.operands, strict=True)
             ]
-        pairs += operation.operands[last:]
-        name, _, suffix = item.callee.rpartition(".")
-        made = text.vector_type(operation.type)
-        return text.call(made, f"{name}.v{text.width}{suffix}", pairs, operation.words)
+        arguments += [(operand.type, operand.text) for operand in item.operands[last:]]
+        kind = builder.vector_type(item.type)
+        name, _, suffix = callee.rpartition(".")
+        name = f"{name}.v{builder.width}{suffix}"
+        flags = tuple(flag for flag in item.flags if flag in FAST_MATH)
+        made = build.call(builder.fresh(), kind, name, arguments)
+        return builder.add(made.changed(flags=flags))
 
-    def _load(self, operation: Operation, mask: str) -> str:
-        text, values = self._text, self._values
-        kind, align = operation.type, operation.align
-        address = operation.operands[0][1]
+    # ---- memory -----------------------------------------------------------------------------
+
+    def _load(self, item: Instruction, mask: str) -> str:
+        builder, values = self._builder, self._values
+        kind, align, address = item.type, item.align or 1, item.operands[0].text
         shape = values.shape(address)
         if shape == 0:
-            return text.add(f"load {kind}, ptr {values.scalar(address)}, align {align}")
+            return builder.load(kind, values.scalar(address), align)
         if shape == BYTES[kind]:
-            return text.load_lanes(kind, values.scalar(address), mask, align)
+            return builder.masked_load(kind, values.scalar(address), mask, align)
         addresses = values.vector("ptr", address)
-        if not self._may_be_neighbours(kind, address):
-            return text.gather(kind, addresses, mask, align)
-        first, apart, row, far, end = self._try_neighbours(kind, addresses, mask)
-        text.do(f"br i1 {apart}, label {far}, label {row}")
-        text.label(row, inside=True)
-        near = text.load_lanes(kind, first, mask, align)
-        text.do(f"br label {end}")
-        text.label(far, inside=True)
-        scattered = text.gather(kind, addresses, mask, align)
-        text.do(f"br label {end}")
-        text.label(end, inside=True)
-        return text.add(f"phi {text.vector_type(kind)} [ {near}, {row} ], [ {scattered}, {far} ]")
+        if self._shapes.likely(address, values.label) != BYTES[kind]:
+            return builder.gather(kind, addresses, mask, align)
+        made = self._try_consecutive(
+            kind,
+            addresses,
+            mask,
+            lambda first: builder.masked_load(kind, first, mask, align),
+            lambda: builder.gather(kind, addresses, mask, align),
+        )
+        return builder.phi(builder.vector_type(kind), made)
 
-    def _may_be_neighbours(self, kind: str, address: str) -> bool:
-        return self._likely.of(address, self._values.label) == BYTES[kind]
-
-    def _try_neighbours(
-        self, kind: str, addresses: str, mask: str
-    ) -> tuple[str, str, str, str, str]:
-        """(the first lane's address, whether the others do not follow it, three new labels)."""
-        text = self._text
-        vector = text.vector_type("ptr")
-        first = text.add(f"extractelement {vector} {addresses}, i64 0")
-        row = text.steps("ptr", first, BYTES[kind])
-        differs = text.add(f"icmp ne {vector} {addresses}, {row}")
-        apart = text.any_lane(text.both(mask, differs))
-        return first, apart, text.fresh("row"), text.fresh("far"), text.fresh("met")
-
-    def _store(self, operation: Operation, mask: str) -> None:
-        text, values = self._text, self._values
-        kind, align = operation.type, operation.align
-        (_, value), (_, address) = operation.operands
+    def _store(self, item: Instruction, mask: str) -> None:
+        builder, values = self._builder, self._values
+        stored, address = item.operands[0], item.operands[1].text
+        kind, align = stored.type, item.align or 1
         shape = values.shape(address)
         if shape == 0:
-            one = values.scalar(value)
-            if values.shape(value) != 0:
+            one = values.scalar(stored.text)
+            if values.shape(stored.text) != 0:
                 # The last thread's is what is left.
-                one = text.of_last_lane(kind, values.vector(kind, value), mask)
-            text.do(f"store {kind} {one}, ptr {values.scalar(address)}, align {align}")
+                one = builder.extract_last(kind, values.vector(kind, stored.text), mask)
+            builder.store(kind, one, values.scalar(address), align)
             return
-        whole = values.vector(kind, value)
+        vector = values.vector(kind, stored.text)
         if shape == BYTES[kind]:
-            text.store_lanes(kind, whole, values.scalar(address), mask, align)
+            builder.masked_store(kind, vector, values.scalar(address), mask, align)
             return
         addresses = values.vector("ptr", address)
-        if not self._may_be_neighbours(kind, address):
-            text.scatter(kind, whole, addresses, mask, align)
+        if self._shapes.likely(address, values.label) != BYTES[kind]:
+            builder.scatter(kind, vector, addresses, mask, align)
             return
-        first, apart, row, far, end = self._try_neighbours(kind, addresses, mask)
-        text.do(f"br i1 {apart}, label {far}, label {row}")
-        text.label(row, inside=True)
-        text.store_lanes(kind, whole, first, mask, align)
-        text.do(f"br label {end}")
-        text.label(far, inside=True)
-        text.scatter(kind, whole, addresses, mask, align)
-        text.do(f"br label {end}")
-        text.label(end, inside=True)
+        self._try_consecutive(
+            kind,
+            addresses,
+            mask,
+            lambda first: builder.masked_store(kind, vector, first, mask, align),
+            lambda: builder.scatter(kind, vector, addresses, mask, align),
+        )
 
-    def _one_by_one(self, item: Instruction, mask: str) -> None:
-        """The instruction itself for each lane in turn."""
-        text, values = self._text, self._values
-        whole = f"i{text.width}"
+    def _try_consecutive(
+        self,
+        kind: str,
+        addresses: str,
+        mask: str,
+        consecutive: Callable[[str], _Made],
+        otherwise: Callable[[], _Made],
+    ) -> list[tuple[_Made, str]]:
+        """Write `consecutive` for where the active lanes' addresses follow the first lane's."""
+        builder = self._builder
+        vector = builder.vector_type("ptr")
+        first = builder.extract_element(vector, addresses, "0")
+        expected = builder.linear("ptr", first, BYTES[kind])
+        differs = builder.compare("ne", vector, addresses, expected)
+        apart = builder.any_lane(builder.logical_and(mask, differs))
+        return builder.either(apart, otherwise, lambda: consecutive(first))
+
+    # ---- scalarisation ----------------------------------------------------------------------
+
+    def _scalarize(self, item: Instruction, mask: str) -> None:
+        """Write a loop that does the instruction itself for one active lane after the other."""
+        builder, values = self._builder, self._values
+        whole = builder.bits_type
         vectors = {
-            name: (values.type(name), values.vector(values.type(name), name))
+            name: values.vector(values.type(name), name)
             for name in dict.fromkeys(item.uses)
             if values.shape(name) != 0
         }
         names = {name: values.scalar(name) for name in item.uses if name not in vectors}
-        made = text.vector_type(item.type) if item.result else ""
-        head, turn, end = (text.fresh(word) for word in ("each", "lane", "done"))
-        start, room = text.bits(mask), text.fresh("made")
-        before = text.current
-        text.do(f"br label {turn}")
-        text.label(turn, inside=True)
-        left, new = text.fresh("left"), text.fresh("made")
-        text.do(f"{left} = phi {whole} [ {start}, {before} ], [ {head}.left, {turn} ]")
-        if made:
-            text.do(f"{room} = phi {made} [ poison, {before} ], [ {new}, {turn} ]")
-        lane = text.call(whole, f"llvm.cttz.{whole}", [(whole, left), ("i1", "true")])
-        for name, (kind, vector) in vectors.items():
-            names[name] = text.add(
-                f"extractelement {text.vector_type(kind)} {vector}, {whole} {lane}"
-            )
-        # It may be several lines, with names of its own that belong to its result's.
-        text.do("\n  ".join(each.text for each in expanded(item.with_uses(names))))
-        if made:
-            one = f"{item.type} {item.result}"
-            text.do(f"{new} = insertelement {made} {room}, {one}, {whole} {lane}")
-        less = text.add(f"sub {whole} {left}, 1")
-        text.do(f"{head}.left = and {whole} {left}, {less}")
-        more = text.add(f"icmp ne {whole} {head}.left, 0")
-        text.do(f"br i1 {more}, label {turn}, label {end}")
-        text.label(end, inside=True)
+        active, available = builder.bits(mask), builder.available
+        result = ""
+        with builder.repeat("lanes.each") as loop:
+            left = loop.carry(whole, active, "lanes.left")
+            if item.result:
+                made = loop.carry(builder.vector_type(item.type), "poison", "lanes.made")
+            lane = builder.call(whole, f"llvm.cttz.{whole}", [(whole, left), ("i1", "true")])
+            for name, vector in vectors.items():
+                names[name] = builder.extract_lane(values.type(name), vector, (whole, lane))
+            builder.extend(expanded(item.with_uses(names)))
+            if item.result:
+                result = builder.insert_lane(item.type, made, item.result, (whole, lane))
+                loop.set(made, result)
+            less = builder.binary("sub", whole, left, "1")
+            rest = loop.set(left, builder.binary("and", whole, left, less))
+            loop.more = builder.compare("ne", whole, rest, "0")
+        builder.available = available
         if item.result:
-            values.define(item.result, new, mask)
-
-
-def is_one_by_one(operation: Operation | None) -> bool:
-    """Whether an instruction whose lanes differ takes one lane after the other."""
-    if operation is None or operation.words.split(" ", 1)[0] == "frem":
-        return True
-    return _is_long_division(operation)
+            values.define(item.result, result, mask)
 
 
 def can_write(item: Instruction) -> bool:
-    """Whether an instruction, other than a phi, has a form here."""
-    if parse(item) is not None:
-        return True
-    return item.result is None or is_scalar(item.type)
-
-
-def _line(
-    words: str, operation: Operation, pairs: list[tuple[str, str]], made: str | None = None
-) -> str:
-    opcode = words.split(" ", 1)[0]
-    if opcode in BINARY or opcode in ("icmp", "fcmp"):
-        (kind, first), (_, second) = pairs
-        return f"{words} {kind} {first}, {second}"
-    if opcode in CASTS:
-        ((kind, value),) = pairs
-        return f"{words} {kind} {value} to {made or operation.type}"
-    listed = ", ".join(f"{kind} {value}" for kind, value in pairs)
-    if opcode == "getelementptr":
-        return f"{words} {operation.element}, {listed}"
-    return f"{words} {listed}"
-
-
-def _is_long_division(operation: Operation) -> bool:
-    """Whether it is a division that a vector takes one element after the other for."""
-    if operation.words.split(" ", 1)[0] not in DIVISIONS:
-        return False
-    kind, divisor = operation.operands[1]
-    if not _is_number_but_0(divisor):
-        return True
-    return kind == "i64" and int(divisor) & (int(divisor) - 1) != 0
-
-
-def _is_number_but_0(text: str) -> bool:
-    return text.lstrip("-").isdigit() and int(text) not in (0, -1)
+    """Whether an instruction, other than a phi, can be widened or scalarised."""
+    return has_vector_form(item) or item.result is None or item.type in BYTES

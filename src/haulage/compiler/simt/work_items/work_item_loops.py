@@ -51,9 +51,9 @@ from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
 from haulage.compiler.simt.regions.iteration_ranges import Clipping, without_partings
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
-from haulage.compiler.simt.vectorize.chunks import ChunkLoop
-from haulage.compiler.simt.vectorize.function import LaneFunction
+from haulage.compiler.simt.vectorize.function import VectorizedRegion, declarations
 from haulage.compiler.simt.vectorize.scalar_regions import scattered
+from haulage.compiler.simt.vectorize.strip_loop import StripLoop
 from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.forks import cached_property
 
@@ -69,15 +69,14 @@ def write(
     order: str,
     metadata: Metadata,
     cooperative: bool,
-    lanes: Mapping[int, LaneFunction],
+    vectorized: Mapping[int, VectorizedRegion],
     run: Run | None = None,
     off: Set[str] = frozenset(),
 ) -> str:
     """LLVM text of `@haulage.block` and its regions for one block size (x, y, z), with the loops
     over its axes in an order (outermost first); `cooperative` if it has a frame, as
-    `cooperative_grid.py` says. `lanes` are the functions of the regions that run for a chunk of
-    threads at a time. With a `run` the function runs as many blocks as it is told. `off` are the
-    passes that are switched off."""
+    `cooperative_grid.py` says. `vectorized` are the regions that run on vectors. With a `run` the
+    function runs as many blocks as it is told. `off` are the passes that are switched off."""
     sizes = block if run is None else run.widened(block)
     inner = looped_axes(sizes, order)[-1]
     jams: frozenset[int] = frozenset()
@@ -86,14 +85,15 @@ def write(
         jams = frozenset(
             region.number
             for region in regions.regions
-            if region.number not in lanes and unroll_and_jam.is_worth_it(body, regions, region)
+            if region.number not in vectorized and unroll_and_jam.is_worth_it(body, regions, region)
         )
     functions = RegionFunctions(body, regions, without_partings(clipping, jams))
     texts: list[str] = []
     jammed: dict[int, Function] = {}
     for region in regions.regions:
-        if region.number in lanes:
-            texts.append(lanes[region.number].text(region))
+        if region.number in vectorized:
+            function = vectorized[region.number].function()
+            texts += [*declarations(function), definition(function)]
             continue
         function = functions.function(region)
         texts.append(definition(function))
@@ -102,7 +102,9 @@ def write(
             if together is not None:
                 jammed[region.number] = together
     texts += map(definition, jammed.values())
-    writer = _BlockFunction(functions, block, order, metadata, cooperative, lanes, run, jammed, off)
+    writer = _BlockFunction(
+        functions, block, order, metadata, cooperative, vectorized, run, jammed, off
+    )
     written = writer.functions()
     if writer.frame is not None:
         texts.append(writer.frame.text())
@@ -122,7 +124,7 @@ class _BlockFunction:
         order: str,
         metadata: Metadata,
         cooperative: bool,
-        lanes: Mapping[int, LaneFunction],
+        vectorized: Mapping[int, VectorizedRegion],
         run: Run | None,
         jammed: Mapping[int, Function],
         off: Set[str],
@@ -133,7 +135,7 @@ class _BlockFunction:
         self.region_functions = functions
         self.block = block
         self.metadata = metadata
-        self.lanes = lanes
+        self.vectorized = vectorized
         self.run = run
         self.jammed = jammed
         self.off = off
@@ -306,8 +308,8 @@ class _BlockFunction:
         builder, k = self.builder, region.number
         builder.block(f"%region.{k}")
         given, loaded = context_arguments(builder, self.region_functions, region, "context")
-        if k in self.lanes:
-            self._go_on(region, self._run_chunks(region, given))
+        if k in self.vectorized:
+            self._go_on(region, self._run_strips(region, given))
             return
         bounds = BoundsWriter(builder, self.clipping.items, self._block_sizes, loaded)
         own, condition = self.clipping.of_regions[k], self.clipping.partings[k]
@@ -396,18 +398,15 @@ class _BlockFunction:
         nest.close(None, self.metadata.thread_loop(self._innermost_size), step=step)
         return next_region, None
 
-    def _run_chunks(self, region: Region, given: list[Typed]) -> Outcome:
-        """Run a region for one chunk of threads after the other."""
-        builder, k = self.builder, region.number
-        width = self.lanes[k].width
+    def _run_strips(self, region: Region, given: list[Typed]) -> Outcome:
+        """Run a vectorised region for one strip of threads after the other."""
+        width = self.vectorized[region.number].width
         ranges = self.everyone if self.clipping.of_kernel else None
-        before = builder.current[1:]
-        loop = ChunkLoop(k, before, self.block, self.axes, self.body.may_fail, width, ranges)
-        builder.lines(loop.opening())
-        names = f"%next.{k}", f"%fault.this.{k}"
-        self._call(region, loop.thread(), f"%thread.{k}", given, names=names)
-        builder.lines(loop.closing())
-        return f"%next.{loop.suffix}", f"%fault.now.{loop.suffix}"
+        loop = StripLoop(
+            self.builder, self.block, self.axes, width, ranges, faults=self.body.may_fail
+        )
+        outcome = self._call(region, loop.index, loop.linear, given, lanes=loop.lanes)
+        return loop.close(*outcome)
 
     @property
     def _innermost_size(self) -> int:
@@ -439,7 +438,7 @@ class _BlockFunction:
         passing: bool = True,
         access: MetadataPairs = (),
         callee: str | None = None,
-        names: tuple[str, str] = ("next", "fault"),
+        lanes: tuple[str, ...] = (),
     ) -> Outcome:
         """Call a region's function, or another one for it, for one thread. If that is not `passing`
         the region's own guards, it is told so."""
@@ -451,15 +450,14 @@ class _BlockFunction:
         for guard in self.region_functions.guards(region):
             is_met = guard.outcome == (passing or guard not in own)
             arguments.append(("i1", str(is_met).lower()))
-        if k in self.lanes and self.clipping.of_kernel:
-            arguments += [("i32", f"%from.{k}"), ("i32", f"%to.{k}")]
+        arguments += [("i32", lane) for lane in lanes]
         private = private_addresses(builder, self.body, linear)
         thread = Thread(index, linear, private)
         callee = callee or f"haulage.region.{k}"
         both = call_region(builder, self.body, self.block, callee, thread, arguments, access)
         masked, may_fail = self.regions.masked, self.body.may_fail
-        following = None if masked else builder.extract(RESULT, both, 0, names[0])
-        return following, builder.extract(RESULT, both, 1, names[1]) if may_fail else None
+        following = None if masked else builder.extract(RESULT, both, 0, "next")
+        return following, builder.extract(RESULT, both, 1, "fault") if may_fail else None
 
     def _go_on(self, region: Region, outcome: Outcome) -> None:
         """Go to the next region, by what the region's threads came to."""

@@ -68,7 +68,7 @@ def test_what_all_have_in_common_is_not_counted_on_where_no_lane_is(monkeypatch)
     for way in ("scalar", "cut"):
         monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
         if way == "cut":
-            monkeypatch.setattr(plan, "is_worth_it", lambda work: True)
+            monkeypatch.setattr(plan, "is_profitable", lambda work: True)
         counts, last = (cuda.to_device(np.zeros(80, np.int64)) for _ in range(2))
         cuda.jit(turns)[2, 40](cuda.to_device(x), counts, last, 80)
         results[way] = counts.copy_to_host(), last.copy_to_host()

@@ -1,0 +1,365 @@
+"""Whole-function vectorisation: the tree of loops, shapes of values, which regions are taken, and
+what is written for them."""
+
+import math
+import re
+
+import pytest
+
+import haulage
+from haulage import cuda
+from haulage.compiler import llvm
+from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.emit.region_function import RegionFunctions
+from haulage.compiler.simt.ir.builder import Builder
+from haulage.compiler.simt.ir.reader import read_instruction
+from haulage.compiler.simt.ir.writer import definition
+from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
+from haulage.compiler.simt.vectorize.builder import VectorBuilder
+from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
+from haulage.compiler.simt.vectorize.loop_tree import Irreducible, LoopTree
+from haulage.compiler.simt.vectorize.shapes import Shapes
+from haulage.compiler.simt.vectorize.strip_loop import StripLoop
+from haulage.compiler.simt.vectorize.vector_forms import has_vector_form, is_scalarized
+from haulage.targets.cpu import host
+from nodevice.compiler.simt.llvm_models import model_of
+
+# Lanes stay in the loop `own` for as many turns as their number says, and all in `same` for %n.
+NESTED = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+entry:
+  %wide = zext i32 %threadIdx.x to i64
+  br label %own
+own:
+  %turn = phi i32 [ 0, %entry ], [ %turn.next, %latch ]
+  br label %same
+same:
+  %k = phi i32 [ 0, %own ], [ %k.next, %same ]
+  %k.next = add i32 %k, 1
+  %k.more = icmp ult i32 %k.next, %n
+  br i1 %k.more, label %same, label %latch
+latch:
+  %turn.next = add i32 %turn, 1
+  %turn.more = icmp ult i32 %turn.next, %threadIdx.x
+  br i1 %turn.more, label %own, label %end
+end:
+  %at = getelementptr i32, ptr %data, i64 %wide
+  store i32 %turn, ptr %at
+  ret i32 0
+}
+"""
+
+DIAMOND = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+entry:
+  %odd = trunc i32 %threadIdx.x to i1
+  br i1 %odd, label %left, label %right
+left:
+  br label %join
+right:
+  br label %join
+join:
+  %either = phi i32 [ 1, %left ], [ 2, %right ]
+  %small = icmp ult i32 %n, 3
+  br i1 %small, label %inside, label %end
+inside:
+  br label %end
+end:
+  %both = phi i32 [ 1, %join ], [ 2, %inside ]
+  ret i32 0
+}
+"""
+
+
+def shapes_of(text):
+    function = model_of(text)
+    tree = LoopTree(function.successors(), function.entry)
+    known = {"%threadIdx.x": 1, "%n": 0, "%data": 0}
+    return Shapes(function.blocks, tree, known, frozenset(("%threadIdx.x",)))
+
+
+def vectorized(text, width=8):
+    """The one region of a kernel on vectors."""
+    function = model_of(text)
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    regions = parallel_regions.divide(fission.split(function, []), flow, frozenset())
+    body = Body("", function, (), (), False, False)
+    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    (region,) = regions.regions
+    assert can_vectorize(functions, region)
+    return VectorizedRegion(functions, region, (64, 1, 1), ("x",), width)
+
+
+def returned(builder, kind, value):
+    """The number that a value is, as LLVM folds it."""
+    builder.ret(kind, value)
+    module = llvm.parse(definition(builder.function).replace("internal", ""))
+    llvm.optimise(module, host(), 3, widen=False, unroll=True)
+    return int(re.search(rf"ret {kind} (-?\d+)", str(module))[1])
+
+
+def test_loops_stand_together_and_within_one_another():
+    function = model_of(NESTED)
+    tree = LoopTree(function.successors(), function.entry)
+    (entry, own, end) = tree.root.items
+    assert (entry, own.header, end) == ("%entry", "%own", "%end")
+    assert [getattr(item, "header", item) for item in own.items] == ["%own", "%same", "%latch"]
+    assert tree.root.equivalent["%end"] in ("%own", "%entry")
+
+
+def test_a_cycle_with_two_entries_cannot_be_linearised():
+    edges = {"%a": ("%b", "%c"), "%b": ("%c",), "%c": ("%b",)}
+    with pytest.raises(Irreducible):
+        LoopTree(edges, "%a")
+
+
+def test_what_lanes_have_in_common_in_a_loop_differs_behind_it():
+    shapes = shapes_of(NESTED)
+    assert shapes.divergent == {"%own"}
+    assert shapes.at("%turn", "%latch") == 0
+    assert shapes.at("%turn", "%end") is None
+    assert shapes.at("%k", "%same") == 0
+
+
+def test_addresses_step_with_the_lane():
+    shapes = shapes_of(NESTED)
+    assert shapes.of("%wide") == 1
+    assert shapes.of("%at") == 4
+
+
+def test_lanes_that_went_different_ways_differ_where_they_meet():
+    shapes = shapes_of(DIAMOND)
+    assert shapes.of("%either") is None
+    assert shapes.of("%both") == 0
+    assert shapes.is_divergent("%entry")
+    assert not shapes.is_divergent("%join")
+
+
+@pytest.mark.parametrize(
+    ("line", "has_form", "scalarized"),
+    [
+        ("fadd contract float %a, 1.0", True, False),
+        ("frem float %a, 1.0", True, True),
+        ("icmp samesign ult i64 %a, 5", True, False),
+        ("load float, ptr %p, align 4, !tbaa !3", True, False),
+        ("load atomic i32, ptr %p monotonic, align 4", False, True),
+        ("load i128, ptr %p, align 16", False, True),
+        ("call noundef range(i32 0, 9) i32 @llvm.smax.i32(i32 %a, i32 7)", True, False),
+        ("call i32 @other(i32 %a)", False, True),
+        ("udiv i64 %a, 8", True, False),
+        ("udiv i64 %a, 7", True, True),
+        ("udiv i32 %a, 7", True, False),
+    ],
+)
+def test_which_instructions_have_a_form_on_vectors(line, has_form, scalarized):
+    item = read_instruction(f"%r = {line}")
+    assert has_vector_form(item) == has_form
+    assert is_scalarized(item) == scalarized
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def test_vectors_and_masks_are_what_they_are_called(width):
+    def built():
+        return VectorBuilder("f", (), "i64", width)
+
+    builder = built()
+    builder.store("i64", "5", builder.slot("i64"))
+    lanes = builder.linear("i64", "%five", 3)
+    # As a value that LLVM knows.
+    entry = builder.function.blocks["%lanes.start"]
+    entry.body.insert(0, read_instruction("%five = add i64 2, 3"))
+    mask = builder.lanes_between("1", "4")
+    assert returned(builder, "i64", builder.extract_last("i64", lanes, mask)) == 5 + 3 * 3
+
+    builder = built()
+    bits = builder.bits(builder.lanes_between("2", "5"))
+    assert returned(builder, "i64", builder.cast("zext", f"i{width}", bits, "i64")) == 0b11100
+
+
+# Lanes sum every third element, up to their own number of them.
+SUMS = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data, ptr %sums) {
+entry:
+  %wide = zext nneg i32 %threadIdx.x to i64
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
+  %sum = phi i32 [ 0, %entry ], [ %sum.next, %loop ]
+  %place = mul i64 %k, 3
+  %at = getelementptr i32, ptr %data, i64 %place
+  %common = load i32, ptr %at
+  %far = add i64 %place, %wide
+  %near = getelementptr i32, ptr %data, i64 %far
+  %own = load i32, ptr %near
+  %times = mul i32 %own, %common
+  %sum.next = add i32 %sum, %times
+  %k.next = add i64 %k, 1
+  %more = icmp ult i64 %k.next, %wide
+  br i1 %more, label %loop, label %end
+end:
+  %out = getelementptr i32, ptr %sums, i64 %wide
+  store i32 %sum.next, ptr %out
+  ret i32 0
+}
+"""
+
+
+def test_a_region_on_vectors_has_scalars_vectors_and_masks_by_the_shapes_of_its_values():
+    region = vectorized(SUMS)
+    assert region.is_along_rows
+    assert (region.work.consecutive, region.work.gathered) == (1, 0)
+    function = region.function()
+    loads = [item for item in function.instructions() if item.opcode == "load"]
+    assert [item.type for item in loads if item.align] == ["i32"]
+    called = [item.callee for item in function.instructions() if item.opcode == "call"]
+    assert called == ["llvm.masked.load.v8i32.p0", "llvm.masked.store.v8i32.p0"]
+    # What is in memory on the way becomes registers.
+    module = llvm.parse(definition(function).replace("internal", ""))
+    llvm.run_passes(module, host(), "sroa")
+    assert "alloca" not in str(module)
+    phis = re.findall(r"= phi (.+?) \[", str(module))
+    # The counter is the same for all lanes, masks and sums are not.
+    assert {"<8 x i1>", "<8 x i32>", "i64"} <= set(phis)
+    assert "<8 x i64>" not in phis
+
+
+def test_a_strip_loop_goes_over_all_threads_of_a_block_and_counts_lanes_within_ranges():
+    total = 0
+    for ranges in (None, {"x": ("3", "21"), "y": ("1", "2"), "z": ("0", "1")}):
+        builder = Builder("f", (), "i32")
+        builder.block("%start")
+        at = builder.allocate("i32")
+        builder.store("i32", "0", at)
+        loop = StripLoop(builder, (32, 2, 1), ("y", "x"), 8, ranges, faults=True)
+        count = "8" if ranges is None else builder.binary("sub", "i32", *reversed(loop.lanes))
+        sum_ = builder.binary("add", "i32", builder.load("i32", at), count)
+        builder.store("i32", sum_, at)
+        following, fault = loop.close("7", loop.index[0])
+        both = builder.binary("mul", "i32", builder.load("i32", at), following)
+        total = returned(builder, "i32", builder.binary("add", "i32", both, fault))
+        assert total == (64 * 7 + 24 if ranges is None else 18 * 7 + 16)
+
+
+def newton(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        v = x[i]
+        y = v
+        while abs(y * y - v) > 1e-6 * v:
+            y = 0.5 * (y + v / y)
+        out[i] = y
+
+
+def locked(x, out):
+    while cuda.atomic.cas(x, 0, 0, 1) != 0:
+        pass
+    out[0] += 1
+    cuda.atomic.exch(x, 0, 0)
+
+
+def rows(starts, columns, values, x, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = 0.0
+        for k in range(starts[i], starts[i + 1]):
+            total += values[k] * x[columns[k]]
+        out[i] = total
+
+
+def test_a_loop_that_threads_leave_at_different_times_runs_on_vectors():
+    code = haulage.compile(newton, "void(float64[::1], float64[::1])", block=64)
+    assert re.search(r"fdiv.* <\d+ x double>", code.stages["blocks"])
+    loop = code.stages["llvm"]
+    assert "alloca <" not in loop, "values of lanes are in memory"
+
+
+def test_lanes_do_not_wait_for_one_another_at_a_lock():
+    code = haulage.compile(locked, "void(int32[::1], int32[::1])", block=64)
+    assert "%lanes." not in code.stages["blocks"]
+
+
+def test_sums_over_scattered_elements_are_left_to_one_thread_after_the_other():
+    code = haulage.compile(
+        rows, "void(int32[::1], int32[::1], float64[::1], float64[::1], float64[::1])", block=64
+    )
+    assert "%lanes." not in code.stages["blocks"]
+
+
+def decaying(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        left, angle, turns = x[i], x[i], 0
+        while left > 0.001:
+            left *= math.exp(-left - 0.01)
+            angle += math.sin(angle)
+            turns += 1
+        out[i] = angle * turns
+
+
+def test_mathematics_in_a_loop_takes_all_lanes_at_once():
+    code = haulage.compile(decaying, "void(float32[::1], float64[::1])", block=64)
+    blocks, loop = code.stages["blocks"], code.stages["llvm"]
+    assert re.search(r"call <\d+ x double> @haulage\.math\.exp\.v\d+f64\(", blocks)
+    assert not re.search(r"(?m)^declare .*@haulage\.math", loop)
+    assert not re.search(r"call double @(exp|haulage\.)", loop)
+
+
+def test_lanes_that_are_off_do_not_ask_the_c_library_about_their_arguments():
+    blocks = haulage.compile(decaying, "void(float32[::1], float64[::1])", block=64).stages[
+        "blocks"
+    ]
+    given = re.search(r"@haulage\.math\.sin\.v\d+f32\(<\d+ x float> (%[\w.]+)\)", blocks)[1]
+    assert re.search(rf"{re.escape(given)} = select <\d+ x i1> .* zeroinitializer$", blocks, re.M)
+
+
+def common_divisors(a, b, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        p, q = a[i], b[i]
+        while q:
+            p, q = q, p % q
+        out[i] = p
+
+
+def one_or_two_loops(deep):
+    def kernel(starts, steps, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            at, total = starts[i], 0
+            while at > 0:
+                total += at
+                for k in range(at & 7 if deep else 3):
+                    if steps[i, k] > total:
+                        total = steps[i, k + (at & 3)]
+                at -= 2
+            out[i] = total
+
+    return haulage.compile(kernel, "void(int32[::1], int32[:,::1], int32[::1])", block=64)
+
+
+def test_loops_that_mostly_divide_are_left_to_one_thread_after_the_other():
+    code = haulage.compile(common_divisors, "void(uint64[::1], uint64[::1], uint64[::1])", block=64)
+    assert "%lanes." not in code.stages["blocks"]
+
+
+def test_loops_left_at_different_times_within_one_another_need_much_arithmetic():
+    assert "%lanes." in one_or_two_loops(deep=False).stages["blocks"]
+    assert "%lanes." not in one_or_two_loops(deep=True).stages["blocks"]
+
+
+def test_lanes_that_go_the_same_way_are_not_masked_for_the_other():
+    def halvings(x, out):
+        i = cuda.grid(1)
+        y = x[i]
+        k = 0
+        while k < 50 and y > 1:
+            y *= x[0]
+            k += 1
+        out[i] = k
+
+    code = haulage.compile(halvings, "void(float32[::1], int32[::1])", block=64)
+    # How many lanes there are depends on the processor.
+    assert re.search(r"fmul <\d+ x float>", code.stages["blocks"])
+    assert not re.search(r"select i1 %\S+, <\d+ x i1>", code.stages["blocks"])
