@@ -89,6 +89,18 @@ def pack_array(array, unsigned long long address):
     return made
 
 
+def unit_axis(bytes field not None):
+    """Which axis of an array with that field has unit stride: 'l', the last one, else 'f', the
+    first one, else '-', none of these; letters as in `compiler.unit_strides`."""
+    cdef const int64_t *words = <const int64_t *>PyBytes_AS_STRING(field)
+    cdef Py_ssize_t axes = (len(field) // 8 - 5) // 2
+    if axes == 0:
+        return "-"
+    if words[5 + 2 * axes - 1] == words[3]:
+        return "l"
+    return "f" if words[5 + axes] == words[3] else "-"
+
+
 cdef class Packer:
     """Makes argument blocks of one layout.
 

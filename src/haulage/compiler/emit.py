@@ -17,28 +17,39 @@ from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import entry
 from haulage.compiler.simt.body import KERNEL, NotInlined
 from haulage.compiler.simt.transform import SCALAR, CannotCut, Transformed, transform
+from haulage.compiler.unit_strides import GENERAL, told, with_constants
 from haulage.errors import CompileError
 from haulage.forks import cached_property
 from haulage.targets.base import Target
 
 
 class CPUBody(Body):
-    """A kernel whose code is made for one block size each."""
+    """A kernel whose code is made for one block size each, and for unit strides of its arrays."""
 
     @cached_property
-    def cleaned(self) -> str:
-        return clean(self.lowered.llvm, self.lowered.entry, self.target)
+    def _cleaned(self) -> dict[str, str]:
+        return {}
+
+    def cleaned(self, strides: str = GENERAL) -> str:
+        """The text of the stage `clean`, of a version."""
+        made = self._cleaned.get(strides)
+        if made is None:
+            text = with_constants(self.lowered, strides)
+            made = clean(text, self.lowered.entry, self.target)
+            self._cleaned[strides] = made
+        return made
 
     def _inlined(self) -> tuple[str, str]:
         try:
-            return self.cleaned, KERNEL
+            return self.cleaned(), KERNEL
         except NotInlined as error:
             raise CompileError(self._not_inlined()) from error
 
-    def _make(self, block: tuple[int, int, int], way: str) -> Code:
+    def _make(self, block: tuple[int, int, int], way: str, strides: str) -> Code:
         with llvm.LOCK:
             try:
-                blocks = transform(self.cleaned, self.target, block, way, self.lowered.cooperative)
+                cleaned = self.cleaned(strides)
+                blocks = transform(cleaned, self.target, block, way, self.lowered.cooperative)
             except CannotCut as error:
                 raise CompileError(self._cannot_cut(error)) from error
             except NotInlined as error:
@@ -50,7 +61,7 @@ class CPUBody(Body):
         offsets, nbytes = argument_offsets(self.lowered.arguments)
         stages = {
             "lowered": self.lowered.llvm,
-            "clean": self.cleaned,
+            "clean": cleaned,
             "blocks": blocks.llvm,
             "llvm": text,
         }
@@ -68,6 +79,7 @@ class CPUBody(Body):
                 "way": blocks.way,
                 "pieces": blocks.pieces,
                 "order": blocks.order,
+                "unit_strides": told(self.lowered, strides),
                 "shared_bytes": blocks.shared_bytes,
                 "local_bytes": blocks.local_bytes,
                 "block_bytes": blocks.block_bytes,

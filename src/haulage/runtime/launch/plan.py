@@ -125,7 +125,7 @@ class LaunchPlan(PlanBase):
             return
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
-        loaded = overload.load(device, configuration.block)
+        loaded = overload.load(device, configuration.block, [kind.unit_axis for kind in each])
         self._captured = loaded.captured
         header, self._start = loaded.prepare(configuration)
         self._block = Block(header, overload.keys, keys)
