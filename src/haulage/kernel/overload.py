@@ -26,7 +26,7 @@ _THREADS = "threads"
 # So many threads of NVIDIA's GPUs have registers enough, whatever the code: 65536 for 255 each.
 _SURELY_FIT = 256
 # Versions by unit strides that are made for launches, besides the general one.
-_MOST_VERSIONS = 8
+MOST_VERSIONS = 8
 
 
 class TypeAnnotation(NamedTuple):
@@ -92,7 +92,8 @@ class Overload:
         it leaves registers for.
         """
         if place.properties.code_per_block:
-            return self._loaded(place, block, config.thread_way(), self._version(units))
+            strides = self._version(units) if place.properties.code_per_strides else GENERAL
+            return self._loaded(place, block, config.thread_way(), strides)
         loaded = self._loaded(place, ANY_BLOCK, _THREADS)
         threads = block[0] * block[1] * block[2]
         if threads > _SURELY_FIT and loaded.code.is_ptx and threads > loaded.most_threads:
@@ -108,7 +109,7 @@ class Overload:
         """
         wanted = version([units[number] for number in self._open] if units else [])
         with self._lock:
-            if wanted not in self._versions and len(self._versions) > _MOST_VERSIONS:
+            if wanted not in self._versions and len(self._versions) > MOST_VERSIONS:
                 fitting = [made for made in self._versions if suits(made, wanted)]
                 return max(fitting, key=lambda made: (len(made) - made.count(NO_AXIS), made))
             self._versions.add(wanted)
