@@ -37,7 +37,7 @@ import numpy as np
 
 from haulage._core.coherence import Moving
 from haulage._core.launches import Part
-from haulage._core.packing import pack_array, unit_axis
+from haulage._core.packing import integer_of, pack_array, unit_axis
 from haulage.compiler.unit_strides import FIRST, LAST, NO_AXIS
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
@@ -251,7 +251,8 @@ def _scalar(dtype: Any) -> Kind:
 number_kinds: dict[type, Kind] = {
     of: _scalar(of)
     for of in (
-        *(bool, float, np.float32, np.float64),
+        *(bool, np.bool_, float, np.float16, np.float32, np.float64),
+        *(complex, np.complex64, np.complex128, np.longlong, np.ulonglong),
         *(np.int8, np.int16, np.int32, np.int64),
         *(np.uint8, np.uint16, np.uint32, np.uint64),
     )
@@ -299,9 +300,9 @@ def _numpy_scalar(value: np.generic, fields: list[Any]) -> Kind:
     if dtype.kind not in "biufcMm":
         raise TypeError(f"a kernel cannot take a NumPy scalar of dtype {dtype}")
     if dtype.kind in "Mm":
-        fields.append(int(value.view(np.int64)))
+        fields.append(integer_of(value))
     else:
-        fields.append(bool(value) if dtype.kind == "b" else value)
+        fields.append(value)
     return kind(VALUE, (SCALAR, dtype))
 
 
