@@ -43,7 +43,7 @@ class Body(ABC):
         """Nothing: this is typed and lowered, so that it can be compiled is known."""
 
     def code(self, block: tuple[int, int, int], way: str, strides: str = GENERAL) -> Code:
-        """Code for blocks of `block` threads, run in one of `simt.pipeline.STRATEGIES`; of the version
+        """Code for blocks of `block` threads, run by one of `pipeline.STRATEGIES`; of the version
         for some strides, see `compiler.unit_strides`, which GPUs have none of but the general one.
 
         Raises:
