@@ -55,7 +55,7 @@ from haulage.compiler.simt.regions import (
     parallel_regions,
 )
 from haulage.compiler.simt.regions.exchanges import Exchange
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.compiler.simt.vectorize import plan
 from haulage.compiler.simt.work_items import unroll_and_jam, warp_loops, work_item_loops
@@ -169,7 +169,7 @@ class Compilation:
     cut: Function | None = None
     kernel_guards: guards.Guards = field(default_factory=guards.Guards)
     regions: Regions | None = None
-    ranges: Clipping | None = None
+    ranges: IterationRanges | None = None
     run: Run | None = None
     parts: list[str] = field(default_factory=list)
     taken: str = ""
@@ -501,19 +501,19 @@ def _iteration_ranges(state: Compilation) -> None:
     if state.vectors.regions is not None or state.lanes is not None:
         return
     assert state.regions is not None
-    parts = not state.body.may_fail and state.is_on("index-set-splitting")
-    state.ranges = iteration_ranges.clip(
+    splits = not state.body.may_fail and state.is_on("index-set-splitting")
+    state.ranges = iteration_ranges.find(
         state.regions,
         state.flow.varying,
         ValueRanges(state.function),
         state.kernel_guards.guards,
-        parts=parts,
+        splits=splits,
     )
 
 
 def _work_item_loops(state: Compilation) -> None:
     assert state.regions is not None
-    ranges = state.ranges or iteration_ranges.none(state.regions)
+    ranges = state.ranges or iteration_ranges.unbounded(state.regions)
     _choose_run(state, ranges)
     metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
     if state.lanes is None:
@@ -538,15 +538,15 @@ def _work_item_loops(state: Compilation) -> None:
     state.parts.append(f"{text}\n\n{metadata.text()}")
 
 
-def _choose_run(state: Compilation, ranges: Clipping) -> None:
+def _choose_run(state: Compilation, ranges: IterationRanges) -> None:
     """Coalesce blocks where that is faster."""
     axis = state.coalesced_order[-1]
     assert state.regions is not None
     if state.vectors.regions is not None or axis not in state.coalesced or state.regions.masked:
         return
-    inner, first, parting = state.order[-1], state.kernel_guards, ranges.partings[0]
+    inner, first, split = state.order[-1], state.kernel_guards, ranges.splits[0]
     varying = state.flow.varying
-    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, parting):
+    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, split):
         state.run = block_coalescing.run_of(axis, state.block)
     if state.run is not None:
         state.order = state.coalesced_order

@@ -48,12 +48,12 @@ class Guard:
 @dataclass(frozen=True)
 class Guards:
     """What threads must pass, and `labels` of the blocks whose branches are settled by it.
-    `parting` is a condition that sends threads two ways, with something to do on each of them, and
+    `split` is a condition that sends threads two ways, with something to do on each of them, and
     who passes it are a range of each axis."""
 
     guards: tuple[Guard, ...] = ()
     labels: frozenset[str] = frozenset()
-    parting: Guard | None = None
+    split: Guard | None = None
 
 
 def find(
@@ -67,7 +67,7 @@ def find(
     guards: dict[str, Guard] = {}
     settled: set[str] = set()
     seen: set[str] = set()
-    parting: Guard | None = None
+    split: Guard | None = None
     label = entry
     while label not in seen:
         seen.add(label)
@@ -85,7 +85,7 @@ def find(
         if idle[0] == idle[1]:
             if not idle[0]:
                 bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
-                parting = search.parting(block.terminator.uses[0], bounds)
+                split = search.split(block.terminator.uses[0], bounds)
             break
         condition, outcome = block.terminator.uses[0], idle[1]
         whole = True
@@ -100,7 +100,7 @@ def find(
         if whole:
             settled.add(label)
         label = targets[0] if outcome else targets[1]
-    return Guards(tuple(guards.values()), frozenset(settled), parting)
+    return Guards(tuple(guards.values()), frozenset(settled), split)
 
 
 def returns_idly(block: Block) -> bool:
@@ -152,7 +152,7 @@ class _Search:
             return [(condition, outcome)]
         return [leaf for part in parts for leaf in self.leaves(part.text, outcome)]
 
-    def parting(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
+    def split(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
         """A condition as a guard that those who pass it are a range of each axis by. `met` are the
         bounds that all who ask have passed."""
         for outcome in (True, False):

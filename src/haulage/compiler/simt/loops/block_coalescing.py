@@ -26,7 +26,7 @@ from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import PROMISES, bits_of
-from haulage.compiler.simt.regions.iteration_ranges import blocks_of_way
+from haulage.compiler.simt.regions.iteration_ranges import blocks_on_side
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
 
@@ -195,12 +195,12 @@ def is_profitable(
     alone: str,
     varying: Set[str],
     settled: Guards,
-    parting: Guard | None,
+    split: Guard | None,
 ) -> bool:
     """Whether a kernel is faster with blocks coalesced along an axis.
 
     `alone` is the axis that a block by itself is run along, `settled` are the guards that loops are
-    bounded by, `parting` is a condition that splits them, `varying` the values that differ from
+    bounded by, `split` is a condition that splits them, `varying` the values that differ from
     thread to thread.
 
     Long loops suit memory. But a loop whose trip count LLVM knows is sometimes vectorised, or
@@ -217,18 +217,18 @@ def is_profitable(
     if any(strides.of(item.address)[position] == UNKNOWN for item in accesses):
         return False
     # Neighbours in memory are worth any mask.
-    return axis != alone or not _masks_stores(function, varying, settled, parting)
+    return axis != alone or not _masks_stores(function, varying, settled, split)
 
 
 def _masks_stores(
-    function: Function, varying: Set[str], settled: Guards, parting: Guard | None
+    function: Function, varying: Set[str], settled: Guards, split: Guard | None
 ) -> bool:
     """Whether a store of most threads is under a bound on indices that no loop ends at."""
     told = {guard.condition for guard in settled.guards}
     labels: Set[str] = function.blocks.keys()
-    if parting is not None:
-        told.add(parting.condition)
-        labels = blocks_of_way(function, function.entry, parting, passes=True)
+    if split is not None:
+        told.add(split.condition)
+        labels = blocks_on_side(function, function.entry, split, passes=True)
     items, successors = function.items(), function.successors()
     meeting = control_flow.immediate_postdominators(successors)
     for label, block in function.blocks.items():

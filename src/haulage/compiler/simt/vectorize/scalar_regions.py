@@ -15,7 +15,7 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.memory_dependence import Roots
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
 from haulage.compiler.simt.ir.model import Instruction, Operand, RegionEnd
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
 # So much arithmetic has to come with an access of threads that are apart.
@@ -42,7 +42,9 @@ def _work(item: Instruction) -> int:
     return _DIVISION if item.opcode in ("fdiv", "frem") else 1
 
 
-def scattered(body: Body, regions: Regions, clipping: Clipping, position: int) -> frozenset[int]:
+def scattered(
+    body: Body, regions: Regions, clipping: IterationRanges, position: int
+) -> frozenset[int]:
     """The numbers of these regions. `position` is that of the innermost axis of the block."""
     shared = {room.name for room in body.shared}
     if regions.masked:
@@ -53,7 +55,12 @@ def scattered(body: Body, regions: Regions, clipping: Clipping, position: int) -
 
 class _Search:
     def __init__(
-        self, body: Body, regions: Regions, clipping: Clipping, position: int, shared: set[str]
+        self,
+        body: Body,
+        regions: Regions,
+        clipping: IterationRanges,
+        position: int,
+        shared: set[str],
     ) -> None:
         self._regions = regions
         self._function = regions.function
