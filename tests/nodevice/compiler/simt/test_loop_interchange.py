@@ -5,6 +5,7 @@ import pytest
 import haulage
 from doubles.kernels import row_sums
 from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.regions.loop_interchange import loops_to_interchange
 from nodevice.compiler.simt.llvm_models import SUMS, model_of
 
@@ -12,7 +13,7 @@ from nodevice.compiler.simt.llvm_models import SUMS, model_of
 def _turned(row, turn, last="%n", threads=256):
     text = SUMS.replace("ROW", row).replace("TURN", turn).replace("LAST", last)
     function = model_of(text)
-    flow = uniformity.analyse(function, frozenset())
+    flow = uniformity.analyse(Analyses(function), frozenset())
     return loops_to_interchange(function, flow, (), 0, threads)
 
 
@@ -80,7 +81,7 @@ end:
 )
 def test_the_loop_around_what_is_unrolled_is_the_innermost_that_is_left(inner, outer, headers):
     function = model_of(NEST.replace("INNER", inner).replace("OUTER", outer))
-    flow = uniformity.analyse(function, frozenset())
+    flow = uniformity.analyse(Analyses(function), frozenset())
     assert loops_to_interchange(function, flow, (), 0, 256) == headers
 
 
@@ -90,7 +91,7 @@ def test_a_chain_of_loads_waits_so_long_that_all_threads_go_together():
     text = text.replace("%start, %step", "%start, %sum").replace("store float", "store i64")
     text = text.replace("ROW", "%n").replace("TURN", "1").replace("LAST", "%n")
     function = model_of(text)
-    flow = uniformity.analyse(function, frozenset())
+    flow = uniformity.analyse(Analyses(function), frozenset())
     assert loops_to_interchange(function, flow, (), 0, 256) == ["%loop"]
 
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, Monomial, Symbol
 from haulage.compiler.simt.analysis.control_flow import Loop
-from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, Roots
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of_access
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd, value_name
@@ -58,7 +59,7 @@ class Interleaving:
         self._function = function
         self._storage = storage
         self._varying = varying
-        self._roots = Roots(function)
+        self._roots = UnderlyingObjects(Analyses(function))
         # With the copies of what loops make.
         self._items = function.items()
         self._origins: dict[str, str] = {}

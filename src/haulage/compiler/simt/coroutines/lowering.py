@@ -25,9 +25,8 @@ from haulage.compiler.simt.analysis.barriers import (
     place_of,
     wave_barriers,
 )
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exit_codes import is_observable, return_code
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.skipped_barriers import is_seen
 from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, roll, wavefronts, yields
 from haulage.compiler.simt.emit.block_function import (
     allocate_private,
@@ -141,7 +140,7 @@ class _Thread:
                 self._suspend(yields.YIELDED)
             elif item.callee not in BARRIERS:
                 b.extend(expanded(item))
-                if kept and not told and is_seen(self._body.function, item):
+                if kept and not told and is_observable(self._body.function, item):
                     b.lines(kept.did(f"{stem}.did.{waits}"))
                     told = True
                 continue
@@ -174,8 +173,8 @@ class _Thread:
         b = self._b
         if self._kept:
             b.lines(self._kept.leave(stem, code))
-            code, counted = exit_codes.fault_lines(code, f'%"{stem}.fault"')
-            b.lines(counted)
+            code, counted = exit_codes.fault_of(code, f'%"{stem}.fault"')
+            b.extend(counted)
         b.store("i32", b.binary("sub", "i32", "0", code), "%state")
         b.jump(intrinsics.FINAL)
 

@@ -2,16 +2,18 @@
 (`exit_codes.py`), and at which of them others wait now. A set of barriers is a mask with a bit for
 each.
 
-Each thread keeps which barriers it went round (`skipped_barriers.py`) since it last came there, and
-which of these it went round before it did something that others can see.
+Each thread keeps which barriers it skipped since it last came there, and which of these it skipped
+before it did something that others can see.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.ends import LEFT, code_of
-from haulage.compiler.simt.analysis import exit_codes, skipped_barriers
-from haulage.compiler.simt.ir.model import Block, Function, Instruction
+from haulage.compiler.simt.analysis import exit_codes
+from haulage.compiler.simt.analysis.exit_codes import Edge
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Block, Function
 
 # Barriers beyond this many share the last bit, and miss threads whatever these did.
 MOST = 62
@@ -53,7 +55,7 @@ class Roll:
     barriers: Mapping[str, int]
     alone: int
     kept: int
-    edges: Mapping[skipped_barriers.Edge, int]
+    edges: Mapping[Edge, int]
     missing: tuple[int, ...]
 
     def table(self) -> str:
@@ -98,11 +100,10 @@ class Roll:
         masks = [self.edges.get((block.label, target), 0) for target in block.successors]
         if not any(masks):
             return []
-        assert isinstance(block.terminator, Instruction)
         stem = block.label[1:].strip('"') + ".step"
         arms = f"i64 {masks[0]}, i64 {masks[1]}"
         return [
-            f'  %"{stem}" = select i1 {skipped_barriers.condition(block.terminator)}, {arms}',
+            f'  %"{stem}" = select i1 {block.condition}, {arms}',
             *_add(stem, _ROUND, f'%"{stem}"'),
         ]
 
@@ -130,17 +131,18 @@ class Roll:
 def of(function: Function, has_ends: bool) -> Roll | None:
     """What is needed of a kernel's function, or None if no thread ends while others wait but by a
     fault; `has_ends` is that of `body.Body`."""
-    ways = exit_codes.ways(function)
-    if not has_ends and not any(ways.values()):
+    analyses = Analyses(function)
+    skipping = analyses.get(exit_codes.skipping_edges)
+    if not has_ends and not any(skipping.values()):
         return None
-    missed = exit_codes.missed(function)
+    missed = analyses.get(exit_codes.missed_ends)
     barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
     kept = sum(set(barriers.values()) - {1 << MOST})
     alone = (
-        sum(bit for label, bit in barriers.items() if exit_codes.is_alone(function, label)) & kept
+        sum(bit for label, bit in barriers.items() if exit_codes.is_alone(analyses, label)) & kept
     )
-    edges: dict[skipped_barriers.Edge, int] = {}
-    for label, those in ways.items():
+    edges: dict[Edge, int] = {}
+    for label, those in skipping.items():
         for edge in those:
             edges[edge] = edges.get(edge, 0) | barriers[label] & kept
     missing = tuple(

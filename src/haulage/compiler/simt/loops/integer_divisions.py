@@ -10,6 +10,11 @@ integers, so LLVM takes one lane after another for them, under a condition even 
 each. By way of doubles (`mathematics/divisions.py`) they are vectorised like all else, and what all
 threads divide by is made a double once. The quotients are exact, so they are the same as those of
 the strategies in which divisions stay as they are.
+
+A division that may fail is only made under its condition. Where it is the same for all lanes of a
+vector, LLVM's loop vectoriser makes it once, under the condition of the first lane, and where that
+lane is off the others get poison (seen with LLVM 22.1). So it becomes a call that cannot fail and
+may be made for every thread, which LLVM also moves out of the loop over threads.
 """
 
 from collections.abc import Set
@@ -19,8 +24,10 @@ from haulage.compiler.mathematics.divisions import NEAR
 from haulage.compiler.mathematics.ir import SUFFIXES
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, value_name
 from haulage.compiler.simt.ir.types import bits_of
+from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.base import Target
 
 _REMAINDERS = frozenset(("srem", "urem"))
@@ -125,3 +132,62 @@ def _called(item: Instruction, ranges: ValueRanges, wide: bool) -> str | None:
     if item.type == "i32" or (low > -NEAR and high < NEAR and (low >= 0 or signed)):
         return f"near_{item.opcode}"
     return item.opcode if signed and wide else None
+
+
+def speculate_divisions(function: Function, divergent: Set[str], axes: Set[str]) -> list[str]:
+    """Replace the divisions by anything but constants in the blocks `divergent`, if they do not
+    depend on the threads' index along one of `axes`, which work-item loops may have for their
+    innermost one, by calls that may be made for every thread; the functions that are called."""
+    found = [
+        (function.blocks[label].body, place, item)
+        for label in function.blocks
+        if label in divergent
+        for place, item in enumerate(function.blocks[label].body)
+        if item.opcode in DIVISIONS and item.operands[1].is_local
+    ]
+    if not found:
+        return []
+    along = [_depending(function, f"%threadIdx.{axis}") for axis in axes]
+    called: dict[str, str] = {}
+    for body, place, item in found:
+        assert item.result is not None
+        if all(item.result in depending for depending in along):
+            continue
+        name = f"haulage.speculated.{item.opcode}.{item.type}"
+        called[name] = _safe_division(name, item.opcode, item.type)
+        arguments = [(each.type, each.text) for each in item.operands]
+        body[place] = build.call(item.result, item.type, name, arguments)
+    return list(called.values())
+
+
+def _depending(function: Function, index: str) -> set[str]:
+    """The values that are made from an index."""
+    users = function.users()
+    found, waiting = {index}, [index]
+    while waiting:
+        for user in users.get(waiting.pop(), ()):
+            if user.result is not None and user.result not in found:
+                found.add(user.result)
+                waiting.append(user.result)
+    return found
+
+
+def _safe_division(name: str, opcode: str, kind: str) -> str:
+    """The function that divides, and gives any number where a division would fail. It is not
+    inlined, or LLVM would move the division back under its condition."""
+    attributes = "noinline nounwind willreturn memory(none) speculatable"
+    a, b = "%dividend", "%divisor"
+    builder = Builder(name, [(kind, a), (kind, b)], kind, attributes)
+    builder.block("%entry")
+    fails = builder.compare("eq", kind, b, "0")
+    if opcode[0] == "u":
+        safe = builder.select(fails, kind, "1", b)
+        builder.ret(kind, builder.binary(opcode, kind, a, safe))
+        return definition(builder.function)
+    # The least number divided by -1 is beyond its type.
+    negates = builder.compare("eq", kind, b, "-1")
+    safe = builder.select(builder.binary("or", "i1", fails, negates), kind, "1", b)
+    made = builder.binary(opcode, kind, a, safe)
+    other = builder.binary("sub", kind, "0", a) if opcode == "sdiv" else "0"
+    builder.ret(kind, builder.select(negates, kind, other, made))
+    return definition(builder.function)

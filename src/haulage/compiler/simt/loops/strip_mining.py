@@ -16,7 +16,8 @@ from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
-from haulage.compiler.simt.analysis.memory_dependence import Roots
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import StrideAnalysis, size_of_access
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Function, Instruction
@@ -72,7 +73,7 @@ class _Accesses:
         self._shared = {storage.name for storage in shared}
         self._position = position
         self._strides = StrideAnalysis(function)
-        self._roots = Roots(function)
+        self._objects = UnderlyingObjects(Analyses(function))
 
     def is_contiguous(self, item: Instruction) -> bool:
         """Whether neighbouring threads access neighbouring elements."""
@@ -94,7 +95,7 @@ class _Accesses:
                     continue
                 if not self.is_contiguous(item):
                     return False
-                if self._roots.of(item.address.text) <= self._shared:
+                if self._objects.of(item.address.text) <= self._shared:
                     continue
                 known = strides_by_iteration(self._function, loop)
                 by_iteration = by_iteration or StrideAnalysis(self._function, known, loop.labels)

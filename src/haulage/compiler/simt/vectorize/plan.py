@@ -7,6 +7,7 @@ from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
@@ -53,7 +54,7 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
     it. `together` is what all threads have in common, `rooms` the names of its memory."""
     if barriers(body.function):
         return Plan()
-    whole = parallel_regions.divide(fission.cut(body.function, []), together, rooms)
+    whole = parallel_regions.divide(fission.split(body.function, []), together, rooms)
     lanes = _lanes(body, whole, iteration_ranges.unbounded(whole), shape).get(0)
     if lanes is None:
         return Plan()
@@ -90,11 +91,11 @@ def cut_with_lanes(
         label: (*around.get(label, ()), *chunks_around.get(label, ()))
         for label in {**around, **chunks_around}
     }
-    cut = fission.cut(split, [header for header in loops if header in kept], both)
+    cut = fission.split(split, [header for header in loops if header in kept], both)
     planned = _of_loops_left(body, cut, kept | rare, chunked, present, rooms, shape)
     if planned.headers() >= chunked.keys():
         return cut, planned
-    cut = fission.cut(split, loops, around)
+    cut = fission.split(split, loops, around)
     return cut, _of_loops_left(body, cut, {*rare, *loops}, {}, present, rooms, shape)
 
 
@@ -110,7 +111,7 @@ def _of_loops_left(
     """The plan for a function that is cut, if loops are left that threads part in, or that are to
     be run in chunks. `done` are the headers of those that it is cut at, or that hardly any thread
     makes a turn of."""
-    left = {*(fission.parted_loops(body.function, present) - done), *chunked}
+    left = {*(fission.divergent_loops(Analyses(body.function), present) - done), *chunked}
     if not left:
         return Plan()
     ranges = ValueRanges(cut)

@@ -12,7 +12,8 @@ from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.induction import trip_count
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.memory_dependence import Roots
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
 from haulage.compiler.simt.ir.model import Instruction, Operand, RegionEnd
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
@@ -67,7 +68,7 @@ class _Search:
         self._clipping = clipping
         self._position = position
         self._shared = shared
-        self._roots = Roots(regions.function)
+        self._roots = UnderlyingObjects(Analyses(regions.function))
         self._items = {name: item for name, (_, item) in regions.function.definitions().items()}
         self._strides = StrideAnalysis(regions.function, by_thread(body.private))
 
