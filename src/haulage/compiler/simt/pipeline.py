@@ -27,9 +27,9 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, lowering, yields
+from haulage.compiler.simt.coroutines import cooperative_grid, lowering, yields
 from haulage.compiler.simt.emit import entry
-from haulage.compiler.simt.emit.block_function import ROOM_DECLARATION, Metadata, heap_bytes
+from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
 from haulage.compiler.simt.ir import writer
 from haulage.compiler.simt.ir.axes import AXES
@@ -390,9 +390,7 @@ def _speculate_divisions(state: Compilation) -> None:
     if state.taken == SCALAR:
         return
     axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
-    state.helpers = integer_divisions.speculate_divisions(
-        state.function, state.flow.divergent, axes
-    )
+    state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
 
 
 def _hoist_guards(state: Compilation) -> None:
@@ -564,7 +562,7 @@ def _choose_run(state: Compilation, ranges: IterationRanges) -> None:
 
 
 def _lower_to_coroutines(state: Compilation) -> None:
-    state.parts += [yields.DECLARATIONS, intrinsics.DECLARATIONS]
+    state.parts.append(yields.DECLARATIONS)
     state.parts.append(lowering.write(state.body, state.block, state.cooperative))
 
 
@@ -605,8 +603,7 @@ def _finished(state: Compilation) -> Transformed:
     body, block, parts = state.body, state.block, state.parts
     coroutines = state.taken == COROUTINES
     if coroutines or state.cooperative or heap_bytes(body, prod(block)):
-        parts.insert(0, intrinsics.HEAP_DECLARATIONS)
-    parts.insert(0, ROOM_DECLARATION)
+        parts.insert(0, HEAP_DECLARATIONS)
     if state.cooperative:
         start = writer.definition(cooperative_grid.write_entry(body, framed=not coroutines))
     else:
@@ -619,7 +616,6 @@ def _finished(state: Compilation) -> Transformed:
         [
             body.around,
             *state.declarations,
-            entry.DECLARATIONS,
             start,
             state.copies,
             *state.helpers,

@@ -134,7 +134,7 @@ def _called(item: Instruction, ranges: ValueRanges, wide: bool) -> str | None:
     return item.opcode if signed and wide else None
 
 
-def speculate_divisions(function: Function, divergent: Set[str], axes: Set[str]) -> list[str]:
+def speculate(function: Function, divergent: Set[str], axes: Set[str]) -> list[str]:
     """Replace the divisions by anything but constants in the blocks `divergent`, if they do not
     depend on the threads' index along one of `axes`, which work-item loops may have for their
     innermost one, by calls that may be made for every thread; the functions that are called."""
@@ -143,7 +143,7 @@ def speculate_divisions(function: Function, divergent: Set[str], axes: Set[str])
         for label in function.blocks
         if label in divergent
         for place, item in enumerate(function.blocks[label].body)
-        if item.opcode in DIVISIONS and item.operands[1].is_local
+        if item.opcode in DIVISIONS and item.operands[1].number is None
     ]
     if not found:
         return []
