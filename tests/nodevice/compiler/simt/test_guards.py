@@ -36,7 +36,7 @@ VARYING = {"%threadIdx.x", "%t", "%twice", "%scaled", "%own", "%f", "%zero", "%i
 def guards_of(condition):
     function = model_of(GUARD.replace("CONDITION", condition))
     parameters = {each.name for each in function.parameters}
-    forms = AvailableForms(function.items(), VARYING, parameters, ValueRanges(function))
+    forms = AvailableForms(function.items(), VARYING, parameters, ValueRanges(Analyses(function)))
     return guards.find(function, function.entry, forms, guards.returns_idly)
 
 
@@ -116,11 +116,11 @@ end:
 
 def test_conditions_that_threads_with_one_index_pass():
     function = model_of(EQUATIONS)
-    equations = IndexEquations(function)
+    equations = IndexEquations(Analyses(function))
     names = ("first", "last", "any", "half", "both", "either", "other")
     outcomes = [equations.outcome(f"%{name}", {"%threadIdx.x", "%own"}) for name in names]
     assert outcomes == [True, False, None, None, True, None, False]
-    assert single_thread_blocks(function) == {"%mine"}
+    assert single_thread_blocks(Analyses(function)) == {"%mine"}
 
 
 HALVING = (
@@ -158,8 +158,8 @@ last:
 def test_regions_begin_at_guards_behind_barriers_and_end_behind_what_they_guard():
     function = model_of(HALVING)
     flow = Analyses(function).get(uniformity.analyse, frozenset())
-    assert guard_fission.places(function, flow, set()) == ["%behind", "%loop", "%last"]
-    assert guard_fission.places(function, flow, {"%behind"}) == ["%loop"]
+    assert guard_fission.places(Analyses(function), flow, set()) == ["%behind", "%loop", "%last"]
+    assert guard_fission.places(Analyses(function), flow, {"%behind"}) == ["%loop"]
 
 
 BORDER = """
@@ -186,7 +186,7 @@ end:
 def test_what_one_thread_does_is_hoisted_to_a_region_of_its_own():
     function = model_of(BORDER)
     flow = Analyses(function).get(uniformity.analyse, frozenset())
-    hoisted, splits = guard_hoisting.hoist(function, flow, set())
+    hoisted, splits = guard_hoisting.hoist(Analyses(function), flow, set())
     guard, rest = splits
     successors = hoisted.successors()
     assert successors["%work"] == (guard,)
@@ -196,4 +196,4 @@ def test_what_one_thread_does_is_hoisted_to_a_region_of_its_own():
     assert successors[rest] == ("%rest", "%end")
     both = hoisted.items()[hoisted.blocks[guard].condition]
     assert both.opcode == "select"
-    assert guard_hoisting.hoist(function, flow, {"%work"}) == (function, [])
+    assert guard_hoisting.hoist(Analyses(function), flow, {"%work"}) == (function, [])

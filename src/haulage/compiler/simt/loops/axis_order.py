@@ -7,10 +7,10 @@ another: loop permutation for locality, as in Allen and Kennedy, "Optimizing Com
 Architectures" (2001), chapter 9.
 """
 
-from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import StrideAnalysis, size_of_access
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.model import Instruction
 
 # Of the nests with a given innermost axis the one in which the next axes follow as they do in
 # arrays that are indexed by the axes in turn.
@@ -29,35 +29,34 @@ _SHARED_LOAD = 0.05
 _SHARED_STORE = 0.5
 
 
-def axis_order(function: Function, sizes: tuple[int, int, int]) -> str:
+def axis_order(analyses: Analyses, sizes: tuple[int, int, int]) -> str:
     """The axes in the order in which to nest their loops, outermost first, for one block size."""
     candidates = [axis for axis in AXES if sizes[AXES.index(axis)] > 1] or ["x"]
     if len(candidates) == 1:
         return _NESTS[candidates[0]]
-    costs = _costs(function, sizes)
+    costs = _costs(analyses, sizes)
     # Of equals x, whose threads are neighbours in a program's mind.
     return _NESTS[min(candidates, key=lambda axis: costs[AXES.index(axis)])]
 
 
-def _costs(function: Function, sizes: tuple[int, int, int]) -> list[float]:
+def _costs(analyses: Analyses, sizes: tuple[int, int, int]) -> list[float]:
     """What running all threads along each axis takes, by a rough measure."""
-    analysis = StrideAnalysis(function)
-    loops = control_flow.natural_loops(function.successors(), function.entry)
+    strides = analyses.get(StrideAnalysis)
     costs = [0.0, 0.0, 0.0]
-    for label, block in function.blocks.items():
-        depth = sum(label in loop.labels for loop in loops)
+    for label, block in analyses.function.blocks.items():
+        depth = sum(label in loop.labels for loop in analyses.loops)
         weight = _ITERATIONS ** min(depth, _DEEPEST)
         for item in block.body:
             for position, size in enumerate(sizes):
                 lanes = min(size, _LANES)
-                costs[position] += weight * _cost(item, analysis, position, lanes)
+                costs[position] += weight * _cost(item, strides, position, lanes)
     return costs
 
 
-def _cost(item: Instruction, analysis: StrideAnalysis, position: int, lanes: int) -> float:
+def _cost(item: Instruction, strides: StrideAnalysis, position: int, lanes: int) -> float:
     if item.opcode not in ("load", "store"):
         return _ARITHMETIC / lanes
-    stride = analysis.of(item.address)[position]
+    stride = strides.of(item.address)[position]
     if stride == 0:
         return _SHARED_LOAD if item.opcode == "load" else _SHARED_STORE
     if isinstance(stride, int) and abs(stride) == size_of_access(item):

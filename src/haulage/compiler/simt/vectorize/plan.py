@@ -59,7 +59,7 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
     if lanes is None:
         return Plan()
     position = "xyz".index(shape.axes[-1])
-    if lanes.work.together and not all_stay_near(body.function, body.shared, position):
+    if lanes.work.together and not all_stay_near(Analyses(body.function), body.shared, position):
         # Rows of memory are best read for the whole block, turn by turn.
         return Plan()
     if not is_worth_it(lanes.work):
@@ -114,7 +114,7 @@ def _of_loops_left(
     left = {*(fission.divergent_loops(Analyses(body.function), present) - done), *chunked}
     if not left:
         return Plan()
-    ranges = ValueRanges(cut)
+    ranges = Analyses(cut).get(ValueRanges)
     first = iteration_ranges.kernel_guards(cut, present.varying, ranges)
     planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, first)
     if planned is None:

@@ -62,14 +62,15 @@ class _Search:
         position: int,
         shared: set[str],
     ) -> None:
+        analyses = Analyses(regions.function)
         self._regions = regions
         self._function = regions.function
         self._ranges = ranges
         self._position = position
         self._shared = shared
-        self._roots = UnderlyingObjects(Analyses(regions.function))
-        self._items = regions.function.items()
-        self._strides = StrideAnalysis(regions.function, by_thread(body.private))
+        self._roots = analyses.get(UnderlyingObjects)
+        self._items = analyses.items
+        self._strides = StrideAnalysis(analyses, by_thread(body.private))
 
     def is_scattered(self, region: Region) -> bool:
         own = (*self._ranges.of_kernel, *self._ranges.of_regions[region.number])
