@@ -27,9 +27,9 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, lowering, yields
+from haulage.compiler.simt.coroutines import cooperative_grid, lowering, yields
 from haulage.compiler.simt.emit import entry
-from haulage.compiler.simt.emit.block_function import ROOM_DECLARATION, Metadata, heap_bytes
+from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
 from haulage.compiler.simt.ir import writer
 from haulage.compiler.simt.ir.axes import AXES
@@ -38,9 +38,8 @@ from haulage.compiler.simt.loops import (
     axis_order,
     block_atomics,
     block_coalescing,
-    divisions,
     grid_stride,
-    power_of_two_remainders,
+    integer_divisions,
     privatization,
     strip_mining,
 )
@@ -152,6 +151,7 @@ class Compilation:
     privatized: tuple[Total, ...] = ()
     declarations: list[str] = field(default_factory=list)
     copies: str = ""
+    helpers: list[str] = field(default_factory=list)
 
     # Where to split: at the headers of interchanged loops, in front of blocks, around atomic
     # operations. `remainders` are the loops that grid-stride loops left.
@@ -377,11 +377,20 @@ def _coalesce_blocks(state: Compilation) -> None:
 
 
 def _mask_remainders(state: Compilation) -> None:
-    power_of_two_remainders.mask_remainders(state.function, state.flow.varying)
+    integer_divisions.mask_remainders(state.function, state.flow.varying)
 
 
 def _vector_divisions(state: Compilation) -> None:
-    state.declarations = divisions.widen(state.function, state.flow.varying, state.target)
+    state.declarations = integer_divisions.call_divisions(
+        state.function, state.flow.varying, state.target
+    )
+
+
+def _speculate_divisions(state: Compilation) -> None:
+    if state.taken == SCALAR:
+        return
+    axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
+    state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
 
 
 def _hoist_guards(state: Compilation) -> None:
@@ -411,7 +420,7 @@ def _vectorize_kernel(state: Compilation) -> None:
 
 
 def _interchange_loops(state: Compilation) -> None:
-    found = loop_interchange.loops_to_turn(
+    found = loop_interchange.loops_to_interchange(
         state.function, state.flow, state.body.private, state.inner, state.block[state.inner]
     )
     state.interchanged = [label for label in found if label not in state.held]
@@ -430,11 +439,11 @@ def _split_around_atomics(state: Compilation) -> None:
 def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    state.strips = strip_mining.chunked_loops(
+    state.strips = strip_mining.loops_to_strip_mine(
         state.function, state.flow, state.interchanged, state.body.shared, state.inner
     )
     others = set(_split_labels(state)) - set(state.strips)
-    around = strip_mining.apart_from_rows(
+    around = strip_mining.splits_around(
         state.function, state.flow, state.strips, others, state.inner
     )
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}
@@ -553,7 +562,7 @@ def _choose_run(state: Compilation, ranges: Clipping) -> None:
 
 
 def _lower_to_coroutines(state: Compilation) -> None:
-    state.parts += [yields.DECLARATIONS, intrinsics.DECLARATIONS]
+    state.parts.append(yields.DECLARATIONS)
     state.parts.append(lowering.write(state.body, state.block, state.cooperative))
 
 
@@ -566,6 +575,7 @@ _RUN: dict[str, Callable[[Compilation], None]] = {
     "block-coalescing": _coalesce_blocks,
     "remainder-masks": _mask_remainders,
     "vector-divisions": _vector_divisions,
+    "division-speculation": _speculate_divisions,
     "guard-hoisting": _hoist_guards,
     "warp-collectives": _split_collectives,
     "kernel-vectorization": _vectorize_kernel,
@@ -593,8 +603,7 @@ def _finished(state: Compilation) -> Transformed:
     body, block, parts = state.body, state.block, state.parts
     coroutines = state.taken == COROUTINES
     if coroutines or state.cooperative or heap_bytes(body, prod(block)):
-        parts.insert(0, intrinsics.HEAP_DECLARATIONS)
-    parts.insert(0, ROOM_DECLARATION)
+        parts.insert(0, HEAP_DECLARATIONS)
     if state.cooperative:
         start = writer.definition(cooperative_grid.write_entry(body, framed=not coroutines))
     else:
@@ -604,7 +613,14 @@ def _finished(state: Compilation) -> Transformed:
     if _SEES_OTHERS.search(state.text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
     module = "\n\n".join(
-        [body.around, *state.declarations, entry.DECLARATIONS, start, state.copies, *parts]
+        [
+            body.around,
+            *state.declarations,
+            start,
+            state.copies,
+            *state.helpers,
+            *parts,
+        ]
     )
     return Transformed(
         _without_repeated_declarations(module),

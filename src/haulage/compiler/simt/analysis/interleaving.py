@@ -23,7 +23,7 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of_access
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd, value_name
+from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd, value_name
 
 _BLOCK = frozenset(f"%blockDim.{axis}" for axis in AXES)
 
@@ -256,7 +256,7 @@ class _Unroller:
             if item.result is not None
         ]
         self.listing.looped |= {around.get(name, name) for name in made}
-        count = induction.constant_turns(self._function, loop)
+        count = induction.trip_count(self._function, loop)
         if count is None or (count + 1) * len(made) + len(self.listing.steps) > _MOST_COPIES:
             self.list_blocks(labels, inner, around, repeated=True)
             return
@@ -268,7 +268,7 @@ class _Unroller:
                 self.listing.origins[names[name]] = name
             self.listing.looped |= {names[name] for name in made}
             for phi in self._function.blocks[loop.header].phis:
-                value = self._arriving(phi, loop, first=not iteration)
+                value = induction.entering(phi, loop, first=not iteration)
                 if value is None or phi.result is None:
                     continue
                 arriving = (around if not iteration else before).get(value.text, value.text)
@@ -276,9 +276,3 @@ class _Unroller:
                     names[phi.result] = arriving
             self.list_blocks(labels, inner, names, repeated)
             before = names
-
-    def _arriving(self, phi: Instruction, loop: Loop, *, first: bool) -> Operand | None:
-        """What a phi of the header is in the first iteration or in later ones, if it is one."""
-        inside = zip(phi.operands, phi.sources, strict=True)
-        values = {value for value, label in inside if (label in loop.labels) != first}
-        return values.pop() if len(values) == 1 else None

@@ -40,6 +40,7 @@ from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import (
     BLOCK_PARAMETERS,
     clear_warps,
+    heap_allocate,
     heap_bytes,
     place_private,
     private_align,
@@ -167,7 +168,7 @@ def open_block(body: Body, threads: int) -> Builder:
     intrinsics.begin(b)
     if nbytes := heap_bytes(body, threads):
         align = max(_ALIGN, private_align(body))
-        intrinsics.allocate(b, str(align), str(nbytes), owned=False, name="%private.room")
+        heap_allocate(b, str(align), str(nbytes), owned=False, name="%private.room")
     return b
 
 

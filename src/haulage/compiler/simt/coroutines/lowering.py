@@ -32,6 +32,7 @@ from haulage.compiler.simt.emit.block_function import (
     allocate_private,
     allocate_shared,
     block_parameters,
+    heap_free,
     private_addresses,
     user_parameters,
 )
@@ -77,7 +78,6 @@ def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     functions = [_Thread(body, prod(block), cooperative, kept).function()]
     texts = [kept.table()] if kept else []
     if wave_barriers(body.function):
-        texts.append(wavefronts.DECLARATION)
         functions.append(wavefronts.scheduler())
     functions.append(_Scheduler(body, block, cooperative, kept is not None).function())
     return "\n\n".join([*texts, *map(definition, functions)])
@@ -366,4 +366,4 @@ class _Scheduler:
 
     def _free_frames(self) -> None:
         """Free the frames of all threads; coroutines own nothing else."""
-        intrinsics.free(self._b, self._b.load("ptr", "%frames"))
+        heap_free(self._b, self._b.load("ptr", "%frames"))

@@ -15,7 +15,14 @@ from contextlib import contextmanager
 
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.emit.block_function import heap_bytes, private_align, user_parameters
+from haulage.compiler.simt.emit.block_function import (
+    HEAP_ALIGN,
+    heap_allocate,
+    heap_bytes,
+    heap_free,
+    private_align,
+    user_parameters,
+)
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder, Loop, Typed
 from haulage.compiler.simt.ir.model import Function
@@ -26,14 +33,6 @@ from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 ENTRY = "haulage_entry"
 _ARGUMENTS_AT = 32
 
-DECLARATIONS = "\n".join(
-    f"declare {kind} @llvm.{which}.{kind}({kind}, {kind})"
-    for which in ("umin", "umax", "smin", "smax")
-    for kind in ("i32", "i64")
-)
-
-# What the C library's allocator gives.
-_HEAP_ALIGN = 16
 # What a private copy may take, so that it stays in the first level of the cache.
 _COPIED_BYTES = 16 * 1024
 
@@ -105,14 +104,13 @@ def write(
     counts = [_open_copy(b, *each, threads) for each in zip(totals, copies, strict=True)]
     private, nbytes = "null", heap_bytes(body, threads)
     if nbytes:
-        align = max(private_align(body), _HEAP_ALIGN)
-        sizes = [("i64", str(align)), ("i64", str(nbytes)), ("i1", "true")]
-        private = b.call("ptr", "haulage_alloc", sizes)
+        align = max(private_align(body), int(HEAP_ALIGN))
+        private = heap_allocate(b, str(align), str(nbytes), owned=True)
     fault = _rows(b, body, order, private, run)
     for each in zip(totals, copies, counts, strict=True):
         _merge_copy(b, *each)
     if nbytes:
-        b.call("void", "haulage_free", [("ptr", private)])
+        heap_free(b, private)
     close_entry(b, fault)
     return b.function
 

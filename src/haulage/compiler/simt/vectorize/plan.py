@@ -12,7 +12,7 @@ from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.model import Function, RegionEnd
-from haulage.compiler.simt.loops.strip_mining import stay_near
+from haulage.compiler.simt.loops.strip_mining import all_stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import Clipping
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
@@ -59,7 +59,7 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
     if lanes is None:
         return Plan()
     position = "xyz".index(shape.axes[-1])
-    if lanes.work.together and not stay_near(body.function, body.shared, position):
+    if lanes.work.together and not all_stay_near(body.function, body.shared, position):
         # Rows of memory are best read for the whole block, turn by turn.
         return Plan()
     if not is_worth_it(lanes.work):

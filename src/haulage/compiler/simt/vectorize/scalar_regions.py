@@ -10,7 +10,7 @@ for each thread, LLVM moreover finds what of one thread lies side by side.
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.induction import constant_turns
+from haulage.compiler.simt.analysis.induction import trip_count
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
@@ -108,7 +108,7 @@ class _Search:
         }
         turns = dict.fromkeys(region.labels, 1)
         for loop in control_flow.natural_loops(successors, region.entry):
-            count = constant_turns(self._function, loop) or _TURNS
+            count = trip_count(self._function, loop) or _TURNS
             for label in loop.labels:
                 turns[label] *= count
         return turns

@@ -10,7 +10,7 @@ import haulage
 from doubles.kernels import butterflies
 from haulage import cuda
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.loops.power_of_two_remainders import mask_remainders, powers_of_two
+from haulage.compiler.simt.loops.integer_divisions import mask_remainders, powers_of_two
 from nodevice.compiler.simt.llvm_models import model_of
 
 
