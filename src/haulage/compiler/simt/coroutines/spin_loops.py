@@ -325,3 +325,17 @@ def _with_calls(lines: list[str], edges: Iterable[Edge]) -> list[str]:
     for (_, target), name in names.items():
         made += [f"{name[1:]}:", f"  {_CALL}", f"  br label {target}"]
     return [*written[:-1], *made, written[-1]]
+
+
+def has_yields(function: Function) -> bool:
+    """Whether threads of a function let others go on somewhere."""
+    return any(item.callee == YIELD for item in function.instructions())
+
+
+def without_yields(function: Function) -> Function:
+    """A function whose threads let nobody go on, but read memory anew there."""
+    made = function.copy()
+    fence = Instruction("fence", "void", ordering='syncscope("singlethread") seq_cst')
+    for block in made.blocks.values():
+        block.body = [fence if item.callee == YIELD else item for item in block.body]
+    return made
