@@ -1,5 +1,7 @@
 """Dask arrays with blocks on devices, with Dask's own threads in this process."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -319,6 +321,20 @@ def test_a_kernel_with_a_signature():
 
     y = hd.map_blocks(declared, hd.from_array(np.arange(10.0), chunks=5), 1.5)
     assert np.array_equal(hd.to_host(y).compute(), np.arange(10.0) + 1.5)
+
+
+def test_kernels_of_one_function_with_two_signatures_are_two():
+    def half(x, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = x[i] / 2
+
+    a = np.arange(10)
+    for kind in (np.float32, np.float64):
+        declared = cuda.jit(f"void({np.dtype(kind)}[::1], {np.dtype(kind)}[::1])")(half)
+        y = hd.map_blocks(declared, hd.from_array(a.astype(kind), chunks=5))
+        sent = pickle.loads(pickle.dumps(y))  # as to a worker
+        assert np.array_equal(hd.to_host(sent).compute(scheduler="sync"), a.astype(kind) / 2)
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,43 @@ def test_what_does_not_fit_goes_to_disk_and_comes_back():
         assert one["in_use"] + one["spilled"] == x.nbytes
 
 
+def free_in_pools():
+    held = haulage.memory.stats()
+    return held.reserved - held.in_use
+
+
+def test_memory_of_what_goes_to_disk_goes_back_to_the_system():
+    def to_disk(dask_worker):
+        before = len(dask_worker.data.fast)
+        while dask_worker.data.fast:
+            dask_worker.data.evict()
+        return before, free_in_pools()
+
+    with cluster(1, "2GB") as made, distributed.Client(made) as client:
+        client.register_plugin(hd.DevicePlugin())
+        x = hd.to_device(da.zeros(10_000_000, chunks=500_000)).persist()  # 20 of 4 MB
+        distributed.wait(x)
+        ((count, free),) = client.run(to_disk).values()
+        # All but that of the last one.
+        assert count >= 20
+        assert free < 8_000_000
+        assert hd.to_host(x).compute().sum() == 0
+
+
+def test_a_paused_worker_gives_back_what_is_free():
+    def pause(dask_worker):
+        kept = cuda.to_device(np.zeros(3_000_000))
+        del kept
+        dask_worker.memory_manager.memory_pause_fraction = False  # or Dask would go on by itself
+        dask_worker.status = distributed.Status.paused
+        return free_in_pools()
+
+    with cluster(1) as made, distributed.Client(made) as client:
+        client.register_plugin(hd.DevicePlugin())
+        assert list(client.run(pause).values()) >= [24_000_000]
+        until(lambda: list(client.run(free_in_pools).values()) == [0])
+
+
 def test_devices_by_number_and_by_name():
     with cluster(2) as made, distributed.Client(made) as client:
         client.register_plugin(hd.DevicePlugin(devices=["cpu", "cpu:0"], threads=1))

@@ -3,6 +3,7 @@
 The cases of `distributed/protocol/tests/test_numba.py` are the first ones here, in our own words.
 """
 
+import os
 import subprocess
 import sys
 
@@ -255,11 +256,11 @@ from dask.base import tokenize
 
 LIMIT = 3
 
-@cuda.jit(device=True)
+@cuda.jit(device=True, fastmath={"nnan", "ninf", "nsz", "contract"})
 def inner(x):
     return x * 2
 
-@cuda.jit
+@cuda.jit(fastmath={"nnan", "ninf", "nsz", "contract"})
 def kernel(x, out):
     i = cuda.grid(1)
     if i < LIMIT:
@@ -275,13 +276,42 @@ print(tokenize(kernel[1, 2]), tokenize(inner))
 def test_tokens_are_the_same_in_all_processes():
     found = {
         subprocess.run(
-            [sys.executable, "-c", TOKENS], capture_output=True, text=True, check=True, timeout=120
+            [sys.executable, "-c", TOKENS],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+            # Sets have another order.
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
-        for _ in range(2)
+        for seed in ("1", "2")
     }
     assert len(found) == 1
     words = found.pop().split()
     assert len(words) == len(set(words)) == 6
+
+
+def test_kernels_of_one_function_differ_by_signatures_and_options():
+    def function(x, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = x[i]
+
+    made = [
+        cuda.jit(function),
+        cuda.jit("void(float32[:], float32[:])")(function),
+        cuda.jit("void(float64[:], float64[:])")(function),
+        cuda.jit(fastmath=True)(function),
+        cuda.jit(fastmath={"contract"})(function),
+        cuda.jit(max_registers=32)(function),
+        cuda.jit(device=True)(function),
+        cuda.jit("void(float32[:], float32[:])", device=True)(function),
+    ]
+    tokens = [tokenize(each) for each in made]
+    assert len(set(tokens)) == len(made)
+    # What a launch compiles, it does for itself.
+    made[0][1, 4](np.ones(4), np.ones(4))
+    assert tokenize(made[0]) == tokens[0]
 
 
 def test_tokens_tell_elements_dtypes_and_shapes_apart_and_nothing_else():

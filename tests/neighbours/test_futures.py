@@ -10,11 +10,6 @@ import haulage
 from haulage import SmartArray, cuda
 from support import process_work
 
-# Python warns of it from 3.12 on; the CPU device is told of forks.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*is multi-threaded, use of fork:DeprecationWarning"
-)
-
 MAKE = [cuda.to_device, SmartArray]
 
 

@@ -9,10 +9,6 @@ from support import process_work
 from support.neighbours import neighbour
 
 joblib = neighbour("joblib")
-# Python warns of it from 3.12 on; the CPU device is told of forks.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*is multi-threaded, use of fork:DeprecationWarning"
-)
 
 MAKE = {"device": cuda.to_device, "SmartArray": SmartArray}
 

@@ -9,11 +9,6 @@ import pytest
 from haulage import SmartArray, cuda
 from support import process_work
 
-# Python warns of it from 3.12 on; the CPU device is told of forks.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*is multi-threaded, use of fork:DeprecationWarning"
-)
-
 WAYS = ["spawn", "forkserver", "fork"]
 KINDS = {
     "device": lambda host: cuda.to_device(host),

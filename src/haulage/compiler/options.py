@@ -1,6 +1,7 @@
 """What a user can ask of a compilation."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from haulage.compiler.linked import Linked
 
@@ -30,6 +31,14 @@ class Options:
     max_registers: int = 0
     linked: tuple[Linked, ...] = ()
 
+    def __reduce__(self) -> Any:
+        # A set's order differs from process to process, and what is pickled is hashed, as by Dask.
+        fastmath, *others = (getattr(self, each.name) for each in fields(self))
+        return _unpickled, (
+            sorted(fastmath) if isinstance(fastmath, frozenset) else fastmath,
+            *others,
+        )
+
     def on(self, kind: str) -> "Options":
         """Those that make a difference on a kind of device."""
         return Options(self.fastmath, self.debug, self.boundscheck) if kind == "cpu" else self
@@ -48,3 +57,7 @@ class Options:
         return self.fastmath is True or (
             isinstance(self.fastmath, frozenset) and "fast" in self.fastmath
         )
+
+
+def _unpickled(fastmath: Any, *others: Any) -> Options:
+    return Options(frozenset(fastmath) if isinstance(fastmath, list) else fastmath, *others)

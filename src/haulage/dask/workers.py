@@ -1,7 +1,7 @@
 """Dask's workers and devices: which device a worker has, and what it holds of its memory."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dask.sizeof import sizeof
@@ -11,6 +11,7 @@ from distributed import Client, Worker, WorkerPlugin
 from haulage import config
 from haulage.backends.cpu_driver import processor
 from haulage.backends.cpu_driver.pool import POOL
+from haulage.dask import spilling
 from haulage.runtime.arrays.array import DeviceRecord
 from haulage.runtime.arrays.copying import DeviceNDArrayBase
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
@@ -38,6 +39,9 @@ class DevicePlugin(WorkerPlugin):
     that is one, as those of a `LocalCluster` are; else its place among the workers of its host, as
     the scheduler lists them. A worker on a CPU device whose kernels have not run yet is given its
     share of the host's cores, unless `HAULAGE_NUM_THREADS` is set.
+
+    What is free in the pool of a CPU device goes back to the system when the worker puts a result
+    to disk, and while it is paused: Dask watches the memory of the process.
 
     The figures of `haulage.dask.memory` come with each heartbeat: `client.scheduler_info()
     ["workers"][address]["metrics"]["haulage"]`.
@@ -96,6 +100,8 @@ class DevicePlugin(WorkerPlugin):
         _chosen.clear()
         _chosen[os.getpid()] = device, worker.address
         worker.metrics[METRIC] = figures
+        if worker.address not in _ends:
+            _ends[worker.address] = spilling.watch(worker)
         _naming[worker.address] = worker
         runtime.current.once(_subscribe)
 
@@ -103,6 +109,9 @@ class DevicePlugin(WorkerPlugin):
         """Dask calls it when the worker ends, or the plug-in is taken back."""
         worker.metrics.pop(METRIC, None)
         _naming.pop(worker.address, None)
+        end = _ends.pop(worker.address, None)
+        if end is not None:
+            end()
         if _chosen.get(os.getpid(), (None, None))[1] == worker.address:
             _chosen.clear()
 
@@ -139,6 +148,8 @@ class DevicePlugin(WorkerPlugin):
 
 # The device of this process, and the worker that was given it.
 _chosen: dict[int, tuple[Any, str]] = {}
+# By worker's address: ends that it gives free memory back.
+_ends: dict[str, Callable[[], None]] = {}
 # The workers of this process whose keys stand in reports.
 _naming: dict[str, Worker] = {}
 

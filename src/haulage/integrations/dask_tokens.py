@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from haulage.compiler.cache.values import options_text
+from haulage.compiler.options import Options
 from haulage.kernel.as_function import AsFunction
 from haulage.kernel.launcher import Launcher
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
@@ -55,13 +57,13 @@ def _of_smart(array: SmartArray) -> Any:
 def _of_function(function: AsFunction) -> Any:
     from dask.tokenize import normalize_token
 
-    options = sorted((name, repr(value)) for name, value in vars(function.haulage_options).items())
-    return (
-        f"haulage.{type(function).__name__}",
-        normalize_token(function.py_func),
-        options,
-        function.vocabulary.name,
-    )
+    # What it is made from again in another process: two that differ in that are two functions, as
+    # the kernels of one Python function with two signatures are.
+    return f"haulage.{type(function).__name__}", normalize_token(function._state())
+
+
+def _of_options(options: Options) -> Any:
+    return "haulage.Options", options_text(options)
 
 
 def _of_launcher(launcher: Launcher) -> Any:
@@ -75,6 +77,7 @@ TOKENS: dict[type, Any] = {
     HostVisibleNDArray: _of_host_visible,
     SmartArray: _of_smart,
     AsFunction: _of_function,
+    Options: _of_options,
     Launcher: _of_launcher,
 }
 

@@ -16,6 +16,8 @@ _Thread_local struct context *current;
 _Thread_local int inside_callback;
 
 static int initialised, init_status, owner;
+/* The numbers of the devices that CUDA_VISIBLE_DEVICES shows, by theirs here. */
+static int shown[MOST_DEVICES] = {0, 1, 2, 3, 4, 5, 6, 7};
 int of_devices[256];
 
 /* ---- knobs ---------------------------------------------------------------------------------- */
@@ -125,10 +127,28 @@ CUresult enter(const char *name, int needs_context)
 
 /* ---- initialisation ------------------------------------------------------------------------- */
 
+/* As the driver reads it: up to the first that is no number of a device. */
+static void look_at_what_is_visible(void)
+{
+    const char *at = getenv("CUDA_VISIBLE_DEVICES");
+    if (!at) return;
+    int count = 0, there = device_count;
+    while (count < there) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (end == at || number < 0 || number >= there) break;
+        shown[count++] = number;
+        if (*end != ',') break;
+        at = end + 1;
+    }
+    device_count = count;
+}
+
 EXPORT CUresult cuInit(unsigned flags)
 {
     if (flags) return INVALID_VALUE;
     if (init_status) return init_status;
+    if (!initialised) look_at_what_is_visible();
     if (!device_count) return NO_DEVICE;
     if (initialised && owner != getpid()) return NOT_INITIALIZED;
     initialised = 1, owner = getpid();
@@ -234,15 +254,17 @@ EXPORT CUresult cuDeviceGet(int *device, int number)
 EXPORT CUresult cuDeviceGetName(char *name, int length, int device)
 {
     ENTER(0);
-    snprintf(name, length, "Stand-in GPU %d", device);
-    return known(device) ? SUCCESS : INVALID_DEVICE;
+    if (!known(device)) return INVALID_DEVICE;
+    snprintf(name, length, "Stand-in GPU %d", shown[device]);
+    return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, int device)
 {
     ENTER(0);
-    for (int i = 0; i < 16; i++) uuid[i] = 16 * i + device;
-    return known(device) ? SUCCESS : INVALID_DEVICE;
+    if (!known(device)) return INVALID_DEVICE;
+    for (int i = 0; i < 16; i++) uuid[i] = 16 * i + shown[device];
+    return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceTotalMem(size_t *bytes, int device)
@@ -255,8 +277,9 @@ EXPORT CUresult cuDeviceTotalMem(size_t *bytes, int device)
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int length, int device)
 {
     ENTER(0);
-    snprintf(text, length, "0000:%02X:00.0", 0x41 + device);
-    return known(device) ? SUCCESS : INVALID_DEVICE;
+    if (!known(device)) return INVALID_DEVICE;
+    snprintf(text, length, "0000:%02X:00.0", 0x41 + shown[device]);
+    return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int device)

@@ -21,10 +21,11 @@ from haulage.compiler.simt.analysis import (
     warps,
 )
 from haulage.compiler.simt.analysis.barriers import barriers
-from haulage.compiler.simt.analysis.early_exit import Arm
+from haulage.compiler.simt.analysis.early_exit import EarlyExit
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_loops
 from haulage.compiler.simt.emit import entry
@@ -37,22 +38,18 @@ from haulage.compiler.simt.loops import (
     axis_order,
     block_atomics,
     block_coalescing,
-    coalescing_profit,
-    divisions,
     grid_stride,
-    power_of_two_remainders,
+    integer_divisions,
     privatization,
     strip_mining,
 )
 from haulage.compiler.simt.loops.block_coalescing import Run
 from haulage.compiler.simt.loops.privatization import Total
 from haulage.compiler.simt.regions import (
-    atomic_fission,
     exchanges,
     fission,
-    guard_ends,
+    guard_fission,
     guard_hoisting,
-    guard_starts,
     iteration_ranges,
     loop_interchange,
     parallel_regions,
@@ -137,7 +134,7 @@ class Compilation:
 
     # What is known of its threads. `flow` is how they diverge, without those that have left;
     # `together` with them; `lanes` which of them are a warp, if it has words of warps.
-    exits: Mapping[str, Arm] = field(default_factory=dict)
+    exits: Mapping[str, EarlyExit] = field(default_factory=dict)
     lanes: Warps | None = None
     flow: Uniformity = field(init=False)
     together: Uniformity = field(init=False)
@@ -154,6 +151,7 @@ class Compilation:
     privatized: tuple[Total, ...] = ()
     declarations: list[str] = field(default_factory=list)
     copies: str = ""
+    helpers: list[str] = field(default_factory=list)
 
     # Where to split: at the headers of interchanged loops, in front of blocks, around atomic
     # operations. `remainders` are the loops that grid-stride loops left.
@@ -218,14 +216,15 @@ class Compilation:
         """Whether threads may leave otherwise than by the guards at the kernel's start."""
         if not self.flow.masks:
             return False
-        known = nonnegative(self.function)
-        first = iteration_ranges.kernel_guards(self.function, self.flow.varying, known)
+        ranges = ValueRanges(self.function)
+        first = iteration_ranges.kernel_guards(self.function, self.flow.varying, ranges)
         return bool(self.flow.exiting - first.labels)
 
-    def analyse(self, exits: Mapping[str, Arm]) -> None:
+    def analyse(self, exits: Mapping[str, EarlyExit]) -> None:
         """Find anew which values vary, after blocks were changed."""
-        self.together = uniformity.analyse(self.function, self.private)
-        self.flow = uniformity.analyse(self.function, self.private, exits, self.lanes)
+        analyses = Analyses(self.function)
+        self.together = analyses.get(uniformity.analyse, self.private)
+        self.flow = analyses.get(uniformity.analyse, self.private, frozenset(exits), self.lanes)
 
 
 def transform(
@@ -298,8 +297,9 @@ def _look_for_waits(state: Compilation) -> None:
     """Find whether threads wait for one another, and where they may hold locks, before their atomic
     operations become plain ones."""
     waiting = spin_loops.has_yields(state.function)
-    state.held = locks.held(state.function)
-    contended = waiting and locks.are_contended(state.function, state.block)
+    analyses = Analyses(state.function)
+    state.held = locks.held(analyses)
+    contended = waiting and locks.are_contended(analyses, state.block)
     state.waits = waiting and (state.cooperative or contended)
     if waiting and not state.waits and state.strategy != COROUTINES:
         state.change(spin_loops.without_yields(state.function))
@@ -321,7 +321,7 @@ def _privatize(state: Compilation) -> None:
 
 
 def _early_exits(state: Compilation) -> None:
-    state.exits = early_exit.early_exits(state.function)
+    state.exits = early_exit.early_exits(Analyses(state.function))
 
 
 def _choose(state: Compilation) -> None:
@@ -330,14 +330,12 @@ def _choose(state: Compilation) -> None:
     Raises:
         CannotSplit: regions were asked for, and cannot be.
     """
-    function, private, exits = state.function, state.private, state.exits
-    state.flow = present = uniformity.analyse(function, private, exits)
-    state.lanes = warps.warps_of(function, state.block, state.target.warp_size)
+    analyses, private, exits = Analyses(state.function), state.private, frozenset(state.exits)
+    state.flow = analyses.get(uniformity.analyse, private, exits)
+    state.lanes = warps.warps_of(state.function, state.block, state.target.warp_size)
     if state.lanes is not None:
-        state.flow = uniformity.analyse(function, private, exits, state.lanes)
-    state.divergent_barriers = fission.divergent_barriers(
-        function, private, exits, present, state.flow
-    )
+        state.flow = analyses.get(uniformity.analyse, private, exits, state.lanes)
+    state.divergent_barriers = fission.divergent_barriers(analyses, private, exits, state.lanes)
     unable = bool(state.divergent_barriers) or state.waits
     if state.strategy == CUT and unable:
         raise CannotSplit(state.divergent_barriers)
@@ -345,7 +343,7 @@ def _choose(state: Compilation) -> None:
     if state.strategy == COROUTINES or unable:
         state.taken = COROUTINES
     else:
-        state.together = uniformity.analyse(function, private)
+        state.together = analyses.get(uniformity.analyse, private)
 
 
 def _axis_order(state: Compilation) -> None:
@@ -356,14 +354,15 @@ def _axis_order(state: Compilation) -> None:
 def _grid_stride_loops(state: Compilation) -> None:
     if state.held:
         return
-    turned = grid_stride.turn(state.function, state.together, state.block)
-    if not turned.rests:
+    split = grid_stride.split(Analyses(state.function), state.together, state.block)
+    if not split.remainders:
         return
-    state.remainders = dict(turned.rests)
-    state.change(turned.function)
-    exits = early_exit.early_exits(turned.function) if state.is_on("early-exits") else {}
-    exits = {label: arm for label, arm in exits.items() if label not in turned.labels}
-    state.flow = uniformity.analyse(turned.function, state.private, exits, state.lanes)
+    state.remainders = dict(split.remainders)
+    state.change(split.function)
+    analyses = Analyses(split.function)
+    exits = analyses.get(early_exit.early_exits) if state.is_on("early-exits") else {}
+    staying = frozenset(exits) - split.labels
+    state.flow = analyses.get(uniformity.analyse, state.private, staying, state.lanes)
 
 
 def _coalesce_blocks(state: Compilation) -> None:
@@ -378,11 +377,20 @@ def _coalesce_blocks(state: Compilation) -> None:
 
 
 def _mask_remainders(state: Compilation) -> None:
-    power_of_two_remainders.mask_remainders(state.function, state.flow.varying)
+    integer_divisions.mask_remainders(state.function, state.flow.varying)
 
 
 def _vector_divisions(state: Compilation) -> None:
-    state.declarations = divisions.widen(state.function, state.flow.varying, state.target)
+    state.declarations = integer_divisions.call_divisions(
+        state.function, state.flow.varying, state.target
+    )
+
+
+def _speculate_divisions(state: Compilation) -> None:
+    if state.taken == SCALAR:
+        return
+    axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
+    state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
 
 
 def _hoist_guards(state: Compilation) -> None:
@@ -390,11 +398,11 @@ def _hoist_guards(state: Compilation) -> None:
         return
     if state.keeps_states():
         return
-    function, state.hoisted = guard_hoisting.lift(state.function, state.flow, state.held)
+    function, state.hoisted = guard_hoisting.hoist(state.function, state.flow, state.held)
     if state.hoisted:
         state.change(function)
         on = state.is_on("early-exits")
-        state.analyse(early_exit.early_exits(function) if on else {})
+        state.analyse(early_exit.early_exits(Analyses(function)) if on else {})
 
 
 def _split_collectives(state: Compilation) -> None:
@@ -406,13 +414,13 @@ def _vectorize_kernel(state: Compilation) -> None:
     # Loops that all threads are in together need no vectors.
     if state.lanes is not None or state.remainders:
         return
-    if fission.parted_loops(state.function, state.flow):
+    if fission.divergent_loops(Analyses(state.function), state.flow):
         state.vectors = plan.without_cuts(state.body, state.together, state.own_memory, state.shape)
         state.flow = state.together if state.vectors.apart else state.flow
 
 
 def _interchange_loops(state: Compilation) -> None:
-    found = loop_interchange.loops_to_turn(
+    found = loop_interchange.loops_to_interchange(
         state.function, state.flow, state.body.private, state.inner, state.block[state.inner]
     )
     state.interchanged = [label for label in found if label not in state.held]
@@ -421,24 +429,21 @@ def _interchange_loops(state: Compilation) -> None:
 def _split_at_guards(state: Compilation) -> None:
     if not state.has_ranges or state.keeps_states():
         return
-    starts = guard_starts.behind_branches(state.function, state.flow)
-    starts = [label for label in starts if label not in state.held]
-    behind = guard_ends.behind_guards(state.function, state.flow, frozenset(starts))
-    state.at_guards = [*starts, *(label for label in behind if label not in state.held)]
+    state.at_guards = guard_fission.places(state.function, state.flow, state.held)
 
 
 def _split_around_atomics(state: Compilation) -> None:
-    state.around_atomics = atomic_fission.around_atomics(state.split, state.flow, state.held)
+    state.around_atomics = fission.around_atomics(state.split, state.flow, state.held)
 
 
 def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    state.strips = strip_mining.chunked_loops(
+    state.strips = strip_mining.loops_to_strip_mine(
         state.function, state.flow, state.interchanged, state.body.shared, state.inner
     )
     others = set(_split_labels(state)) - set(state.strips)
-    around = strip_mining.apart_from_rows(
+    around = strip_mining.splits_around(
         state.function, state.flow, state.strips, others, state.inner
     )
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}
@@ -459,7 +464,7 @@ def _split_labels(state: Compilation) -> list[str]:
 def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    rare = frozenset((*state.remainders, *single_thread.blocks_of_few(state.function)))
+    rare = frozenset((*state.remainders, *single_thread.single_thread_blocks(state.function)))
     state.cut, state.vectors = plan.cut_with_lanes(
         state.body,
         state.split,
@@ -491,11 +496,11 @@ def _split_into_regions(state: Compilation) -> None:
         state.cut = state.regions.function
         return
     if state.cut is None:
-        state.cut = fission.cut(state.split, _split_labels(state), state.around_atomics)
-    known = nonnegative(state.function)
+        state.cut = fission.split(state.split, _split_labels(state), state.around_atomics)
+    ranges = ValueRanges(state.function)
     if state.has_ranges:
         varying = state.flow.varying
-        state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, known)
+        state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, ranges)
         exiting = state.flow.exiting - state.kernel_guards.labels
         state.flow = replace(state.flow, exiting=exiting)
     state.regions = parallel_regions.divide(state.cut, state.flow, _memory_of_regions(state))
@@ -509,7 +514,7 @@ def _iteration_ranges(state: Compilation) -> None:
     state.ranges = iteration_ranges.clip(
         state.regions,
         state.flow.varying,
-        nonnegative(state.function),
+        ValueRanges(state.function),
         state.kernel_guards.guards,
         parts=parts,
     )
@@ -531,6 +536,7 @@ def _work_item_loops(state: Compilation) -> None:
             state.cooperative,
             state.vectors.lanes,
             state.run,
+            state.off,
         )
     else:
         storage = (*state.body.shared, *_collective_memory(state))
@@ -549,7 +555,7 @@ def _choose_run(state: Compilation, ranges: Clipping) -> None:
         return
     inner, first, parting = state.order[-1], state.kernel_guards, ranges.partings[0]
     varying = state.flow.varying
-    if coalescing_profit.is_worth_it(state.regions, axis, inner, varying, first, parting):
+    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, parting):
         state.run = block_coalescing.run_of(axis, state.block)
     if state.run is not None:
         state.order = state.coalesced_order
@@ -568,6 +574,7 @@ _RUN: dict[str, Callable[[Compilation], None]] = {
     "block-coalescing": _coalesce_blocks,
     "remainder-masks": _mask_remainders,
     "vector-divisions": _vector_divisions,
+    "division-speculation": _speculate_divisions,
     "guard-hoisting": _hoist_guards,
     "warp-collectives": _split_collectives,
     "kernel-vectorization": _vectorize_kernel,
@@ -604,7 +611,16 @@ def _finished(state: Compilation) -> Transformed:
         )
     if _SEES_OTHERS.search(state.text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
-    module = "\n\n".join([body.around, *state.declarations, start, state.copies, *parts])
+    module = "\n\n".join(
+        [
+            body.around,
+            *state.declarations,
+            start,
+            state.copies,
+            *state.helpers,
+            *parts,
+        ]
+    )
     return Transformed(
         _without_repeated_declarations(module),
         state.taken,

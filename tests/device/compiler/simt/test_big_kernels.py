@@ -83,3 +83,9 @@ def test_states_of_big_kernels_are_functions_and_those_of_small_ones_are_not():
     code = haulage.compile(small, "void(int64[::1])", block=32)
     assert code.metadata["regions"] == 2
     assert "@haulage.work_item_loop." not in code.stages["blocks"]
+
+
+def test_outlining_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv("HAULAGE_CPU_PASSES", "-outlining")
+    code = haulage.compile(made_from(SOURCE), "void(int64[::1], int64[::1], int64)", block=32)
+    assert "@haulage.work_item_loop." not in code.stages["blocks"]

@@ -9,8 +9,9 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops import block_atomics
-from haulage.compiler.simt.regions import atomic_fission
+from haulage.compiler.simt.regions import fission
 from nodevice.compiler.simt.llvm_models import model_of
 
 
@@ -59,7 +60,7 @@ def test_only_what_is_certainly_in_a_room_becomes_plain():
     assert (pair.opcode, pair.type, pair.result) == ("insertvalue", "{ i32, i1 }", "%c")
     # For the analyses nothing changed.
     assert [item.stays for item in (a, b, c, d)] == [True] * 4
-    assert {"%b", "%c"} <= uniformity.analyse(function, frozenset()).varying
+    assert {"%b", "%c"} <= uniformity.analyse(Analyses(function), frozenset()).varying
 
 
 def long_way(x, out):
@@ -84,8 +85,8 @@ entry:
   ret i32 0
 }
 """)
-    flow = uniformity.analyse(function, frozenset())
-    assert atomic_fission.around_atomics(function, flow, frozenset()) == {}
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    assert fission.around_atomics(function, flow, frozenset()) == {}
 
 
 # ---- arrays that are only added to --------------------------------------------------------------

@@ -7,6 +7,7 @@ import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
+from haulage.compiler.simt.ir.model import Operand
 from haulage.compiler.simt.loops.axis_order import axis_order
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -58,13 +59,13 @@ end:
     ],
 )
 def test_strides_follow_arithmetic_addresses_and_loops(value, strides):
-    assert StrideAnalysis(model_of(VALUES)).of(value) == strides
+    assert StrideAnalysis(model_of(VALUES)).of(Operand("i64", value)) == strides
 
 
 def test_memory_of_a_thread_lies_behind_its_neighbours():
     analysis = StrideAnalysis(model_of(VALUES), by_thread([Storage("%data", 64, 16)]))
-    assert analysis.of("%address") == (68, UNKNOWN, 64)
-    assert analysis.of("%fields") == (70, 64, 64)
+    assert analysis.of(Operand("ptr", "%address")) == (68, UNKNOWN, 64)
+    assert analysis.of(Operand("ptr", "%fields")) == (70, 64, 64)
 
 
 ROWS = """

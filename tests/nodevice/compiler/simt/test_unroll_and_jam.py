@@ -100,3 +100,9 @@ def _columns(a, out):
 def test_sums_over_rows_are_made_side_by_side(kernel, block, expected):
     text = haulage.compile(kernel, MATRIX, block=block).stages["blocks"]
     assert unroll_and_jam.is_in(text) is expected
+
+
+def test_unroll_and_jam_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv("HAULAGE_CPU_PASSES", "-unroll-and-jam")
+    text = haulage.compile(row_sums, MATRIX, block=128).stages["blocks"]
+    assert not unroll_and_jam.is_in(text)

@@ -6,26 +6,18 @@ the thread with what all threads have in common, so those that pass it are a ran
 The loops over the threads then go over the range only, and the condition is not asked again.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from haulage.compiler.ends import number_of
 from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt.analysis.affine import Linear, LinearForms
+from haulage.compiler.simt.analysis.affine import AvailableForms, Form, number
 from haulage.compiler.simt.analysis.exit_codes import return_code
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
+from haulage.compiler.simt.ir.types import bits_of
 
-_VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+|true|false'
-_COMPARED = re.compile(
-    r"icmp (?P<same>samesign )?(?P<test>\w+) "
-    rf"(?P<type>i\d+) (?P<left>{_VALUE}), (?P<right>{_VALUE})"
-)
-_SELECT = re.compile(rf"select i1 ({_VALUE}), i1 ({_VALUE}), i1 ({_VALUE})")
-_PAIR = re.compile(rf"i1 ({_VALUE}), ({_VALUE})")
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-_ONE = Linear(1, (0, 0, 0))
 _SWAPPED = {"gt": "lt", "ge": "le"}
 
 
@@ -34,7 +26,7 @@ class Bound:
     """A thread passes if `form` is below 0, or, where it is an equation, if it is 0. It depends on
     one index, perhaps times a uniform value that is not negative."""
 
-    form: Linear
+    form: Form
     equation: bool = False
 
     @property
@@ -65,7 +57,7 @@ class Guards:
 
 
 def find(
-    function: Function, entry: str, forms: LinearForms, ends_idly: Callable[[Block], bool]
+    function: Function, entry: str, forms: AvailableForms, ends_idly: Callable[[Block], bool]
 ) -> Guards:
     """The guards met from the block `entry` on, before anything is done that others can see.
 
@@ -127,7 +119,7 @@ def has_effect(item: Instruction) -> bool:
 @dataclass(frozen=True)
 class _Search:
     function: Function
-    forms: LinearForms
+    forms: AvailableForms
     ends_idly: Callable[[Block], bool]
 
     def is_idle(self, label: str, source: str) -> bool:
@@ -146,18 +138,19 @@ class _Search:
     def leaves(self, condition: str, outcome: bool) -> list[tuple[str, bool]]:
         """The conditions that all have an outcome of their own if `condition` has `outcome`."""
         item = self.forms.items.get(condition)
-        if item is not None and item.opcode == "select":
-            found = _SELECT.search(item.text)
-            if found and found[3 if outcome else 2] == ("false" if outcome else "true"):
-                other = found[2 if outcome else 3]
-                return self.leaves(found[1], outcome) + self.leaves(other, outcome)
-        if item is not None and item.opcode in ("and", "or", "xor"):
-            pair = _PAIR.search(item.text)
-            if pair and item.opcode == ("and" if outcome else "or"):
-                return self.leaves(pair[1], outcome) + self.leaves(pair[2], outcome)
-            if pair and item.opcode == "xor" and pair[2] == "true":
-                return self.leaves(pair[1], not outcome)
-        return [(condition, outcome)]
+        if item is None or item.type != "i1":
+            return [(condition, outcome)]
+        opcode, parts = item.opcode, item.operands
+        if opcode == "select":
+            # `select a, b, false` is a conjunction, `select a, true, b` a disjunction.
+            first, one, other = item.operands
+            ending, parts = (other, (first, one)) if outcome else (one, (first, other))
+            opcode = ("and" if outcome else "or") if ending.number == (not outcome) else ""
+        if opcode == "xor" and parts[1].number == 1:
+            return self.leaves(parts[0].text, not outcome)
+        if opcode != ("and" if outcome else "or"):
+            return [(condition, outcome)]
+        return [leaf for part in parts for leaf in self.leaves(part.text, outcome)]
 
     def parting(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
         """A condition as a guard that those who pass it are a range of each axis by. `met` are the
@@ -178,63 +171,51 @@ class _Search:
         if not leaf.startswith("%"):
             return None
         if leaf not in self.forms.varying:
-            return Guard(leaf, wanted) if self.forms.is_free(leaf) else None
+            return Guard(leaf, wanted) if self.forms.can_evaluate(leaf) else None
         item = self.forms.items.get(leaf)
-        found = _COMPARED.search(item.text) if item is not None and item.opcode == "icmp" else None
-        if found is None:
+        if item is None or item.opcode != "icmp" or bits_of(item.operands[0].type) is None:
             return None
-        test = found["test"]
-        signed = test[0] == "s" or test in ("eq", "ne") or found["same"] is not None
-        test = test if test in ("eq", "ne") else test[1:]
+        test = item.predicate[-2:]
+        signed = item.predicate[0] != "u" or "samesign" in item.flags
         if not wanted:
             test = _OPPOSITE[test]
-        made = self._compared(test, signed, found["left"], found["right"], found["type"], met)
-        if made is None or not all(_is_of_one_axis(bound, self.forms.known) for bound in made):
+        left, right = item.operands
+        made = self._bounds(test, signed, left, right, met)
+        if made is None or not all(_is_of_one_axis(bound, self.forms.ranges) for bound in made):
             return None
         return Guard(leaf, wanted, tuple(made))
 
-    def _compared(
-        self,
-        test: str,
-        signed: bool,
-        left: str,
-        right: str,
-        kind: str,
-        met: tuple[Bound, ...] = (),
+    def _bounds(
+        self, test: str, signed: bool, left: Operand, right: Operand, met: tuple[Bound, ...] = ()
     ) -> list[Bound] | None:
-        forms = self.forms
+        """What a thread passes if a comparison holds; None if that is no affine bound."""
+        forms, is_nonnegative = self.forms, self.forms.ranges.is_nonnegative
         if test in ("gt", "ge"):
-            return self._compared(_SWAPPED[test], signed, right, left, kind)
-        one, other = forms.of(left, kind), forms.of(right, kind)
+            return self._bounds(_SWAPPED[test], signed, right, left)
+        one, other = forms.of(left), forms.of(right)
         if test == "ne":
             # 0 is where numbers that are not negative begin.
-            if right == "0" and is_nonnegative(left, forms.known):
-                return self._compared("gt", True, left, right, kind)
+            if right.number == 0 and is_nonnegative(left.text):
+                return self._bounds("gt", True, left, right)
             if one is None or other is None:
                 return None
             # Of numbers that are not above 0, those that are not 0 are below it.
-            ends = [bound.form.plus(_ONE) for bound in met if not bound.equation]
+            ends = [bound.form.plus(number(1)) for bound in met if not bound.equation]
             for form in (one.plus(other, -1), other.plus(one, -1)):
                 if any(forms.are_equal(form, end) for end in ends):
                     return [Bound(form)]
             return None
         if not signed:
-            if test in ("lt", "le") and one is not None and is_nonnegative(right, forms.known):
+            if test in ("lt", "le") and one is not None and is_nonnegative(right.text):
                 # From 0 on, too: a negative number is a large one.
-                upper = self._compared(test, True, left, right, kind)
-                from_0 = (
-                    []
-                    if is_nonnegative(left, forms.known)
-                    else [Bound(Linear(-1, (0, 0, 0)).plus(one, -1))]
-                )
-                return None if upper is None else upper + from_0
-            one, other = forms.as_unsigned(left, kind), forms.as_unsigned(right, kind)
+                upper = self._bounds(test, True, left, right)
+                at_0 = Bound(number(-1).plus(one, -1))
+                return upper if upper is None or is_nonnegative(left.text) else [*upper, at_0]
+            one, other = forms.as_unsigned(left), forms.as_unsigned(right)
         if one is None or other is None:
             return None
         difference = one.plus(other, -1)
-        if test == "le":
-            difference = difference.plus(Linear(-1, (0, 0, 0)))
-        return [Bound(difference, test == "eq")]
+        return [Bound(difference.plus(number(-1)) if test == "le" else difference, test == "eq")]
 
 
 def _arriving(block: Block, source: str) -> Block:
@@ -251,11 +232,11 @@ def _arriving(block: Block, source: str) -> Block:
     return Block(block.label, block.phis, block.body, end.with_uses(names))
 
 
-def _is_of_one_axis(bound: Bound, known: frozenset[str]) -> bool:
+def _is_of_one_axis(bound: Bound, ranges: ValueRanges) -> bool:
     steps = [step for step in bound.form.steps if step]
     if bound.form.products:
         (term, scaled), *others = bound.form.products
-        if steps or others or bound.equation or not is_nonnegative(term.value, known):
+        if steps or others or bound.equation or not ranges.is_nonnegative(term.value):
             return False
         return sum(map(bool, scaled.steps)) == 1
     if bound.equation:

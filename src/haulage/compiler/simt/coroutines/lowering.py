@@ -26,9 +26,8 @@ from haulage.compiler.simt.analysis.barriers import (
     place_of,
     wave_barriers,
 )
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exit_codes import is_observable, return_code
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.skipped_barriers import is_seen
 from haulage.compiler.simt.coroutines import (
     cooperative_grid,
     intrinsics,
@@ -150,7 +149,7 @@ class _Thread:
                 self._suspend(YIELDED)
             elif item.callee not in BARRIERS:
                 b.extend(expanded(item))
-                if kept and not told and is_seen(self._body.function, item):
+                if kept and not told and is_observable(self._body.function, item):
                     kept.did(b)
                     told = True
                 continue
@@ -183,8 +182,8 @@ class _Thread:
         b = self._b
         if self._kept:
             self._kept.leave(b, code)
-            code, counted = exit_codes.fault_lines(code, f'%"{stem}.fault"')
-            b.lines(counted)
+            code, counted = exit_codes.fault_of(code, f'%"{stem}.fault"')
+            b.extend(counted)
         b.store("i32", b.binary("sub", "i32", "0", code), "%state")
         b.jump(intrinsics.FINAL)
 

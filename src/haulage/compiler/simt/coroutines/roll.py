@@ -2,15 +2,17 @@
 (`exit_codes.py`), and at which of them others wait now. A set of barriers is a mask with a bit for
 each.
 
-Each thread keeps which barriers it went round (`skipped_barriers.py`) since it last came there, and
-which of these it went round before it did something that others can see.
+Each thread keeps which barriers it skipped since it last came there, and which of these it skipped
+before it did something that others can see.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.ends import LEFT, code_of
-from haulage.compiler.simt.analysis import exit_codes, skipped_barriers
+from haulage.compiler.simt.analysis import exit_codes
+from haulage.compiler.simt.analysis.exit_codes import Edge
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function
 
@@ -38,7 +40,7 @@ class Roll:
     barriers: Mapping[str, int]
     alone: int
     kept: int
-    edges: Mapping[skipped_barriers.Edge, int]
+    edges: Mapping[Edge, int]
     missing: tuple[int, ...]
 
     def table(self) -> str:
@@ -110,17 +112,18 @@ def judge(b: Builder, waiting: str, failed: str) -> str:
 def of(function: Function, has_ends: bool) -> Roll | None:
     """What is needed of a kernel's function, or None if no thread ends while others wait but by a
     fault; `has_ends` is that of `body.Body`."""
-    ways = exit_codes.ways(function)
-    if not has_ends and not any(ways.values()):
+    analyses = Analyses(function)
+    skipping = analyses.get(exit_codes.skipping_edges)
+    if not has_ends and not any(skipping.values()):
         return None
-    missed = exit_codes.missed(function)
+    missed = analyses.get(exit_codes.missed_ends)
     barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
     kept = sum(set(barriers.values()) - {1 << MOST})
     alone = (
-        sum(bit for label, bit in barriers.items() if exit_codes.is_alone(function, label)) & kept
+        sum(bit for label, bit in barriers.items() if exit_codes.is_alone(analyses, label)) & kept
     )
-    edges: dict[skipped_barriers.Edge, int] = {}
-    for label, those in ways.items():
+    edges: dict[Edge, int] = {}
+    for label, those in skipping.items():
         for edge in those:
             edges[edge] = edges.get(edge, 0) | barriers[label] & kept
     missing = tuple(

@@ -26,7 +26,12 @@ from collections.abc import Iterable, Set
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
-from haulage.compiler.simt.analysis.memory_dependence import Roots, may_meet, zero_added
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import (
+    UnderlyingObjects,
+    is_idempotent,
+    may_alias,
+)
 from haulage.compiler.simt.coroutines.spin_progress import Edge, Turns
 from haulage.compiler.simt.ir import reader
 from haulage.compiler.simt.ir.model import Function, Instruction
@@ -90,7 +95,7 @@ class _Memory:
 
     def __init__(self, function: Function) -> None:
         self.items = {name: item for name, (_, item) in function.definitions().items()}
-        self.roots = Roots(function)
+        self.roots = UnderlyingObjects(Analyses(function))
         self._own = {name for name, item in self.items.items() if item.opcode == "alloca"}
         self._written = [
             self.roots.written_by(item) - self._own
@@ -107,12 +112,12 @@ class _Memory:
         places = self.roots.of(item.uses[0])
         if places <= self._own:
             return set()
-        written = item.stays or any(may_meet(each, places) for each in self._written)
+        written = item.stays or any(may_alias(each, places) for each in self._written)
         return places if written else set()
 
     def adds_nothing(self, item: Instruction) -> bool:
-        """`zero_added` of an instruction here."""
-        return item.opcode == "atomicrmw" and zero_added(item, self.items)
+        """`is_idempotent` of an instruction here."""
+        return item.opcode == "atomicrmw" and is_idempotent(item, self.items)
 
 
 class _Loop:
@@ -216,12 +221,12 @@ class _Loop:
                 if item.opcode == "cmpxchg" and self._swaps_what_it_read(item):
                     found.add(label)
                 elif item.opcode == "store" and not item.stays:
-                    if may_meet(self._memory.roots.written_by(item), places):
+                    if may_alias(self._memory.roots.written_by(item), places):
                         found.add(label)
                 elif (
                     not undone
                     and self._adds(item)
-                    and may_meet(self._memory.roots.written_by(item), places)
+                    and may_alias(self._memory.roots.written_by(item), places)
                 ) or self._ends_by_adding(item):
                     found.add(label)
         return found

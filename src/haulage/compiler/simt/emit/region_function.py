@@ -10,10 +10,11 @@ too: it runs only if the thread's state is its own number, and leaves the next o
 from dataclasses import dataclass
 
 from haulage.compiler.ends import code_of, number_of
-from haulage.compiler.simt.analysis.capture import rooms_kept
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import captured
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.loops.block_atomics import expanded
@@ -46,7 +47,7 @@ class RegionFunctions:
         self.numbers = {region.entry: region.number for region in regions.regions}
         self.items = regions.function.items()
         shared = [array.name for array in body.shared]
-        self._captured = rooms_kept(regions.function, shared, regions.slots)
+        self._captured = captured(Analyses(regions.function), shared, regions.slots)
         self.made_in = {region.number: regions.made_in(region) for region in regions.regions}
 
     def stored(self, region: Region) -> list[Slot]:

@@ -7,12 +7,14 @@ functions and globals their `@`.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from haulage.compiler.simt.ir import writer
+from haulage.forks import cached_property
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: to make one would take six times as long.
+@dataclass(slots=True, unsafe_hash=True)
 class Operand:
     """A value where it is used: its type, its name or constant as LLVM writes it, and, as an
     argument of a call, its attributes."""
@@ -69,6 +71,27 @@ class Instruction:
     attributes: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
 
+    if not TYPE_CHECKING:
+        # What is not given is found in the class. The one that `dataclass` makes takes five times
+        # as long.
+        def __init__(self, opcode, type, result=None, operands=(), **others):
+            own = self.__dict__
+            own["opcode"] = opcode
+            own["type"] = type
+            own["result"] = result
+            own["operands"] = operands
+            own.update(others)
+
+    def changed(self, **changes: Any) -> "Instruction":
+        """With other values for some of its fields, as `dataclasses.replace` makes it, but soon."""
+        made = object.__new__(Instruction)
+        own = made.__dict__
+        own.update(self.__dict__)
+        own.pop("text", None)
+        own.pop("uses", None)
+        own.update(changes)
+        return made
+
     @cached_property
     def text(self) -> str:
         """The instruction as LLVM writes it."""
@@ -123,11 +146,12 @@ class Instruction:
         """With local values, its result and labels among them, replaced as `names` says."""
         if not (names.keys() & {*self.uses, self.result, *self.targets, *self.sources}):
             return self
-        return replace(
-            self,
+        return self.changed(
             result=self.result and names.get(self.result, self.result),
             operands=tuple(
-                replace(operand, text=names[operand.text]) if operand.text in names else operand
+                Operand(operand.type, names[operand.text], operand.attributes)
+                if operand.text in names
+                else operand
                 for operand in self.operands
             ),
             called=names.get(self.called, self.called),
@@ -137,13 +161,14 @@ class Instruction:
 
     def with_uses(self, names: Mapping[str, str]) -> "Instruction":
         """With other values for those that it uses; its result keeps its name."""
-        return replace(self.renamed(names), result=self.result) if names else self
+        made = self.renamed(names)
+        return made if made.result == self.result else made.changed(result=self.result)
 
     def without(self, flags: frozenset[str]) -> "Instruction":
         """Without some of its flags."""
         if flags.isdisjoint(self.flags):
             return self
-        return replace(self, flags=tuple(flag for flag in self.flags if flag not in flags))
+        return self.changed(flags=tuple(flag for flag in self.flags if flag not in flags))
 
 
 @dataclass(frozen=True)
@@ -296,7 +321,7 @@ class Function:
 
 
 def _from_other_block(phi: Instruction, old: str, new: str) -> Instruction:
-    return replace(phi, sources=tuple(new if label == old else label for label in phi.sources))
+    return phi.changed(sources=tuple(new if label == old else label for label in phi.sources))
 
 
 def value_name(name: str, suffix: str) -> str:

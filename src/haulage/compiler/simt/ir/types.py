@@ -21,6 +21,7 @@ FAST_MATH = frozenset(("fast", "nnan", "ninf", "nsz", "arcp", "contract", "afn",
 FLAGS = PROMISES | FAST_MATH | {"atomic", "volatile", "weak"}
 # fmt: on
 _OPENING, _CLOSING = "([{<", ")]}>"
+_SEPARATOR = re.compile(r"[][(){}<>,]")
 _VECTOR = re.compile(r"<(?P<count>[^<>]* x )(?P<element>[^<>]+)>")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8}
 
@@ -29,14 +30,15 @@ def split_list(text: str) -> list[str]:
     """The parts of a list between commas, but for those within brackets."""
     parts: list[str] = []
     depth = start = 0
-    for index, character in enumerate(text):
+    for found in _SEPARATOR.finditer(text):
+        character = found[0]
         if character in _OPENING:
             depth += 1
         elif character in _CLOSING:
             depth -= 1
-        elif character == "," and depth == 0:
-            parts.append(text[start:index].strip())
-            start = index + 1
+        elif depth == 0:
+            parts.append(text[start : found.start()].strip())
+            start = found.end()
     last = text[start:].strip()
     return [*parts, last] if last else parts
 
@@ -44,14 +46,14 @@ def split_list(text: str) -> list[str]:
 def matching(text: str, opening: int) -> int:
     """Where the bracket closes that is opened at a place of `text`."""
     depth = 0
-    for index in range(opening, len(text)):
-        character = text[index]
+    for found in _SEPARATOR.finditer(text, opening):
+        character = found[0]
         if character in _OPENING:
             depth += 1
         elif character in _CLOSING:
             depth -= 1
             if depth == 0:
-                return index
+                return found.start()
     raise AssertionError(f"no end in {text!r}")
 
 

@@ -47,7 +47,7 @@ def written(item: Instruction) -> str:
 
 
 def _head(item: Instruction) -> str:
-    return " ".join((item.opcode, *item.flags))
+    return " ".join((item.opcode, *item.flags)) if item.flags else item.opcode
 
 
 def _typed(operand: Operand) -> str:

@@ -55,10 +55,9 @@ def _costs(function: Function, sizes: tuple[int, int, int]) -> list[float]:
 
 
 def _cost(item: Instruction, analysis: StrideAnalysis, position: int, lanes: int) -> float:
-    if item.opcode not in ("load", "store") or not item.uses:
+    if item.opcode not in ("load", "store"):
         return _ARITHMETIC / lanes
-    address = item.uses[-1]
-    stride: Stride = analysis.of(address)[position]
+    stride: Stride = analysis.of(item.address)[position]
     if stride == 0:
         return _SHARED_LOAD if item.opcode == "load" else _SHARED_STORE
     if isinstance(stride, int) and abs(stride) == size_of_access(item):

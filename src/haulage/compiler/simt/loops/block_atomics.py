@@ -9,7 +9,8 @@ analyses, marked by a flag, and `expanded` makes plain ones of it where it is wr
 
 from dataclasses import replace
 
-from haulage.compiler.simt.analysis.memory_dependence import Roots
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Function, Instruction, value_name
 
@@ -29,7 +30,7 @@ _COMPARED_FLOATS = {"fmax": "ogt", "fmin": "olt"}
 
 def mark_plain(function: Function, rooms: frozenset[str]) -> None:
     """Mark the read-modify-writes of `rooms`, names of the block's own memory, as plain ones."""
-    roots = Roots(function)
+    roots = UnderlyingObjects(Analyses(function))
     for block in function.blocks.values():
         block.body = [
             replace(item, flags=(*item.flags, PLAIN))

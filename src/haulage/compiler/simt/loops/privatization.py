@@ -16,7 +16,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, Roots
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
 from haulage.compiler.simt.loops import block_atomics
 from haulage.targets.cpu import PAUSE
@@ -75,7 +76,7 @@ class Total:
 def find(function: Function, rooms: frozenset[str]) -> tuple[Total, ...]:
     """The arrays of a body that are only added to; `rooms` are names of the block's own memory."""
     arrays = {array.data: array for array in _arrays(function)}
-    roots = Roots(function)
+    roots = UnderlyingObjects(Analyses(function))
     items = [item for block in function.blocks.values() for item in block.instructions()]
     used = {name for item in items for name in item.uses}
     added: dict[str, set[tuple[str, str]]] = {}
@@ -131,7 +132,7 @@ def _arrays(function: Function) -> Iterable[Array]:
             yield Array(names[index - 2], names[index - 1], name, shape, strides)
 
 
-def _places(item: Instruction, roots: Roots) -> set[str]:
+def _places(item: Instruction, roots: UnderlyingObjects) -> set[str]:
     """Where the memory that an instruction reads or writes begins."""
     if item.opcode == "fence":
         return set() if 'syncscope("singlethread")' in item.text else {ANYWHERE}
@@ -173,7 +174,7 @@ def mark(function: Function, totals: tuple[Total, ...]) -> str:
     """
     if not totals:
         return ""
-    roots = Roots(function)
+    roots = UnderlyingObjects(Analyses(function))
     by_data = {total.array.data: total for total in totals}
     written: dict[str, str] = {}
     for block in function.blocks.values():

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from haulage.compiler.simt.analysis import control_flow, guards
-from haulage.compiler.simt.analysis.affine import LinearForms
+from haulage.compiler.simt.analysis.affine import AvailableForms
 from haulage.compiler.simt.analysis.guards import Guard, Guards
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 
@@ -52,23 +53,23 @@ def without_own(clipped: Clipping, numbers: Iterable[int]) -> Clipping:
     return replace(without_partings(clipped, all_of_them), of_regions=own)
 
 
-def kernel_guards(function: Function, varying: Set[str], known: frozenset[str]) -> Guards:
+def kernel_guards(function: Function, varying: Set[str], ranges: ValueRanges) -> Guards:
     """The guards at the kernel's start whose threads end there if they do not pass."""
     items = {name: item for name, (_, item) in function.definitions().items()}
     parameters = {each.name for each in function.parameters}
-    forms = LinearForms(items, varying, parameters, known, products=True)
+    forms = AvailableForms(items, varying, parameters, ranges)
     return guards.find(function, function.entry, forms, guards.returns_idly)
 
 
 def clip(
     regions: Regions,
     varying: Set[str],
-    known: frozenset[str],
+    ranges: ValueRanges,
     of_kernel: tuple[Guard, ...],
     *,
     parts: bool,
 ) -> Clipping:
-    """The guards of all regions. `known` are the values that are not negative; `parts` is whether
+    """The guards of all regions. `ranges` are those of its values; `parts` is whether
     regions may be run in two loops."""
     items = {name: item for name, (_, item) in regions.function.definitions().items()}
     parameters = {each.name for each in regions.function.parameters}
@@ -78,7 +79,7 @@ def clip(
     for region in regions.regions:
         made = regions.made_in(region)
         loaded = {name for name in region.loaded if name not in varying and name not in made}
-        forms = LinearForms(items, varying, parameters | loaded, known, products=True)
+        forms = AvailableForms(items, varying, parameters | loaded, ranges)
         met = Guards() if regions.masked else _guards(regions, region, forms, made)
         own = met.guards
         if not region.number:
@@ -116,7 +117,7 @@ def _is_worth_parting(regions: Regions, region: Region, parting: Guard) -> bool:
     return len(region.exits) + region.returns == 1 and twice <= _TWICE
 
 
-def _guards(regions: Regions, region: Region, forms: LinearForms, made: Set[str]) -> Guards:
+def _guards(regions: Regions, region: Region, forms: AvailableForms, made: Set[str]) -> Guards:
     def ends_idly(block: Block) -> bool:
         if not isinstance(block.terminator, RegionEnd):
             return guards.returns_idly(block)

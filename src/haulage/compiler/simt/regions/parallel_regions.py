@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.interleaving import Interleaving
 from haulage.compiler.simt.analysis.liveness import Liveness
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.compiler.simt.regions.rematerialization import Recompute
@@ -117,7 +118,7 @@ def _settle(
     on until nothing changes.
     """
     again: dict[str, set[str]] = {entry: set() for entry in entries}
-    liveness = Liveness(function)
+    liveness = Liveness(Analyses(function))
     while True:
         changes = {
             entry: (values | rooms, recompute.leaves(values)) for entry, values in again.items()

@@ -10,11 +10,12 @@ for each thread, LLVM moreover finds what of one thread lies side by side.
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.induction import constant_turns
+from haulage.compiler.simt.analysis.induction import trip_count
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.memory_dependence import Roots
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
-from haulage.compiler.simt.ir.model import Instruction, RegionEnd
+from haulage.compiler.simt.ir.model import Instruction, Operand, RegionEnd
 from haulage.compiler.simt.regions.iteration_ranges import Clipping
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
@@ -60,7 +61,7 @@ class _Search:
         self._clipping = clipping
         self._position = position
         self._shared = shared
-        self._roots = Roots(regions.function)
+        self._roots = UnderlyingObjects(Analyses(regions.function))
         self._items = {name: item for name, (_, item) in regions.function.definitions().items()}
         self._strides = StrideAnalysis(regions.function, by_thread(body.private))
 
@@ -77,17 +78,17 @@ class _Search:
             for item in block.body:
                 if item.opcode in ("load", "store"):
                     if not self._is_apart(item):
-                        near += self._strides.of(item.uses[-1]) != COMMON
+                        near += self._strides.of(item.address) != COMMON
                         continue
                     in_shared = in_shared and self._roots.of(item.uses[-1]) <= self._shared
                     loads = item.opcode == "load"
                     least = _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
                     needed += turns[label] * least
-                elif item.result and self._strides.of(item.result) != COMMON:
+                elif item.result and self._strides.of_result(item) != COMMON:
                     arithmetic += turns[label] * _work(item)
             end = block.terminator
-            asked = end.uses if isinstance(end, Instruction) and end.opcode != "ret" else ()
-            if not all(self._is_settled(name, settled) for name in asked):
+            asked = end.operands if isinstance(end, Instruction) and end.opcode != "ret" else ()
+            if not all(self._is_settled(each, settled) for each in asked):
                 return False
         if near and not in_shared:
             return False
@@ -107,26 +108,24 @@ class _Search:
         }
         turns = dict.fromkeys(region.labels, 1)
         for loop in control_flow.natural_loops(successors, region.entry):
-            count = constant_turns(self._function, loop) or _TURNS
+            count = trip_count(self._function, loop) or _TURNS
             for label in loop.labels:
                 turns[label] *= count
         return turns
 
     def _is_apart(self, item: Instruction) -> bool:
         """Whether neighbouring threads access what is far apart, or they do not know where."""
-        if not item.uses:
-            return False
-        stride = self._strides.of(item.uses[-1])[self._position]
+        stride = self._strides.of(item.address)[self._position]
         size = size_of_access(item)
         return not isinstance(stride, int) or size is None or abs(stride) > _NEAR * size
 
-    def _is_settled(self, condition: str, settled: set[str]) -> bool:
+    def _is_settled(self, condition: Operand, settled: set[str]) -> bool:
         """Whether all threads that are there have one outcome of a condition."""
-        if condition in settled or self._strides.of(condition) == COMMON:
+        if condition.text in settled or self._strides.of(condition) == COMMON:
             return True
-        item = self._items.get(condition)
+        item = self._items.get(condition.text)
         return (
             item is not None
             and item.opcode in _CHOICES
-            and all(self._is_settled(name, settled) for name in item.uses)
+            and all(self._is_settled(each, settled) for each in item.operands)
         )

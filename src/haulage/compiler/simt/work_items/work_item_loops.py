@@ -8,7 +8,7 @@ the same for all threads, so the last thread's answer is taken. If some may have
 their state is -1; one of the others, the leader, says where they are and what they have in common.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from math import prod
 
 from haulage.compiler.simt.analysis.kernel import Body
@@ -71,15 +71,18 @@ def write(
     cooperative: bool,
     lanes: Mapping[int, LaneFunction],
     run: Run | None = None,
+    off: Set[str] = frozenset(),
 ) -> str:
     """LLVM text of `@haulage.block` and its regions for one block size (x, y, z), with the loops
     over its axes in an order (outermost first); `cooperative` if it has a frame, as
     `cooperative_grid.py` says. `lanes` are the functions of the regions that run for a chunk of
-    threads at a time. With a `run` the function runs as many blocks as it is told."""
+    threads at a time. With a `run` the function runs as many blocks as it is told. `off` are the
+    passes that are switched off."""
     sizes = block if run is None else run.widened(block)
     inner = looped_axes(sizes, order)[-1]
     jams: frozenset[int] = frozenset()
-    if metadata.is_parallel and sizes[AXES.index(inner)] >= unroll_and_jam.COPIES:
+    may_jam = metadata.is_parallel and "unroll-and-jam" not in off
+    if may_jam and sizes[AXES.index(inner)] >= unroll_and_jam.COPIES:
         jams = frozenset(
             region.number
             for region in regions.regions
@@ -99,7 +102,7 @@ def write(
             if together is not None:
                 jammed[region.number] = together
     texts += map(definition, jammed.values())
-    writer = _BlockFunction(functions, block, order, metadata, cooperative, lanes, run, jammed)
+    writer = _BlockFunction(functions, block, order, metadata, cooperative, lanes, run, jammed, off)
     written = writer.functions()
     if writer.frame is not None:
         texts.append(writer.frame.text())
@@ -122,6 +125,7 @@ class _BlockFunction:
         lanes: Mapping[int, LaneFunction],
         run: Run | None,
         jammed: Mapping[int, Function],
+        off: Set[str],
     ) -> None:
         self.body: Body = functions.body
         self.regions = functions.regions
@@ -132,6 +136,7 @@ class _BlockFunction:
         self.lanes = lanes
         self.run = run
         self.jammed = jammed
+        self.off = off
         # How many threads there are at most along each axis.
         self.sizes = block if run is None else run.widened(block)
         self.threads = prod(self.sizes)
@@ -167,7 +172,7 @@ class _BlockFunction:
         if self.body.may_fail:
             fault = builder.load("i32", "%fault", name="result")
         builder.ret("i32", fault)
-        if not outlining.is_worth_it(self.regions):
+        if "outlining" in self.off or not outlining.is_worth_it(self.regions):
             return [builder.function]
         contexts = [value_name(name, "context") for name in self.regions.slots]
         types = outlining.types_of(builder.function, contexts)
@@ -411,6 +416,8 @@ class _BlockFunction:
     @cached_property
     def _scattered(self) -> frozenset[int]:
         """The regions that are better run for one thread after the other."""
+        if "scalar-regions" in self.off:
+            return frozenset()
         innermost = AXES.index(self.axes[-1])
         return scattered(self.body, self.regions, self.clipping, innermost)
 

@@ -7,9 +7,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.analysis.value_ranges import integer_ranges
 from haulage.targets import cpu
-from nodevice.compiler.simt.llvm_models import model_of
 
 
 def rows_and_columns(x, o, wide):
@@ -87,41 +85,3 @@ def test_divisions_by_constants_stay_products():
 
 def test_a_search_by_divisions_is_left_to_one_thread_after_the_other():
     assert "lanes.start" not in code_of(smallest_factors, INTS.format("int32")).stages["blocks"]
-
-
-def test_limits_of_integers_follow_from_their_making():
-    function = model_of(
-        """define i32 @kernel(i32 range(i32 0, 1024) %t, i32 %n, i64 %m, i1 %c) {
-entry:
-  %wide = zext i32 %t to i64
-  %rows = mul nuw nsw i64 %wide, 3000
-  %back = sub nsw i64 %rows, 5
-  %signed = sext i32 %n to i64
-  %unsigned = zext i32 %n to i64
-  %one = select i1 %c, i64 %back, i64 %signed
-  %rest = srem i64 %m, 100
-  %low = and i64 %m, 255
-  %square = mul i64 %signed, %signed
-  %cube = mul i64 %square, %signed
-  %less = call i64 @llvm.smin.i64(i64 %m, i64 7)
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
-  %k.next = add i64 %k, 1
-  br i1 %c, label %loop, label %end
-end:
-  %last = phi i64 [ %low, %loop ]
-  ret i32 0
-}"""
-    )
-    ranges = integer_ranges(function)
-    int32, int64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
-    assert ranges["%rows"] == (0, 1023 * 3000)
-    assert ranges["%back"] == (-5, 1023 * 3000 - 5)
-    assert ranges["%signed"] == ranges["%one"] == int32
-    assert ranges["%unsigned"] == (0, 2**32 - 1)
-    assert ranges["%rest"] == (-100, 100)
-    assert ranges["%low"] == ranges["%last"] == (0, 255)
-    assert ranges["%square"] == (-(2**62) + 2**31, 2**62)
-    assert ranges["%cube"] == ranges["%k"] == int64
-    assert ranges["%less"] == (-(2**63), 7)

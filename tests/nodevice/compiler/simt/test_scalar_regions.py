@@ -9,8 +9,8 @@ import pytest
 import haulage
 from doubles.kernels import butterflies
 from haulage import cuda
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
-from haulage.compiler.simt.loops.power_of_two_remainders import mask_remainders, powers_of_two
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
+from haulage.compiler.simt.loops.integer_divisions import mask_remainders, powers_of_two
 from nodevice.compiler.simt.llvm_models import model_of
 
 
@@ -129,7 +129,7 @@ end:
 
 def test_remainders_by_powers_of_two_are_masks():
     function = model_of(REMAINDERS)
-    powers = powers_of_two(function, nonnegative(function))
+    powers = powers_of_two(function, ValueRanges(function))
     assert powers == {"%h", "%h.next", "%least"}
     mask_remainders(function, {f"%{name}" for name in "tabcde"})
     made = {item.result: item for item in function.blocks["%loop"].body}

@@ -1,0 +1,260 @@
+"""What work-item loops are made of: regions' functions, loop nests and bounds, leaders, outlining.
+
+Functions that are built here take no arguments, so LLVM folds what they return to a number.
+"""
+
+import itertools
+import re
+
+import pytest
+
+from haulage.compiler import llvm
+from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.emit import outlining
+from haulage.compiler.simt.emit.block_function import Metadata
+from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
+from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes, split_index_set
+from haulage.compiler.simt.emit.region_call import follow_leader
+from haulage.compiler.simt.emit.region_function import RegionFunctions
+from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.builder import Builder
+from haulage.compiler.simt.ir.writer import definition
+from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
+from haulage.targets.cpu import host
+from nodevice.compiler.simt.llvm_models import BARRIER, model_of
+
+SIZES = (4, 3, 2)
+# What the block function declares.
+DECLARATIONS = "\n".join(
+    f"declare {kind} @llvm.{name}.{kind}({kind}, {kind})"
+    for name, kind in itertools.product(("umin", "umax"), ("i32", "i64"))
+)
+
+# %v is used behind the barrier, in each iteration by its old and its new value; %address is mere
+# arithmetic.
+REGIONS = f"""
+{BARRIER}
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {{
+entry:
+  %wide = zext i32 %threadIdx.x to i64
+  %address = getelementptr float, ptr %data, i64 %wide
+  br label %loop
+loop:
+  %k = phi i32 [ 0, %entry ], [ %k.next, %loop ]
+  %v = phi float [ 1.0, %entry ], [ %v.next, %loop ]
+  call void @haulage.barrier(i32 7)
+  %other = load float, ptr %address
+  %v.next = fadd float %v, %other
+  %k.next = add i32 %k, 1
+  %more = icmp ult i32 %k.next, %n
+  br i1 %more, label %loop, label %end
+end:
+  store float %v.next, ptr %address
+  ret i32 0
+}}
+"""
+
+
+def folded(builder, kind="i32"):
+    """The number that a builder's function returns, as LLVM finds."""
+    module = llvm.parse("\n".join([DECLARATIONS, COUNT_DEFINITION, definition(builder.function)]))
+    llvm.optimise(module, host(), 3, widen=False, unroll=True)
+    return int(re.search(rf"ret {kind} (-?\d+)", str(module))[1])
+
+
+def accumulator(builder, kind="i32"):
+    """The address of a sum that is 0."""
+    builder.block("%start")
+    builder.allocate(kind, name="%sum")
+    builder.store(kind, "0", "%sum")
+    return builder
+
+
+def add(builder, value, kind="i32"):
+    old = builder.load(kind, "%sum")
+    builder.store(kind, builder.binary("add", kind, old, value), "%sum")
+
+
+def finish(builder, kind="i32"):
+    builder.ret(kind, builder.load(kind, "%sum"))
+    return folded(builder, kind)
+
+
+def functions_of_regions(text):
+    function = model_of(text)
+    present = uniformity.analyse(function, frozenset())
+    regions = parallel_regions.divide(fission.cut(function, []), present, frozenset())
+    body = Body("", function, (), (), False, False)
+    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    return [functions.function(region) for region in regions.regions]
+
+
+def test_regions_hand_values_on_in_context_arrays_and_recompute_addresses():
+    first, second = functions_of_regions(REGIONS)
+    assert [each.name for each in (first, second)] == ["haulage.region.0", "haulage.region.1"]
+    names = [each.name for each in second.parameters]
+    assert '%"v/slot"' in names
+    assert not any("address" in name for name in names)
+    items = second.items()
+    assert items['%"v/in"'].address.text == '%"v/at"'
+    assert items['%"v/at"'].uses == ('%"v/slot"', "%thread")
+    assert items['%"address/in"'].opcode == "getelementptr"
+    end = second.blocks["%region.end"]
+    assert {label for _, label in end.phis[0].incoming} <= set(second.blocks)
+    assert {value for value, _ in end.phis[0].incoming} == {"1", "-1"}
+    for each in (first, second):
+        llvm.parse(definition(each))
+
+
+def test_what_a_region_starts_with_and_makes_again_is_on_the_stack_until_mem2reg():
+    _, second = functions_of_regions(REGIONS)
+    text = definition(second).replace("internal", "")
+    assert '%"v/mem" = alloca float' in text
+    module = llvm.parse(text)
+    llvm.run_passes(module, host(), "sroa")
+    assert "alloca" not in str(module)
+
+
+@pytest.mark.parametrize("order", ["zyx", "xyz", "yxz"])
+def test_a_nest_of_loops_visits_each_thread_once_by_its_linear_index(order):
+    axes = looped_axes(SIZES, order)
+    builder = accumulator(Builder("count", [], "i64", linkage=""), "i64")
+    nest = LoopNest(builder, SIZES, axes, whole(SIZES))
+    # The sum of 2**index is that of different indices only.
+    add(builder, builder.binary("shl", "i64", "1", nest.linear), "i64")
+    assert nest.close(None, ()) is None
+    assert nest.index[AXES.index(axes[-1])] == nest.innermost[0]
+    assert finish(builder, "i64") == 2**24 - 1
+
+
+def test_the_largest_fault_of_all_threads_goes_through_the_loops():
+    builder = Builder("fault", [], "i32", linkage="")
+    builder.block("%start")
+    nest = LoopNest(builder, SIZES, looped_axes(SIZES, "zyx"), whole(SIZES), faults=True)
+    is_it = builder.compare("eq", "i32", nest.index[0], "2")
+    fault = nest.close(builder.select(is_it, "i32", "7", "3"), ())
+    builder.ret("i32", fault)
+    assert folded(builder) == 7
+
+
+def test_loops_that_one_axis_needs_are_one():
+    assert looped_axes((8, 1, 4), "zyx") == ("z", "x")
+    assert looped_axes((1, 1, 1), "zyx") == ("x",)
+
+
+# An i32 of the thread, and what of 8 indices along x, or 3 along y, pass.
+GUARDS = {
+    "icmp ult i32 %threadIdx.x, 5": lambda x, y: x < 5,
+    "icmp sgt i32 %threadIdx.x, 2": lambda x, y: x > 2,
+    "icmp eq i32 %threadIdx.y, 1": lambda x, y: y == 1,
+    "icmp ult i32 %threadIdx.x, %n": lambda x, y: x < 100,
+    "icmp eq i32 %n, 3": lambda x, y: False,
+}
+
+
+def guarded(condition):
+    """A kernel for the threads that pass a condition, its guards, and a function with a writer of
+    their bounds, in which `n` is 100."""
+    function = model_of(f"""
+define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i32 %n, ptr %data) {{
+entry:
+  %passes = {condition}
+  br i1 %passes, label %work, label %end
+work:
+  store i32 1, ptr %data
+  br label %end
+end:
+  ret i32 0
+}}""")
+    varying = uniformity.analyse(function, frozenset()).varying
+    found = iteration_ranges.kernel_guards(function, varying, frozenset(("%n",))).guards
+    builder = accumulator(Builder("ranges", [], "i32", linkage=""))
+    return found, BoundsWriter(builder, function.items(), {"%n": "100"}, {}), builder
+
+
+@pytest.mark.parametrize("condition", GUARDS)
+def test_the_threads_that_pass_a_guard_are_a_range_of_each_axis(condition):
+    sizes = (8, 3, 1)
+    guards, bounds, builder = guarded(condition)
+    assert len(guards) == 1
+    ranges = bounds.ranges(guards, whole(sizes), sizes)
+    x, y = (builder.binary("sub", "i32", *reversed(ranges[axis])) for axis in "xy")
+    anybody = builder.cast("zext", "i1", bounds.not_empty(ranges, whole(sizes)), "i32")
+    add(builder, builder.binary("mul", "i32", builder.binary("mul", "i32", x, y), anybody))
+    passes = GUARDS[condition]
+    assert finish(builder) == sum(passes(x, y) for x in range(8) for y in range(3))
+
+
+@pytest.mark.parametrize("condition", [each for each in GUARDS if "%threadIdx" in each])
+def test_a_split_index_set_is_a_box_and_slabs_around_it(condition):
+    sizes, axes, runs = (8, 3, 1), ("y", "x"), []
+    guards, bounds, builder = guarded(condition)
+
+    def run(ranges, passing):
+        runs.append(passing)
+        nest = LoopNest(builder, sizes, axes, ranges)
+        add(builder, "1000" if passing else "1")
+        nest.close(None, ())
+
+    split_index_set(builder, bounds, guards[0], whole(sizes), sizes, axes, run, ())
+    inside = sum(GUARDS[condition](x, y) for x in range(8) for y in range(3))
+    assert finish(builder) == 1000 * inside + 24 - inside
+    assert runs == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"), [((-1, 5, 7), 5), ((2, -1, -1), 2), ((-1,) * 3, 9)]
+)
+def test_the_leader_is_the_first_thread_that_has_not_left(states, expected):
+    builder = Builder("lead", [], "i32", linkage="")
+    builder.block("%start")
+    builder.allocate("i32", name="%leader")
+    builder.store("i32", "0", "%leader")
+    builder.allocate("[3 x i32]", name="%states")
+    for k, state in enumerate(states):
+        builder.store("i32", str(state), builder.element("i32", "%states", str(k)))
+    builder.ret("i32", follow_leader(builder, "3", "%nobody"))
+    builder.block("%nobody")
+    builder.ret("i32", "9")
+    assert folded(builder) == expected
+
+
+def test_blocks_become_a_function_that_says_where_to_go_on():
+    builder = Builder("whole", [("ptr", "%data"), ("i32", "%n")], "i32", linkage="")
+    builder.block("%start")
+    one = builder.load("i32", "%data", name="%one")
+    builder.jump("%state")
+    builder.block("%state")
+    two = builder.binary("add", "i32", one, "%n", name="%two")
+    builder.branch(builder.compare("eq", "i32", two, "3"), "%more", "%left")
+    builder.block("%more")
+    builder.store("i32", two, "%data")
+    builder.jump("%right")
+    for label, value in (("%left", "1"), ("%right", "2")):
+        builder.block(label)
+        builder.ret("i32", value)
+    function = builder.function
+    types = outlining.types_of(function, ["%data"])
+    made = outlining.outline(function, ["%state", "%more"], "state", types)
+    assert [(each.type, each.name) for each in made.parameters] == [
+        ("i32", "%one"),
+        ("i32", "%n"),
+        ("ptr noalias", "%data"),
+    ]
+    assert list(function.blocks) == ["%start", "%state", "%left", "%right"]
+    (call,) = function.blocks["%state"].body
+    assert (call.callee, call.uses) == ("state", ("%one", "%n", "%data"))
+    assert function.blocks["%state"].terminator.targets == ("%left", "%right")
+    assert {"%state", "%more"} < set(made.blocks)
+
+
+def test_metadata_lets_llvm_widen_a_loop_or_not():
+    metadata = Metadata("!3 = !{}")
+    ((kind, node),) = metadata.thread_loop(16)
+    assert kind == "llvm.loop"
+    assert f"{node} = distinct !{{{node}, !5, !6}}" in metadata.text()
+    metadata.thread_loop(16, widened=False)
+    assert '!{!"llvm.loop.vectorize.width", i32 1}' in metadata.text()
+    assert metadata.access() == (("llvm.access.group", "!4"),)
+    assert Metadata("", parallel=False).access() == ()
