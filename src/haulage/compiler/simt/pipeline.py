@@ -27,7 +27,7 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.coroutines import cooperative_grid, lowering, yields
+from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_loops
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
@@ -296,13 +296,13 @@ def _shown(state: Compilation) -> str:
 def _look_for_waits(state: Compilation) -> None:
     """Find whether threads wait for one another, and where they may hold locks, before their atomic
     operations become plain ones."""
-    waiting = yields.are_in(state.function)
+    waiting = spin_loops.has_yields(state.function)
     analyses = Analyses(state.function)
     state.held = locks.held(analyses)
     contended = waiting and locks.are_contended(analyses, state.block)
     state.waits = waiting and (state.cooperative or contended)
     if waiting and not state.waits and state.strategy != COROUTINES:
-        state.change(yields.without(state.function))
+        state.change(spin_loops.without_yields(state.function))
     if waiting:
         # Who waits for another block expects that blocks begin with x the fastest axis.
         state.off |= {"axis-order", "privatized-reductions"}
@@ -562,7 +562,6 @@ def _choose_run(state: Compilation, ranges: Clipping) -> None:
 
 
 def _lower_to_coroutines(state: Compilation) -> None:
-    state.parts.append(yields.DECLARATIONS)
     state.parts.append(lowering.write(state.body, state.block, state.cooperative))
 
 

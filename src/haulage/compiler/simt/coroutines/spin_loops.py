@@ -457,3 +457,17 @@ class _SpinLoop:
             for end in (self._blocks[label].terminator,)
             if isinstance(end, Instruction)
         )
+
+
+def has_yields(function: Function) -> bool:
+    """Whether threads of a function let others go on somewhere."""
+    return any(item.callee == YIELD for item in function.instructions())
+
+
+def without_yields(function: Function) -> Function:
+    """A function whose threads let nobody go on, but read memory anew there."""
+    made = function.copy()
+    fence = Instruction("fence", "void", ordering='syncscope("singlethread") seq_cst')
+    for block in made.blocks.values():
+        block.body = [fence if item.callee == YIELD else item for item in block.body]
+    return made
