@@ -44,7 +44,7 @@ from haulage.compiler.simt.loops import (
     strip_mining,
 )
 from haulage.compiler.simt.loops.block_coalescing import Run
-from haulage.compiler.simt.loops.privatization import Total
+from haulage.compiler.simt.loops.privatization import Reduction
 from haulage.compiler.simt.regions import (
     exchanges,
     fission,
@@ -148,7 +148,7 @@ class Compilation:
     order: str = axis_order.DEFAULT_ORDER
     coalesced_order: str = axis_order.DEFAULT_ORDER
     coalesced: tuple[str, ...] = ()
-    privatized: tuple[Total, ...] = ()
+    privatized: tuple[Reduction, ...] = ()
     declarations: list[str] = field(default_factory=list)
     copies: str = ""
     helpers: list[str] = field(default_factory=list)
@@ -311,13 +311,14 @@ def _look_for_waits(state: Compilation) -> None:
 
 
 def _block_atomics(state: Compilation) -> None:
-    block_atomics.mark_plain(state.function, state.own_memory | {f"%{DYNAMIC_SHARED}"})
+    block_atomics.mark_plain(Analyses(state.function), state.own_memory | {f"%{DYNAMIC_SHARED}"})
 
 
 def _privatize(state: Compilation) -> None:
     own = state.own_memory | {f"%{DYNAMIC_SHARED}"}
-    state.privatized = privatization.find(state.function, own)
-    state.copies = privatization.mark(state.function, state.privatized)
+    analyses = Analyses(state.function)
+    state.privatized = privatization.find(analyses, own)
+    state.copies = privatization.mark(analyses, state.privatized)
 
 
 def _early_exits(state: Compilation) -> None:
