@@ -27,7 +27,7 @@ from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.coroutines import cooperative_grid, lowering, yields
+from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_loops
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
@@ -44,7 +44,7 @@ from haulage.compiler.simt.loops import (
     strip_mining,
 )
 from haulage.compiler.simt.loops.block_coalescing import Run
-from haulage.compiler.simt.loops.privatization import Total
+from haulage.compiler.simt.loops.privatization import Reduction
 from haulage.compiler.simt.regions import (
     exchanges,
     fission,
@@ -148,7 +148,7 @@ class Compilation:
     order: str = axis_order.DEFAULT_ORDER
     coalesced_order: str = axis_order.DEFAULT_ORDER
     coalesced: tuple[str, ...] = ()
-    privatized: tuple[Total, ...] = ()
+    privatized: tuple[Reduction, ...] = ()
     declarations: list[str] = field(default_factory=list)
     copies: str = ""
     helpers: list[str] = field(default_factory=list)
@@ -304,13 +304,13 @@ def _shown(state: Compilation) -> str:
 def _look_for_waits(state: Compilation) -> None:
     """Find whether threads wait for one another, and where they may hold locks, before their atomic
     operations become plain ones."""
-    waiting = yields.are_in(state.function)
+    waiting = spin_loops.has_yields(state.function)
     analyses = state.analyses
     state.held = locks.held(analyses)
     contended = waiting and locks.are_contended(analyses, state.block)
     state.waits = waiting and (state.cooperative or contended)
     if waiting and not state.waits and state.strategy != COROUTINES:
-        state.change(yields.without(state.function))
+        state.change(spin_loops.without_yields(state.function))
     if waiting:
         # Who waits for another block expects that blocks begin with x the fastest axis.
         state.off |= {"axis-order", "privatized-reductions"}
@@ -319,14 +319,14 @@ def _look_for_waits(state: Compilation) -> None:
 
 
 def _block_atomics(state: Compilation) -> None:
-    block_atomics.mark_plain(state.function, state.own_memory | {f"%{DYNAMIC_SHARED}"})
+    block_atomics.mark_plain(state.analyses, state.own_memory | {f"%{DYNAMIC_SHARED}"})
     state.analyses.invalidate(same_graph=True)
 
 
 def _privatize(state: Compilation) -> None:
     own = state.own_memory | {f"%{DYNAMIC_SHARED}"}
-    state.privatized = privatization.find(state.function, own)
-    state.copies = privatization.mark(state.function, state.privatized)
+    state.privatized = privatization.find(state.analyses, own)
+    state.copies = privatization.mark(state.analyses, state.privatized)
     state.analyses.invalidate(same_graph=True)
 
 
@@ -574,7 +574,6 @@ def _choose_run(state: Compilation, ranges: IterationRanges) -> None:
 
 
 def _lower_to_coroutines(state: Compilation) -> None:
-    state.parts.append(yields.DECLARATIONS)
     state.parts.append(lowering.write(state.body, state.block, state.cooperative))
 
 
