@@ -59,10 +59,17 @@ def _solve(function: Function) -> dict[str, Range]:
         for item in function.blocks[label].instructions()
         if item.result and bits_of(item.type)
     }
-    changed = True
-    while changed:
-        changed = False
+    users: dict[str, list[str]] = {}
+    for name, item in items.items():
+        for used in item.uses:
+            users.setdefault(used, []).append(name)
+    pending = set(items)
+    while pending:
+        # In order, as most values then have their range at once.
         for name, item in items.items():
+            if name not in pending:
+                continue
+            pending.discard(name)
             # What is made later on the way around a loop has no range at first.
             ready = [each.text in known or each.text not in items for each in item.operands]
             if not (any(ready) if item.is_phi else all(ready)):
@@ -71,8 +78,9 @@ def _solve(function: Function) -> dict[str, Range]:
             if before is not None:
                 grown = _union(before, made)
                 made = _widened(before, grown, bits_of(item.type) or 0) if item.is_phi else grown
-            known[name] = made
-            changed = changed or made != before
+            if made != before:
+                known[name] = made
+                pending.update(users.get(name, ()))
     for _ in range(_NARROWINGS):
         for name, item in items.items():
             if name in known:
