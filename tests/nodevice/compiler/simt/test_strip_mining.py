@@ -25,7 +25,7 @@ SUMS = SUMS_OF_ROWS.replace("LAST", "%n").replace(
 def _chunked(text, shared=()):
     function = model_of(text)
     flow = uniformity.analyse(Analyses(function), frozenset())
-    return list(loops_to_strip_mine(function, flow, ["%loop"], shared, 0))
+    return list(loops_to_strip_mine(Analyses(function), flow, ["%loop"], shared, 0))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interp
 from collections.abc import Callable
 
 from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Instruction, Operand, Parameter
 from haulage.compiler.simt.ir.types import bits_of, first_type
 from haulage.forks import cached_property
 
@@ -27,12 +27,12 @@ class ValueRanges:
     when one is asked for first.
     """
 
-    def __init__(self, function: Function) -> None:
-        self._function = function
+    def __init__(self, analyses: Analyses) -> None:
+        self._analyses = analyses
 
     @cached_property
     def _known(self) -> dict[str, Range]:
-        return _solve(self._function)
+        return _solve(self._analyses)
 
     def of(self, operand: Operand) -> Range:
         """The range of an integer value or constant."""
@@ -50,19 +50,26 @@ def whole(bits: int) -> Range:
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
-def _solve(function: Function) -> dict[str, Range]:
+def _solve(analyses: Analyses) -> dict[str, Range]:
+    function = analyses.function
     known = {each.name: found for each in function.parameters if (found := _of_parameter(each))}
-    order = control_flow.reverse_postorder(function.successors(), function.entry)
     items = {
         item.result: item
-        for label in order
+        for label in analyses.order
         for item in function.blocks[label].instructions()
         if item.result and bits_of(item.type)
     }
-    changed = True
-    while changed:
-        changed = False
+    users: dict[str, list[str]] = {}
+    for name, item in items.items():
+        for used in item.uses:
+            users.setdefault(used, []).append(name)
+    pending = set(items)
+    while pending:
+        # In order, as most values then have their range at once.
         for name, item in items.items():
+            if name not in pending:
+                continue
+            pending.discard(name)
             # What is made later on the way around a loop has no range at first.
             ready = [each.text in known or each.text not in items for each in item.operands]
             if not (any(ready) if item.is_phi else all(ready)):
@@ -71,8 +78,9 @@ def _solve(function: Function) -> dict[str, Range]:
             if before is not None:
                 grown = _union(before, made)
                 made = _widened(before, grown, bits_of(item.type) or 0) if item.is_phi else grown
-            known[name] = made
-            changed = changed or made != before
+            if made != before:
+                known[name] = made
+                pending.update(users.get(name, ()))
     for _ in range(_NARROWINGS):
         for name, item in items.items():
             if name in known:

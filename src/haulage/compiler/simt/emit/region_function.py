@@ -18,7 +18,7 @@ from haulage.compiler.simt.analysis.memory_dependence import captured
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.loops.block_atomics import expanded
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
 DONE = -1
@@ -40,7 +40,7 @@ class ContextParameter:
 class RegionFunctions:
     """Writes the functions of all regions of one body."""
 
-    def __init__(self, body: Body, regions: Regions, clipping: Clipping) -> None:
+    def __init__(self, body: Body, regions: Regions, clipping: IterationRanges) -> None:
         self.body = body
         self.regions = regions
         self.clipping = clipping
@@ -57,7 +57,7 @@ class RegionFunctions:
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
         own = self.clipping.of_regions[region.number]
-        parting = self.clipping.partings[region.number]
+        parting = self.clipping.splits[region.number]
         told = own if parting is None else (*own, parting)
         return told if region.number else self.clipping.of_kernel + told
 

@@ -63,7 +63,7 @@ def split(analyses: Analyses, flow: Uniformity, block: tuple[int, int, int]) -> 
         if loop.header in flow.divergent
         and not any(other.labels < loop.labels for other in analyses.loops)
     ]
-    ranges = ValueRanges(function)
+    ranges = analyses.get(ValueRanges)
     remainders: dict[str, str] = {}
     labels: set[str] = set()
     for loop in candidates:

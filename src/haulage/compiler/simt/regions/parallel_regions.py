@@ -16,7 +16,7 @@ from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
-from haulage.compiler.simt.regions.rematerialization import Recompute
+from haulage.compiler.simt.regions.rematerialization import Rematerialization
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def divide(function: Function, uniformity: Uniformity, storage: frozenset[str]) 
     entries = [each for each in targets.values() if each is not None]
     varying = uniformity.varying
     available = {parameter.name for parameter in function.parameters} | storage
-    recompute = Recompute(function, varying, available)
-    live, again = _settle(analyses, varying, recompute, entries, storage)
+    rematerialization = Rematerialization(function, varying, available)
+    live, again = _settle(analyses, varying, rematerialization, entries, storage)
     definitions = analyses.definitions
     slots = {
         name: Slot(name, definitions[name][1].type, name in varying)
@@ -108,7 +108,7 @@ def divide(function: Function, uniformity: Uniformity, storage: frozenset[str]) 
                 labels,
                 tuple(sorted(live.get(entry, ()))),
                 tuple(sorted(computed)),
-                tuple(recompute.steps(computed)),
+                tuple(rematerialization.steps(computed)),
                 tuple(dict.fromkeys(to for label in labels if (to := targets[label]))),
                 any(return_code(block) is not None for block in blocks),
                 not stays and not interleaving.changes_order(labels),
@@ -126,7 +126,7 @@ def _target(block: Block) -> str | None:
 def _settle(
     analyses: Analyses,
     varying: Set[str],
-    recompute: Recompute,
+    rematerialization: Rematerialization,
     entries: list[str],
     storage: frozenset[str],
 ) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -139,11 +139,11 @@ def _settle(
     liveness = analyses.get(Liveness)
     while True:
         changes = {
-            entry: (values | storage, recompute.leaves(values)) for entry, values in again.items()
+            entry: (values | storage, rematerialization.leaves(values)) for entry, values in again.items()
         }
         live = liveness.live_in(entries, changes)
         wanted = {
-            entry: {name for name in live[entry] if name in varying and recompute.can(name)}
+            entry: {name for name in live[entry] if name in varying and rematerialization.can(name)}
             for entry in entries
         }
         if not any(wanted.values()):

@@ -14,7 +14,7 @@ from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.model import Function, RegionEnd
 from haulage.compiler.simt.loops.strip_mining import all_stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.choice import is_worth_it, lane_function
 from haulage.compiler.simt.vectorize.function import LaneFunction
@@ -37,7 +37,7 @@ class Plan:
     one that all are in."""
 
     regions: Regions | None = None
-    clipping: Clipping | None = None
+    clipping: IterationRanges | None = None
     lanes: Mapping[int, LaneFunction] = field(default_factory=dict)
     apart: bool = False
 
@@ -55,16 +55,16 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
     if barriers(body.function):
         return Plan()
     whole = parallel_regions.divide(fission.split(body.function, []), together, rooms)
-    lanes = _lanes(body, whole, iteration_ranges.none(whole), shape).get(0)
+    lanes = _lanes(body, whole, iteration_ranges.unbounded(whole), shape).get(0)
     if lanes is None:
         return Plan()
     position = "xyz".index(shape.axes[-1])
-    if lanes.work.together and not all_stay_near(body.function, body.shared, position):
+    if lanes.work.together and not all_stay_near(Analyses(body.function), body.shared, position):
         # Rows of memory are best read for the whole block, turn by turn.
         return Plan()
     if not is_worth_it(lanes.work):
         return Plan(apart=True)
-    return Plan(whole, iteration_ranges.none(whole), {0: lanes})
+    return Plan(whole, iteration_ranges.unbounded(whole), {0: lanes})
 
 
 def cut_with_lanes(
@@ -114,7 +114,7 @@ def _of_loops_left(
     left = {*(fission.divergent_loops(Analyses(body.function), present) - done), *chunked}
     if not left:
         return Plan()
-    ranges = ValueRanges(cut)
+    ranges = Analyses(cut).get(ValueRanges)
     first = iteration_ranges.kernel_guards(cut, present.varying, ranges)
     planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, first)
     if planned is None:
@@ -139,8 +139,8 @@ def _clipped_plan(
     divided = parallel_regions.divide(cut, staying, rooms)
     if first.guards and divided.masked:
         return None
-    clipped = iteration_ranges.clip(
-        divided, present.varying, ranges, first.guards, parts=not body.may_fail
+    clipped = iteration_ranges.find(
+        divided, present.varying, ranges, first.guards, splits=not body.may_fail
     )
     # Lanes are masked by guards of their own region.
     nothing = iteration_ranges.without_own(clipped, range(len(divided.regions)))
@@ -156,7 +156,7 @@ def _clipped_plan(
 def _lanes(
     body: Body,
     divided: Regions,
-    clipped: Clipping,
+    clipped: IterationRanges,
     shape: Shape,
     left: Set[str] | None = None,
     chunked: Mapping[str, int] | None = None,

@@ -56,7 +56,7 @@ def write(
     """LLVM text of `@haulage.block` and its regions; `collectives` by the labels of the regions
     behind them, `cooperative` as in `work_item_loops.py`. The memory of collectives is among
     `body.shared`."""
-    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
     writer = _BlockFunction(functions, warps, collectives, metadata, cooperative)
     made = [
         *warp_collectives.functions(collectives.values()),

@@ -49,7 +49,7 @@ from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
-from haulage.compiler.simt.regions.iteration_ranges import Clipping, without_partings
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges, without_splits
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 from haulage.compiler.simt.vectorize.chunks import ChunkLoop
 from haulage.compiler.simt.vectorize.function import LaneFunction
@@ -64,7 +64,7 @@ Outcome = tuple[str | None, str | None]
 def write(
     body: Body,
     regions: Regions,
-    clipping: Clipping,
+    clipping: IterationRanges,
     block: tuple[int, int, int],
     order: str,
     metadata: Metadata,
@@ -88,7 +88,7 @@ def write(
             for region in regions.regions
             if region.number not in lanes and unroll_and_jam.is_worth_it(body, regions, region)
         )
-    functions = RegionFunctions(body, regions, without_partings(clipping, jams))
+    functions = RegionFunctions(body, regions, without_splits(clipping, jams))
     texts: list[str] = []
     jammed: dict[int, Function] = {}
     for region in regions.regions:
@@ -310,7 +310,7 @@ class _BlockFunction:
             self._go_on(region, self._run_chunks(region, given))
             return
         bounds = BoundsWriter(builder, self.clipping.items, self._block_sizes, loaded)
-        own, condition = self.clipping.of_regions[k], self.clipping.partings[k]
+        own, condition = self.clipping.of_regions[k], self.clipping.splits[k]
         if condition is not None:
             split_index_set(
                 builder,
@@ -444,7 +444,7 @@ class _BlockFunction:
         """Call a region's function, or another one for it, for one thread. If that is not `passing`
         the region's own guards, it is told so."""
         builder, k = self.builder, region.number
-        own = (*self.clipping.of_regions[k], self.clipping.partings[k])
+        own = (*self.clipping.of_regions[k], self.clipping.splits[k])
         arguments = list(given)
         if self.regions.masked:
             arguments.append(("ptr", "%states"))
