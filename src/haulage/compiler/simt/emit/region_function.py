@@ -7,6 +7,7 @@ context. Where threads may have left for good (`early_exit.py`) it has the state
 too: it runs only if the thread's state is its own number, and leaves the next one there.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from haulage.compiler.ends import code_of, number_of
@@ -49,6 +50,19 @@ class RegionFunctions:
         shared = [array.name for array in body.shared]
         self._captured = captured(Analyses(regions.function), shared, regions.slots)
         self.made_in = {region.number: regions.made_in(region) for region in regions.regions}
+
+    def behind(self, *reasons: str) -> dict[int, RegionEnd]:
+        """The numbers of the regions behind ends for some reasons, with those ends."""
+        ends = [block.terminator for block in self.regions.function.blocks.values()]
+        return {
+            self.numbers[end.target]: end
+            for end in ends
+            if isinstance(end, RegionEnd) and end.reason in reasons
+        }
+
+    def live_behind(self, ends: Iterable[RegionEnd]) -> frozenset[str]:
+        """The values that live over some of the ends of regions."""
+        return frozenset(name for end in ends for name in self.regions.live[end.target])
 
     def stored(self, region: Region) -> list[Slot]:
         """The slots that the region may write: live behind one of its ends and made in it."""

@@ -160,25 +160,17 @@ class _BlockFunction:
     @cached_property
     def _stops(self) -> dict[int, RegionEnd]:
         """The regions behind barriers of the block or the grid, where warps wait for each other."""
-        ends = [block.terminator for block in self.regions.function.blocks.values()]
-        return {
-            self.region_functions.numbers[end.target]: end
-            for end in ends
-            if isinstance(end, RegionEnd) and end.reason in ("barrier", "grid")
-        }
+        return self.region_functions.behind("barrier", "grid")
 
     @cached_property
     def _grid_stops(self) -> dict[int, int]:
         """The regions behind barriers of the grid, with the barriers' fault numbers."""
-        stops = self._stops.items()
-        return {state: end.place for state, end in stops if end.reason == "grid"}
+        return {k: end.place for k, end in self.region_functions.behind("grid").items()}
 
     @cached_property
     def _lasting(self) -> frozenset[str]:
         """The values that live over a barrier of the block."""
-        return frozenset(
-            name for end in self._stops.values() for name in self.regions.live[end.target]
-        )
+        return self.region_functions.live_behind(self._stops.values())
 
     def _find_warp(self) -> None:
         """Find the warp's threads, its part of all storage and its leader."""
