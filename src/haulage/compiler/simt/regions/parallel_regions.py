@@ -139,7 +139,8 @@ def _settle(
     liveness = analyses.get(Liveness)
     while True:
         changes = {
-            entry: (values | storage, rematerialization.leaves(values)) for entry, values in again.items()
+            entry: (values | storage, rematerialization.leaves(values))
+            for entry, values in again.items()
         }
         live = liveness.live_in(entries, changes)
         wanted = {
