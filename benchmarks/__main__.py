@@ -31,6 +31,8 @@ examples:
   python -m benchmarks scan --what compile --rounds 5         how long compiling takes
   python -m benchmarks --what memory                          allocations, fragmentation
   python -m benchmarks --what smart                           SmartArrays
+  python -m benchmarks --what corpus --peers njit             many kernels beside plain loops
+  python -m benchmarks --what passes --into passes.json       them without each of the passes
   python -m benchmarks page                                   docs/performance.md drawn anew
 """
 
@@ -65,13 +67,20 @@ def _parser() -> argparse.ArgumentParser:
     add("names", nargs="*", metavar="CASE", help="cases, or parts of their names (default: all)")
     add("--only", default="", metavar="CASES", help="the same, with commas")
     add("--peers", default="all", metavar="P,P", help="peers by name; all (the default) or none")
-    add("--rounds", type=int, default=15, metavar="N", help="rounds (default: 15)")
+    add("--rounds", type=int, metavar="N", help="rounds (default: 15; of the corpus 9)")
     add("--slow", type=float, default=20.0, metavar="S", help="seconds that one runtime's turns "
         "in a case may take; a slower one sits some rounds out (default: 20)")  # fmt: skip
-    add("--what", choices=("run", "compile", "start", "memory", "smart", "limits"), default="run",
+    add("--what", choices=("run", "compile", "start", "memory", "smart", "limits",
+        "corpus", "passes"), default="run",
         help="time compiled kernels (the default), compiling them, fresh processes up to their "
         "first result, or only allocations and fragmentation, or SmartArrays, or the machine's "
-        "limits, which a run of all cases measures too")  # fmt: skip
+        "limits, which a run of all cases measures too; or a corpus of other kernels, alone or "
+        "beside loops for njit (--peers njit), or with each pass of the CPU compiler left out; "
+        "their cases are kernels or groups of benchmarks/corpus")  # fmt: skip
+    add("--passes", default="", metavar="P,P", help="passes to leave out, one at a time (default: "
+        "all that there are)")  # fmt: skip
+    add("--threads", type=int, metavar="N", help="threads of both sides; with 1 a busy machine "
+        "disturbs the least (default: all cores)")  # fmt: skip
     add("--small", action="store_true", help="tiny sizes: to see whether everything works")
     add("--device", metavar="D", help="Haulage's device (default: HAULAGE_DEVICE, else the best)")
     add("--into", type=Path, metavar="FILE", help="add what is measured to a file of JSON")
@@ -81,6 +90,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(chosen: argparse.Namespace) -> int:
     words = [*chosen.names, *filter(None, chosen.only.split(","))]
+    of_corpus = chosen.what in ("corpus", "passes")
+    if chosen.rounds is None:
+        chosen.rounds = 9 if of_corpus else 15
+    if chosen.threads is not None:
+        threads = str(chosen.threads)
+        os.environ.update(HAULAGE_NUM_THREADS=threads, NUMBA_NUM_THREADS=threads)
+    if of_corpus:
+        from benchmarks.corpus import command
+
+        return command.run(chosen, words)
     names = chosen_names(words, list(PROBLEMS))
     if words and chosen.what in _WITHOUT_CASES:
         raise Refusal(f"--what {chosen.what} has no cases; leave {' '.join(words)} out")

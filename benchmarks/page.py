@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks import outcomes
+from benchmarks.corpus import results as of_corpus
 from benchmarks.environments import ROOT
 from benchmarks.memory import section
 from benchmarks.outcomes import Pair, Run, pairs
@@ -15,9 +16,12 @@ from haulage.cli.bench import statistics
 from haulage.cli.bench.problems import PROBLEMS
 
 PAGE = ROOT / "docs" / "performance.md"
+PAGE_OF_PASSES = ROOT / "docs" / "passes.md"
 PICTURE = ROOT / "docs" / "images" / "performance.png"
 HERE = Path(__file__).parent
 RESULTS, REMARKS = HERE / "results.json", HERE / "remarks.json"
+# Of `--what passes`; without it there is no page about them.
+PASSES = HERE / "passes.json"
 
 # What issue and page measure Haulage by: the ratio to reach, theirs over ours.
 GOALS = {"intel": 0.5, "njit": 0.8}
@@ -58,7 +62,11 @@ def draw() -> list[str]:
     picture.draw(run, PICTURE)
     of_memory.draw(fragmentation)
     PAGE.write_text(text(run, remarks), encoding="utf-8")
-    return [path.relative_to(ROOT).as_posix() for path in (PAGE, PICTURE, fragmentation)]
+    written = [PAGE, PICTURE, fragmentation]
+    if PASSES.exists():
+        PAGE_OF_PASSES.write_text(of_corpus.page(of_corpus.read(PASSES)), encoding="utf-8")
+        written.append(PAGE_OF_PASSES)
+    return [path.relative_to(ROOT).as_posix() for path in written]
 
 
 def text(run: Run, remarks: Mapping[str, str]) -> str:

@@ -6,8 +6,8 @@ which need no memory: a matrix of 4 x 4 in `local.array` is 16 numbers in regist
 same, since a thread's own memory is slow there.
 
 A reduction or a scan by shuffles (`while step > 0: value += shfl_down_sync(mask, value, step)`)
-makes five or six iterations. Each is then a shuffle by a constant, a permutation of registers,
-and no value has to be kept in memory from one iteration to the next.
+makes five or six iterations. Each is then a shuffle by a constant, which is a permutation of
+registers, and no value has to be kept in memory from one iteration to the next.
 
 LLVM unrolls by what a processor's loops cost, and knows nothing of the loop over the threads that
 is to come. So the loops are chosen here, and marked for its unroller: those whose turns are counted

@@ -92,6 +92,15 @@ PASSES: tuple[Pass, ...] = (
         needs=("value ranges", "uniformity"),
     ),
     Pass(
+        "division-speculation",
+        "loops",
+        "Integer divisions that are the same for all lanes are made without their condition.",
+        f"speculative code motion; {_ALLEN}, chapter 5; LLVM's vectoriser predicates them wrongly",
+        needs=("dominators", "uniformity"),
+        keeps=("control flow", "uniformity"),
+        required=True,
+    ),
+    Pass(
         "guard-hoisting",
         "regions",
         "What threads with one index do amid the work of others is hoisted to a region of its own.",

@@ -134,3 +134,22 @@ def test_multiples_of_the_divisor_and_their_neighbours_are_divided_exactly(tripl
     if len(a):
         for made, wanted in zip(divided(both, a, b), expected(a, b), strict=True):
             assert np.array_equal(made, wanted)
+
+
+@cuda.jit
+def checkerboard(a, out, up):
+    i, j = cuda.grid(2)
+    h, w = out.shape
+    if i < h and j < w and (i + j) % 2 == up % 2:
+        out[i, j] = a[(i - up + h) % h, j] + (i - 40) // up
+
+
+@pytest.mark.parametrize("block", [(16, 16), (4, 64), (64, 4)])
+@pytest.mark.parametrize("up", [1, 2, -3])
+def test_divisions_that_neighbours_share_where_some_of_them_divide(block, up):
+    a = np.arange(900.0).reshape(30, 30)
+    out = np.full((30, 30), -1.0)
+    checkerboard[(8, 8), block](a, out, up)
+    i, j = np.indices(out.shape)
+    expected = np.where((i + j) % 2 == up % 2, a[(i - up + 30) % 30, j] + (i - 40) // up, -1)
+    np.testing.assert_array_equal(out, expected)

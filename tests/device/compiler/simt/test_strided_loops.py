@@ -233,7 +233,7 @@ def row_by_another_constant(x, out):
 def test_turns_by_constants_are_a_loop_of_their_own(kernel):
     kinds = "void(float32[:, ::1], float32[:, ::1])"
     blocks = haulage.compile(kernel, kinds, block=256).stages["blocks"]
-    assert '%"strided.0/u/context" = alloca i64' in blocks
+    assert '%"stride.0/i/context" = alloca i64' in blocks
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_turns_by_constants_are_a_loop_of_their_own(kernel):
 def test_turns_of_all_threads_are_a_loop_of_their_own(kernel, kinds):
     blocks = haulage.compile(kernel.py_func, f"void({kinds})", block=256).stages["blocks"]
     # Where the index begins and what is left are kept for the block, not for each thread.
-    assert '%"strided.0/u/context" = alloca i64' in blocks
-    assert '%"strided.0/now/context" = alloca i64' in blocks
+    assert '%"stride.0/i/context" = alloca i64' in blocks
+    assert '%"stride.0/now/context" = alloca i64' in blocks
 
 
 @pytest.mark.parametrize("block", [4, (2, 2), (3, 5), (8, 8)])

@@ -9,8 +9,9 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops import block_atomics
-from haulage.compiler.simt.regions import atomic_fission
+from haulage.compiler.simt.regions import fission
 from nodevice.compiler.simt.llvm_models import model_of
 
 
@@ -48,7 +49,7 @@ entry:
 
 def test_only_what_is_certainly_in_a_room_becomes_plain():
     function = model_of(TWO_ROOTS)
-    block_atomics.mark_plain(function, frozenset(("%room",)))
+    block_atomics.mark_plain(Analyses(function), frozenset(("%room",)))
     a, b, c, d = function.blocks["%entry"].body[2:]
     assert [block_atomics.expanded(item) for item in (a, d)] == [[a], [d]]
     load, test, *_, store = block_atomics.expanded(b)
@@ -59,7 +60,7 @@ def test_only_what_is_certainly_in_a_room_becomes_plain():
     assert (pair.opcode, pair.type, pair.result) == ("insertvalue", "{ i32, i1 }", "%c")
     # For the analyses nothing changed.
     assert [item.stays for item in (a, b, c, d)] == [True] * 4
-    assert {"%b", "%c"} <= uniformity.analyse(function, frozenset()).varying
+    assert {"%b", "%c"} <= uniformity.analyse(Analyses(function), frozenset()).varying
 
 
 def long_way(x, out):
@@ -84,8 +85,8 @@ entry:
   ret i32 0
 }
 """)
-    flow = uniformity.analyse(function, frozenset())
-    assert atomic_fission.around_atomics(function, flow, frozenset()) == {}
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    assert fission.around_atomics(function, flow, frozenset()) == {}
 
 
 # ---- arrays that are only added to --------------------------------------------------------------
@@ -147,7 +148,7 @@ def test_chunks_of_blocks_add_to_a_copy_where_nobody_can_tell(kernel, is_copied,
     layout = "::1" if kind == "1d, C" else ":"
     code = haulage.compile(kernel, f"void(int32[::1], int32[{layout}])", block=64)
     # A view may have any strides, which its elements' addresses are worked out from.
-    assert ("%total.0.copy" in code.llvm) == (is_copied and layout == "::1")
+    assert ("%privatized.0.copy" in code.llvm) == (is_copied and layout == "::1")
 
 
 def total_of_all(x, out):

@@ -5,6 +5,7 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import locks
+from haulage.compiler.simt.analysis.manager import Analyses
 from nodevice.compiler.simt.llvm_models import model_of
 
 LOCK = """
@@ -51,12 +52,12 @@ def _lock(release=STORE, fence="fence seq_cst"):
 )
 def test_a_lock_is_held_from_the_wait_to_the_write_that_frees_it(release):
     function = _lock(release)
-    assert locks.held(function) == {"%inside", "%free"}
-    assert not locks.are_contended(function, (64, 1, 1))
+    assert locks.held(Analyses(function)) == {"%inside", "%free"}
+    assert not locks.are_contended(Analyses(function), (64, 1, 1))
 
 
 def test_behind_a_barrier_of_the_block_nothing_is_held():
-    assert locks.held(_lock(fence=BARRIER)) == frozenset()
+    assert locks.held(Analyses(_lock(fence=BARRIER))) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -74,14 +75,14 @@ def test_behind_a_barrier_of_the_block_nothing_is_held():
     ],
 )
 def test_what_the_thread_does_not_free_itself_is_waited_for_by_turns(release, fence):
-    assert locks.are_contended(_lock(release, fence), (64, 1, 1))
+    assert locks.are_contended(Analyses(_lock(release, fence)), (64, 1, 1))
 
 
 def test_a_lock_that_others_free_is_waited_for_by_turns():
     text = LOCK.replace("FENCE", "fence seq_cst").replace("RELEASE", STORE)
     first = "%one = icmp eq i32 %threadIdx.x, 1\n  br i1 %one, label %free, label %wait"
     text = text.replace("entry:\n  br label %wait", f"entry:\n  {first}")
-    assert locks.are_contended(model_of(text), (64, 1, 1))
+    assert locks.are_contended(Analyses(model_of(text)), (64, 1, 1))
 
 
 def test_a_number_that_is_changed_by_compare_and_swap_is_no_lock():
@@ -104,8 +105,8 @@ end:
   ret i32 0
 }
 """)
-    assert locks.held(function) == frozenset()
-    assert not locks.are_contended(function, (64, 1, 1))
+    assert locks.held(Analyses(function)) == frozenset()
+    assert not locks.are_contended(Analyses(function), (64, 1, 1))
 
 
 def first_thread_waits_for_the_block_before(state, out):

@@ -4,12 +4,13 @@ import pytest
 
 from haulage.compiler.ends import LEFT, code_of, forget
 from haulage.compiler.simt.analysis import memory_dependence, uniformity
-from haulage.compiler.simt.analysis.early_exit import Arm, early_exits
+from haulage.compiler.simt.analysis.early_exit import EarlyExit, early_exits
 from haulage.compiler.simt.analysis.liveness import Liveness
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.regions import fission, parallel_regions
-from haulage.compiler.simt.regions.loop_interchange import loops_to_turn
-from haulage.compiler.simt.regions.rematerialization import Recompute
+from haulage.compiler.simt.regions.loop_interchange import loops_to_interchange
+from haulage.compiler.simt.regions.rematerialization import Rematerialization
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 # v is made before a barrier and used behind it; so are an address and the uniform u.
@@ -84,7 +85,7 @@ def test_the_model_reads_phis_and_the_order_of_targets():
 
 
 def test_values_vary_with_the_thread_and_where_threads_meet_again():
-    flow = uniformity.analyse(model_of(LOOPS), frozenset())
+    flow = uniformity.analyse(Analyses(model_of(LOOPS)), frozenset())
     assert {"%i", "%i.next", "%i.more"}.isdisjoint(flow.varying)
     assert {"%j", "%j.next", "%last", "%guard", "%met"} <= flow.varying
     assert flow.divergent == {"%own", "%inside"}
@@ -99,7 +100,7 @@ def test_loads_of_a_threads_own_memory_vary():
           ret i32 0
         }"""
     )
-    flow = uniformity.analyse(function, frozenset(("%own",)))
+    flow = uniformity.analyse(Analyses(function), frozenset(("%own",)))
     assert "%mine" in flow.varying
     assert "%ours" not in flow.varying
 
@@ -129,8 +130,8 @@ more:
 
 def test_loads_of_memory_written_between_the_same_barriers_vary():
     function = model_of(READ_AND_WRITTEN)
-    assert memory_dependence.unsettled_loads(function) == {"%late", "%same"}
-    flow = uniformity.analyse(function, frozenset())
+    assert memory_dependence.clobbered_loads(Analyses(function)) == {"%late", "%same"}
+    flow = uniformity.analyse(Analyses(function), frozenset())
     assert {"%late", "%same"} <= flow.varying
     assert {"%early", "%apart", "%settled"}.isdisjoint(flow.varying)
 
@@ -152,7 +153,7 @@ def test_writes_on_the_way_around_a_loop_count():
           ret i32 0
         }"""
     )
-    assert memory_dependence.unsettled_loads(function) == {"%read"}
+    assert memory_dependence.clobbered_loads(Analyses(function)) == {"%read"}
 
 
 def test_atomics_and_unknown_calls_vary():
@@ -166,15 +167,14 @@ def test_atomics_and_unknown_calls_vary():
           ret i32 0
         }"""
     )
-    flow = uniformity.analyse(function, frozenset())
+    flow = uniformity.analyse(Analyses(function), frozenset())
     assert {"%old", "%made", "%sum"} <= flow.varying
 
 
 def test_barriers_in_divergent_flow_are_found():
     for text, places in ((LOOPS, [9]), (ACROSS, [])):
         function = model_of(text)
-        flow = uniformity.analyse(function, frozenset())
-        assert fission.divergent_barriers(function, frozenset(), {}, flow) == places
+        assert fission.divergent_barriers(Analyses(function), frozenset(), frozenset()) == places
 
 
 def test_barriers_of_wavefronts_do_not_count_those_who_left():
@@ -193,21 +193,20 @@ def test_barriers_of_wavefronts_do_not_count_those_who_left():
         }"""
     )
     function = model_of(text)
-    assert early_exits(function) == {"%entry": Arm(frozenset(("%end",)), 1)}
+    assert early_exits(Analyses(function)) == {"%entry": EarlyExit(frozenset(("%end",)), 1)}
     assert _divergent(function) == []
-    everybody = uniformity.analyse(function, frozenset())
-    assert fission.divergent_barriers(function, frozenset(), {}, everybody) == [5]
-    assert "%after.barrier.1" in fission.cut(function, []).blocks
+    assert fission.divergent_barriers(Analyses(function), frozenset(), frozenset()) == [5]
+    assert "%after.barrier.1" in fission.split(function, []).blocks
     # A barrier of the block waits for all of them.
     function = model_of(text.replace("wavebarrier", "barrier"))
-    assert early_exits(function) == {}
+    assert early_exits(Analyses(function)) == {}
     assert _divergent(function) == [5]
 
 
 def _divergent(function):
-    arms = early_exits(function)
-    present = uniformity.analyse(function, frozenset(), arms)
-    return fission.divergent_barriers(function, frozenset(), arms, present)
+    analyses = Analyses(function)
+    exits = frozenset(analyses.get(early_exits))
+    return fission.divergent_barriers(analyses, frozenset(), exits)
 
 
 # Threads go round the barrier 5 to an end that the others do not come to (number 1 or `LEFT`), but
@@ -280,8 +279,8 @@ def test_ends_are_forgotten_in_one_function_only():
 
 def test_only_loops_that_all_threads_make_together_are_cut():
     function = model_of(LOOPS)
-    flow = uniformity.analyse(function, frozenset())
-    assert loops_to_turn(function, flow, (), 0, 256) == ["%same"]
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%same"]
 
 
 # Some threads leave at once, others out of a loop; the rest ends together.
@@ -311,30 +310,30 @@ end:
 
 def test_branches_at_which_threads_leave_for_good():
     function = model_of(LEAVING)
-    arms = early_exits(function)
-    end = Arm(frozenset(("%end",)), 1)
+    arms = early_exits(Analyses(function))
+    end = EarlyExit(frozenset(("%end",)), 1)
     assert arms == {"%entry": end, "%loop": end, "%latch": end}
-    strict = uniformity.analyse(function, frozenset())
+    strict = uniformity.analyse(Analyses(function), frozenset())
     assert "%loop" in strict.divergent
     assert "%i" in strict.varying
     assert not strict.masks
-    flow = uniformity.analyse(function, frozenset(), arms)
+    flow = uniformity.analyse(Analyses(function), frozenset(), frozenset(arms))
     assert flow.masks
     assert {"%loop", "%latch"}.isdisjoint(flow.divergent)
     assert "%i" not in flow.varying
     assert "%result" in flow.varying
-    assert loops_to_turn(function, flow, (), 0, 256) == ["%loop"]
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%loop"]
 
 
 def test_a_branch_before_a_barrier_lets_nobody_leave():
     function = model_of(LOOPS)
     # Behind the loop of each thread's own stands a barrier that all are to reach.
-    assert early_exits(function) == {}
+    assert early_exits(Analyses(function)) == {}
 
 
 def test_a_cut_splits_the_block_and_keeps_the_rest():
     function = model_of(ACROSS)
-    cut = fission.cut(function, [])
+    cut = fission.split(function, [])
     head, tail = cut.blocks.values()
     assert isinstance(head.terminator, RegionEnd)
     assert head.terminator.reason == "barrier"
@@ -347,7 +346,7 @@ def test_a_cut_splits_the_block_and_keeps_the_rest():
 
 
 def test_a_loop_is_cut_behind_the_phis_of_its_header():
-    cut = fission.cut(model_of(LOOPS), ["%same"])
+    cut = fission.split(model_of(LOOPS), ["%same"])
     header = cut.blocks["%same"]
     assert [phi.result for phi in header.phis] == ["%i"]
     assert header.body == []
@@ -359,14 +358,14 @@ def test_a_loop_is_cut_behind_the_phis_of_its_header():
 
 
 def test_live_values_are_those_used_later():
-    function = fission.cut(model_of(ACROSS), [])
+    function = fission.split(model_of(ACROSS), [])
     _, behind = function.blocks
-    assert Liveness(function).live_in([behind]) == {behind: {"%v", "%address", "%index"}}
+    assert Liveness(Analyses(function)).live_in([behind]) == {behind: {"%v", "%address", "%index"}}
 
 
 def test_addresses_are_worked_out_again_and_loads_are_stored():
-    function = fission.cut(model_of(ACROSS), [])
-    flow = uniformity.analyse(model_of(ACROSS), frozenset())
+    function = fission.split(model_of(ACROSS), [])
+    flow = uniformity.analyse(Analyses(model_of(ACROSS)), frozenset())
     divided = parallel_regions.divide(function, flow, frozenset())
     first, second = divided.regions
     assert first.exits == (second.entry,)
@@ -381,9 +380,9 @@ def test_addresses_are_worked_out_again_and_loads_are_stored():
 
 def test_recomputing_stops_at_what_is_no_arithmetic():
     function = model_of(ACROSS)
-    flow = uniformity.analyse(function, frozenset())
+    flow = uniformity.analyse(Analyses(function), frozenset())
     available = {parameter.name for parameter in function.parameters}
-    recompute = Recompute(function, flow.varying, available)
+    recompute = Rematerialization(function, flow.varying, available)
     assert recompute.can("%address")
     assert not recompute.can("%v")
     assert recompute.leaves({"%index"}) == {"%u"}
@@ -399,7 +398,9 @@ def test_float_arithmetic_is_stored_so_that_it_is_rounded_once():
           ret i32 0
         }"""
     )
-    recompute = Recompute(function, {"%threadIdx.x", "%t", "%sum"}, {"%threadIdx.x", "%data"})
+    recompute = Rematerialization(
+        function, {"%threadIdx.x", "%t", "%sum"}, {"%threadIdx.x", "%data"}
+    )
     assert recompute.can("%t")
     assert not recompute.can("%sum")
 
@@ -412,7 +413,7 @@ def test_a_long_chain_is_stored_unless_it_is_an_address():
         + "\n".join(steps)
         + "\n  %p = getelementptr i8, ptr %data, i32 %x39\n  store i8 0, ptr %p\n  ret i32 0\n}"
     )
-    recompute = Recompute(
+    recompute = Rematerialization(
         function, {"%threadIdx.x", "%p", *(f"%x{n}" for n in range(40))}, {"%threadIdx.x", "%data"}
     )
     assert recompute.can("%x5")
@@ -422,8 +423,8 @@ def test_a_long_chain_is_stored_unless_it_is_an_address():
 
 @pytest.mark.parametrize("header", ["%same", "%own"])
 def test_every_block_is_in_a_region(header):
-    function = fission.cut(model_of(LOOPS), [header])
-    flow = uniformity.analyse(model_of(LOOPS), frozenset())
+    function = fission.split(model_of(LOOPS), [header])
+    flow = uniformity.analyse(Analyses(model_of(LOOPS)), frozenset())
     divided = parallel_regions.divide(function, flow, frozenset())
     assert {label for region in divided.regions for label in region.labels} == set(function.blocks)
     assert [region.number for region in divided.regions] == list(range(len(divided.regions)))

@@ -8,6 +8,7 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.warps import Warps, warps_of
 from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.regions import exchanges
@@ -45,7 +46,10 @@ entry:
 def common(block, size=32):
     function = model_of(PARTS)
     names = set(function.definitions())
-    return names - uniformity.analyse(function, frozenset(), within=Warps(size, block)).varying
+    return (
+        names
+        - uniformity.analyse(Analyses(function), frozenset(), within=Warps(size, block)).varying
+    )
 
 
 def test_lanes_have_the_higher_bits_of_their_numbers_in_common():
@@ -91,11 +95,11 @@ def test_an_exchange_is_one_cut_and_what_all_were_told_is_in_common():
     function = model_of(VOTING)
     warps = warps_of(function, (64, 1, 1), 32)
     assert warps == Warps(32, (64, 1, 1))
-    flow = uniformity.analyse(function, frozenset(), within=warps)
+    flow = uniformity.analyse(Analyses(function), frozenset(), within=warps)
     assert {"%lanes", "%first", "%sum"}.isdisjoint(flow.varying)
     assert {"%below", "%all"} <= flow.varying
     # For the block as a whole they differ: each warp has its own.
-    assert {"%lanes", "%first"} <= uniformity.analyse(function, frozenset()).varying
+    assert {"%lanes", "%first"} <= uniformity.analyse(Analyses(function), frozenset()).varying
     found = exchanges.split(function, flow)
     assert [each.kind for each in found.values()] == ["match", "lane", "down"]
     assert [each.alike for each in found.values()] == [True, True, False]

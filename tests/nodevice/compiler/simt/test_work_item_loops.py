@@ -11,6 +11,8 @@ import pytest
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit import outlining
 from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
@@ -83,8 +85,8 @@ def finish(builder, kind="i32"):
 
 def functions_of_regions(text):
     function = model_of(text)
-    present = uniformity.analyse(function, frozenset())
-    regions = parallel_regions.divide(fission.cut(function, []), present, frozenset())
+    present = Analyses(function).get(uniformity.analyse, frozenset())
+    regions = parallel_regions.divide(fission.split(function, []), present, frozenset())
     body = Body("", function, (), (), False, False)
     functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
     return [functions.function(region) for region in regions.regions]
@@ -153,11 +155,14 @@ GUARDS = {
 }
 
 
+SIZE = "i32 range(i32 0, 1000) %n"
+
+
 def guarded(condition):
     """A kernel for the threads that pass a condition, its guards, and a function with a writer of
     their bounds, in which `n` is 100."""
     function = model_of(f"""
-define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i32 %n, ptr %data) {{
+define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, {SIZE}, ptr %data) {{
 entry:
   %passes = {condition}
   br i1 %passes, label %work, label %end
@@ -167,8 +172,10 @@ work:
 end:
   ret i32 0
 }}""")
-    varying = uniformity.analyse(function, frozenset()).varying
-    found = iteration_ranges.kernel_guards(function, varying, frozenset(("%n",))).guards
+    analyses = Analyses(function)
+    varying = analyses.get(uniformity.analyse, frozenset()).varying
+    ranges = ValueRanges(function)
+    found = iteration_ranges.kernel_guards(function, varying, ranges).guards
     builder = accumulator(Builder("ranges", [], "i32", linkage=""))
     return found, BoundsWriter(builder, function.items(), {"%n": "100"}, {}), builder
 

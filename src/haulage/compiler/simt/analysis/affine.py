@@ -1,29 +1,35 @@
-"""Values that are linear in the thread's indices, exactly.
+"""Affine forms of integers and addresses in the thread's indices, the block's and other values.
 
-The linear form of a value is a constant, a number for each of threadIdx.x, .y and .z, and uniform
-values with a factor each. It is the value as a signed number in mathematics, without wrapping: an
-operation counts only if LLVM says that it does not wrap (`nsw` and the like), or if it cannot.
+A form is a sum of products of symbols with integer factors: `16 * b + t`, but `2 * d * t` too,
+which is affine in `t` with a parameter. A symbol is a value that is not looked into: an index, a
+parameter, what was loaded, a phi.
 
-Where that is of use, a uniform value times such a form is part of one too: `2 * d * t`.
+The counterparts are LLVM's ScalarEvolution and, for what differs by a step from thread to thread,
+Sampaio et al., "Divergence Analysis" (TOPLAS 2013); products as in Grosser et al., "Optimistic
+Delinearization of Parametrically Sized Arrays" (ICS 2015).
 """
 
-import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Instruction
+from haulage.compiler.simt.ir.model import Instruction, Operand
+from haulage.compiler.simt.ir.types import bits_of, size_of
 
-_PAIR = re.compile(r'(%"[^"]*"|%[-\w$.]+|-?\d+), (%"[^"]*"|%[-\w$.]+|-?\d+)(?:, !.*)?$')
-_CAST = re.compile(r"= \w+ (?:nneg |nsw |nuw )*(i\d+) ")
-_CONSTANT = re.compile(r"-?\d+")
+_CASTS = frozenset(("sext", "zext", "trunc", "freeze"))
+_MOST_DEPTH = 100
+_MOST_MONOMIALS = 32
 
-# What can be worked out anywhere: it neither fails nor depends on when. A shift by too much would
-# be poison, so its amount has to be a constant.
-_ANYWHERE = frozenset(("add", "sub", "mul", "and", "or", "xor", "sext", "zext", "trunc"))
+# What can be evaluated anywhere: it neither fails nor depends on when. A shift by too much would be
+# poison, so its amount has to be a constant.
+# fmt: off
+_SPECULATABLE = frozenset((
+    "add", "sub", "mul", "and", "or", "xor", "sext", "zext", "trunc", "icmp", "select",
+))
+# fmt: on
 _SHIFTS = frozenset(("shl", "lshr", "ashr"))
-_MOST_DEPTH = 40
 
 # So that sums of a few 64-bit values times factors stay in 128 bits.
 _LARGEST_FACTOR = 1 << 40
@@ -32,201 +38,278 @@ _MOST_TERMS = 16
 
 
 @dataclass(frozen=True)
-class Term:
-    """A uniform value of an integer type, taken as signed or unsigned."""
+class Symbol:
+    """A value as a signed number, or an unsigned one, of its type."""
 
     value: str
     type: str
-    signed: bool
+    signed: bool = True
+
+
+THREAD = tuple(Symbol(f"%threadIdx.{axis}", "i32") for axis in AXES)
+
+# A product of symbols in the order of their names; () is 1.
+Monomial = tuple[Symbol, ...]
 
 
 @dataclass(frozen=True)
-class Linear:
-    """`constant` + the sum of `steps` times the thread's indices + that of factors times terms +
-    that of `products`, each a term times a form of a constant and indices."""
+class Form:
+    """A sum of monomials with factors other than 0. If `exact`, the value as a signed number is
+    that sum; otherwise only if nothing wraps on the way, and always modulo its type's size."""
 
-    constant: int
-    steps: tuple[int, int, int]
-    terms: tuple[tuple[Term, int], ...] = ()
-    products: "tuple[tuple[Term, Linear], ...]" = ()
+    monomials: Mapping[Monomial, int]
+    exact: bool = True
 
-    def plus(self, other: "Linear", factor: int = 1) -> "Linear":
+    def plus(self, other: "Form", factor: int = 1) -> "Form":
         """The sum of this and `factor` times another."""
-        x, y, z = (a + factor * b for a, b in zip(self.steps, other.steps, strict=True))
-        terms = dict(self.terms)
-        for term, times in other.terms:
-            terms[term] = terms.get(term, 0) + factor * times
-        left = tuple((term, times) for term, times in terms.items() if times)
-        products = dict(self.products)
-        for term, form in other.products:
-            products[term] = products.get(term, ZERO).plus(form, factor)
-        scaled = tuple((term, form) for term, form in products.items() if form != ZERO)
-        return Linear(self.constant + factor * other.constant, (x, y, z), left, scaled)
+        found = dict(self.monomials)
+        for monomial, times in other.monomials.items():
+            found[monomial] = found.get(monomial, 0) + factor * times
+        left = {monomial: times for monomial, times in found.items() if times}
+        return Form(left, self.exact and other.exact)
+
+    def times(self, other: "Form") -> "Form":
+        """The product of this and another."""
+        found: dict[Monomial, int] = {}
+        for one, factor in self.monomials.items():
+            for another, times in other.monomials.items():
+                monomial = tuple(sorted((*one, *another), key=lambda symbol: symbol.value))
+                found[monomial] = found.get(monomial, 0) + factor * times
+        left = {monomial: times for monomial, times in found.items() if times}
+        return Form(left, self.exact and other.exact)
+
+    def replaced(self, forms: "Mapping[Symbol, Form]") -> "Form":
+        """The form with other forms in place of some symbols."""
+        total = number(0)
+        for monomial, factor in self.monomials.items():
+            product = number(factor)
+            for each in monomial:
+                product = product.times(forms.get(each) or Form({(each,): 1}))
+            total = total.plus(product)
+        return Form(total.monomials, self.exact)
+
+    @property
+    def symbols(self) -> set[Symbol]:
+        return {symbol for monomial in self.monomials for symbol in monomial}
+
+    @property
+    def constant(self) -> int:
+        return self.monomials.get((), 0)
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """The factors of the thread's indices by themselves."""
+        x, y, z = (self.monomials.get((index,), 0) for index in THREAD)
+        return x, y, z
+
+    @property
+    def products(self) -> "tuple[tuple[Symbol, Form], ...]":
+        """(symbol, form) for each symbol that is multiplied by one of the thread's indices; the
+        form is of indices and a constant."""
+        found: dict[Symbol, dict[Monomial, int]] = {}
+        for monomial, factor in self.monomials.items():
+            others = [symbol for symbol in monomial if symbol not in THREAD]
+            if len(monomial) == 2 and len(others) == 1:
+                indices = tuple(symbol for symbol in monomial if symbol in THREAD)
+                found.setdefault(others[0], {})[indices] = factor
+        for symbol, monomials in found.items():
+            if (symbol,) in self.monomials:
+                monomials[()] = self.monomials[symbol,]
+        return tuple((symbol, Form(monomials)) for symbol, monomials in found.items())
+
+    @property
+    def terms(self) -> tuple[tuple[Symbol, int], ...]:
+        """The symbols other than the thread's indices with their factors, but those in products."""
+        multiplied = {symbol for symbol, _ in self.products}
+        return tuple(
+            (monomial[0], factor)
+            for monomial, factor in self.monomials.items()
+            if len(monomial) == 1 and monomial[0] not in multiplied and monomial[0] not in THREAD
+        )
 
 
-ZERO = Linear(0, (0, 0, 0))
+def number(value: int) -> Form:
+    """The form of a constant."""
+    return Form({(): value} if value else {})
 
 
-class LinearForms:
-    """Linear forms of the values that a region of a function begins with.
+def symbol(value: str, kind: str, *, signed: bool = True) -> Form:
+    """The form of a value that is not looked into."""
+    return Form({(Symbol(value, kind, signed),): 1})
 
-    `items` are the function's instructions by result, `varying` what is not uniform, `at_hand` the
-    values that are there when the region begins, `known` those that are not negative; with
-    `products` forms may have some.
+
+class AffineForms:
+    """The forms of the values that `items` make, instructions by their results.
+
+    All other values are symbols; with `varying`, so are all that are not in it. `ranges` tell which
+    casts keep a number. Without `wraparound` what Numba adds to an index that is negative is taken
+    for 0, as LLVM may yet find.
+    """
+
+    def __init__(
+        self,
+        items: Mapping[str, Instruction],
+        *,
+        varying: Set[str] | None = None,
+        ranges: ValueRanges | None = None,
+        wraparound: bool = True,
+    ) -> None:
+        self._items = items
+        self._varying = varying
+        self._ranges = ranges
+        self._wraparound = wraparound
+        self._known: dict[str, Form] = {}
+        self._depth = 0
+
+    def of(self, operand: Operand) -> Form:
+        """The form of a value or constant."""
+        if operand.number is not None and operand.type != "i1":
+            return number(operand.number)
+        name = operand.text
+        if name not in self._known:
+            self._known[name] = symbol(name, operand.type)
+            item = self._items.get(name)
+            looked_into = self._varying is None or name in self._varying
+            if item is not None and looked_into and self._depth < _MOST_DEPTH:
+                self._depth += 1
+                form = self._of_item(item)
+                self._depth -= 1
+                if form is not None and len(form.monomials) <= _MOST_MONOMIALS:
+                    self._known[name] = form
+        return self._known[name]
+
+    def _of_item(self, item: Instruction) -> Form | None:
+        combined = self._combined(item)
+        if combined is None or (combined.exact and self._is_exact(item)):
+            return combined
+        return Form(combined.monomials, exact=False)
+
+    def _combined(self, item: Instruction) -> Form | None:
+        opcode, operands = item.opcode, item.operands
+        if opcode in _CASTS:
+            return self.of(operands[0])
+        if opcode == "select" and not self._wraparound and bits_of(item.type) != 1:
+            return number(0) if 0 in (operands[1].number, operands[2].number) else None
+        if opcode == "getelementptr":
+            size = size_of(item.source_type)
+            if size is None or len(operands) != 2:
+                return None
+            return self.of(operands[0]).plus(self.of(operands[1]), size)
+        if bits_of(item.type) is None or len(operands) != 2:
+            return None
+        amount = operands[1].number
+        if opcode == "add" or (opcode == "or" and "disjoint" in item.flags):
+            return self.of(operands[0]).plus(self.of(operands[1]))
+        if opcode == "sub":
+            return self.of(operands[0]).plus(self.of(operands[1]), -1)
+        if opcode == "mul":
+            return self.of(operands[0]).times(self.of(operands[1]))
+        if opcode == "shl" and amount is not None:
+            return self.of(operands[0]).times(number(1 << amount))
+        if opcode == "xor" and amount == -1:
+            return number(-1).plus(self.of(operands[0]), -1)
+        return None
+
+    def _is_exact(self, item: Instruction) -> bool:
+        """Whether an operation never wraps, and a cast keeps the number."""
+        if item.opcode == "zext":
+            source = item.operands[0].text
+            kept = self._ranges is not None and self._ranges.is_nonnegative(source)
+            return kept or "nneg" in item.flags
+        return item.opcode in ("sext", "or", "xor") or "nsw" in item.flags
+
+
+def forms(analyses: Analyses) -> AffineForms:
+    """The forms of all values of a function."""
+    return AffineForms(analyses.items, ranges=analyses.get(ValueRanges))
+
+
+class AvailableForms:
+    """Exact forms in the thread's indices, at most one in each product, and in uniform values that
+    can be evaluated where a region begins.
+
+    `items` are the function's instructions by result, `varying` what is not uniform, `available`
+    the values that are there when the region begins.
     """
 
     def __init__(
         self,
         items: Mapping[str, Instruction],
         varying: Set[str],
-        at_hand: Set[str],
-        known: frozenset[str],
-        *,
-        products: bool = False,
+        available: Set[str],
+        ranges: ValueRanges,
     ) -> None:
-        self._products = products
         self.items = items
         self.varying = varying
-        self.at_hand = at_hand
-        self.known = known
-        self._forms: dict[str, Linear | None] = {}
-        self._free: dict[str, bool] = {}
+        self.ranges = ranges
+        self._available = available
+        self._forms = AffineForms(items, varying=varying, ranges=ranges)
+        self._expanded = AffineForms(items, ranges=ranges)
+        self._can_evaluate: dict[str, bool] = {}
 
-    def is_free(self, value: str, depth: int = 0) -> bool:
-        """Whether a uniform value, or a constant, can be worked out where the region begins."""
-        if not value.startswith("%") or value in self.at_hand:
+    def can_evaluate(self, value: str, depth: int = 0) -> bool:
+        """Whether a uniform value, or a constant, can be evaluated where the region begins."""
+        if not value.startswith("%") or value in self._available:
             return True
-        if value not in self._free:
+        if value not in self._can_evaluate:
             item = self.items.get(value)
-            self._free[value] = (
+            self._can_evaluate[value] = (
                 item is not None
                 and value not in self.varying
                 and depth < _MOST_DEPTH
-                and can_move(item)
-                and all(self.is_free(name, depth + 1) for name in item.uses)
+                and is_speculatable(item)
+                and all(self.can_evaluate(name, depth + 1) for name in item.uses)
             )
-        return self._free[value]
+        return self._can_evaluate[value]
 
-    def of(self, value: str, kind: str, depth: int = 0) -> Linear | None:
-        """The form of a value or constant of an integer type; None if there is none."""
-        if not value.startswith("%"):
-            return Linear(int(value), (0, 0, 0)) if _CONSTANT.fullmatch(value) else None
-        if value not in self._forms:
-            form = self._derive(value, kind, depth) if depth < _MOST_DEPTH else None
-            self._forms[value] = None if form is None or _is_large(form) else form
-        return self._forms[value]
+    def of(self, operand: Operand) -> Form | None:
+        """The form of an integer value or constant; None if there is none."""
+        form = self._forms.of(operand)
+        return form if form.exact and self._is_available(form) and not _is_large(form) else None
 
-    def _derive(self, value: str, kind: str, depth: int) -> Linear | None:
-        for position, axis in enumerate(AXES):
-            if value == f"%threadIdx.{axis}":
-                x, y, z = (int(position == other) for other in range(3))
-                return Linear(0, (x, y, z))
-        if value not in self.varying:
-            return _term(value, kind, True) if self.is_free(value) else None
-        item = self.items.get(value)
-        if item is None:
-            return None
-        if item.opcode in ("sext", "zext", "trunc"):
-            return self._of_cast(item, depth)
-        pair = _PAIR.search(item.text)
-        if pair is None or not self._is_exact(item, pair[1], pair[2]):
-            return None
-        if item.opcode == "xor":
-            inner = self.of(pair[1], kind, depth + 1) if pair[2] == "-1" else None
-            return None if inner is None else Linear(-1, (0, 0, 0)).plus(inner, -1)
-        left, right = self.of(pair[1], kind, depth + 1), self.of(pair[2], kind, depth + 1)
-        if left is None or right is None:
-            return None
-        if item.opcode in ("add", "or"):
-            return left.plus(right)
-        if item.opcode == "sub":
-            return left.plus(right, -1)
-        if item.opcode == "mul" and _CONSTANT.fullmatch(pair[2]):
-            return ZERO.plus(left, int(pair[2]))
-        if item.opcode == "mul" and self._products:
-            return _product(left, right) or _product(right, left)
-        if item.opcode == "shl" and _CONSTANT.fullmatch(pair[2]):
-            return ZERO.plus(left, 1 << int(pair[2]))
-        return None
-
-    def _is_exact(self, item: Instruction, left: str, right: str) -> bool:
-        if item.opcode == "xor":
-            return True
-        if item.opcode == "or":
-            return " disjoint " in item.text
-        if item.opcode in ("add", "sub", "mul", "shl"):
-            return " nsw " in item.text
-        return False
-
-    def _of_cast(self, item: Instruction, depth: int) -> Linear | None:
-        found = _CAST.search(item.text)
-        if found is None or not item.uses:
-            return None
-        source = item.uses[0]
-        exact = (
-            item.opcode == "sext"
-            or (item.opcode == "zext" and (" nneg " in item.text or source in self.known))
-            or (item.opcode == "trunc" and " nsw " in item.text)
-        )
-        return self.of(source, found[1], depth + 1) if exact else None
-
-    def are_equal(self, one: Linear, other: Linear) -> bool:
-        """Whether two forms show that they are the same number."""
-        return self._spread(one.plus(other, -1)) == ZERO
-
-    def _spread(self, form: Linear) -> Linear:
-        """A form with a sum of a value and a constant for its term, where a term is one."""
-        for term, factor in form.terms:
-            item = self.items.get(term.value)
-            pair = _PAIR.search(item.text) if item is not None and item.opcode == "add" else None
-            if item is None or pair is None or " nsw " not in item.text or not term.signed:
-                continue
-            if pair[1].startswith("%") and _CONSTANT.fullmatch(pair[2]):
-                sum_of = _term(pair[1], term.type, True).plus(Linear(int(pair[2]), (0, 0, 0)))
-                left = form.plus(_term(term.value, term.type, True), -factor)
-                return self._spread(left.plus(sum_of, factor))
-        return form
-
-    def as_unsigned(self, value: str, kind: str) -> Linear | None:
-        """The form of a value taken as unsigned: where it is uniform, or not negative anyway."""
-        if is_nonnegative(value, self.known):
-            return self.of(value, kind)
-        if value.startswith("%") and value not in self.varying and self.is_free(value):
-            return _term(value, kind, False)
-        return None
-
-
-def _product(one: Linear, other: Linear) -> Linear | None:
-    """The product of two forms, if one is no more than a uniform value, the other without any."""
-    if len(one.terms) != 1 or one.constant or any(one.steps) or one.products:
-        return None
-    if other.terms or other.products:
-        return None
-    ((term, factor),) = one.terms
-    return Linear(0, (0, 0, 0), (), ((term, ZERO.plus(other, factor)),))
-
-
-def _is_large(form: Linear) -> bool:
-    if any(
-        max(map(abs, (scaled.constant, *scaled.steps))) > _LARGEST_FACTOR
-        for _, scaled in form.products
-    ):
+    def _is_available(self, form: Form) -> bool:
+        for monomial in form.monomials:
+            uniform = [symbol for symbol in monomial if symbol not in THREAD]
+            if len(uniform) > 1 or len(monomial) - len(uniform) > 1:
+                return False
+            if any(each.value in self.varying or each.value[0] != "%" for each in uniform):
+                return False
+            if not all(self.can_evaluate(each.value) for each in uniform):
+                return False
         return True
-    factors = [*form.steps, *(factor for _, factor in form.terms)]
+
+    def as_unsigned(self, operand: Operand) -> Form | None:
+        """The form of a value taken as unsigned: where it is uniform, or not negative anyway."""
+        value = operand.text
+        if self.ranges.is_nonnegative(value):
+            return self.of(operand)
+        if operand.is_local and value not in self.varying and self.can_evaluate(value):
+            return symbol(value, operand.type, signed=False)
+        return None
+
+    def are_equal(self, one: Form, other: Form) -> bool:
+        """Whether two forms show that they are the same number."""
+        difference = one.plus(other, -1)
+        inside = {
+            each: self._expanded.of(Operand(each.type, each.value))
+            for each in difference.symbols
+            if each.signed
+        }
+        exact = {each: form for each, form in inside.items() if form.exact}
+        return not difference.replaced(exact).monomials
+
+
+def _is_large(form: Form) -> bool:
+    factors = [factor for monomial, factor in form.monomials.items() if monomial]
     return (
         abs(form.constant) > _LARGEST_CONSTANT
-        or max(map(abs, factors)) > _LARGEST_FACTOR
+        or max(map(abs, factors), default=0) > _LARGEST_FACTOR
         or len(form.terms) + len(form.products) > _MOST_TERMS
     )
 
 
-def _term(value: str, kind: str, signed: bool) -> Linear:
-    return Linear(0, (0, 0, 0), ((Term(value, kind, signed), 1),))
-
-
-def can_move(item: Instruction) -> bool:
+def is_speculatable(item: Instruction) -> bool:
     """Whether an instruction may be carried out anywhere, without the promises that it makes."""
-    if item.opcode in _ANYWHERE or item.opcode in ("icmp", "select"):
-        return not item.type.startswith(("float", "double", "half", "<", "{", "["))
-    pair = _PAIR.search(item.text)
-    return item.opcode in _SHIFTS and pair is not None and pair[2].isdigit()
+    if item.opcode in _SHIFTS:
+        return item.operands[1].number is not None
+    return item.opcode in _SPECULATABLE and (bits_of(item.type) is not None or item.type == "ptr")

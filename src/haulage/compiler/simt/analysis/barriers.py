@@ -1,7 +1,5 @@
 """The barriers of a function: those of the grid, of a block, of a wavefront or a warp's lanes."""
 
-import re
-
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
@@ -41,33 +39,22 @@ def wave_barriers(function: Function) -> list[tuple[str, int, int]]:
     return barriers(function, WAVE_BARRIERS)
 
 
-def patient_barriers(function: Function) -> list[tuple[str, int, int]]:
-    """Those of `barriers` that do not wait for threads that have ended."""
-    return barriers(function, PATIENT_BARRIERS)
-
-
 def in_order(function: Function) -> list[str]:
-    """Labels of the blocks with barriers, in the order in which threads that parted should go on
-    to meet again: what is in a loop comes before what is behind it."""
-    successors = {label: block.successors for label, block in function.blocks.items()}
+    """Labels of the blocks with barriers, in the order in which threads that diverged should go on
+    so that they converge: what is in a loop comes before what is behind it."""
     waiting = {label for label, _, _ in barriers(function)}
-    return [
-        label
-        for label in control_flow.loops_before_exits(successors, function.entry)
-        if label in waiting
-    ]
+    order = control_flow.loops_before_exits(function.successors(), function.entry)
+    return [label for label in order if label in waiting]
 
 
 def place_of(barrier: Instruction) -> int:
     """The fault number that a barrier's call carries."""
-    return int(barrier.text.rsplit("i32 ", 1)[1].split(")", 1)[0])
+    number = barrier.operands[-1].number
+    assert number is not None, barrier
+    return number
 
 
 def lanes_of(barrier: Instruction) -> str:
     """The LLVM value that says which of 64 threads a barrier of a wavefront waits for: a bit for
     each, or 0 for those that come to this place."""
-    if barrier.callee == WAVE_BARRIER:
-        return "-1"
-    found = re.search(r"\(i64 ([^,]+), i32 ", barrier.text)
-    assert found is not None, barrier.text
-    return found[1]
+    return "-1" if barrier.callee == WAVE_BARRIER else barrier.operands[0].text

@@ -1,82 +1,173 @@
-"""Which ends of a kernel (`compiler/ends.py`) can be reached from where; sets of them are masks.
+"""Which barriers miss threads that end, by the ends that their codes tell (`compiler/ends.py`).
 
-They are read from the codes that a body returns, along the ways on which these come to its `ret`.
+A thread skips a barrier where control diverges: it takes an arm that does not come to the barrier
+before both arms meet again, and the other arm does. What it does from there, up to where it comes
+to that barrier after all, it did without having waited.
+
+Ends are read from the codes that a body returns, along the paths on which these come to its `ret`;
+sets of ends are masks.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from haulage.compiler.ends import LEFT, code_of, number_of
-from haulage.compiler.simt.analysis import control_flow, skipped_barriers
+from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import block_barriers
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
+from haulage.targets.cpu import YIELD
+
+# (source, target) of a step from one block to the next.
+Edge = tuple[str, str]
 
 # The bit of all faults, and that of codes which are worked out as the kernel runs.
 FAULT = 1 << 32
 UNKNOWN = 1 << 33
 ALL = (UNKNOWN << 1) - 1
 
-_SELECT = re.compile(r"= select i1 (\S+), i32 (\S+), i32 (\S+?)(?:,|$)")
+
+# ---- codes and ends ------------------------------------------------------------------------------
 
 
-def missed(function: Function) -> dict[str, int]:
-    """For each block with a barrier of the block: the ends whose threads that may miss, and faults.
+def return_code(block: Block) -> str | None:
+    """What the block's `ret` gives back, or None if it has none."""
+    end = block.terminator
+    return end.operands[0].text if isinstance(end, Instruction) and end.opcode == "ret" else None
 
-    Those are the ends which can be reached from it and to which threads can come that went round it
+
+def fault_of(code: str, name: str) -> tuple[str, list[Instruction]]:
+    """(the fault of a code, 0 if it is an end's; instructions that work it out as `name`)."""
+    if not code.startswith("%"):
+        return ("0" if number_of(int(code)) is not None else code), []
+    is_end = f'%"{name[1:].strip(chr(34))}.ends"'
+    return name, [
+        build.compare(is_end, "uge", "i32", code, str(code_of(1))),
+        build.select(name, is_end, "i32", "0", code),
+    ]
+
+
+def all_ends(analyses: Analyses) -> int:
+    """The ends of a function."""
+    return ends_in(analyses, analyses.function.blocks, analyses.function.entry)
+
+
+def ends_in(analyses: Analyses, region: Iterable[str], start: str) -> int:
+    """The ends that threads come to which are at the block `start` and pass blocks of `region` only
+    (with those where they come from, for the codes that they bring)."""
+    passed = set(region)
+    found = 0
+    for label in passed:
+        code = return_code(analyses.function.blocks[label])
+        if code is not None:
+            found |= _ends_of(analyses, code, passed - {start}, passed)
+    return found
+
+
+def _ends_of(
+    analyses: Analyses, code: str, entered: Container[str] = (), passed: Container[str] = ()
+) -> int:
+    """The ends of the codes that a value can be; phis in blocks `entered` come from `passed`."""
+    found = 0
+    seen: set[str] = set()
+    waiting = [code]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if not value.startswith("%"):
+            number = number_of(int(value))
+            found |= FAULT if number is None else 1 << number
+            continue
+        label, made = analyses.definitions.get(value, ("", None))
+        if made is not None and made.is_phi:
+            waiting += [
+                each for each, source in made.incoming if label not in entered or source in passed
+            ]
+        elif made is not None and made.opcode == "select":
+            waiting += [operand.text for operand in made.operands[1:]]
+        else:
+            found |= UNKNOWN
+    return found
+
+
+# ---- barriers that threads skip ------------------------------------------------------------------
+
+
+def missed_ends(analyses: Analyses) -> dict[str, int]:
+    """For each block with a barrier of the block: the ends whose threads it may miss, and faults.
+
+    Those are the ends which can be reached from it and to which threads can come that skipped it
     and then did something which others can see. Whether one did is known only as the kernel runs
-    (`roll.py`). A barrier with nothing else under its condition and behind it misses threads at all
-    ends but `LEFT` that went round it, whatever they did.
+    (`roll.py`). A barrier with nothing else under its condition and behind it misses threads
+    at all ends but `LEFT` that skipped it, whatever they did.
     """
-    places = ways(function)
-    if not places:
-        return {}
-    definitions = function.definitions()
-    predecessors = function.predecessors()
-    seen_in = {
+    function = analyses.function
+    observable = {
         label
         for label, block in function.blocks.items()
-        if any(skipped_barriers.is_seen(function, item) for item in block.body)
+        if any(is_observable(function, item) for item in block.body)
     }
     all_but_left = ALL & ~(1 << LEFT)
     found: dict[str, int] = {}
-    for label, edges in places.items():
-        reached = ends_in(function, _reachable(function, [label]), label, definitions)
-        if is_alone(function, label) or reached & UNKNOWN:
+    for label, edges in analyses.get(skipping_edges).items():
+        reached = ends_in(analyses, _reachable(analyses, label), label)
+        if is_alone(analyses, label) or reached & UNKNOWN:
             found[label] = all_but_left
         else:
-            seen = _seen_behind(function, label, edges, seen_in, definitions, predecessors)
+            seen = _ends_of_observed(analyses, label, edges, observable)
             found[label] = reached & seen & all_but_left | FAULT
     return found
 
 
-def ways(function: Function) -> dict[str, set[skipped_barriers.Edge]]:
+def skipping_edges(analyses: Analyses) -> dict[str, set[Edge]]:
     """For each block with a barrier of the block, in order: the edges on which threads that it may
-    miss go round it."""
-    places = dict.fromkeys(label for label, _, _ in block_barriers(function))
-    if not places:
+    miss skip it."""
+    found: dict[str, set[Edge]] = {
+        label: set() for label, _, _ in block_barriers(analyses.function)
+    }
+    if not found:
         return {}
-    found = skipped_barriers.ways_round(_without_leaving(function), function.entry, set(places))
-    return {label: found[label] for label in places}
+    successors = _without_leaving(analyses)
+    places = found.keys()
+    meeting = control_flow.immediate_postdominators(successors)
+    loops = control_flow.natural_loops(successors, analyses.function.entry)
+    before = control_flow.reachable_until(
+        control_flow.invert(successors), places & successors.keys(), control_flow.EXIT
+    )
+    for label in before:
+        arms = set(successors[label])
+        if len(arms) < 2:
+            continue
+        around = next((loop.labels for loop in loops if label in loop.labels), frozenset())
+        # In a loop that neither arm leaves, what counts is this iteration.
+        once = {**successors, label: ()} if arms <= around else successors
+        stop = meeting.get(label, control_flow.EXIT)
+        come_to = {arm: control_flow.reachable_until(once, [arm], stop) & places for arm in arms}
+        for arm, reached in come_to.items():
+            for place in set().union(*come_to.values()) - reached:
+                found[place].add((label, arm))
+    return found
 
 
-def _without_leaving(function: Function) -> dict[str, list[str]]:
-    """The graph without the ways that lead to `LEFT` or to a fault only."""
-    gone: set[skipped_barriers.Edge] = set()
-    last: list[str] = []
-    waiting: list[tuple[str, str]] = []
+def _without_leaving(analyses: Analyses) -> dict[str, list[str]]:
+    """The graph without the paths that lead to `LEFT` or to a fault only."""
+    gone: set[Edge] = set()
+    codes = {
+        label: code
+        for label, block in analyses.function.blocks.items()
+        if (code := return_code(block)) is not None and not _is_leaving(code)
+    }
+    waiting = list(codes.items())
     done: set[tuple[str, str]] = set()
-    definitions = function.definitions()
-    for label, block in function.blocks.items():
-        code = return_code(block)
-        if code is not None and not _is_leaving(code):
-            last.append(label)
-            waiting.append((label, code))
     while waiting:
         label, code = waiting.pop()
         if (label, code) in done:
             continue
         done.add((label, code))
-        where, made = definitions.get(code, ("", None))
+        where, made = analyses.definitions.get(code, ("", None))
         if made is None or where != label or not made.is_phi:
             continue
         for value, source in made.incoming:
@@ -85,14 +176,16 @@ def _without_leaving(function: Function) -> dict[str, list[str]]:
             else:
                 waiting.append((source, value))
     successors = {
-        label: [target for target in block.successors if (label, target) not in gone]
-        for label, block in function.blocks.items()
+        label: [target for target in targets if (label, target) not in gone]
+        for label, targets in analyses.successors.items()
     }
-    staying = control_flow.reachable_until(control_flow.invert(successors), last, control_flow.EXIT)
+    staying = control_flow.reachable_until(
+        control_flow.invert(successors), codes, control_flow.EXIT
+    )
     return {
         label: [target for target in targets if target in staying]
         for label, targets in successors.items()
-        if label in staying or label == function.entry
+        if label in staying or label == analyses.function.entry
     }
 
 
@@ -100,102 +193,52 @@ def _is_leaving(code: str) -> bool:
     return not code.startswith("%") and number_of(int(code)) in (LEFT, None)
 
 
-def ends_in(
-    function: Function,
-    region: Iterable[str],
-    start: str,
-    definitions: dict[str, tuple[str, Instruction]],
-) -> int:
-    """The ends that threads come to which are at the block `start` and pass blocks of `region` only
-    (with those where they come from, for the codes that they bring); `definitions` are the
-    function's."""
-    passed = set(region)
-    found = 0
-    for label in passed:
-        code = return_code(function.blocks[label])
-        if code is not None:
-            found |= _ends_of(code, passed - {start}, passed, definitions, set())
-    return found
+def _reachable(analyses: Analyses, start: str) -> set[str]:
+    return control_flow.reachable_until(analyses.successors, [start], control_flow.EXIT)
 
 
-def all_ends(function: Function) -> int:
-    """The ends of a function."""
-    return ends_in(function, function.blocks, function.entry, function.definitions())
-
-
-def return_code(block: Block) -> str | None:
-    """What the block's `ret` gives back, or None if it has none."""
-    end = block.terminator
-    if not isinstance(end, Instruction) or end.opcode != "ret":
-        return None
-    return end.text.split(" ", 2)[2].strip()
-
-
-def _ends_of(
-    code: str,
-    entered: set[str],
-    passed: set[str],
-    definitions: dict[str, tuple[str, Instruction]],
-    seen: set[str],
-) -> int:
-    """The ends of the codes that a value can be; phis in blocks `entered` come from `passed`."""
-    if not code.startswith("%"):
-        number = number_of(int(code))
-        return FAULT if number is None else 1 << number
-    if code in seen:
-        return 0
-    seen = seen | {code}
-    if code not in definitions:
-        return UNKNOWN
-    label, made = definitions[code]
-    if made.is_phi:
-        sources = [
-            value for value, source in made.incoming if label not in entered or source in passed
-        ]
-    elif select := _SELECT.search(made.text):
-        sources = [select[2], select[3]]
-    else:
-        return UNKNOWN
-    found = 0
-    for value in sources:
-        found |= _ends_of(value, entered, passed, definitions, seen)
-    return found
-
-
-def _reachable(function: Function, starts: list[str]) -> set[str]:
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    return control_flow.reachable_until(successors, starts, control_flow.EXIT)
-
-
-def is_alone(function: Function, label: str) -> bool:
+def is_alone(analyses: Analyses, label: str) -> bool:
     """Whether nothing but a barrier is done in a block and behind it."""
-    result = function.parameters[0].name
+    blocks = analyses.function.blocks
+    # What a kernel returns, which is nothing.
+    result = analyses.function.parameters[0].name
     done = [
         item
-        for other in _reachable(function, [label])
-        for item in function.blocks[other].body
-        # What a kernel returns, which is nothing.
+        for other in _reachable(analyses, label)
+        for item in blocks[other].body
         if result not in item.uses
     ]
     return len(done) == 1
 
 
-def _seen_behind(
-    function: Function,
-    barrier: str,
-    edges: set[skipped_barriers.Edge],
-    seen_in: set[str],
-    definitions: dict[str, tuple[str, Instruction]],
-    predecessors: dict[str, list[str]],
+def is_observable(function: Function, item: Instruction) -> bool:
+    """Whether an instruction does something that another thread can see.
+
+    What a kernel returns, which is nothing, is not.
+    """
+    if function.parameters[0].name in item.uses:
+        return False
+    if item.opcode in ("store", "atomicrmw", "cmpxchg"):
+        return True
+    callee = item.callee or ""
+    return (
+        item.opcode == "call"
+        and callee != YIELD
+        and (not callee.startswith(("llvm.", PREFIX)) or callee.startswith("llvm.mem"))
+    )
+
+
+def _ends_of_observed(
+    analyses: Analyses, barrier: str, edges: set[Edge], observable: set[str]
 ) -> int:
     """The ends that threads come to which took one of `edges` and then, without coming to the block
-    `barrier`, were in one of the blocks `seen_in`, where something is done that others can see."""
-    every = set(function.blocks)
+    `barrier`, were in one of the blocks `observable`."""
     found = 0
-    # Backwards: a block, the value in it that will be the code, whether something is seen behind.
+    # Backwards: a block, the value in it that will be the code, whether one of `observable` is
+    # behind.
     waiting = [
         (label, code, False)
-        for label, block in function.blocks.items()
+        for label, block in analyses.function.blocks.items()
         if (code := return_code(block)) is not None
     ]
     done = set(waiting)
@@ -203,26 +246,17 @@ def _seen_behind(
         label, code, seen = waiting.pop()
         if label == barrier:
             continue
-        seen = seen or label in seen_in
-        sources = [(source, code) for source in predecessors[label]]
-        if definitions.get(code, ("",))[0] == label and definitions[code][1].is_phi:
-            sources = [(source, value) for value, source in definitions[code][1].incoming]
+        seen = seen or label in observable
+        where, made = analyses.definitions.get(code, ("", None))
+        if made is not None and where == label and made.is_phi:
+            sources = [(source, value) for value, source in made.incoming]
+        else:
+            sources = [(source, code) for source in analyses.predecessors[label]]
         for source, value in sources:
             if seen and (source, label) in edges:
-                found |= _ends_of(value, set(), every, definitions, set())
+                found |= _ends_of(analyses, value)
             state = (source, value, seen)
             if state not in done:
                 done.add(state)
                 waiting.append(state)
     return found
-
-
-def fault_lines(code: str, name: str) -> tuple[str, list[str]]:
-    """(the fault of a code, 0 if it is an end's; lines that work it out under `name`)."""
-    if not code.startswith("%"):
-        return ("0" if number_of(int(code)) is not None else code), []
-    at = f'%"{name[1:].strip(chr(34))}.ends"'
-    return name, [
-        f"  {at} = icmp uge i32 {code}, {code_of(1)}",
-        f"  {name} = select i1 {at}, i32 0, i32 {code}",
-    ]

@@ -1,31 +1,24 @@
-"""Conditions at a region's start that say which threads have anything to do in it.
+"""Guards: conditions at a region's start that say which threads have anything to do in it.
 
 `if i < n:` around a region's work, `0 < i < n - 1 and 0 < j < m - 1`, `if t < d:` in a tree of
-sums, `if t == 0:`, `if i >= n: return`: such a condition compares what is linear in one index of
-the thread with what all threads have in common, so those that pass it are a range of that index.
-The loops over the threads then go over the range only, and the condition is not asked again.
+sums, `if t == 0:`, `if i >= n: return`: such a condition compares an affine form of one index of
+the thread with what is uniform, so those that pass it are a range of that index. The work-item
+loops then go over the range only, and the condition is not asked again. LLVM has the same for range
+checks in loops (InductiveRangeCheckElimination).
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from haulage.compiler.ends import number_of
 from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt.analysis.affine import Linear, LinearForms
+from haulage.compiler.simt.analysis.affine import AvailableForms, Form, number
 from haulage.compiler.simt.analysis.exit_codes import return_code
-from haulage.compiler.simt.analysis.nonnegative import is_nonnegative
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
+from haulage.compiler.simt.ir.types import bits_of
 
-_VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+|true|false'
-_COMPARED = re.compile(
-    r"icmp (?P<same>samesign )?(?P<test>\w+) "
-    rf"(?P<type>i\d+) (?P<left>{_VALUE}), (?P<right>{_VALUE})"
-)
-_SELECT = re.compile(rf"select i1 ({_VALUE}), i1 ({_VALUE}), i1 ({_VALUE})")
-_PAIR = re.compile(rf"i1 ({_VALUE}), ({_VALUE})")
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-_ONE = Linear(1, (0, 0, 0))
 _SWAPPED = {"gt": "lt", "ge": "le"}
 
 
@@ -34,7 +27,7 @@ class Bound:
     """A thread passes if `form` is below 0, or, where it is an equation, if it is 0. It depends on
     one index, perhaps times a uniform value that is not negative."""
 
-    form: Linear
+    form: Form
     equation: bool = False
 
     @property
@@ -56,16 +49,16 @@ class Guard:
 @dataclass(frozen=True)
 class Guards:
     """What threads must pass, and `labels` of the blocks whose branches are settled by it.
-    `parting` is a condition that sends threads two ways, with something to do on each of them, and
+    `split` is a condition that sends threads two ways, with something to do on each of them, and
     who passes it are a range of each axis."""
 
     guards: tuple[Guard, ...] = ()
     labels: frozenset[str] = frozenset()
-    parting: Guard | None = None
+    split: Guard | None = None
 
 
 def find(
-    function: Function, entry: str, forms: LinearForms, ends_idly: Callable[[Block], bool]
+    function: Function, entry: str, forms: AvailableForms, ends_idly: Callable[[Block], bool]
 ) -> Guards:
     """The guards met from the block `entry` on, before anything is done that others can see.
 
@@ -75,28 +68,26 @@ def find(
     guards: dict[str, Guard] = {}
     settled: set[str] = set()
     seen: set[str] = set()
-    parting: Guard | None = None
+    split: Guard | None = None
     label = entry
     while label not in seen:
         seen.add(label)
         block = function.blocks[label]
         if any(map(has_effect, block.body)) or isinstance(block.terminator, RegionEnd):
             break
-        targets = block.successors
+        targets, condition = block.successors, block.condition
         if len(targets) == 1:
             label = targets[0]
             continue
-        assert block.terminator is not None
-        if len(targets) != 2 or targets[0] == targets[1] or not block.terminator.uses:
+        if condition is None or targets[0] == targets[1]:
             break
         idle = [search.is_idle(target, label) for target in targets]
         if idle[0] == idle[1]:
             if not idle[0]:
                 bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
-                parting = search.parting(block.terminator.uses[0], bounds)
+                split = search.split(condition, bounds)
             break
-        condition, outcome = block.terminator.uses[0], idle[1]
-        whole = True
+        outcome, whole = idle[1], True
         for leaf, wanted in search.leaves(condition, outcome):
             bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
             guard = guards.get(leaf) or search.guard(leaf, wanted, bounds)
@@ -108,7 +99,7 @@ def find(
         if whole:
             settled.add(label)
         label = targets[0] if outcome else targets[1]
-    return Guards(tuple(guards.values()), frozenset(settled), parting)
+    return Guards(tuple(guards.values()), frozenset(settled), split)
 
 
 def returns_idly(block: Block) -> bool:
@@ -127,7 +118,7 @@ def has_effect(item: Instruction) -> bool:
 @dataclass(frozen=True)
 class _Search:
     function: Function
-    forms: LinearForms
+    forms: AvailableForms
     ends_idly: Callable[[Block], bool]
 
     def is_idle(self, label: str, source: str) -> bool:
@@ -146,20 +137,21 @@ class _Search:
     def leaves(self, condition: str, outcome: bool) -> list[tuple[str, bool]]:
         """The conditions that all have an outcome of their own if `condition` has `outcome`."""
         item = self.forms.items.get(condition)
-        if item is not None and item.opcode == "select":
-            found = _SELECT.search(item.text)
-            if found and found[3 if outcome else 2] == ("false" if outcome else "true"):
-                other = found[2 if outcome else 3]
-                return self.leaves(found[1], outcome) + self.leaves(other, outcome)
-        if item is not None and item.opcode in ("and", "or", "xor"):
-            pair = _PAIR.search(item.text)
-            if pair and item.opcode == ("and" if outcome else "or"):
-                return self.leaves(pair[1], outcome) + self.leaves(pair[2], outcome)
-            if pair and item.opcode == "xor" and pair[2] == "true":
-                return self.leaves(pair[1], not outcome)
-        return [(condition, outcome)]
+        if item is None or item.type != "i1":
+            return [(condition, outcome)]
+        opcode, parts = item.opcode, item.operands
+        if opcode == "select":
+            # `select a, b, false` is a conjunction, `select a, true, b` a disjunction.
+            first, one, other = item.operands
+            ending, parts = (other, (first, one)) if outcome else (one, (first, other))
+            opcode = ("and" if outcome else "or") if ending.number == (not outcome) else ""
+        if opcode == "xor" and parts[1].number == 1:
+            return self.leaves(parts[0].text, not outcome)
+        if opcode != ("and" if outcome else "or"):
+            return [(condition, outcome)]
+        return [leaf for part in parts for leaf in self.leaves(part.text, outcome)]
 
-    def parting(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
+    def split(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
         """A condition as a guard that those who pass it are a range of each axis by. `met` are the
         bounds that all who ask have passed."""
         for outcome in (True, False):
@@ -178,63 +170,51 @@ class _Search:
         if not leaf.startswith("%"):
             return None
         if leaf not in self.forms.varying:
-            return Guard(leaf, wanted) if self.forms.is_free(leaf) else None
+            return Guard(leaf, wanted) if self.forms.can_evaluate(leaf) else None
         item = self.forms.items.get(leaf)
-        found = _COMPARED.search(item.text) if item is not None and item.opcode == "icmp" else None
-        if found is None:
+        if item is None or item.opcode != "icmp" or bits_of(item.operands[0].type) is None:
             return None
-        test = found["test"]
-        signed = test[0] == "s" or test in ("eq", "ne") or found["same"] is not None
-        test = test if test in ("eq", "ne") else test[1:]
+        test = item.predicate[-2:]
+        signed = item.predicate[0] != "u" or "samesign" in item.flags
         if not wanted:
             test = _OPPOSITE[test]
-        made = self._compared(test, signed, found["left"], found["right"], found["type"], met)
-        if made is None or not all(_is_of_one_axis(bound, self.forms.known) for bound in made):
+        left, right = item.operands
+        made = self._bounds(test, signed, left, right, met)
+        if made is None or not all(_is_of_one_axis(bound, self.forms.ranges) for bound in made):
             return None
         return Guard(leaf, wanted, tuple(made))
 
-    def _compared(
-        self,
-        test: str,
-        signed: bool,
-        left: str,
-        right: str,
-        kind: str,
-        met: tuple[Bound, ...] = (),
+    def _bounds(
+        self, test: str, signed: bool, left: Operand, right: Operand, met: tuple[Bound, ...] = ()
     ) -> list[Bound] | None:
-        forms = self.forms
+        """What a thread passes if a comparison holds; None if that is no affine bound."""
+        forms, is_nonnegative = self.forms, self.forms.ranges.is_nonnegative
         if test in ("gt", "ge"):
-            return self._compared(_SWAPPED[test], signed, right, left, kind)
-        one, other = forms.of(left, kind), forms.of(right, kind)
+            return self._bounds(_SWAPPED[test], signed, right, left)
+        one, other = forms.of(left), forms.of(right)
         if test == "ne":
             # 0 is where numbers that are not negative begin.
-            if right == "0" and is_nonnegative(left, forms.known):
-                return self._compared("gt", True, left, right, kind)
+            if right.number == 0 and is_nonnegative(left.text):
+                return self._bounds("gt", True, left, right)
             if one is None or other is None:
                 return None
             # Of numbers that are not above 0, those that are not 0 are below it.
-            ends = [bound.form.plus(_ONE) for bound in met if not bound.equation]
+            ends = [bound.form.plus(number(1)) for bound in met if not bound.equation]
             for form in (one.plus(other, -1), other.plus(one, -1)):
                 if any(forms.are_equal(form, end) for end in ends):
                     return [Bound(form)]
             return None
         if not signed:
-            if test in ("lt", "le") and one is not None and is_nonnegative(right, forms.known):
+            if test in ("lt", "le") and one is not None and is_nonnegative(right.text):
                 # From 0 on, too: a negative number is a large one.
-                upper = self._compared(test, True, left, right, kind)
-                from_0 = (
-                    []
-                    if is_nonnegative(left, forms.known)
-                    else [Bound(Linear(-1, (0, 0, 0)).plus(one, -1))]
-                )
-                return None if upper is None else upper + from_0
-            one, other = forms.as_unsigned(left, kind), forms.as_unsigned(right, kind)
+                upper = self._bounds(test, True, left, right)
+                at_0 = Bound(number(-1).plus(one, -1))
+                return upper if upper is None or is_nonnegative(left.text) else [*upper, at_0]
+            one, other = forms.as_unsigned(left), forms.as_unsigned(right)
         if one is None or other is None:
             return None
         difference = one.plus(other, -1)
-        if test == "le":
-            difference = difference.plus(Linear(-1, (0, 0, 0)))
-        return [Bound(difference, test == "eq")]
+        return [Bound(difference.plus(number(-1)) if test == "le" else difference, test == "eq")]
 
 
 def _arriving(block: Block, source: str) -> Block:
@@ -251,11 +231,11 @@ def _arriving(block: Block, source: str) -> Block:
     return Block(block.label, block.phis, block.body, end.with_uses(names))
 
 
-def _is_of_one_axis(bound: Bound, known: frozenset[str]) -> bool:
+def _is_of_one_axis(bound: Bound, ranges: ValueRanges) -> bool:
     steps = [step for step in bound.form.steps if step]
     if bound.form.products:
         (term, scaled), *others = bound.form.products
-        if steps or others or bound.equation or not is_nonnegative(term.value, known):
+        if steps or others or bound.equation or not ranges.is_nonnegative(term.value):
             return False
         return sum(map(bool, scaled.steps)) == 1
     if bound.equation:

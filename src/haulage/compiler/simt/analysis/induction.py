@@ -1,62 +1,71 @@
-"""How the values of a loop change from turn to turn, and how many turns it makes."""
+"""How the values of a loop change from iteration to iteration, and how many iterations it makes.
 
-import re
+LLVM's ScalarEvolution calls these add recurrences and trip counts.
+"""
+
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.ir.model import Function, Instruction
-
-_STEP = re.compile(r"= (?:add|sub) [^%]*(%\S+), (-?\d+|%\S+?)(?:, !.*)?$")
-_BOUND = re.compile(r"= icmp \w+ [^%]*(%\S+), (-?\d+)(?:, !.*)?$")
+from haulage.compiler.simt.analysis.affine import AffineForms, symbol
+from haulage.compiler.simt.analysis.control_flow import Loop
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 
 
-def steps(function: Function, loop: control_flow.Loop) -> Mapping[str, tuple[str, int | None]]:
-    """For each phi of a loop's header that changes by the same number in each turn: its next value,
-    and the number, or None if it is not known here."""
-    made = {item.result: item for label in loop.labels for item in function.blocks[label].body}
-    found: dict[str, tuple[str, int | None]] = {}
+@dataclass(frozen=True)
+class Recurrence:
+    """What a phi of a loop's header is in the next iteration: `following`, by which number it is
+    more, None if that is the same in each but not known here."""
+
+    following: str
+    step: int | None
+
+
+def recurrences(function: Function, loop: Loop) -> Mapping[str, Recurrence]:
+    """The phis of a loop's header that change by the same number in each iteration."""
+    items = {
+        item.result: item
+        for label in loop.labels
+        for item in function.blocks[label].instructions()
+        if item.result is not None
+    }
+    forms = AffineForms(items)
+    found: dict[str, Recurrence] = {}
     for phi in function.blocks[loop.header].phis:
-        inside = {value for value, label in phi.incoming if label in loop.labels}
-        item = made.get(next(iter(inside))) if len(inside) == 1 else None
-        pair = _STEP.search(item.text) if item is not None else None
-        if pair is None or item is None or pair[1] != phi.result or pair[2] in made:
+        following = entering(phi, loop, first=False)
+        if following is None or following.text not in items or phi.result is None:
             continue
-        assert phi.result is not None
-        assert item.result is not None
-        sign = -1 if item.opcode == "sub" else 1
-        found[phi.result] = (
-            item.result,
-            None if pair[2].startswith("%") else sign * int(pair[2]),
-        )
+        change = forms.of(following).plus(symbol(phi.result, phi.type), -1)
+        if not any(each.value in items for each in change.symbols):
+            step = None if change.symbols else change.constant
+            found[phi.result] = Recurrence(following.text, step)
     return found
 
 
-def constant_turns(function: Function, loop: control_flow.Loop) -> int | None:
-    """How often a loop with one exit goes round, or one time less, if that can be read from it."""
+def trip_count(function: Function, loop: Loop) -> int | None:
+    """How many iterations a loop with one exit makes, or one less, if that can be read from it."""
     exits = [
-        function.blocks[label].terminator
+        function.blocks[label].condition
         for label in loop.labels
-        if any(target not in loop.labels for target in function.blocks[label].successors)
+        if not loop.labels.issuperset(function.blocks[label].successors)
     ]
-    if len(exits) != 1 or not isinstance(exits[0], Instruction) or not exits[0].uses:
+    items = (item for label in loop.labels for item in function.blocks[label].body)
+    condition = next((item for item in items if item.result in exits), None)
+    if len(exits) != 1 or condition is None or condition.opcode != "icmp":
         return None
-    made = {item.result: item for label in loop.labels for item in function.blocks[label].body}
-    condition = made.get(exits[0].uses[0])
-    bound = _BOUND.search(condition.text) if condition is not None else None
-    if bound is None:
-        return None
-    stepping = steps(function, loop)
+    counter, bound = condition.operands
+    stepping = recurrences(function, loop)
     for phi in function.blocks[loop.header].phis:
-        following, step = stepping.get(phi.result or "", ("", None))
-        start = start_of(phi, loop)
-        if not step or start is None or start.startswith("%"):
+        recurrence, start = stepping.get(phi.result or ""), entering(phi, loop, first=True)
+        if recurrence is None or not recurrence.step or start is None or start.number is None:
             continue
-        if bound[1] in (phi.result, following):
-            return max(1, (int(bound[2]) - int(start)) // step)
+        if bound.number is not None and counter.text in (phi.result, recurrence.following):
+            return max(1, (bound.number - start.number) // recurrence.step)
     return None
 
 
-def start_of(phi: Instruction, loop: control_flow.Loop) -> str | None:
-    """What a phi of the loop's header is in the first turn, if that is one value."""
-    starts = {value for value, label in phi.incoming if label not in loop.labels}
-    return starts.pop() if len(starts) == 1 else None
+def entering(phi: Instruction, loop: Loop, *, first: bool) -> Operand | None:
+    """What a phi of the loop's header is in the first iteration, or in later ones, if that is one
+    value."""
+    sources = zip(phi.operands, phi.sources, strict=True)
+    values = {value for value, label in sources if (label in loop.labels) != first}
+    return values.pop() if len(values) == 1 else None

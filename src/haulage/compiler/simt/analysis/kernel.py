@@ -1,7 +1,7 @@
-"""A kernel's body as the two ways of running a block take it: read, with its memory set apart.
+"""A kernel's body as both strategies take it: read, with its memory set apart.
 
 Shared arrays become parameters of the functions that are made from the body, and private arrays
-(allocas) become rooms of which every thread has its own.
+(allocas) storage of which every thread has its own.
 """
 
 import re
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import exit_codes
+from haulage.compiler.simt.analysis.barriers import BARRIERS
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir import reader
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.model import Function
+from haulage.compiler.simt.ir.types import size_of
 from haulage.targets.base import Target
-from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
 from haulage.targets.cpu_ir import SHARED_ADDRESS, SHARED_PREFIX
-from haulage.targets.cpu_lanes import EXCHANGES, WARP_BARRIER
 
 KERNEL = "haulage.kernel"
 
 _DROPPED = ("llvm.lifetime.", "llvm.experimental.noalias.scope.decl", "llvm.donothing")
+_TAIL_CALLS = frozenset(("tail", "musttail", "notail"))
 _SHARED = re.compile(
     rf"(?m)^@(?P<name>{re.escape(SHARED_PREFIX)}\d+) = [^\n\[]*\[(?P<bytes>\d+) x i8\][^\n]*"
     r", align (?P<align>\d+)"
 )
-_BYTES = re.compile(r"\[(\d+) x i8\]")
-_ALLOCA = re.compile(r"= alloca (?P<type>.+?)(?:, align (?P<align>\d+))?$")
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,12 @@ class Storage:
 
 @dataclass(frozen=True)
 class Body:
-    """The body without its memory: what is left of the module, the function, its rooms.
+    """The body, the module around it, and its storage.
 
-    `around` is the module's text without the body's definition; `shared` and `private` are the
-    rooms, `may_fail` whether a thread can return a fault, `has_ends` whether it can come to several
-    ends (`compiler/ends.py`), which then have codes other than 0.
+    `around` is the module's text without the body's definition; `shared` is the storage that a
+    block has, `private` what each thread has; `may_fail` whether a thread can return a fault,
+    `has_ends` whether it can come to several ends (`compiler/ends.py`), which then have codes other
+    than 0.
     """
 
     around: str
@@ -66,72 +67,59 @@ def read(text: str, target: Target) -> Body:
     function = reader.read(text, KERNEL)
     shared = _take_shared(function, text)
     private = _take_private(function, target)
+    # What a kernel returns, which is nothing, is written by each thread.
+    nothing = function.parameters[0].name
     for block in function.blocks.values():
-        # What a kernel returns, which is nothing, is written by each thread.
-        nothing = function.parameters[0].name
         block.body = [
-            _plain_call(item)
+            # A tail call may not be given memory of its caller, as storage and slots are.
+            item.without(_TAIL_CALLS)
             for item in block.body
-            if not _is_dropped(item) and not (item.opcode == "store" and nothing in item.uses)
+            if not (item.callee or "").startswith(_DROPPED)
+            and not (item.opcode == "store" and nothing in item.uses)
         ]
     around = _without_definition(text)
-    waiting = "|".join((BARRIER, GRID_BARRIER, WAVE_BARRIER, WARP_BARRIER, *sorted(EXCHANGES)))
-    if re.search(rf"(?m)^ .*(@({waiting})\(|@{SHARED_PREFIX})", around):
-        raise NotInlined
-    found = exit_codes.all_ends(function)
+    waiting = (*(f"@{name}(" for name in BARRIERS), f"@{SHARED_PREFIX}")
+    for line in around.splitlines():
+        if line.startswith(" ") and "@haulage." in line and any(each in line for each in waiting):
+            raise NotInlined
+    found = exit_codes.all_ends(Analyses(function))
     may_fail = bool(found & (exit_codes.FAULT | exit_codes.UNKNOWN))
     has_ends = found & ~(exit_codes.FAULT | exit_codes.UNKNOWN) not in (0, 1)
     return Body(around, function, shared, private, may_fail, has_ends)
 
 
-def _is_dropped(item: Instruction) -> bool:
-    return item.callee is not None and item.callee.startswith(_DROPPED)
-
-
-def _plain_call(item: Instruction) -> Instruction:
-    # A tail call may not be given memory of its caller, which is what rooms and slots become.
-    return item.without(frozenset(("tail", "musttail", "notail")))
-
-
 def _take_shared(function: Function, text: str) -> tuple[Storage, ...]:
     """Replace the addresses of shared arrays by parameters named like the arrays."""
     names: dict[str, str] = {}
-    used: dict[str, None] = {}
     for block in function.blocks.values():
         for item in block.body:
             if item.callee == SHARED_ADDRESS:
-                found = re.search(rf"@({re.escape(SHARED_PREFIX)}\d+)", item.text)
-                assert found is not None
                 assert item.result is not None
-                names[item.result] = f"%{found[1]}"
-                used[found[1]] = None
+                names[item.result] = f"%{item.operands[0].text[1:]}"
         block.body = [item for item in block.body if item.callee != SHARED_ADDRESS]
     function.rename(names)
-    sizes = {found["name"]: found for found in _SHARED.finditer(text)}
+    sizes = {f"%{found['name']}": found for found in _SHARED.finditer(text)}
     return tuple(
-        Storage(f"%{name}", int(sizes[name]["bytes"]), max(64, int(sizes[name]["align"])))
-        for name in used
+        Storage(name, int(sizes[name]["bytes"]), max(64, int(sizes[name]["align"])))
+        for name in dict.fromkeys(names.values())
     )
 
 
 def _take_private(function: Function, target: Target) -> tuple[Storage, ...]:
-    rooms = []
+    """Drop the allocas, which become storage of their names."""
+    storage = []
     for block in function.blocks.values():
         for item in block.body:
             if item.opcode == "alloca":
-                found = _ALLOCA.search(item.text)
-                assert found is not None, item.text
                 assert item.result is not None
-                size = _size_of(found["type"], target)
-                rooms.append(Storage(item.result, size, int(found["align"] or 16)))
+                size = size_of(item.source_type) or _abi_size(item.source_type, target)
+                storage.append(Storage(item.result, size, item.align or 16))
         block.body = [item for item in block.body if item.opcode != "alloca"]
-    return tuple(rooms)
+    return tuple(storage)
 
 
-def _size_of(type_text: str, target: Target) -> int:
-    if found := _BYTES.fullmatch(type_text):
-        return int(found[1])
-    probe = llvm.parse(f"@probe = external global {type_text}").get_global_variable("probe")
+def _abi_size(kind: str, target: Target) -> int:
+    probe = llvm.parse(f"@probe = external global {kind}").get_global_variable("probe")
     size: int = llvm.machine(target).target_data.get_abi_size(probe.global_value_type)
     return size
 

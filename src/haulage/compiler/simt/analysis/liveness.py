@@ -1,51 +1,52 @@
-"""Which values are still needed where a block begins."""
+"""Which values are live where a block begins: the classical backward data-flow problem (Aho, Lam,
+Sethi and Ullman, "Compilers", 9.2.5), with a phi's operands live at the end of the blocks that they
+come from."""
 
 from collections.abc import Iterable, Mapping, Set
 
-from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.ir.model import Block, Function
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Block
 
 
 class Liveness:
     """What each block of one function uses and makes. Sets of values are bits of an int, as there
     can be thousands of values in thousands of blocks."""
 
-    def __init__(self, function: Function) -> None:
-        self._function = function
-        self._names = list(function.definitions())
+    def __init__(self, analyses: Analyses) -> None:
+        blocks = analyses.function.blocks
+        self._successors, self._predecessors = analyses.successors, analyses.predecessors
+        self._names = list(analyses.definitions)
         self._bits = {name: 1 << number for number, name in enumerate(self._names)}
         self._used: dict[str, int] = {}
         self._made: dict[str, int] = {}
-        for label, block in function.blocks.items():
+        # For each label the results that phis take when control comes from it.
+        self._passed_to_phis = dict.fromkeys(blocks, 0)
+        for label, block in blocks.items():
             self._used[label], self._made[label] = self._used_and_made(block)
-        self._passed_to_phis = self._phi_sources()
-        successors = {label: block.successors for label, block in function.blocks.items()}
-        self._before = control_flow.invert(successors)
-        # What is needed passes backwards.
-        self._order = control_flow.reverse_postorder(successors, function.entry)[::-1]
+            for phi in block.phis:
+                for value, source in phi.incoming:
+                    self._passed_to_phis[source] |= self._bits.get(value, 0)
+        # What is live passes backwards.
+        self._order = analyses.order[::-1]
 
     def live_in(
         self,
         labels: Iterable[str],
         at_entry: Mapping[str, tuple[Set[str], Set[str]]] | None = None,
     ) -> dict[str, set[str]]:
-        """For each of `labels` the results that the block or one after it uses and that came before
-        it.
-
-        `at_entry` changes what is needed at some labels: (no longer needed, needed instead).
-        Parameters are not counted. A phi's source is needed at the end of the block it comes from.
-        """
+        """For each of `labels` the results that are live where the block begins; parameters are not
+        counted. `at_entry` changes what is live at some labels: (not live there, live instead)."""
         changes = {
             label: (self._set(dropped), self._set(instead))
             for label, (dropped, instead) in (at_entry or {}).items()
         }
-        live = dict.fromkeys(self._function.blocks, 0)
+        live = dict.fromkeys(self._successors, 0)
         waiting = dict.fromkeys(self._order)
         while waiting:
             again: dict[str, None] = {}
             for label in waiting:
                 after = self._passed_to_phis[label]
-                for successor in self._function.blocks[label].successors:
+                for successor in self._successors[label]:
                     after |= live[successor]
                 needed = self._used[label] | after & ~self._made[label]
                 if label in changes:
@@ -53,7 +54,7 @@ class Liveness:
                     needed = needed & ~dropped | instead
                 if needed != live[label]:
                     live[label] = needed
-                    again.update(dict.fromkeys(self._before[label]))
+                    again.update(dict.fromkeys(self._predecessors[label]))
             waiting = {label: None for label in self._order if label in again}
         return {label: self._listed(live[label]) for label in labels}
 
@@ -77,12 +78,3 @@ class Liveness:
             if item.result:
                 made |= bits[item.result]
         return used, made
-
-    def _phi_sources(self) -> dict[str, int]:
-        """For each label the results that phis take when control comes from it."""
-        sources = dict.fromkeys(self._function.blocks, 0)
-        for block in self._function.blocks.values():
-            for phi in block.phis:
-                for value, label in phi.incoming:
-                    sources[label] |= self._bits.get(value, 0)
-        return sources

@@ -3,301 +3,256 @@
 Where they run one after the other, from one barrier to the next, a thread may wait for another
 block, which goes on meanwhile, but not for another thread of its own. That does not happen
 
-- with locks that each thread sets free again behind taking them:
+- with locks that each thread frees again behind taking them:
 
       while cuda.atomic.cas(lock, 0, 0, 1) != 0:
           pass
       total[0] += x[i]
       cuda.atomic.exch(lock, 0, 0)
 
-  Here each finds the lock free. At a cut in between the first would wait for the others, and these
-  for its lock: so nothing is cut where a lock may be held.
+  Here each finds the lock free. At a region's end in between the first would wait for the others,
+  and these for its lock: so no region ends where a lock may be held.
 - if one thread of the block waits, and the same one does all that others wait for, such as the
   first one of each block that waits for blocks before it.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from math import prod
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS, BLOCK_WIDE
-from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, Roots, may_meet, zero_added
-from haulage.compiler.simt.ir.model import Block, Function, Instruction
+from haulage.compiler.simt.analysis.control_flow import Loop
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import (
+    ANYWHERE,
+    UnderlyingObjects,
+    is_idempotent,
+    is_same_address,
+    may_alias,
+)
+from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.ir.model import Block, Instruction
 from haulage.targets.cpu import YIELD
 
-_SWAP = re.compile(r"cmpxchg (?:volatile )?ptr [^,]+, \S+ (-?\d+), ")
-_EXCHANGE = re.compile(r"atomicrmw (?:volatile )?xchg ptr [^,]+, \S+ (-?\d+) ")
-_STORE = re.compile(r"store (?:volatile )?\S+ (-?\d+), ptr ")
-_SUCCESS = re.compile(r"extractvalue [^%]*(%\S+), 1$")
-_COMPARED = re.compile(r"icmp (eq|ne) \S+ (%[^,]+), (-?\d+)$")
-_BRANCH = re.compile(r"br i1 ([^,]+), label ([^,]+), label ([^,\s]+)")
-_BOTH = re.compile(r"(?:select i1 (%[^,]+), i1 (%[^,]+), i1 false|and i1 (%[^,]+), (%\S+))$")
-# fmt: off
-_PLAIN = frozenset((
-    "getelementptr", "sext", "zext", "trunc", "add", "sub", "mul", "and", "or", "xor", "shl",
-    "select", "icmp", "srem", "urem", "sdiv", "udiv",
-))
-# fmt: on
-_INDEX = re.compile(r"icmp (eq|ne) i32 %threadIdx\.([xyz]), (\d+)$")
+_READING = frozenset(("load", "atomicrmw", "cmpxchg"))
 
 
-def held(function: Function) -> frozenset[str]:
-    """Labels of the blocks at whose start a thread may hold something: a loop that waits is before
+def held(analyses: Analyses) -> frozenset[str]:
+    """Labels of the blocks at whose start a thread may hold a lock: a loop that waits is before
     them and a write to what it waits for behind them, with no barrier of the block in between."""
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    roots = Roots(function)
     found: set[str] = set()
-    for loop in _waiting(function):
-        awaited = _asked(function, loop, roots)
-        exits = {to for label in loop.labels for to in successors[label]} - loop.labels
-        found |= _reached(function, exits) & _writers(function, awaited, roots)
+    for loop in _waiting(analyses):
+        awaited = _awaited(analyses, loop)
+        found |= _behind(analyses, loop) & _before_writes(analyses, awaited)
     return frozenset(found)
 
 
-def are_contended(function: Function, block: tuple[int, int, int]) -> bool:
+def are_contended(analyses: Analyses, block: tuple[int, int, int]) -> bool:
     """Whether a thread may wait for another one of its block, of this size (x, y, z)."""
-    loops = _waiting(function)
+    loops = _waiting(analyses)
     if not loops or prod(block) == 1:
         return False
-    roots = Roots(function)
-    guards = _Guards(function, block)
+    guarded = _of_one_thread(analyses, block)
     return not all(
-        guards.is_alone_in(loop, _asked(function, loop, roots), roots)
-        or _is_own_lock(function, loop, roots)
-        for loop in loops
+        _is_of_one_thread(analyses, loop, guarded) or _is_own_lock(analyses, loop) for loop in loops
     )
 
 
-def _waiting(function: Function) -> list[control_flow.Loop]:
+def _waiting(analyses: Analyses) -> list[Loop]:
     """The innermost loops around the places where threads let others go on."""
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    loops = control_flow.natural_loops(successors, function.entry)
-    found: dict[str, control_flow.Loop] = {}
-    for label, block in function.blocks.items():
-        if any(item.callee == YIELD for item in block.body):
-            around = next((loop for loop in loops if label in loop.labels), None)
-            if around is not None:
-                found[around.header] = around
-    return list(found.values())
+    loops = [
+        analyses.innermost_loop(label)
+        for label, block in analyses.function.blocks.items()
+        if any(item.callee == YIELD for item in block.body)
+    ]
+    return list(dict.fromkeys(loop for loop in loops if loop is not None))
 
 
-def _asked(function: Function, loop: control_flow.Loop, roots: Roots) -> set[str]:
-    """The roots of the memory that is read in a loop and written by threads."""
-    read = {root for item in _asking(function, loop) for root in _places(item, roots)}
+def _awaited(analyses: Analyses, loop: Loop) -> set[str]:
+    """The objects that are read in a loop and written by threads."""
+    objects = analyses.get(UnderlyingObjects)
+    read = {each for item in _reads(analyses, loop) for each in objects.at(item.operands[0])}
     written = {
-        root
-        for block in function.blocks.values()
-        for item in block.body
-        for root in roots.written_by(item)
+        each for item in analyses.function.instructions() for each in objects.written_by(item)
     }
     return read if ANYWHERE in read | written else read & written
 
 
-def _asking(function: Function, loop: control_flow.Loop) -> list[Instruction]:
+def _reads(analyses: Analyses, loop: Loop) -> list[Instruction]:
     return [
         item
         for label in loop.labels
-        for item in function.blocks[label].body
-        if item.opcode in ("load", "atomicrmw", "cmpxchg")
+        for item in analyses.function.blocks[label].body
+        if item.opcode in _READING
     ]
-
-
-def _places(item: Instruction, roots: Roots) -> set[str]:
-    return roots.of(item.uses[0]) if item.uses else {ANYWHERE}
 
 
 # ---- locks -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Taking:
+class _Acquire:
     """A try to take a lock: the number that a free one has, and where control goes without it."""
 
-    free: str
+    free: int
     fails: str
 
 
-def _is_own_lock(function: Function, loop: control_flow.Loop, roots: Roots) -> bool:
-    """Whether a loop waits for a lock that is set free by the thread that took it, and only then,
-    with no barrier in between."""
-    asking = _asking(function, loop)
-    address = asking[0].uses[0] if asking and asking[0].uses else None
-    if address is None:
+def _is_own_lock(analyses: Analyses, loop: Loop) -> bool:
+    """Whether a loop waits for a lock that is freed by the thread that took it, and only then, with
+    no barrier in between."""
+    objects = analyses.get(UnderlyingObjects)
+    reads = _reads(analyses, loop)
+    if not reads:
         return False
-    place, places = _expression(function, address), roots.of(address)
+    lock = reads[0].operands[0]
+    places = objects.at(lock)
     if ANYWHERE in places or any(
-        not item.uses or _expression(function, item.uses[0]) != place for item in asking
+        not is_same_address(analyses, item.operands[0], lock) for item in reads
     ):
         return False
-    taking: dict[str, _Taking] = {}
-    freeing: dict[str, str] = {}
-    for label, block in function.blocks.items():
+    acquires: dict[str, _Acquire] = {}
+    releases: dict[str, int] = {}
+    for label, block in analyses.function.blocks.items():
         for item in block.body:
-            touched = roots.written_by(item) or roots.read_by(item)
-            if not may_meet(touched, places):
+            touched = objects.written_by(item) or objects.read_by(item)
+            if not may_alias(touched, places):
                 continue
-            taken = _taking(function, block, item)
-            freed = (_STORE if item.opcode == "store" else _EXCHANGE).search(item.text)
-            to = item.uses[-1] if item.opcode == "store" else item.uses[0]
-            if _expression(function, to) != place or label in taking or label in freeing:
+            if item.address is None or label in acquires or label in releases:
                 return False
-            if taken is not None:
-                taking[label] = taken
-            elif freed is not None:
-                freeing[label] = freed[1]
+            if not is_same_address(analyses, item.address, lock):
+                return False
+            acquire, stored = _acquire(block, item), _stored(item)
+            if acquire is not None:
+                acquires[label] = acquire
+            elif stored is not None:
+                releases[label] = stored
             else:
                 return False
-    numbers = {each.free for each in taking.values()} | set(freeing.values())
-    return len(numbers) == 1 and _is_freed_when_taken(function, taking, freeing)
+    numbers = {each.free for each in acquires.values()} | set(releases.values())
+    return len(numbers) == 1 and _is_released_when_held(analyses, acquires, releases)
 
 
-def _taking(function: Function, block: Block, item: Instruction) -> _Taking | None:
-    """What an instruction is that tries to take a lock, at whose success the block's end looks."""
-    end = block.terminator
-    branch = _BRANCH.search(end.text) if isinstance(end, Instruction) else None
-    definitions = {each.result: each for each in block.body}
-    condition = definitions.get(branch[1]) if branch else None
-    if branch is None or condition is None:
+def _stored(item: Instruction) -> int | None:
+    """The number that a store or an atomic exchange writes."""
+    if item.opcode == "store":
+        return item.operands[0].number
+    is_exchange = item.opcode == "atomicrmw" and item.predicate == "xchg"
+    return item.operands[1].number if is_exchange else None
+
+
+def _acquire(block: Block, item: Instruction) -> _Acquire | None:
+    """What an instruction is that tries to take a lock, whose success the block branches on."""
+    test = next((each for each in block.body if each.result == block.condition), None)
+    if test is None or block.condition is None or item.result not in test.uses:
         return None
-    if swap := _SWAP.search(item.text):
-        success = _SUCCESS.search(condition.text)
-        return _Taking(swap[1], branch[3]) if success and success[1] == item.result else None
-    compared = _COMPARED.search(condition.text)
-    if _EXCHANGE.search(item.text) and compared and compared[2] == item.result:
-        return _Taking(compared[3], branch[3 if compared[1] == "eq" else 2])
-    return None
+    then, otherwise = block.successors
+    if item.opcode == "cmpxchg" and test.opcode == "extractvalue" and test.indices == (1,):
+        free = item.operands[1].number
+        return None if free is None else _Acquire(free, otherwise)
+    if _stored(item) is None or test.predicate not in ("eq", "ne"):
+        return None
+    free = test.operands[1].number
+    return None if free is None else _Acquire(free, otherwise if test.predicate == "eq" else then)
 
 
-def _is_freed_when_taken(
-    function: Function, taking: Mapping[str, _Taking], freeing: Mapping[str, str]
+def _is_released_when_held(
+    analyses: Analyses, acquires: Mapping[str, _Acquire], releases: Mapping[str, int]
 ) -> bool:
-    """Whether a thread comes to none of the blocks `freeing` but by a success of those `taking`,
+    """Whether a thread comes to none of the blocks `releases` but by a success of those `acquires`,
     each time, and to no barrier in between."""
-    without: dict[str, tuple[str, ...]] = {}
-    taken: dict[str, tuple[str, ...]] = {}
-    for label, block in function.blocks.items():
-        without[label] = taken[label] = block.successors
-        if label in taking:
-            without[label] = (taking[label].fails,)
-            taken[label] = ()
-        if label in freeing:
-            taken[label] = ()
-    starts = {to for label in freeing for to in function.blocks[label].successors}
-    free = control_flow.reachable_until(without, {function.entry} | starts, control_flow.EXIT)
-    successes = {
-        to for label, each in taking.items() for to in function.blocks[label].successors
-    } - {each.fails for each in taking.values()}
-    inside = control_flow.reachable_until(taken, successes, control_flow.EXIT)
-    waits = any(item.callee in BARRIERS for label in inside for item in function.blocks[label].body)
-    return not waits and not free & freeing.keys()
-
-
-def _expression(function: Function, name: str) -> object:
-    """A value as what it is made by and from, to compare it with others."""
-    items = {result: item for result, (_, item) in function.definitions().items()}
-
-    def made(name: str, depth: int) -> object:
-        item = items.get(name)
-        if item is None or item.opcode not in _PLAIN or depth == 0:
-            return name
-        text = item.text.split(" = ", 1)[1]
-        for each in item.uses:
-            text = text.replace(each, "%", 1)
-        return text, tuple(made(each, depth - 1) for each in item.uses)
-
-    return made(name, 8)
+    blocks, successors = analyses.function.blocks, analyses.successors
+    free = {**successors, **{label: (each.fails,) for label, each in acquires.items()}}
+    locked = {**successors, **dict.fromkeys((*acquires, *releases), ())}
+    starts = {to for label in releases for to in successors[label]}
+    without = control_flow.reachable_until(
+        free, {analyses.function.entry} | starts, control_flow.EXIT
+    )
+    successes = {to for label in acquires for to in successors[label]}
+    successes -= {each.fails for each in acquires.values()}
+    inside = control_flow.reachable_until(locked, successes, control_flow.EXIT)
+    waits = any(item.callee in BARRIERS for label in inside for item in blocks[label].body)
+    return not waits and not without & releases.keys()
 
 
 # ---- one thread ------------------------------------------------------------------------------
 
 
-class _Guards:
-    """What only one thread of a block does."""
+def _of_one_thread(analyses: Analyses, block: tuple[int, int, int]) -> dict[int, set[str]]:
+    """For each index that a branch asks for: where control goes of the one thread that has it."""
+    axes = [axis for axis, size in zip(AXES, block, strict=True) if size > 1]
+    found: dict[int, set[str]] = {}
+    for label, each in analyses.function.blocks.items():
+        if len(axes) != 1 or each.condition is None or len(set(each.successors)) == 1:
+            continue
+        for outcome, target in zip((True, False), each.successors, strict=True):
+            if analyses.predecessors[target] == [label]:
+                for index in _indices(analyses, each.condition, outcome, f"%threadIdx.{axes[0]}"):
+                    found.setdefault(index, set()).add(target)
+    return found
 
-    def __init__(self, function: Function, block: tuple[int, int, int]) -> None:
-        self._function = function
-        axes = [axis for axis, size in zip("xyz", block, strict=True) if size > 1]
-        self._axis = axes[0] if len(axes) == 1 else None
-        self._items = {name: item for name, (_, item) in function.definitions().items()}
-        self._closest: dict[str, str] = {}
-        self._starts: dict[str, set[str]] = {}
-        if self._axis is not None:
-            self._find()
 
-    def _find(self) -> None:
-        blocks = self._function.blocks
-        successors = {label: block.successors for label, block in blocks.items()}
-        before = control_flow.invert(successors)
-        self._closest = control_flow.immediate_dominators(successors, self._function.entry)
-        for label, block in blocks.items():
-            end = block.terminator
-            branch = _BRANCH.search(end.text) if isinstance(end, Instruction) else None
-            if branch is None or branch[2] == branch[3]:
-                continue
-            for way, target in ((True, branch[2]), (False, branch[3])):
-                if before[target] == [label]:
-                    for index in self._indices(branch[1], way):
-                        self._starts.setdefault(index, set()).add(target)
+def _indices(analyses: Analyses, condition: str, outcome: bool, name: str) -> set[int]:
+    """The values of a thread's index, one of which it has if a condition has an outcome."""
+    item = analyses.items.get(condition)
+    if item is None:
+        return set()
+    if item.opcode == "icmp" and item.operands[0].text == name:
+        number = item.operands[1].number
+        is_it = item.predicate == ("eq" if outcome else "ne")
+        return {number} if is_it and number is not None else set()
+    is_and = item.opcode == "and" or (item.opcode == "select" and item.operands[2].number == 0)
+    if not is_and or not outcome or item.type != "i1" or len(item.uses) != 2:
+        return set()
+    return {index for each in item.uses for index in _indices(analyses, each, True, name)}
 
-    def _indices(self, condition: str, way: bool) -> set[str]:
-        """The indices of which a thread has one if a condition turns out a way."""
-        item = self._items.get(condition)
-        if item is None:
-            return set()
-        found = _INDEX.search(item.text)
-        if found is not None:
-            is_it = found[2] == self._axis and (found[1] == "eq") == way
-            return {found[3]} if is_it else set()
-        both = _BOTH.search(item.text) if way else None
-        return (
-            {index for name in item.uses for index in self._indices(name, way)} if both else set()
+
+def _is_of_one_thread(analyses: Analyses, loop: Loop, guarded: Mapping[int, set[str]]) -> bool:
+    """Whether one thread is in a loop, and it alone writes what it waits for there. What nobody
+    seems to write another thread may have by another name."""
+    objects, awaited = analyses.get(UnderlyingObjects), _awaited(analyses, loop)
+    writers = {
+        label
+        for label, block in analyses.function.blocks.items()
+        for item in block.body
+        if may_alias(objects.written_by(item), awaited) and not is_idempotent(item, analyses.items)
+    }
+    return bool(writers) and any(
+        all(
+            any(analyses.dominates(start, label) for start in starts)
+            for label in {loop.header} | writers
         )
-
-    def is_alone_in(self, loop: control_flow.Loop, asked: Set[str], roots: Roots) -> bool:
-        """Whether one thread is in a loop, and it alone writes what is `asked` there. What nobody
-        seems to write another thread may have by another name."""
-        writers = {
-            label
-            for label, block in self._function.blocks.items()
-            for item in block.body
-            if may_meet(roots.written_by(item), asked) and not zero_added(item, self._items)
-        }
-        return bool(writers) and any(
-            all(self._is_behind(starts, label) for label in {loop.header} | writers)
-            for starts in self._starts.values()
-        )
-
-    def _is_behind(self, starts: Set[str], label: str) -> bool:
-        return label in self._closest and any(
-            control_flow.dominates(self._closest, start, label) for start in starts
-        )
+        for starts in guarded.values()
+    )
 
 
 # ---- where a lock is held --------------------------------------------------------------------
 
 
-def _reached(function: Function, starts: Set[str]) -> set[str]:
-    """Labels that can be come to from `starts`, them included, without a barrier of the block."""
+def _behind(analyses: Analyses, loop: Loop) -> set[str]:
+    """Labels that can be come to from a loop, not in it, without a barrier of the block."""
+    exits = {to for label in loop.labels for to in analyses.successors[label]} - loop.labels
     onward = {
         label: () if _has_barrier(block) else block.successors
-        for label, block in function.blocks.items()
+        for label, block in analyses.function.blocks.items()
     }
-    return control_flow.reachable_until(onward, starts, control_flow.EXIT)
+    return control_flow.reachable_until(onward, exits, control_flow.EXIT)
 
 
-def _writers(function: Function, places: Set[str], roots: Roots) -> set[str]:
+def _before_writes(analyses: Analyses, places: Set[str]) -> set[str]:
     """Labels from whose start a write to `places` can be come to without a barrier of the block."""
+    objects = analyses.get(UnderlyingObjects)
+    blocks = analyses.function.blocks
     writing = {
         label
-        for label, block in function.blocks.items()
-        if any(may_meet(roots.written_by(item), places) for item in _before_barrier(block))
+        for label, block in blocks.items()
+        if any(may_alias(objects.written_by(item), places) for item in _before_barrier(block))
     }
-    backwards: dict[str, list[str]] = {label: [] for label in function.blocks}
-    for label, block in function.blocks.items():
-        for target in () if _has_barrier(block) else block.successors:
-            backwards[target].append(label)
+    backwards = {
+        label: [source for source in sources if not _has_barrier(blocks[source])]
+        for label, sources in analyses.predecessors.items()
+    }
     return control_flow.reachable_until(backwards, writing, control_flow.EXIT)
 
 

@@ -1,76 +1,50 @@
-"""Loads of memory that may be written between the same two barriers.
+"""What memory instructions access, whether its address is captured, and which loads are clobbered.
 
-Each thread of a block reads such memory before or after another one writes it, as it happens; so
-the threads need not get one value, even from one address. A kernel may rely on what *one* of them
-gets: `old = x[0]`, `if t == 0: x[0] = old + 1`, and later `old` in thread 0 again.
+Memory is told apart by the objects that addresses are made from, as LLVM's
+`getUnderlyingObjects` does: a parameter (an array that the kernel was given, or a shared or private
+array of its own), a global, or anywhere. Two arrays given to a kernel count as apart, as what
+threads read from one and write to the other would be a data race if they were not.
 
-Memory is told apart by where addresses come from: a parameter (an array that the kernel was given,
-or a shared or private array of its own) or anywhere. Two arrays given to a kernel count as apart,
-as what threads read from one and write to the other would be a data race if they were not.
+A load is clobbered if its memory may be written between the same two barriers. Each thread reads it
+before or after another one writes, as it happens; so the threads need not get one value, even from
+one address. A kernel may rely on what *one* of them gets: `old = x[0]`,
+`if t == 0: x[0] = old + 1`, and later `old` in thread 0 again.
 """
 
-import re
-from collections.abc import Set
+from collections.abc import Container, Iterable, Mapping, Set
 from itertools import pairwise
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS, barriers
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.targets.cpu_ir import SHARED_ADDRESS
 from haulage.targets.messages import MESSAGE
 
-# An address that may point anywhere.
+# The object of an address that may point anywhere.
 ANYWHERE = "anywhere"
 
-_WRITING = frozenset(("store", "atomicrmw", "cmpxchg"))
-_SHARED = re.compile(rf"@{re.escape(SHARED_ADDRESS)}\(ptr [^@)]*(@[^)]+)\)")
-_ADDED = re.compile(r"atomicrmw (?:volatile )?(\w+) ptr [^,]+, \S+ (\S+)")
-_CONSTANT = re.compile(r"= (?:trunc|sext|zext) \S+ (-?\d+) to ")
-# Additions of nothing, by which programs read.
-_ADDITIONS = frozenset(("add", "sub", "or", "xor", "fadd", "fsub"))
-_COPYING_CALLS = ("llvm.memset", "llvm.memcpy", "llvm.memmove")
+# Read-modify-writes that write what they read, if their operand is zero.
+_IDEMPOTENT_WITH_ZERO = frozenset(("add", "sub", "or", "xor", "fadd", "fsub"))
+_ZEROS = frozenset(("0", "0.000000e+00", "-0.000000e+00"))
+_MEMORY_INTRINSICS = ("llvm.memset", "llvm.memcpy", "llvm.memmove")
+# What may give another value each time.
+_NOT_NUMBERED = frozenset(("load", "atomicrmw", "cmpxchg", "call", "alloca"))
+# What makes an address from others.
+_DERIVING = frozenset(("getelementptr", "phi", "select", "freeze", "bitcast", "addrspacecast"))
 
 
-def unsettled_loads(function: Function, kinds: frozenset[str] = BARRIERS) -> set[str]:
-    """Names of loads whose memory may be written between the barriers of `kinds` around them."""
-    roots = Roots(function)
-    segments = _Segments(function, kinds)
-    loads: dict[str, list[Instruction]] = {}
-    writes: dict[str, set[str]] = {}
-    for segment, items in segments.items.items():
-        loads[segment] = [item for item in items if item.opcode == "load"]
-        writes[segment] = {root for item in items for root in roots.written_by(item)}
-    unsettled: set[str] = set()
-    for segment, found in loads.items():
-        if not found:
-            continue
-        written = set().union(*(writes[other] for other in segments.together(segment)))
-        for load in found:
-            read = roots.read_by(load)
-            if written and (written & read or ANYWHERE in written | read):
-                assert load.result is not None
-                unsettled.add(load.result)
-    return unsettled
+class UnderlyingObjects:
+    """The objects that the addresses of a function are made from."""
 
-
-def may_meet(written: Set[str], places: Set[str]) -> bool:
-    """Whether memory with some roots may be, in part, memory with others."""
-    return bool(written & places or (written and ANYWHERE in written | places))
-
-
-class Roots:
-    """Where the addresses of a function come from."""
-
-    def __init__(self, function: Function) -> None:
-        self._items = {name: item for name, (_, item) in function.definitions().items()}
+    def __init__(self, analyses: Analyses) -> None:
+        self._items = analyses.items
         self._known: dict[str, set[str]] = {}
 
     def of(self, name: str) -> set[str]:
-        """The parameters, arrays of the function, or `ANYWHERE`, that the address `name` may have
-        been made from."""
-        known = self._known.get(name)
-        if known is not None:
-            return known
+        """Those of the address `name`: parameters, arrays of the function, globals, `ANYWHERE`."""
+        if name in self._known:
+            return self._known[name]
         found: set[str] = set()
         seen: set[str] = set()
         stack = [name]
@@ -80,72 +54,168 @@ class Roots:
                 continue
             seen.add(current)
             item = self._items.get(current)
-            if item is None:
+            if item is None or item.opcode == "alloca":
                 found.add(current)
             elif item.opcode == "getelementptr":
-                stack.append(item.uses[0])
-            elif item.opcode == "alloca":
-                found.add(current)
-            elif shared := _SHARED.search(item.text):
-                found.add(shared[1])
+                stack.append(item.operands[0].text)
+            elif item.callee == SHARED_ADDRESS:
+                found.add(item.operands[0].text)
             elif item.opcode in ("phi", "select", "freeze"):
-                # A constant address (null) is nobody's; an operand that is no address adds little.
-                stack.extend(item.uses)
+                # A constant address (null) is nobody's.
+                stack += [each.text for each in item.operands if _is_named_address(each)]
             else:
                 found.add(ANYWHERE)
         self._known[name] = found
         return found
 
+    def at(self, address: Operand) -> set[str]:
+        """Those of an operand, which may be a constant."""
+        return self.of(address.text) if _is_named_address(address) else {ANYWHERE}
+
     def read_by(self, item: Instruction) -> set[str]:
-        """The roots of the memory that an instruction reads, if that is all it does to memory."""
+        """The objects that an instruction reads, if that is all it does to memory."""
         if item.opcode == "load":
-            return self.of(item.uses[0]) if item.uses else {ANYWHERE}
+            return self.at(item.operands[0])
         if (item.callee or "").startswith(("llvm.memcpy", "llvm.memmove")):
-            return set().union(*map(self.of, item.uses)) if item.uses else {ANYWHERE}
+            return self.at(item.operands[1])
         return set()
 
     def written_by(self, item: Instruction) -> set[str]:
-        """The roots of the memory that an instruction may write."""
-        if item.opcode in _WRITING:
-            return self._address_of_write(item)
+        """The objects that an instruction may write."""
+        if item.opcode != "load" and item.address is not None:
+            return self.at(item.address)
         if item.opcode != "call":
             return set()
         callee = item.callee or ""
-        if callee.startswith(_COPYING_CALLS):
-            return self.of(item.uses[0]) if item.uses else {ANYWHERE}
+        if callee.startswith(_MEMORY_INTRINSICS):
+            return self.at(item.operands[0])
         if callee.startswith("llvm.") or callee in (*BARRIERS, MESSAGE):
             return set()
         # What is given no address, as most of mathematics, writes to none that a kernel has.
-        return {ANYWHERE} if "ptr " in item.text.split("(", 1)[1] else set()
+        return {ANYWHERE} if any(each.type == "ptr" for each in item.operands) else set()
 
-    def _address_of_write(self, item: Instruction) -> set[str]:
-        # A store's address is its last operand, a read-modify-write's its first.
-        if not item.uses:
-            return {ANYWHERE}
-        address = item.uses[-1] if item.opcode == "store" else item.uses[0]
-        return self.of(address)
+
+def _is_named_address(operand: Operand) -> bool:
+    return operand.type.startswith("ptr") and operand.text[0] in "%@"
+
+
+def may_alias(some: Set[str], others: Set[str]) -> bool:
+    """Whether objects that one address is made from may be, in part, those of another."""
+    return bool(some & others or (some and ANYWHERE in some | others))
+
+
+def is_idempotent(item: Instruction, items: Mapping[str, Instruction]) -> bool:
+    """Whether an atomic operation writes what it reads, as programs do to read atomically."""
+    if item.opcode != "atomicrmw" or item.predicate not in _IDEMPOTENT_WITH_ZERO:
+        return False
+    operand = item.operands[1]
+    made = items.get(operand.text)
+    if made is not None and made.opcode in ("trunc", "sext", "zext"):
+        operand = made.operands[0]
+    return operand.text in _ZEROS
+
+
+def is_same_address(analyses: Analyses, one: Operand, other: Operand) -> bool:
+    """Whether two addresses are worked out alike from the same values (value numbering)."""
+    return _expression(analyses, one.text) == _expression(analyses, other.text)
+
+
+def _expression(analyses: Analyses, name: str, depth: int = 8) -> object:
+    """A value as what it is made by and from."""
+    item = analyses.items.get(name)
+    if item is None or depth == 0 or item.is_phi or item.opcode in _NOT_NUMBERED:
+        return name
+    made = (item.opcode, item.predicate, item.type, item.source_type, item.indices)
+    return made, tuple(_expression(analyses, each.text, depth - 1) for each in item.operands)
+
+
+# ---- pointer capture -----------------------------------------------------------------------------
+
+
+def captured(analyses: Analyses, storage: Iterable[str], slots: Container[str]) -> frozenset[str]:
+    """Those of `storage` with an address, or one made from it, that is in a slot, in memory, or in
+    the hands of a function that LLVM does not know (LLVM's `PointerMayBeCaptured`).
+
+    `current, following = following, current` makes of two shared arrays values that are one or the
+    other. Behind a cut such a value comes out of a slot, and LLVM must not be told that nothing but
+    the array's own name leads there.
+    """
+    return frozenset(name for name in storage if _is_captured(name, analyses.users, slots))
+
+
+def _is_captured(name: str, users: Mapping[str, list[Instruction]], slots: Container[str]) -> bool:
+    derived = {name}
+    stack = [name]
+    while stack:
+        address = stack.pop()
+        for item in users.get(address, ()):
+            if item.opcode in _DERIVING:
+                assert item.result is not None
+                if item.result in slots:
+                    return True
+                if item.result not in derived:
+                    derived.add(item.result)
+                    stack.append(item.result)
+            elif _captures(item, address):
+                return True
+    return False
+
+
+def _captures(item: Instruction, address: str) -> bool:
+    """Whether an instruction may put an address that it uses where it can be had again."""
+    if item.opcode in ("load", "icmp"):
+        return False
+    if item.address is not None:
+        kept = item.operands[:1] if item.opcode == "store" else item.operands[1:]
+        return any(each.text == address for each in kept)
+    return not (item.opcode == "call" and (item.callee or "").startswith("llvm."))
+
+
+# ---- clobbered loads -----------------------------------------------------------------------------
+
+
+def clobbered_loads(analyses: Analyses, kinds: frozenset[str] = BARRIERS) -> frozenset[str]:
+    """Names of loads whose memory may be written between the barriers of `kinds` around them."""
+    objects = analyses.get(UnderlyingObjects)
+    segments = _Segments(analyses, kinds)
+    writes = {
+        segment: {each for item in items for each in objects.written_by(item)}
+        for segment, items in segments.items.items()
+    }
+    clobbered: set[str] = set()
+    for segment, items in segments.items.items():
+        loads = [item for item in items if item.opcode == "load"]
+        if loads:
+            written = set().union(*(writes[other] for other in segments.together(segment)))
+            clobbered |= {
+                load.result
+                for load in loads
+                if load.result and may_alias(written, objects.read_by(load))
+            }
+    return frozenset(clobbered)
 
 
 class _Segments:
     """The parts of a function's blocks between barriers, and which run between the same two."""
 
-    def __init__(self, function: Function, kinds: frozenset[str]) -> None:
+    def __init__(self, analyses: Analyses, kinds: frozenset[str]) -> None:
         self.items: dict[str, list[Instruction]] = {}
+        blocks = analyses.function.blocks
         places: dict[str, list[int]] = {}
-        for label, index, _ in barriers(function, kinds):
+        for label, index, _ in barriers(analyses.function, kinds):
             places.setdefault(label, []).append(index)
         first: dict[str, str] = {}
         last: dict[str, str] = {}
-        for block in function.blocks.values():
-            bounds = [0, *places.get(block.label, []), len(block.body)]
-            names = [f"{block.label}#{number}" for number in range(len(bounds) - 1)]
+        for label, block in blocks.items():
+            bounds = [0, *places.get(label, []), len(block.body)]
+            names = [f"{label}#{number}" for number in range(len(bounds) - 1)]
             for name, (start, end) in zip(names, pairwise(bounds), strict=True):
                 self.items[name] = block.body[start:end]
-            first[block.label], last[block.label] = names[0], names[-1]
+            first[label], last[label] = names[0], names[-1]
         # Control passes from block to block, but over a barrier within a block it does not count.
         self._after: dict[str, tuple[str, ...]] = dict.fromkeys(self.items, ())
-        for block in function.blocks.values():
-            self._after[last[block.label]] = tuple(first[to] for to in block.successors)
+        for label, targets in analyses.successors.items():
+            self._after[last[label]] = tuple(first[to] for to in targets)
         self._before = control_flow.invert(self._after)
 
     def together(self, segment: str) -> set[str]:
@@ -153,15 +223,3 @@ class _Segments:
         after = control_flow.reachable_until(self._after, [segment], control_flow.EXIT)
         before = control_flow.reachable_until(self._before, [segment], control_flow.EXIT)
         return after | before
-
-
-def zero_added(item: Instruction, items: dict[str, Instruction]) -> bool:
-    """Whether an atomic operation adds nothing, so that it only reads."""
-    added = _ADDED.search(item.text)
-    if added is None or added[1] not in _ADDITIONS:
-        return False
-    value = added[2].rstrip(",")
-    if value in items:
-        constant = _CONSTANT.search(items[value].text)
-        value = constant[1] if constant else value
-    return value in ("0", "0.000000e+00", "-0.000000e+00")

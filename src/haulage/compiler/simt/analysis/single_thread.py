@@ -1,34 +1,29 @@
 """What is done by threads with one index only: `if threadIdx.x == 0:`.
 
-Others do not wait for a loop there, nor is it worth to have it for many of them at once.
+Others do not wait for a loop there, nor is it worth vectorising.
 """
 
-import re
-from collections.abc import Mapping, Set
+from collections.abc import Set
 
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.analysis.affine import THREAD, forms
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Operand
 
-_COMPARED = re.compile(r"= icmp (eq|ne) ")
-_BOTH = re.compile(r"select i1 [^,]+, i1 [^,]+, i1 false")
-_ADDED = re.compile(r"= add [^%]*%[^,]+, -?\d+$")
-_CASTS = frozenset(("sext", "zext", "trunc"))
+_INDICES = frozenset((index,) for index in THREAD)
 
 
-def blocks_of_few(function: Function) -> frozenset[str]:
+def single_thread_blocks(analyses: Analyses) -> frozenset[str]:
     """Labels of the blocks that only threads with one index along an axis come to."""
-    items = {name: item for name, (_, item) in function.definitions().items()}
-    starts = {
-        label: start
-        for label, block in function.blocks.items()
-        for start in (_way_of_few(block.terminator, items),)
-        if start is not None
-    }
+    equations = analyses.get(IndexEquations)
+    starts: dict[str, str] = {}
+    for label, block in analyses.function.blocks.items():
+        outcome = equations.outcome_of_comparison(block.condition)
+        if outcome is not None and len(set(block.successors)) == 2:
+            starts[label] = block.successors[0 if outcome else 1]
     if not starts:
         return frozenset()
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    before = control_flow.invert(successors)
-    closest = control_flow.immediate_dominators(successors, function.entry)
+    before, closest = analyses.predecessors, analyses.dominators
     found: set[str] = set()
     for label, start in starts.items():
         inside = {place for place in closest if control_flow.dominates(closest, start, place)}
@@ -38,47 +33,41 @@ def blocks_of_few(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
-def asks_for_one_index(
-    condition: str, items: Mapping[str, Instruction], varying: Set[str]
-) -> bool | None:
-    """The outcome of a condition that only threads with one index along an axis can come to, if
-    there is one: of `t == n - 1` or `t == 0 and i > 0`, where `n` is the same for all threads."""
-    item = items.get(condition)
-    if item is None:
-        return None
-    if item.opcode == "icmp":
-        found = _COMPARED.search(item.text)
-        indices = [name for name in item.uses if _is_index(name, items)]
-        others = set(item.uses) - set(indices)
-        if found is None or len(indices) != 1 or others & varying:
+class IndexEquations:
+    """The conditions of a function that have an outcome for threads with one index only."""
+
+    def __init__(self, analyses: Analyses) -> None:
+        self._items = analyses.items
+        self._forms = analyses.get(forms)
+
+    def outcome_of_comparison(self, condition: str | None) -> bool | None:
+        """That outcome of `t == n` or `t != n`; None of anything else."""
+        item = self._items.get(condition or "")
+        if item is None or item.opcode != "icmp" or item.predicate not in ("eq", "ne"):
             return None
-        return found[1] == "eq"
-    if item.opcode == "xor" and item.text.endswith(", true"):
-        asked = asks_for_one_index(item.uses[0], items, varying)
-        return None if asked is None else not asked
-    if item.opcode in ("and", "or") or (item.opcode == "select" and _BOTH.search(item.text)):
-        both = item.opcode != "or"
-        asked_each = [asks_for_one_index(name, items, varying) for name in item.uses]
-        return both if both in asked_each else None
-    return None
+        return item.predicate == "eq" if any(map(self._is_index, item.operands)) else None
 
-
-def _way_of_few(terminator: object, items: dict[str, Instruction]) -> str | None:
-    """Where a branch sends threads with one index, if that is what it asks for."""
-    if not isinstance(terminator, Instruction) or len(set(terminator.targets)) != 2:
+    def outcome(self, condition: str, varying: Set[str]) -> bool | None:
+        """That outcome of `t == n - 1` or `t == 0 and i > 0`, where `n` is not in `varying`."""
+        item = self._items.get(condition)
+        if item is None or item.type != "i1":
+            return None
+        if item.opcode == "icmp":
+            others = [each.text for each in item.operands if not self._is_index(each)]
+            uniform = len(others) == 1 and others[0] not in varying
+            return self.outcome_of_comparison(condition) if uniform else None
+        if item.opcode == "xor" and item.operands[1].number == 1:
+            inner = self.outcome(item.operands[0].text, varying)
+            return None if inner is None else not inner
+        if item.opcode in ("and", "or") or (
+            item.opcode == "select" and item.operands[2].number == 0
+        ):
+            both = item.opcode != "or"
+            return both if both in (self.outcome(each, varying) for each in item.uses) else None
         return None
-    condition = items.get(terminator.uses[0]) if terminator.uses else None
-    found = _COMPARED.search(condition.text) if condition is not None else None
-    if condition is None or found is None:
-        return None
-    if not any(_is_index(name, items) for name in condition.uses):
-        return None
-    return terminator.targets[0 if found[1] == "eq" else 1]
 
-
-def _is_index(name: str, items: Mapping[str, Instruction]) -> bool:
-    while name in items and items[name].uses:
-        if items[name].opcode not in _CASTS and not _ADDED.search(items[name].text):
-            return False
-        name = items[name].uses[0]
-    return name.startswith("%threadIdx.")
+    def _is_index(self, operand: Operand) -> bool:
+        """Whether a value is a thread's index along one axis plus a constant."""
+        monomials = self._forms.of(operand).monomials
+        symbols = monomials.keys() - {()}
+        return len(symbols) == 1 and symbols <= _INDICES and monomials[next(iter(symbols))] == 1

@@ -2,16 +2,18 @@
 
 The derivative of a value by an axis is a number of bytes or units (0 where the axis has no
 influence), `UNKNOWN` if it is the same everywhere but not known here (the stride of an array), or
-`IRREGULAR`. Casts are taken as if nothing wrapped: this serves to choose among orders of threads
+`IRREGULAR`. Forms are taken as if nothing wrapped: this serves to choose among orders of threads
 that are all right, not to prove anything.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
+from haulage.compiler.simt.analysis.affine import AffineForms, forms
 from haulage.compiler.simt.analysis.kernel import Storage
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.model import Instruction, Operand
+from haulage.compiler.simt.ir.types import size_of
 
 UNKNOWN = "unknown"
 IRREGULAR = "irregular"
@@ -23,34 +25,10 @@ Strides = tuple[Stride, Stride, Stride]
 COMMON: Strides = (0, 0, 0)
 SCATTERED: Strides = (IRREGULAR, IRREGULAR, IRREGULAR)
 
-_VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+'
-_PAIR = re.compile(rf"({_VALUE}), ({_VALUE})(?:, !.*)?$")
-_ELEMENT = re.compile(
-    r"getelementptr (?:(?:inbounds|nuw|nusw) )*(?P<type>\S.*?), "
-    rf"ptr (?P<base>{_VALUE}), i\d+ (?P<index>{_VALUE})(?:, !.*)?$"
-)
-_SIZES = {"float": 4, "double": 8, "half": 2, "ptr": 8}
-_KEEPING = frozenset(("sext", "zext", "trunc", "freeze"))
-_STORED = re.compile(r"store (?:volatile |atomic )*(\S+) ")
-
-
-def size_of(kind: str) -> int | None:
-    """Bytes of a scalar LLVM type, or of an array of one; None for others."""
-    if kind in _SIZES:
-        return _SIZES[kind]
-    if re.fullmatch(r"i\d+", kind):
-        return max(1, int(kind[1:]) // 8)
-    array = re.fullmatch(r"\[(\d+) x (.+)\]", kind)
-    if array is None:
-        return None
-    element = size_of(array[2])
-    return None if element is None else int(array[1]) * element
-
 
 def size_of_access(item: Instruction) -> int | None:
     """Bytes that a load or store is about; None if its type is no scalar."""
-    found = _STORED.search(item.text)
-    return size_of(item.type if item.opcode == "load" or found is None else found[1])
+    return size_of(item.accessed_type)
 
 
 def by_thread(private: Iterable[Storage] = ()) -> dict[str, Strides]:
@@ -71,82 +49,76 @@ class StrideAnalysis:
 
     def __init__(
         self,
-        function: Function,
+        analyses: Analyses,
         known: Mapping[str, Strides] | None = None,
-        labels: Iterable[str] | None = None,
+        labels: Set[str] | None = None,
     ) -> None:
-        given = by_thread() if known is None else known
-        self._known: dict[str, Strides] = dict(given)
-        blocks = [function.blocks[label] for label in (labels or function.blocks)]
-        items = [item for block in blocks for item in block.instructions()]
-        made = [item for item in items if item.result is not None and item.result not in given]
-        self._waiting = {item.result for item in made}
+        self._known = dict(by_thread() if known is None else known)
+        definitions = analyses.definitions.items()
+        items = {
+            name: item
+            for name, (label, item) in definitions
+            if name not in self._known and (labels is None or label in labels)
+        }
+        self._forms = analyses.get(forms) if labels is None else AffineForms(items)
+        # Those that are no sum of others, phis among them.
+        self._waiting = {
+            name: item
+            for name, item in items.items()
+            if any(each.value == name for each in self._forms.of(_result(item)).symbols)
+        }
         changed = True
         while changed:
             changed = False
-            for item in made:
-                found = self._derive(item)
-                assert item.result is not None
-                if found is not None and found != self._known.get(item.result):
-                    before = self._known.get(item.result)
+            for name, item in self._waiting.items():
+                found, before = self._derive(item), self._known.get(name)
+                if found is not None and found != before:
                     # Each value changes at most twice, so that this ends.
-                    self._known[item.result] = found if before is None else SCATTERED
+                    self._known[name] = found if before is None else SCATTERED
                     changed = before != SCATTERED or changed
 
-    def of(self, value: str) -> Strides:
-        """The strides of a value or a constant."""
-        return self._known.get(value, COMMON)
+    def of(self, operand: Operand | None) -> Strides:
+        """The strides of a value, of a constant, or of no address."""
+        return COMMON if operand is None else self._of(operand) or COMMON
+
+    def of_result(self, item: Instruction) -> Strides:
+        """The strides of what an instruction makes."""
+        return self.of(_result(item))
+
+    def _of(self, operand: Operand) -> Strides | None:
+        """The strides of an operand; None while nothing is known of a symbol in it."""
+        total = COMMON
+        form = self._forms.of(operand)
+        for monomial, factor in form.monomials.items():
+            moving = []
+            for each in monomial:
+                strides = self._known.get(each.value)
+                if strides is None and each.value in self._waiting:
+                    return None
+                if strides is not None and strides != COMMON:
+                    moving.append(strides)
+            if len(moving) > 1:
+                return SCATTERED
+            if moving:
+                total = _sum(total, _scaled(moving[0], factor if len(monomial) == 1 else None))
+        return total
 
     def _derive(self, item: Instruction) -> Strides | None:
-        """The strides of a result; None while nothing is known of an operand."""
+        """The strides of a result that is no sum; None while nothing is known of an operand."""
+        operands = [self._of(each) for each in item.operands]
         if item.is_phi:
-            known = {self.of(value) for value, _ in item.incoming if self._is_known(value)}
+            known = set(operands) - {None}
             return None if not known else known.pop() if len(known) == 1 else SCATTERED
-        if not all(map(self._is_known, item.uses)):
+        if None in operands:
             return None
-        if item.opcode not in ("call", "load", "atomicrmw", "cmpxchg") and all(
-            self.of(name) == COMMON for name in item.uses
-        ):
-            return COMMON
-        if item.opcode == "load":
-            return COMMON if all(self.of(name) == COMMON for name in item.uses) else SCATTERED
-        if item.opcode in _KEEPING:
-            return self.of(item.uses[0])
-        if item.opcode == "getelementptr":
-            return self._of_address(item)
-        return self._of_pair(item)
-
-    def _is_known(self, value: str) -> bool:
-        return value in self._known or value not in self._waiting
-
-    def _of_address(self, item: Instruction) -> Strides:
-        found = _ELEMENT.search(item.text)
-        size = size_of(found["type"]) if found else None
-        if found is None or size is None:
+        if item.opcode in ("call", "atomicrmw", "cmpxchg"):
             return SCATTERED
-        return _sum(self.of(found["base"]), _scaled(self.of(found["index"]), size))
-
-    def _of_pair(self, item: Instruction) -> Strides:
-        pair = _PAIR.search(item.text)
-        if pair is None:
-            return SCATTERED
-        left, right = pair[1], pair[2]
-        if item.opcode == "add" or (item.opcode == "or" and " disjoint " in item.text):
-            return _sum(self.of(left), self.of(right))
-        if item.opcode == "sub":
-            return _sum(self.of(left), _scaled(self.of(right), -1))
-        if item.opcode == "mul":
-            factor, other = (left, right) if self.of(left) == COMMON else (right, left)
-            if self.of(factor) == COMMON:
-                return _scaled(self.of(other), _number(factor))
-        if item.opcode == "shl" and self.of(right) == COMMON:
-            bits = _number(right)
-            return _scaled(self.of(left), None if bits is None else 1 << bits)
-        return SCATTERED
+        return COMMON if all(each == COMMON for each in operands) else SCATTERED
 
 
-def _number(text: str) -> int | None:
-    return None if text.startswith("%") else int(text)
+def _result(item: Instruction) -> Operand:
+    assert item.result is not None
+    return Operand(item.type, item.result)
 
 
 def _sum(left: Strides, right: Strides) -> Strides:

@@ -1,20 +1,20 @@
-"""Which values are the same in all threads of a block, and which blocks all threads reach together.
+"""Which values are uniform, the same in all threads of a block, and which blocks are divergent.
 
 The rule of sync dependence as in Karrenberg and Hack, "Improving Performance of OpenCL on CPUs"
-(CC 2012): a value varies if something it is made from does, or if it is merged where threads that
-went different ways meet. A load from one address gives all threads one value, unless the memory
-may be written between the same two barriers (`memory_dependence.py`).
+(CC 2012), and LLVM's `UniformityInfo`: a value varies if something it is made from does, or if it
+is merged where threads that diverged meet. A load from one address gives all threads one value,
+unless the memory may be written between the same two barriers (`memory_dependence.py`).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis import control_flow, memory_dependence, warps
 from haulage.compiler.simt.analysis.barriers import BARRIERS, BLOCK_WIDE
-from haulage.compiler.simt.analysis.early_exit import Arm
+from haulage.compiler.simt.analysis.early_exit import early_exits
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.model import Block, Instruction
 
 THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
 
@@ -22,8 +22,8 @@ THREAD_INDEX = frozenset(("%threadIdx.x", "%threadIdx.y", "%threadIdx.z"))
 @dataclass(frozen=True)
 class Uniformity:
     """`varying`: names of values that can differ; `divergent`: labels that only some threads of a
-    block may be at, at one time; `exiting`: those whose branch threads leave by
-    that were not counted."""
+    block may be at, at one time; `exiting`: those with the branch of an early exit, whose threads
+    were not counted."""
 
     varying: frozenset[str]
     divergent: frozenset[str]
@@ -36,85 +36,86 @@ class Uniformity:
 
 
 def analyse(
-    function: Function,
+    analyses: Analyses,
     private: frozenset[str],
-    arms: Mapping[str, Arm] | None = None,
+    exits: frozenset[str] = frozenset(),
     within: Warps | None = None,
 ) -> Uniformity:
-    """Find the varying values and divergent blocks of a function, of a block's threads or of those
-    of a warp (`within`).
+    """The uniformity of a function, of the threads of a block or of those of a warp (`within`).
 
-    `private` are the names of the memory that each thread has of its own. With `arms` this is about
-    the threads that are still there: those that leave for good by them (`early_exit.py`) part
-    nobody.
+    `private` are the names of the memory that each thread has of its own. With `exits`, labels of
+    early exits (`early_exit.py`), this is about the threads that have not left by them.
     """
-    arms = arms or {}
-    exiting: set[str] = set()
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    meeting = control_flow.immediate_postdominators(successors)
+    blocks = analyses.function.blocks
+    leaving = {label: analyses.get(early_exits)[label].labels for label in exits}
     # Between barriers of warps one warp runs after another.
     settled_by = BARRIERS if within else BLOCK_WIDE
     index = within.thread_index() if within else THREAD_INDEX
-    common = within.common(function) if within else frozenset()
-    varying = {*index, *private, *memory_dependence.unsettled_loads(function, settled_by)}
+    uniform = analyses.get(warps.warp_uniform, within) if within else frozenset()
+    clobbered = analyses.get(memory_dependence.clobbered_loads, settled_by)
+    varying = {*index, *private, *clobbered}
     divergent: set[str] = set()
+    exiting: set[str] = set()
     handled: set[str] = set()
     changed = True
     while changed:
-        changed = _spread(function, varying, common, within is not None)
-        for label, block in function.blocks.items():
-            if label in handled or not _branches_on(block.terminator, varying):
+        changed = _spread(analyses, varying, uniform, within is not None)
+        for label, block in blocks.items():
+            if label in handled or not _branches_on(block, varying):
                 continue
             handled.add(label)
             changed = True
-            if label in arms:
+            if label in leaving:
                 exiting.add(label)
-                divergent |= arms[label].labels
-                for place in arms[label].labels:
-                    varying |= {phi.result for phi in function.blocks[place].phis if phi.result}
-                continue
-            stop = meeting.get(label, control_flow.EXIT)
-            influenced = control_flow.reachable_until(successors, block.successors, stop)
+                influenced = merged = leaving[label]
+            else:
+                stop = analyses.postdominators.get(label, control_flow.EXIT)
+                influenced = frozenset(
+                    control_flow.reachable_until(analyses.successors, block.successors, stop)
+                )
+                merged = influenced | ({stop} - {control_flow.EXIT})
             divergent |= influenced
-            merged = influenced | ({stop} if stop != control_flow.EXIT else set())
-            for place in merged:
-                varying |= {phi.result for phi in function.blocks[place].phis if phi.result}
+            varying |= {phi.result for each in merged for phi in blocks[each].phis if phi.result}
             if label in influenced:
                 # Threads leave this loop at different times: nothing in it is in step.
-                for place in influenced:
-                    block_values = function.blocks[place].instructions()
-                    varying |= {item.result for item in block_values if item.result}
+                varying |= {
+                    item.result
+                    for each in influenced
+                    for item in blocks[each].instructions()
+                    if item.result
+                }
     return Uniformity(frozenset(varying), frozenset(divergent), frozenset(exiting))
 
 
-def _branches_on(terminator: object, varying: set[str]) -> bool:
+def _branches_on(block: Block, varying: set[str]) -> bool:
+    end = block.terminator
     return (
-        isinstance(terminator, Instruction)
-        and len(terminator.targets) > 1
-        and any(operand in varying for operand in terminator.uses)
+        isinstance(end, Instruction)
+        and len(end.targets) > 1
+        and any(operand in varying for operand in end.uses)
     )
 
 
-def _spread(function: Function, varying: set[str], common: frozenset[str], lanes: bool) -> bool:
-    """Add what is made from varying values, until nothing more is found; whether any was."""
-    found_any = False
-    found = True
-    while found:
-        found = False
-        for block in function.blocks.values():
-            for item in block.instructions():
-                if not item.result or item.result in varying or item.result in common:
-                    continue
-                if _varies(item, varying) and not (lanes and warps.answers_alike(item, varying)):
-                    varying.add(item.result)
-                    found = found_any = True
-    return found_any
+def _spread(analyses: Analyses, varying: set[str], uniform: frozenset[str], lanes: bool) -> bool:
+    """Add what is made from varying values; whether there was anything. For `lanes` of a warp,
+    exchanges may give all of them one answer."""
+    before = len(varying)
+    waiting = list(analyses.items.values())
+    while waiting:
+        again: list[Instruction] = []
+        for item in waiting:
+            if item.result in varying or item.result in uniform:
+                continue
+            if _varies(item, varying) and not (lanes and warps.is_uniform_exchange(item, varying)):
+                assert item.result is not None
+                varying.add(item.result)
+                again += analyses.users.get(item.result, ())
+        waiting = [item for item in again if item.result]
+    return len(varying) > before
 
 
 def _varies(item: Instruction, varying: set[str]) -> bool:
     if item.opcode == "call" and not (item.callee or "").startswith(("llvm.", PREFIX)):
         # What an unknown function gives may differ from call to call.
         return True
-    if item.stays:
-        return True
-    return any(operand in varying for operand in item.uses)
+    return item.stays or any(operand in varying for operand in item.uses)

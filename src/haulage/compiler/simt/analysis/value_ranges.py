@@ -1,20 +1,48 @@
-"""Within which limits the integers of a function are, as far as their making shows."""
+"""Within which limits the integers of a function are.
 
-import re
+Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interpretation" (POPL
+1977); LLVM's counterparts are ConstantRange and LazyValueInfo.
+"""
+
 from collections.abc import Callable
 
-from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Instruction, Operand, Parameter
+from haulage.compiler.simt.ir.types import bits_of, first_type
+from haulage.forks import cached_property
 
+# The least and the greatest number that a value can be.
 Range = tuple[int, int]
 
-_RANGE = re.compile(r"range\(i\d+ (-?\d+), (-?\d+)\)")
-_TYPE = re.compile(r"i(\d+)\b")
-_VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+'
-_PAIR = re.compile(rf"\bi(\d+) ({_VALUE}), ({_VALUE})(?:, !.*)?$")
-_CAST = re.compile(rf"\bi(\d+) ({_VALUE}) to i\d+")
-_CHOICE = re.compile(rf"select i1 [^,]+, i\d+ ({_VALUE}), i\d+ ({_VALUE})(?:, !.*)?$")
-_CALL = re.compile(rf"@llvm\.([su]m(?:in|ax))\.i(\d+)\(i\d+ ({_VALUE}), i\d+ ({_VALUE})\)")
+# Times that all ranges are worked out again from one another, to narrow what was widened.
+_NARROWINGS = 2
+_MOST_BITS = 128
+
+
+class ValueRanges:
+    """The ranges of a function's integer parameters and results, as signed numbers.
+
+    They hold for all that is not poison: what has `nsw` is taken not to wrap. They are worked out
+    when one is asked for first.
+    """
+
+    def __init__(self, analyses: Analyses) -> None:
+        self._analyses = analyses
+
+    @cached_property
+    def _known(self) -> dict[str, Range]:
+        return _solve(self._analyses)
+
+    def of(self, operand: Operand) -> Range:
+        """The range of an integer value or constant."""
+        return _range(operand, self._known)
+
+    def is_nonnegative(self, value: str) -> bool:
+        """Whether a value, by its name, or a constant cannot be below 0."""
+        if not value.startswith("%"):
+            return value.isdigit()
+        return self._known.get(value, (-1, 0))[0] >= 0
 
 
 def whole(bits: int) -> Range:
@@ -22,78 +50,113 @@ def whole(bits: int) -> Range:
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
-def integer_ranges(function: Function) -> dict[str, Range]:
-    """(least, greatest) of the parameters and results that are integers, as signed numbers.
-
-    What goes round a loop may be any number of its type.
-    """
-    known: dict[str, Range] = {}
-    for parameter in function.parameters:
-        kind = _TYPE.match(parameter.type)
-        if kind is not None:
-            said = _RANGE.search(parameter.type)
-            limits = (int(said[1]), int(said[2]) - 1) if said is not None else (0, -1)
-            known[parameter.name] = limits if limits[0] <= limits[1] else whole(int(kind[1]))
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    for label in control_flow.reverse_postorder(successors, function.entry):
-        for item in function.blocks[label].instructions():
-            kind = _TYPE.fullmatch(item.type)
-            if kind is None or item.result is None:
+def _solve(analyses: Analyses) -> dict[str, Range]:
+    function = analyses.function
+    known = {each.name: found for each in function.parameters if (found := _of_parameter(each))}
+    items = {
+        item.result: item
+        for label in analyses.order
+        for item in function.blocks[label].instructions()
+        if item.result and bits_of(item.type)
+    }
+    users: dict[str, list[str]] = {}
+    for name, item in items.items():
+        for used in item.uses:
+            users.setdefault(used, []).append(name)
+    pending = set(items)
+    while pending:
+        # In order, as most values then have their range at once.
+        for name, item in items.items():
+            if name not in pending:
                 continue
-            low, high = whole(int(kind[1]))
-            made = _made(item, known)
-            fits = made is not None and low <= made[0] and made[1] <= high
-            known[item.result] = made if made is not None and fits else (low, high)
+            pending.discard(name)
+            # What is made later on the way around a loop has no range at first.
+            ready = [each.text in known or each.text not in items for each in item.operands]
+            if not (any(ready) if item.is_phi else all(ready)):
+                continue
+            made, before = _made(item, known, ready), known.get(name)
+            if before is not None:
+                grown = _union(before, made)
+                made = _widened(before, grown, bits_of(item.type) or 0) if item.is_phi else grown
+            if made != before:
+                known[name] = made
+                pending.update(users.get(name, ()))
+    for _ in range(_NARROWINGS):
+        for name, item in items.items():
+            if name in known:
+                known[name] = _made(item, known, [True] * len(item.operands))
     return known
 
 
-def range_of(value: str, bits: int, known: dict[str, Range]) -> Range:
-    """The range of a value, or of a constant."""
-    if not value.startswith("%"):
-        return int(value), int(value)
-    return known.get(value, whole(bits))
-
-
-def _made(item: Instruction, known: dict[str, Range]) -> Range | None:
-    """The range of an instruction's result, were there no limit to it; None if it may be any."""
-    if item.is_phi:
-        bits = int(item.type[1:])
-        sources = [value for value, _ in item.incoming]
-        if any(value.startswith("%") and value not in known for value in sources):
-            return None
-        if not all(re.fullmatch(_VALUE, value) for value in sources):
-            return None
-        return _union(*(range_of(value, bits, known) for value in sources))
-    if cast := _CAST.search(item.text):
-        return _of_cast(item.opcode, range_of(cast[2], int(cast[1]), known), int(cast[1]))
-    if choice := _CHOICE.search(item.text):
-        bits = int(item.type[1:])
-        return _union(*(range_of(choice[n], bits, known) for n in (1, 2)))
-    if call := _CALL.search(item.text):
-        left, right = (range_of(call[n], int(call[2]), known) for n in (3, 4))
-        return _of_choice(call[1], left, right)
-    rule = _RULES.get(item.opcode)
-    pair = _PAIR.search(item.text)
-    if rule is None or pair is None:
+def _of_parameter(parameter: Parameter) -> Range | None:
+    """The range of an integer parameter, by its attribute `range` if it has one."""
+    bits = bits_of(first_type(parameter.type))
+    if bits is None:
         return None
-    return rule(*(range_of(pair[n], int(pair[1]), known) for n in (2, 3)))
+    _, _, limits = parameter.type.partition(f" range(i{bits} ")
+    if limits:
+        low, end = map(int, limits[: limits.index(")")].split(", "))
+        if low < end:
+            return low, end - 1
+    return whole(bits)
+
+
+def _range(operand: Operand, known: dict[str, Range]) -> Range:
+    bits = bits_of(operand.type)
+    assert bits is not None, operand
+    if operand.number is not None:
+        # LLVM writes -1 of an i1 as true, whose number is 1.
+        number = operand.number if bits > 1 else -operand.number
+        return number, number
+    return known.get(operand.text) or whole(bits)
+
+
+def _made(item: Instruction, known: dict[str, Range], ready: list[bool]) -> Range:
+    """The range of a result; of a phi by those of its operands that are ready."""
+    bits = bits_of(item.type)
+    assert bits is not None
+    low, high = whole(bits)
+    operands = item.operands[1:] if item.opcode == "select" else item.operands
+    if item.is_phi:
+        operands = tuple(each for each, is_ready in zip(operands, ready, strict=True) if is_ready)
+    if not operands or any(bits_of(each.type) is None for each in operands):
+        return low, high
+    ranges = [_range(each, known) for each in operands]
+    if item.opcode in ("phi", "select"):
+        return _union(*ranges)
+    if item.opcode == "zext":
+        source = bits_of(operands[0].type) or 0
+        return ranges[0] if ranges[0][0] >= 0 else (0, (1 << source) - 1)
+    if item.opcode == "lshr" and ranges[0][0] < 0 < ranges[1][0]:
+        return 0, (1 << max(bits - ranges[1][0], 0)) - 1
+    made = _unlimited(item, ranges)
+    if made is not None and "nsw" in item.flags:
+        made = max(made[0], low), min(made[1], high)
+    return made if made is not None and low <= made[0] <= made[1] <= high else (low, high)
+
+
+def _unlimited(item: Instruction, ranges: list[Range]) -> Range | None:
+    """The range of a result, were integers not limited; None if it may be any."""
+    opcode = item.opcode
+    if item.callee is not None:
+        # As in `llvm.smax.i64`, and in the calls that divisions become.
+        name = item.callee.removeprefix("llvm.").removeprefix(PREFIX).removeprefix("near_")
+        opcode = name.partition(".")[0]
+    if opcode in ("sext", "trunc"):
+        return ranges[0]
+    rule = _RULES.get(opcode)
+    return rule(*ranges) if rule is not None and len(ranges) == 2 else None
 
 
 def _union(*ranges: Range) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _of_cast(opcode: str, source: Range, bits: int) -> Range | None:
-    if opcode == "zext":
-        return source if source[0] >= 0 else (0, (1 << bits) - 1)
-    return source if opcode in ("sext", "trunc") else None
-
-
-def _of_choice(word: str, left: Range, right: Range) -> Range | None:
-    if word[0] == "u" and min(left[0], right[0]) < 0:
-        return None
-    choose = min if word.endswith("min") else max
-    return choose(left[0], right[0]), choose(left[1], right[1])
+def _widened(before: Range, made: Range, bits: int) -> Range:
+    """Both, with what grew made as large as it can be; a number that is not negative stays so."""
+    least, greatest = whole(bits)
+    low = before[0] if made[0] >= before[0] else 0 if made[0] >= 0 else least
+    return low, before[1] if made[1] <= before[1] else greatest
 
 
 def _sum(left: Range, right: Range) -> Range:
@@ -109,14 +172,19 @@ def _product(left: Range, right: Range) -> Range:
     return min(products), max(products)
 
 
-def _shifted(left: Range, right: Range) -> Range | None:
-    return _product(left, (1 << right[0], 1 << right[0])) if right[0] == right[1] >= 0 else None
+def _amounts(right: Range) -> Range:
+    """By how many bits may be shifted: as many as a type has would be poison."""
+    return max(right[0], 0), min(right[1], _MOST_BITS) if right[1] >= 0 else _MOST_BITS
 
 
-def _shifted_back(left: Range, right: Range) -> Range | None:
-    if right[0] != right[1] or right[0] < 0:
-        return None
-    return left[0] >> right[0], left[1] >> right[0]
+def _shifted(left: Range, right: Range) -> Range:
+    least, most = _amounts(right)
+    return _product(left, (1 << least, 1 << most))
+
+
+def _shifted_back(left: Range, right: Range) -> Range:
+    shifts = [number >> amount for number in left for amount in _amounts(right)]
+    return min(shifts), max(shifts)
 
 
 def _shifted_back_unsigned(left: Range, right: Range) -> Range | None:
@@ -143,15 +211,31 @@ def _unsigned_quotient(left: Range, right: Range) -> Range | None:
     return (0, left[1]) if left[0] >= 0 else None
 
 
-def _rest(left: Range, right: Range) -> Range:
+def _remainder(left: Range, right: Range) -> Range:
     size = max(-right[0], right[1])
     return max(min(left[0], 0), -size), min(max(left[1], 0), size)
 
 
-def _unsigned_rest(left: Range, right: Range) -> Range | None:
+def _unsigned_remainder(left: Range, right: Range) -> Range | None:
     if left[0] >= 0:
         return 0, left[1]
     return (0, right[1]) if right[0] >= 0 else None
+
+
+def _smaller(left: Range, right: Range) -> Range:
+    return min(left[0], right[0]), min(left[1], right[1])
+
+
+def _larger(left: Range, right: Range) -> Range:
+    return max(left[0], right[0]), max(left[1], right[1])
+
+
+def _unsigned_smaller(left: Range, right: Range) -> Range | None:
+    return _smaller(left, right) if min(left[0], right[0]) >= 0 else None
+
+
+def _unsigned_larger(left: Range, right: Range) -> Range | None:
+    return _larger(left, right) if min(left[0], right[0]) >= 0 else None
 
 
 _RULES: dict[str, Callable[[Range, Range], Range | None]] = {
@@ -166,6 +250,10 @@ _RULES: dict[str, Callable[[Range, Range], Range | None]] = {
     "xor": _joined_bits,
     "sdiv": _quotient,
     "udiv": _unsigned_quotient,
-    "srem": _rest,
-    "urem": _unsigned_rest,
+    "srem": _remainder,
+    "urem": _unsigned_remainder,
+    "smin": _smaller,
+    "smax": _larger,
+    "umin": _unsigned_smaller,
+    "umax": _unsigned_larger,
 }

@@ -21,8 +21,8 @@ Where threads are coroutines the block function is one too:
     ptr @haulage.block(blockIdx, gridDim, dynamic shared memory, the user's arguments, outcome)
 
 `outcome` points to an i32: `WAITS` plus the fault number of the barrier that the block waits at, or
-plus `YIELDS` if its threads wait for writes of other blocks (`yields.py`), or what the block ended
-with, a fault or 0.
+plus `YIELDS` if its threads wait for writes of other blocks (`spin_loops.py`), or what the block
+ended with, a fault or 0.
 
 `i64 haulage_entry(ptr launch, i64 first, i64 last)` is as in `entry.py`, but goes only as far as
 the next barrier. The word at byte 28 of `launch` is a mode plus the offset (a multiple of 8) of
@@ -40,6 +40,7 @@ from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import (
     BLOCK_PARAMETERS,
     clear_warps,
+    heap_allocate,
     heap_bytes,
     place_private,
     private_align,
@@ -167,7 +168,7 @@ def open_block(body: Body, threads: int) -> Builder:
     intrinsics.begin(b)
     if nbytes := heap_bytes(body, threads):
         align = max(_ALIGN, private_align(body))
-        intrinsics.allocate(b, str(align), str(nbytes), owned=False, name="%private.room")
+        heap_allocate(b, str(align), str(nbytes), owned=False, name="%private.room")
     return b
 
 

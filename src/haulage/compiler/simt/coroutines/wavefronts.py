@@ -26,7 +26,6 @@ MOST_IN_BLOCK = 1 << 20
 MARK = 1 << 30
 BEYOND = MARK + (1 << BITS)
 
-DECLARATION = "declare i64 @llvm.cttz.i64(i64, i1)"
 _FUNCTION = "haulage.wave"
 
 

@@ -20,7 +20,14 @@ STACK_LIMIT = 64 * 1024
 
 _RETURN_POINTER = 1
 
-ROOM_DECLARATION = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+# Of the driver (`_core/pool_guard.c`): an alignment, bytes, and whether what runs these blocks owns
+# the memory, which is freed if they crash; what outlives a phase of a grid is not owned.
+HEAP_DECLARATIONS = """
+declare noalias ptr @haulage_alloc(i64, i64, i1)
+declare void @haulage_free(ptr)
+"""
+# What the C library's allocator aligns to.
+HEAP_ALIGN = "16"
 
 
 def _ranged(name: str) -> str:
@@ -115,6 +122,19 @@ def heap_bytes(body: Body, threads: int) -> int:
     """Bytes of private memory that a block function must be given; 0 if it makes its own."""
     _, total = private_layout(body, threads)
     return total if total > STACK_LIMIT else 0
+
+
+def heap_allocate(
+    builder: Builder, align: str, nbytes: str, *, owned: bool, name: str | None = None
+) -> str:
+    """Memory of the heap; `owned` as `HEAP_DECLARATIONS` says."""
+    arguments = ("i64", align), ("i64", nbytes), ("i1", str(owned).lower())
+    return builder.call("ptr", "haulage_alloc", arguments, name)
+
+
+def heap_free(builder: Builder, address: str) -> None:
+    """Give memory of the heap back."""
+    builder.call("void", "haulage_free", [("ptr", address)])
 
 
 def allocate_private(builder: Builder, body: Body, threads: int) -> None:

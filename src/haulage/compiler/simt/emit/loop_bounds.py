@@ -7,7 +7,7 @@ With a guard as `affine form < 0` or `= 0` that depends on one index t, the rang
 
 from collections.abc import Mapping, Sequence
 
-from haulage.compiler.simt.analysis.affine import Linear
+from haulage.compiler.simt.analysis.affine import Form
 from haulage.compiler.simt.analysis.guards import Bound, Guard
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder
@@ -172,7 +172,7 @@ class BoundsWriter:
         return self._clamped(above, size), None
 
     def _of_product(
-        self, form: Linear, axis: int, rest: str, size: int
+        self, form: Form, axis: int, rest: str, size: int
     ) -> tuple[str | None, str | None]:
         """As `_of_bound`, for a form with a product whose term is not negative."""
         ((term, scaled),) = form.products
@@ -190,7 +190,7 @@ class BoundsWriter:
     def _shifted(self, value: str, bits: int) -> str:
         return self._wide("ashr", value, str(bits)) if bits else value
 
-    def _rest(self, form: Linear) -> str:
+    def _rest(self, form: Form) -> str:
         """The form without the thread's index, an i128."""
         total = str(form.constant)
         for term, factor in form.terms:

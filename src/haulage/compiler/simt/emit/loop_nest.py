@@ -79,6 +79,15 @@ def linear_index(
     return builder.cast("zext", "i32", total, "i64", "thread")
 
 
+def index_of(builder: Builder, sizes: tuple[int, int, int], linear: str) -> Index:
+    """The indices of the thread with a linear index, an i32, in the order x, y, z."""
+    columns, rows = str(sizes[0]), str(sizes[1])
+    row = builder.binary("udiv", "i32", linear, columns)
+    x = builder.binary("urem", "i32", linear, columns)
+    y = builder.binary("urem", "i32", row, rows)
+    return x, y, builder.binary("udiv", "i32", row, rows)
+
+
 def looped_axes(sizes: tuple[int, int, int], order: str) -> tuple[str, ...]:
     """The axes of `order` (outermost first) that need a loop; the last if none does."""
     axes = tuple(axis for axis in order if sizes[AXES.index(axis)] > 1)

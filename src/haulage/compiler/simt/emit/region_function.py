@@ -11,14 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from haulage.compiler.ends import code_of, number_of
-from haulage.compiler.simt.analysis.capture import rooms_kept
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import captured
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.loops.block_atomics import expanded
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
 DONE = -1
@@ -40,14 +41,14 @@ class ContextParameter:
 class RegionFunctions:
     """Writes the functions of all regions of one body."""
 
-    def __init__(self, body: Body, regions: Regions, clipping: Clipping) -> None:
+    def __init__(self, body: Body, regions: Regions, ranges: IterationRanges) -> None:
         self.body = body
         self.regions = regions
-        self.clipping = clipping
+        self.ranges = ranges
         self.numbers = {region.entry: region.number for region in regions.regions}
         self.items = regions.function.items()
         shared = [array.name for array in body.shared]
-        self._captured = rooms_kept(regions.function, shared, regions.slots)
+        self._captured = captured(Analyses(regions.function), shared, regions.slots)
         self.made_in = {region.number: regions.made_in(region) for region in regions.regions}
 
     def behind(self, *reasons: str) -> dict[int, RegionEnd]:
@@ -69,10 +70,10 @@ class RegionFunctions:
 
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
-        own = self.clipping.of_regions[region.number]
-        parting = self.clipping.partings[region.number]
-        told = own if parting is None else (*own, parting)
-        return told if region.number else self.clipping.of_kernel + told
+        own = self.ranges.of_regions[region.number]
+        split = self.ranges.splits[region.number]
+        told = own if split is None else (*own, split)
+        return told if region.number else self.ranges.of_kernel + told
 
     def context_parameters(self, region: Region) -> list[ContextParameter]:
         """What the region is given of the context."""

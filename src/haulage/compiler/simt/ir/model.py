@@ -32,6 +32,8 @@ class Operand:
     def number(self) -> int | None:
         """The number that an integer constant is; of an i1 0 or 1."""
         text = self.text
+        if text[0] == "%":
+            return None
         if text[-1].isdigit() and text.removeprefix("-").isdigit():
             return int(text)
         return {"true": 1, "false": 0}.get(text)

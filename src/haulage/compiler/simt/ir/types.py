@@ -1,6 +1,7 @@
 """LLVM's types, opcodes and flags, in text as LLVM prints it."""
 
 import re
+from functools import cache
 
 # fmt: off
 BINARY = frozenset((
@@ -99,6 +100,7 @@ def element_type(aggregate: str, indices: tuple[int, ...]) -> str:
     return aggregate
 
 
+@cache
 def bits_of(kind: str) -> int | None:
     """The bits of an integer type; None for others."""
     return int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else None

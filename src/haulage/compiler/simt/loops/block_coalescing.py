@@ -1,52 +1,53 @@
-"""Runs of blocks that follow one another along an axis, run as one wide block.
+"""Blocks that follow one another along an axis, run as one wide block.
 
 A block of 32 x 8 threads goes over eight rows, 32 elements of each; loops by hand go along whole
 rows, and so does memory best. If a kernel's threads use their index along an axis in no other way
-than `blockIdx * blockDim + threadIdx`, nobody can tell a run of blocks from one block whose threads
-are numbered on: thread 40 of a run that begins with block 7 of 32 threads is thread 8 of block 8,
-and 7 * 32 + 40 is 8 * 32 + 8. The block function is then given how wide the run is, and its loops
-go along all of it.
+than `blockIdx * blockDim + threadIdx`, nobody can tell blocks that are coalesced from one block
+whose threads are numbered on: thread 40 from block 7 of 32 threads on is thread 8 of block 8, and
+7 * 32 + 40 is 8 * 32 + 8. The block function is then given how wide the block is, and its loops go
+along all of it. Magni, Dubach and O'Boyle, "A Large-Scale Cross-Architecture Evaluation of Thread
+Coarsening" (SC 2013), do the same within a thread.
 
 It takes a kernel without barriers, shared arrays and memory of each thread's own, none of whose
 threads may wait for another one.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.affine import Form, Symbol, forms, number
 from haulage.compiler.simt.analysis.barriers import barriers
+from haulage.compiler.simt.analysis.guards import Guard, Guards
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
-from haulage.compiler.simt.analysis.strides import size_of
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.strides import UNKNOWN, StrideAnalysis
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
+from haulage.compiler.simt.ir.types import PROMISES, bits_of
+from haulage.compiler.simt.regions.iteration_ranges import blocks_on_side
+from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
 
-# Threads of a run along its axis: with a few rows a run's memory stays in the second level of the
-# cache, and an index is far from what 32 bits can hold.
+# Threads of coalesced blocks along their axis: with a few rows their memory stays in the second
+# level of the cache, and an index is far from what 32 bits can hold.
 WIDEST = 4096
 
 WIDTH = "%width"
 
-_VALUE = r'%"[^"]*"|%[-\w$.]+|-?\d+'
-_PAIR = re.compile(rf"({_VALUE}), ({_VALUE})(?:, !.*)?$")
-_ELEMENT = re.compile(
-    r"getelementptr (?:(?:inbounds|nuw|nusw) )*(?P<type>\S.*?), "
-    rf"ptr (?P<base>{_VALUE}), i64 (?P<index>{_VALUE})(?:, !.*)?$"
+# In functions that are called: by these a thread could wait for one of another block.
+_WAITING_OR_AWAITED = re.compile(
+    rf"\b(atomicrmw|cmpxchg|fence|volatile|load atomic|store atomic)\b|@{PAUSE}\b"
 )
-_BITS = re.compile(r"i(\d+)$")
-_NUMBER = re.compile(r"-?\d+")
-_PROMISES = frozenset(("nuw", "nsw", "inbounds", "nusw"))
-# By these a thread could wait for one of another block, or be waited for; atomic operations whose
-# results are used are looked for by themselves.
-_WAITING_OR_AWAITED = re.compile(r"\b(cmpxchg|fence|volatile|load atomic|store atomic)\b")
+_AFFINE = frozenset(("zext", "sext", "getelementptr", "add", "sub", "mul", "shl"))
+_JOINING = frozenset(("select", "and", "or", "xor"))
 
 
 @dataclass(frozen=True)
 class Run:
-    """Runs along `axis` of up to `blocks` blocks, each of `size` threads along it."""
+    """Up to `blocks` blocks along `axis`, each of `size` threads along it, run as one."""
 
     axis: str
     size: int
@@ -54,11 +55,11 @@ class Run:
 
     @property
     def width(self) -> int:
-        """The most threads of a run along its axis."""
+        """The most threads along the axis."""
         return self.size * self.blocks
 
     def widened(self, block: tuple[int, int, int]) -> tuple[int, int, int]:
-        """The size of the widest run of blocks."""
+        """The size of the widest block."""
         x, y, z = (
             self.width if axis == self.axis else size
             for axis, size in zip(AXES, block, strict=True)
@@ -67,22 +68,22 @@ class Run:
 
 
 def run_of(axis: str, block: tuple[int, int, int]) -> Run | None:
-    """Runs of blocks along an axis, None if there is no more than one block in one."""
+    """Blocks coalesced along an axis, None if there is room for one only."""
     size = block[AXES.index(axis)]
     blocks = WIDEST // size
     return Run(axis, size, blocks) if blocks > 1 else None
 
 
 def widest(block: tuple[int, int, int], axes: Iterable[str]) -> tuple[int, int, int]:
-    """The size of a block of a size, were it a run along each of some axes."""
+    """The size of a block of a size, were it as wide as can be along each of some axes."""
     x, y, z = (WIDEST if axis in axes else size for axis, size in zip(AXES, block, strict=True))
     return x, y, z
 
 
-def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
-    """The axes along which blocks of one size can be run together."""
+def axes(body: Body, analyses: Analyses, block: tuple[int, int, int]) -> tuple[str, ...]:
+    """The axes along which blocks of one size can be coalesced."""
     function = body.function
-    items = [item for part in function.blocks.values() for item in part.instructions()]
+    items = list(function.instructions())
     used = {name for item in items for name in item.uses}
     if (
         body.shared
@@ -91,32 +92,26 @@ def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
         or f"%{DYNAMIC_SHARED}" in used
         or any(_may_wait(item) for item in items)
         or any(item.opcode == "atomicrmw" and item.result in used for item in items)
-        or re.search(rf"\batomicrmw\b|@{PAUSE}\b", body.around)
         or _WAITING_OR_AWAITED.search(body.around)
     ):
         return ()
-    known = nonnegative(function)
-    sizes = zip(AXES, block, strict=True)
     # Along an axis that a kernel has no index for, threads would only repeat one another.
     return tuple(
         axis
-        for axis, size in sizes
-        if f"%threadIdx.{axis}" in used and _Sums(function, axis, size, known).are_whole
+        for axis, size in zip(AXES, block, strict=True)
+        if f"%threadIdx.{axis}" in used and _IndexUses(analyses, axis, size).are_sums
     )
 
 
-def prepared(function: Function, axes: Iterable[str], block: tuple[int, int, int]) -> Function:
-    """The function with indices as large as they are in a run along one of `axes`, and without
-    promises of LLVM that only held for indices of one block."""
-    known = nonnegative(function)
+def prepared(analyses: Analyses, axes: Iterable[str], block: tuple[int, int, int]) -> Function:
+    """The function with indices as large as they are in blocks coalesced along one of `axes`, and
+    without promises of LLVM that only held for indices of one block."""
     loose: set[str] = set()
     for axis in axes:
-        loose |= _Sums(function, axis, block[AXES.index(axis)], known).loose
-    changed = function.copy()
+        loose |= _IndexUses(analyses, axis, block[AXES.index(axis)]).loose
+    changed = analyses.function.copy()
     for part in changed.blocks.values():
-        part.body = [
-            item.without(_PROMISES) if item.result in loose else item for item in part.body
-        ]
+        part.body = [item.without(PROMISES) if item.result in loose else item for item in part.body]
     wide = {f"%threadIdx.{axis}": f"i32 range(i32 0, {WIDEST})" for axis in axes}
     changed.parameters = tuple(
         replace(each, type=wide.get(each.name, each.type)) for each in changed.parameters
@@ -125,129 +120,145 @@ def prepared(function: Function, axes: Iterable[str], block: tuple[int, int, int
 
 
 def _may_wait(item: Instruction) -> bool:
-    return item.callee == PAUSE or _WAITING_OR_AWAITED.search(item.text) is not None
+    return item.callee == PAUSE or item.opcode in ("cmpxchg", "fence") or item.is_ordered
 
 
-@dataclass(frozen=True)
-class _Form:
-    """`thread` times the thread's index and `block` times the block's along an axis, plus
-    `constant`, and plus anything else if it is not `pure`; modulo 2^`bits`."""
+class _IndexUses:
+    """What a function does with its indices along one axis.
 
-    thread: int
-    block: int
-    constant: int
-    pure: bool
-    bits: int
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the number is one of its signed type, not wrapped, in a run. With the block's
-        index in it that cannot be told, as a grid may have very many blocks."""
-        end = 1 << self.bits - 1
-        largest = self.thread * WIDEST + self.constant
-        is_own = self.pure and not self.block
-        return is_own and self.thread >= 0 and -end <= self.constant and largest < end
-
-
-class _Sums:
-    """What a function makes of its indices along one axis, on the way to their sum.
-
-    `are_whole` is whether it uses them for nothing but sums with `size` times as much of the
-    block's index as of the thread's; `loose` are the values on the way whose promises may not hold
-    in a run.
+    `are_sums` is whether it is the same function of `blockIdx * size + threadIdx`, whatever the two
+    are; `loose` are the values on the way to that sum whose promises may not hold in wide blocks.
     """
 
-    def __init__(self, function: Function, axis: str, size: int, known: frozenset[str]) -> None:
-        self._size = size
-        self._known = known
-        self._block_size = {f"%blockDim.{axis}"}
-        self._forms = {
-            f"%threadIdx.{axis}": _Form(1, 0, 0, True, 32),
-            f"%blockIdx.{axis}": _Form(0, 1, 0, True, 32),
-        }
+    def __init__(self, analyses: Analyses, axis: str, size: int) -> None:
+        self._ranges = analyses.get(ValueRanges)
+        self._forms = analyses.get(forms)
+        self._thread, self._block = (Symbol(f"%{name}.{axis}", "i32") for name in _INDICES)
+        self._size = {Symbol(f"%blockDim.{axis}", "i32"): number(size)}
+        # The thread's index by the sum and the block's index.
+        without_block = Form({(self._thread,): 1, (self._block,): -size})
+        self._by_sum = {**self._size, self._thread: without_block}
         self.loose: set[str] = set()
-        successors = {label: part.successors for label, part in function.blocks.items()}
-        order = control_flow.reverse_postorder(successors, function.entry)
-        self.are_whole = all(
-            self._take(item) for label in order for item in function.blocks[label].instructions()
-        )
+        self.are_sums = all(map(self._allows, analyses.function.instructions()))
 
-    def _take(self, item: Instruction) -> bool:
-        """Note what an instruction makes; whether it is no other use of an index."""
-        sources = [value for value, _ in item.incoming] if item.is_phi else item.uses
-        if item.opcode in ("zext", "sext") and sources[0] in self._block_size:
-            assert item.result is not None
-            self._block_size.add(item.result)
-        if not any(name in self._forms for name in sources):
+    def _is_partial(self, operand: Operand) -> bool:
+        """Whether a value depends on the indices otherwise than by their sum."""
+        form = self._forms.of(operand)
+        return self._block in form.replaced(self._by_sum).symbols
+
+    def _allows(self, item: Instruction) -> bool:
+        """Whether an instruction takes the indices on their way to the sum, if it takes them."""
+        if not any(map(self._is_partial, item.operands)):
             return True
-        form = self._derive(item)
-        if form is None or item.result is None:
+        if item.result is None or item.opcode not in _AFFINE:
             return False
-        if form.block == self._size * form.thread:
+        result = Operand(item.type, item.result)
+        if any(each.value == item.result for each in self._forms.of(result).symbols):
+            return False
+        if not self._is_partial(result):
             return True
-        if not form.pure or (form.thread and not form.is_exact):
+        source = item.operands[0]
+        form, bits = self._with_size(result), bits_of(item.type) or 64
+        of_thread = any(self._thread in self._with_size(each).symbols for each in item.operands)
+        pure = form.symbols <= {self._thread, self._block}
+        exact = self._fits(form, bits) if of_thread else pure
+        if item.opcode == "zext":
+            # What is made of the block's index alone is a number of the kernel's own.
+            known = form.constant >= 0 if of_thread else self._ranges.is_nonnegative(source.text)
+            return known and bits_of(source.type) != 64
+        if bits < 64 and item.opcode != "sext":
+            # A cast is to find the number itself.
+            return exact and (of_thread or "nsw" in item.flags)
+        if not exact:
             self.loose.add(item.result)
-        self._forms[item.result] = form
         return True
 
-    def _derive(self, item: Instruction) -> _Form | None:
-        if item.opcode in ("zext", "sext"):
-            return self._cast(item)
-        if item.opcode == "getelementptr":
-            found = _ELEMENT.search(item.text)
-            size = size_of(found["type"]) if found else None
-            if found is None or size is None:
-                return None
-            base, index = self._of(found["base"], 64), self._of(found["index"], 64)
-            return _added(base, index, size)
-        bits = _BITS.match(item.type)
-        pair = _PAIR.search(item.text)
-        if bits is None or pair is None or item.opcode not in ("add", "sub", "mul", "shl"):
-            return None
-        left, right = self._of(pair[1], int(bits[1])), self._of(pair[2], int(bits[1]))
-        if item.opcode in ("add", "sub"):
-            form = _added(left, right, 1 if item.opcode == "add" else -1)
-        else:
-            factor = self._factor(pair[2]) if pair[1] in self._forms else self._factor(pair[1])
-            if item.opcode == "shl":
-                factor = 1 << int(pair[2]) if pair[2].isdigit() else None
-            if factor is None:
-                return None
-            form = _scaled(left if pair[1] in self._forms else right, factor)
-        if form.bits == 64 or form.block == self._size * form.thread:
-            return form
-        # A cast is to find the number itself.
-        exact = form.is_exact if form.thread else form.pure and " nsw " in item.text
-        return form if exact else None
+    def _with_size(self, operand: Operand) -> Form:
+        return self._forms.of(operand).replaced(self._size)
 
-    def _cast(self, item: Instruction) -> _Form | None:
-        form, bits = self._forms[item.uses[0]], _BITS.match(item.type)
-        if bits is None or form.bits == 64:
-            return None
-        # What is made of the block's index alone is a number of the kernel's own.
-        positive = form.constant >= 0 if form.thread else item.uses[0] in self._known
-        return replace(form, bits=int(bits[1])) if positive or item.opcode == "sext" else None
-
-    def _of(self, value: str, bits: int) -> _Form:
-        if _NUMBER.fullmatch(value):
-            return _Form(0, 0, int(value), True, bits)
-        return self._forms.get(value) or _Form(0, 0, 0, False, bits)
-
-    def _factor(self, value: str) -> int | None:
-        if value in self._block_size:
-            return self._size
-        return int(value) if _NUMBER.fullmatch(value) else None
+    def _fits(self, form: Form, bits: int) -> bool:
+        """Whether a form does not wrap in wide blocks. With the block's index in it that cannot be
+        told, as a grid may have very many blocks."""
+        step, end = form.monomials.get((self._thread,), 0), 1 << bits - 1
+        own = form.monomials.keys() <= {(), (self._thread,)}
+        largest = step * WIDEST + form.constant
+        return own and step >= 0 and -end <= form.constant and largest < end
 
 
-def _added(left: _Form, right: _Form, factor: int) -> _Form:
-    return _Form(
-        left.thread + factor * right.thread,
-        left.block + factor * right.block,
-        left.constant + factor * right.constant,
-        left.pure and right.pure,
-        left.bits,
-    )
+_INDICES = ("threadIdx", "blockIdx")
 
 
-def _scaled(form: _Form, factor: int) -> _Form:
-    return _added(_Form(0, 0, 0, True, form.bits), form, factor)
+def is_profitable(
+    regions: Regions,
+    axis: str,
+    alone: str,
+    varying: Set[str],
+    settled: Guards,
+    split: Guard | None,
+) -> bool:
+    """Whether a kernel is faster with blocks coalesced along an axis.
+
+    `alone` is the axis that a block by itself is run along, `settled` are the guards that loops are
+    bounded by, `split` is a condition that splits them, `varying` the values that differ from
+    thread to thread.
+
+    Long loops suit memory. But a loop whose trip count LLVM knows is sometimes vectorised, or
+    unrolled, where a longer one is not: with accesses by a stride that is known to nobody, or with
+    a loop of the kernel's own within. And along a row a store under a mask keeps the loads of the
+    next iteration waiting, if they are near it in another page, as in `if inside: b[i, j] =
+    a[i, j - 1]`.
+    """
+    if len(regions.regions) > 1:
+        return False
+    function, position = regions.function, AXES.index(axis)
+    strides = StrideAnalysis(Analyses(function))
+    accesses = [item for item in function.instructions() if item.opcode in ("load", "store")]
+    if any(strides.of(item.address)[position] == UNKNOWN for item in accesses):
+        return False
+    # Neighbours in memory are worth any mask.
+    return axis != alone or not _masks_stores(function, varying, settled, split)
+
+
+def _masks_stores(
+    function: Function, varying: Set[str], settled: Guards, split: Guard | None
+) -> bool:
+    """Whether a store of most threads is under a bound on indices that no loop ends at."""
+    told = {guard.condition for guard in settled.guards}
+    labels: Set[str] = function.blocks.keys()
+    if split is not None:
+        told.add(split.condition)
+        labels = blocks_on_side(function, function.entry, split, passes=True)
+    items, successors = function.items(), function.successors()
+    meeting = control_flow.immediate_postdominators(successors)
+    for label, block in function.blocks.items():
+        end = block.terminator
+        if label in settled.labels or label not in labels:
+            continue
+        if isinstance(end, RegionEnd) or end is None or len(end.targets) < 2:
+            continue
+        if not any(_is_bound(name, items, varying, told) for name in end.uses):
+            continue
+        inside = control_flow.reachable_until(
+            successors, block.successors, meeting.get(label, control_flow.EXIT)
+        )
+        if any(item.opcode == "store" for each in inside for item in function.blocks[each].body):
+            return True
+    return False
+
+
+def _is_bound(
+    condition: str, items: Mapping[str, Instruction], varying: Set[str], told: Set[str]
+) -> bool:
+    """Whether a condition has a comparison by order in it that differs from thread to thread."""
+    waiting, seen = [condition], set(told)
+    while waiting:
+        name = waiting.pop()
+        item = items.get(name)
+        if name in seen or name not in varying or item is None:
+            continue
+        seen.add(name)
+        if item.opcode == "icmp" and item.predicate not in ("eq", "ne"):
+            return True
+        if item.opcode in _JOINING:
+            waiting.extend(item.uses)
+    return False

@@ -1,109 +1,111 @@
-"""Which loops that all threads go round together are run for a chunk of threads at a time.
+"""Which uniform loops are strip-mined: run for a chunk of threads at a time.
 
-Turned outside the loop over the threads, a loop keeps what lives from turn to turn in memory, an
-element for each thread, and loads it with each turn; for a chunk of a few vectors (`lanes/`) it
-stays in registers. That is as good in all other ways only if threads read what they share, or what
-is in the cache anyway: of a row of memory a chunk takes but a part, and the next turn another row.
+Interchanged with the work-item loop, a loop keeps what it carries in memory, an element for each
+thread, and loads it in each iteration; for a chunk of a few vectors (`vectorize/`) it stays in
+registers. That is as good in all other respects only if threads read what they share, or what is in
+the cache anyway: of a row of memory a chunk takes but a part, and the next iteration another row.
+
+Strip-mine and interchange: Allen and Kennedy, "Optimizing Compilers for Modern Architectures"
+(2001), chapter 9.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 
-from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.analysis.barriers import barriers
+from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import StrideAnalysis, size_of_access
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Function, Instruction
-from haulage.compiler.simt.regions.loop_interchange import strides_by_turn
+from haulage.compiler.simt.regions.loop_interchange import strides_by_iteration
 
-# Bytes from one turn to the next that leave most of what is read in the nearest cache.
+# Bytes from one iteration to the next that leave most of what is read in the nearest cache.
 _NEAR = 256
 
-# What a turn holds besides what lives longer; more if it calls mathematics.
+# What an iteration holds besides what lives longer; more if it calls mathematics.
 _SHORT_LIVED = 3
 _MATHEMATICS = 12
 
 
-def chunked_loops(
-    function: Function,
+def loops_to_strip_mine(
+    analyses: Analyses,
     flow: Uniformity,
-    turned: Iterable[str],
+    interchanged: Iterable[str],
     shared: Iterable[Storage],
     position: int,
 ) -> dict[str, int]:
-    """Those of the loops `turned` that are better run for chunks of threads: by their headers, how
-    many values of each thread live in a turn.
+    """Those of the loops `interchanged` that are better run for chunks of threads: by their
+    headers, how many values of each thread live in an iteration.
 
     `position` is the number of the innermost axis of the block, `shared` the block's own memory.
     """
-    wanted = set(turned)
+    wanted = set(interchanged)
     if not wanted:
         return {}
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    strides = StrideAnalysis(function)
-    own = {room.name for room in shared}
-    items = {name: item for name, (_, item) in function.definitions().items()}
+    function, accesses = analyses.function, _Accesses(analyses, shared, position)
     return {
-        loop.header: _alive(function, loop, flow.varying)
-        for loop in control_flow.natural_loops(successors, function.entry)
+        loop.header: _live_values(function, loop, flow.varying)
+        for loop in analyses.loops
         if loop.header in wanted
         and not loop.labels & (flow.divergent | flow.exiting)
         and any(phi.result in flow.varying for phi in function.blocks[loop.header].phis)
-        and _stays_near(function, loop, strides, own, items, position)
+        and accesses.stay_near(loop)
     }
 
 
-def stay_near(function: Function, shared: Iterable[Storage], position: int) -> bool:
-    """Whether all that the turns of all loops access is common to the threads, or a row that the
-    turn before them left in the cache. Arguments as for `chunked_loops`."""
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    strides = StrideAnalysis(function)
-    own = {room.name for room in shared}
-    items = {name: item for name, (_, item) in function.definitions().items()}
-    return all(
-        _stays_near(function, loop, strides, own, items, position)
-        for loop in control_flow.natural_loops(successors, function.entry)
-    )
+def all_stay_near(analyses: Analyses, shared: Iterable[Storage], position: int) -> bool:
+    """Whether all that the iterations of all loops access is common to the threads, or a row that
+    the iteration before left in the cache. Arguments as for `loops_to_strip_mine`."""
+    accesses = _Accesses(analyses, shared, position)
+    return all(map(accesses.stay_near, analyses.loops))
 
 
-def _stays_near(
-    function: Function,
-    loop: control_flow.Loop,
-    strides: StrideAnalysis,
-    shared: Set[str],
-    items: Mapping[str, Instruction],
-    position: int,
-) -> bool:
-    """Whether all that a turn's threads access is common to them, or a row that is in the cache."""
-    turns = None
-    for label in loop.labels:
-        for item in function.blocks[label].body:
-            if item.opcode not in ("load", "store"):
-                continue
-            address = item.uses[-1]
-            stride = strides.of(address)[position]
-            if stride == 0 and item.opcode == "load":
-                continue
-            if stride != size_of_access(item):
-                return False
-            if _base(address, items) in shared:
-                continue
-            turns = turns or StrideAnalysis(function, strides_by_turn(function, loop), loop.labels)
-            step = turns.of(address)[0]
-            if not isinstance(step, int) or abs(step) > _NEAR:
-                return False
-    return True
+class _Accesses:
+    """How near to one another the accesses of a function are."""
+
+    def __init__(self, analyses: Analyses, shared: Iterable[Storage], position: int) -> None:
+        self._analyses = analyses
+        self._function = analyses.function
+        self._shared = {storage.name for storage in shared}
+        self._position = position
+        self._strides = analyses.get(StrideAnalysis)
+        self._objects = analyses.get(UnderlyingObjects)
+
+    def is_contiguous(self, item: Instruction) -> bool:
+        """Whether neighbouring threads access neighbouring elements."""
+        return self._strides.of(item.address)[self._position] == size_of_access(item)
+
+    def is_common(self, item: Instruction) -> bool:
+        """Whether neighbouring threads access one element."""
+        return self._strides.of(item.address)[self._position] == 0
+
+    def stay_near(self, loop: Loop) -> bool:
+        """Whether all that an iteration's threads access is common to them, or a row that is in
+        the cache."""
+        by_iteration = None
+        for label in loop.labels:
+            for item in self._function.blocks[label].body:
+                if item.address is None or item.opcode not in ("load", "store"):
+                    continue
+                if item.opcode == "load" and self.is_common(item):
+                    continue
+                if not self.is_contiguous(item):
+                    return False
+                if self._objects.of(item.address.text) <= self._shared:
+                    continue
+                known = strides_by_iteration(self._function, loop)
+                by_iteration = by_iteration or StrideAnalysis(self._analyses, known, loop.labels)
+                step = by_iteration.of(item.address)[0]
+                if not isinstance(step, int) or abs(step) > _NEAR:
+                    return False
+        return True
 
 
-def _base(address: str, items: Mapping[str, Instruction]) -> str:
-    """What an address is counted from."""
-    while address in items and items[address].opcode == "getelementptr":
-        address = items[address].uses[0]
-    return address
-
-
-def _alive(function: Function, loop: control_flow.Loop, varying: Set[str]) -> int:
+def _live_values(function: Function, loop: Loop, varying: Set[str]) -> int:
+    """How many values of each thread an iteration needs registers for."""
     blocks = [function.blocks[label] for label in loop.labels]
     made = {item.result for block in blocks for item in block.instructions()}
     used = {
@@ -115,57 +117,54 @@ def _alive(function: Function, loop: control_flow.Loop, varying: Set[str]) -> in
         if name in varying and name not in made
     }
     phis = [phi for phi in function.blocks[loop.header].phis if phi.result in varying]
-    calls = any((item.callee or "").startswith(PREFIX) for block in blocks for item in block.body)
+    calls = any(is_mathematics(item.callee) for block in blocks for item in block.body)
     return len(phis) + len(used) + (_MATHEMATICS if calls else _SHORT_LIVED)
 
 
-def apart_from_rows(
-    function: Function,
+def splits_around(
+    analyses: Analyses,
     flow: Uniformity,
-    chunked: Iterable[str],
-    turned: Iterable[str],
+    strips: Iterable[str],
+    splits: Iterable[str],
     position: int,
 ) -> dict[str, tuple[int, ...]]:
-    """Where to cut, block by block, in front of the loops `chunked` and behind them, so that what
-    is around them stays out of chunks: if there are accesses to places of each thread's own, which
-    lanes are slower at than threads one after the other.
+    """Where to split, block by block, in front of the loops `strips` and behind them, so that what
+    is around them stays out of chunks: if there are accesses to places of each thread's own, for
+    which lanes are slower than threads one after the other.
 
-    `turned` are the headers that the function is cut at anyway.
+    `splits` are the labels that the function is split at anyway.
     """
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    stops = {label for label, _, _ in barriers(function)} | set(turned)
-    loops = control_flow.natural_loops(successors, function.entry)
-    nests = [loop for loop in loops if not loop.labels & (stops | flow.divergent | flow.exiting)]
+    function, successors = analyses.function, analyses.successors
+    stops = {label for label, _, _ in barriers(function)} | set(splits)
+    nests = [
+        loop for loop in analyses.loops if not loop.labels & (stops | flow.divergent | flow.exiting)
+    ]
     found: dict[str, tuple[int, ...]] = {}
     inside: set[str] = set()
-    for header in chunked:
+    for header in strips:
         around = [loop for loop in nests if header in loop.labels]
         if not around:
             continue
         # Inner loops come first.
         outermost = around[-1]
         inside |= outermost.labels
-        before = {
-            label
-            for label, targets in successors.items()
-            if outermost.header in targets and label not in outermost.labels
-        }
-        behind = {
-            target for label in outermost.labels for target in successors[label]
-        } - outermost.labels
-        for label in before:
+        for label, targets in successors.items():
             end = function.blocks[label].terminator
-            alike = isinstance(end, Instruction) and not flow.varying.intersection(end.uses)
-            if label not in flow.divergent and alike:
+            uniform = isinstance(end, Instruction) and flow.varying.isdisjoint(end.uses)
+            enters = outermost.header in targets and label not in outermost.labels
+            if enters and uniform and label not in flow.divergent:
                 found[label] = (*found.get(label, ()), len(function.blocks[label].body))
-        for label in behind - flow.divergent:
+        leaves = {target for label in outermost.labels for target in successors[label]}
+        for label in leaves - outermost.labels - flow.divergent:
             found[label] = (0, *found.get(label, ()))
-    strides = StrideAnalysis(function)
-    for label in function.blocks.keys() - inside:
-        for item in function.blocks[label].body:
-            if item.opcode in ("load", "store"):
-                stride = strides.of(item.uses[-1])[position]
-                if stride not in (0, size_of_access(item)):
-                    # In the order of the blocks, so that the same kernel is always cut alike.
-                    return {each: found[each] for each in function.blocks if each in found}
-    return {}
+    accesses = _Accesses(analyses, (), position)
+    outside = function.blocks.keys() - inside
+    items = (item for label in outside for item in function.blocks[label].body)
+    if all(
+        accesses.is_common(item) or accesses.is_contiguous(item)
+        for item in items
+        if item.opcode in ("load", "store")
+    ):
+        return {}
+    # In the order of the blocks, so that the same kernel is always split alike.
+    return {label: found[label] for label in function.blocks if label in found}

@@ -1,4 +1,4 @@
-"""Lifts what threads with one index do amid the work of others to where all threads are together.
+"""Hoists what threads with one index do amid the work of others to where all threads are together.
 
     if i < n:                                   if i < n:
         tile[t + 1] = x[i]                          tile[t + 1] = x[i]
@@ -7,54 +7,54 @@
         ...                                     if i < n:
                                                     ...
 
-With cuts between them each is a region with guards of its own. Amid the rest the store, which goes
-to one place in a whole vector, would be a scatter under a mask. A thread does the same things in
-the same order; others of its block may come in between, as they may without a barrier.
+With splits between them each is a region with guards of its own. Amid the rest the store, which
+goes to one place in a whole vector, would be a scatter under a mask. A thread does the same things
+in the same order; others of its block may come in between, as they may without a barrier.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from haulage.compiler.mathematics.definitions import DIVISIONS
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.guards import has_effect
-from haulage.compiler.simt.analysis.single_thread import asks_for_one_index
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.single_thread import IndexEquations
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
-from haulage.compiler.simt.regions.guard_starts import begins_behind_barrier
+from haulage.compiler.simt.regions.guard_fission import begins_behind_barrier, waits_at_once
 from haulage.compiler.simt.regions.rematerialization import is_arithmetic
 
-# A division that is not asked for could be one by zero.
-_DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
 
-
-def lift(function: Function, flow: Uniformity, held: Set[str]) -> tuple[Function, list[str]]:
-    """(the function with the guards lifted, labels of the blocks to cut at). Nothing is lifted from
-    where a thread may hold a lock: at blocks in `held` (`locks.py`)."""
-    result = function.copy()
-    cuts: list[str] = []
-    for label in list(result.blocks):
+def hoist(analyses: Analyses, flow: Uniformity, held: Set[str]) -> tuple[Function, list[str]]:
+    """(the function with the guards hoisted, labels of the blocks to split in front of). Nothing is
+    hoisted from where a thread may hold a lock: at blocks in `held` (`locks.py`)."""
+    result = analyses.function.copy()
+    equations = analyses.get(IndexEquations)
+    splits: list[str] = []
+    for label in analyses.function.blocks:
         block = result.blocks[label]
-        found = _found(result, block, flow.varying)
-        if found is None or found.label in held or found.meeting in held:
+        outcome = equations.outcome(block.condition or "", flow.varying)
+        guarded = None if outcome is None else _guarded(result, block, outcome)
+        if guarded is None or guarded.label in held or guarded.meeting in held:
             continue
-        if label not in flow.divergent:
-            outer = None
-            if found.meeting in flow.divergent or begins_behind_barrier(block):
-                continue
-        else:
-            outer = _outer(result, block, found, flow.divergent)
+        outer = None
+        if label in flow.divergent:
+            outer = _outer(result, guarded, flow.divergent)
             if outer is None:
                 continue
-        cuts += _lifted(result, found, outer, len(cuts))
-    return result, cuts
+        elif guarded.meeting in flow.divergent or begins_behind_barrier(block):
+            continue
+        splits += _hoist(result, guarded, outer, len(splits))
+    return result, splits
 
 
 @dataclass(frozen=True)
-class _Few:
-    """A branch that sends threads with one index to `arm`; all blocks of it are `inside`, and who
-    has done it meets the others at `meeting`."""
+class _Guarded:
+    """The block `label` whose branch sends threads with one index to `arm`; all blocks of it are
+    `inside`, and who has done it meets the others at `meeting`."""
 
     label: str
     arm: str
@@ -64,150 +64,142 @@ class _Few:
 
 @dataclass(frozen=True)
 class _Outer:
-    """The branch of the block `label` that leads to `arm` and, on the way, to a branch of few, or
-    else straight to `end`. `way` are the blocks from one branch to the other."""
+    """The block `label` whose branch leads to `arm` and, by the blocks `path`, to a guard, or else
+    straight to `end`."""
 
     label: str
     arm: str
     end: str
-    way: tuple[str, ...]
+    path: tuple[str, ...]
 
 
-def _found(function: Function, block: Block, varying: Set[str]) -> _Few | None:
-    end = block.terminator
-    if not isinstance(end, Instruction) or len(set(end.targets)) != 2 or len(end.uses) != 1:
+def _guarded(function: Function, block: Block, outcome: bool) -> _Guarded | None:
+    if len(set(block.successors)) != 2:
         return None
-    definitions = function.definitions()
-    items = {name: item for name, (_, item) in definitions.items()}
-    outcome = asks_for_one_index(end.uses[0], items, varying)
-    if outcome is None:
-        return None
-    arm, meeting = end.targets if outcome else end.targets[::-1]
-    successors = {label: each.successors for label, each in function.blocks.items()}
-    closest = control_flow.immediate_dominators(successors, function.entry)
+    arm, meeting = block.successors if outcome else block.successors[::-1]
+    closest = control_flow.immediate_dominators(function.successors(), function.entry)
     inside = frozenset(place for place in closest if control_flow.dominates(closest, arm, place))
-    exits = {target for place in inside for target in successors[place]} - inside
-    place = function.blocks[meeting]
+    places = [function.blocks[label] for label in inside]
+    items = [item for place in places for item in place.instructions()]
     if (
         block.label in inside
-        or exits != {meeting}
-        or place.phis
+        or {target for place in places for target in place.successors} - inside != {meeting}
         or function.predecessors()[arm] != [block.label]
+        or function.blocks[meeting].phis
         or function.blocks[arm].phis
+        or any(item.callee in BARRIERS for item in items)
+        or not all(place.successors for place in places)
+        or not any(map(has_effect, items))
     ):
         return None
-    items_inside = [item for each in inside for item in function.blocks[each].instructions()]
-    if any(item.callee in BARRIERS for item in items_inside):
-        return None
-    if any(not successors[each] for each in inside) or not any(map(has_effect, items_inside)):
-        return None
-    return _Few(block.label, arm, meeting, inside)
+    return _Guarded(block.label, arm, meeting, inside)
 
 
-def _outer(function: Function, block: Block, few: _Few, divergent: Set[str]) -> _Outer | None:
-    """The one branch on which it depends who comes to a branch of few."""
-    successors = {label: each.successors for label, each in function.blocks.items()}
-    before = function.predecessors()
-    way = [block.label]
-    while len(before[way[0]]) == 1:
-        source = before[way[0]][0]
+def _outer(function: Function, guarded: _Guarded, divergent: Set[str]) -> _Outer | None:
+    """The one branch on which it depends who comes to a guard."""
+    successors, before = function.successors(), function.predecessors()
+    path = [guarded.label]
+    while len(before[path[0]]) == 1:
+        source = before[path[0]][0]
         if source not in divergent:
             break
-        if len(successors[source]) != 1 or source in way:
+        if len(successors[source]) != 1 or source in path:
             return None
-        way.insert(0, source)
-    if len(before[way[0]]) != 1 or any(function.blocks[each].phis for each in way):
+        path.insert(0, source)
+    if len(before[path[0]]) != 1 or any(function.blocks[each].phis for each in path):
         return None
-    label = before[way[0]][0]
-    end = function.blocks[label].terminator
-    if label in divergent or not isinstance(end, Instruction) or len(set(end.targets)) != 2:
+    label = before[path[0]][0]
+    if label in divergent or function.blocks[label].condition is None:
         return None
-    (last,) = set(end.targets) - {way[0]}
-    if control_flow.immediate_postdominators(successors)[label] != last or last in divergent:
+    if len(set(successors[label])) != 2:
         return None
-    if set(before[few.meeting]) - few.inside - {block.label} or len(end.uses) != 1:
+    (end,) = set(successors[label]) - {path[0]}
+    if control_flow.immediate_postdominators(successors)[label] != end or end in divergent:
         return None
-    return _Outer(label, way[0], last, tuple(way)) if _hoist(function, label, way) else None
+    if set(before[guarded.meeting]) - guarded.inside != {guarded.label}:
+        return None
+    return _Outer(label, path[0], end, tuple(path)) if _move_up(function, label, path) else None
 
 
-def _hoist(function: Function, label: str, way: Iterable[str]) -> bool:
-    """Move what is made on the `way` and used behind it to the block `label`; False, and nothing is
+def _move_up(function: Function, label: str, path: Sequence[str]) -> bool:
+    """Move what is made on the path and used behind it to the block `label`; False, and nothing is
     moved, where that cannot be."""
-    made = {item.result: item for each in way for item in function.blocks[each].body if item.result}
+    made = {item.result: item for each in path for item in function.blocks[each].body}
     behind = {
         name
         for place, block in function.blocks.items()
         for item in block.instructions()
-        if place not in way or item is block.terminator
-        for name in (*item.uses, *(value for value, _ in item.incoming))
+        if place not in path or item is block.terminator
+        for name in item.uses
     }
     moved: set[str] = set()
-    waiting = [name for name in made if name in behind]
+    waiting = [name for name in made if name in behind and name]
     while waiting:
         name = waiting.pop()
         if name not in moved:
             item = made[name]
-            if not is_arithmetic(item) or item.opcode in _DIVISIONS:
+            # A division that is not asked for could be one by zero.
+            if not is_arithmetic(item) or item.opcode in DIVISIONS:
                 return False
             moved.add(name)
             waiting += [operand for operand in item.uses if operand in made]
     target = function.blocks[label].body
-    for each in way:
+    for each in path:
         block = function.blocks[each]
         target += [item for item in block.body if item.result in moved]
         block.body = [item for item in block.body if item.result not in moved]
     return True
 
 
-def _lifted(function: Function, few: _Few, outer: _Outer | None, number: int) -> list[str]:
-    """Lift one; returns the labels to cut at."""
-    block = function.blocks[few.label]
+def _hoist(function: Function, guarded: _Guarded, outer: _Outer | None, number: int) -> list[str]:
+    """Hoist one guard; returns the labels to split in front of."""
+    block = function.blocks[guarded.label]
     end = block.terminator
     assert isinstance(end, Instruction)
     conditions = _Conditions(function, f"%few.{number}")
-    asking = Block(f"%few.{number}")
-    mine = conditions.again(end.uses[0], asking)
+    guard = Block(f"%few.{number}")
+    mine = conditions.again(end.uses[0], guard)
     if outer is None:
-        asking.terminator = end.renamed({end.uses[0]: mine})
-        _insert(function, few.label, asking)
-        waits = _waits_at_once(function.blocks[few.meeting])
-        following = [] if waits else [few.meeting]
+        guard.terminator = end.renamed({end.uses[0]: mine})
+        _insert(function, guarded.label, guard)
+        waits = waits_at_once(function.blocks[guarded.meeting])
+        following = [] if waits else [guarded.meeting]
     else:
-        mine = conditions.wanted(mine, end.targets[0] == few.arm, asking)
-        following = [_behind_outer(function, few, outer, asking, mine, conditions)]
-    block.terminator = build.jump(asking.label)
-    return [asking.label, *following]
+        mine = conditions.wanted(mine, end.targets[0] == guarded.arm, guard)
+        following = [_join_outer(function, guarded, outer, guard, mine, conditions)]
+    block.terminator = build.jump(guard.label)
+    return [guard.label, *following]
 
 
-def _behind_outer(
+def _join_outer(
     function: Function,
-    few: _Few,
+    guarded: _Guarded,
     outer: _Outer,
-    asking: Block,
+    guard: Block,
     mine: str,
     conditions: "_Conditions",
 ) -> str:
-    """Let `asking` come behind both ways of the outer branch; returns the label of the block behind
-    it, which leads to what is left of the outer branch's way."""
+    """Put the block `guard` where both arms of the outer branch meet; returns the label of the
+    block behind what it guards, which leads to what is left of the outer branch's arm."""
     start = function.blocks[outer.label]
     asked = start.terminator
     assert isinstance(asked, Instruction)
-    going_on = Block(f"{asking.label}.over")
+    rest = Block(f"{guard.label}.over")
     condition = asked.uses[0]
-    here = conditions.again(condition, asking)
-    here = conditions.wanted(here, asked.targets[0] == outer.arm, asking)
+    here = conditions.again(condition, guard)
+    here = conditions.wanted(here, asked.targets[0] == outer.arm, guard)
     both = conditions.name()
-    asking.body.append(build.select(both, here, "i1", mine, "false"))
-    asking.terminator = build.branch(both, few.arm, going_on.label)
-    later = conditions.again(condition, going_on)
-    going_on.terminator = asked.renamed({condition: later, outer.arm: few.meeting})
-    _retarget(start, outer.end, asking.label)
-    for place in few.inside:
-        _retarget(function.blocks[place], few.meeting, going_on.label)
+    guard.body.append(build.select(both, here, "i1", mine, "false"))
+    guard.terminator = build.branch(both, guarded.arm, rest.label)
+    later = conditions.again(condition, rest)
+    rest.terminator = asked.renamed({condition: later, outer.arm: guarded.meeting})
+    _retarget(start, outer.end, guard.label)
+    for place in guarded.inside:
+        _retarget(function.blocks[place], guarded.meeting, rest.label)
     last = function.blocks[outer.end]
-    last.phis = [_from(phi, outer.label, going_on.label) for phi in last.phis]
-    _insert(function, few.label, asking, going_on)
-    return going_on.label
+    last.phis = [_from(phi, outer.label, rest.label) for phi in last.phis]
+    _insert(function, guarded.label, guard, rest)
+    return rest.label
 
 
 class _Conditions:
@@ -215,7 +207,7 @@ class _Conditions:
     known for guards of the region."""
 
     def __init__(self, function: Function, stem: str) -> None:
-        self._items = {name: item for name, (_, item) in function.definitions().items()}
+        self._items = function.items()
         self._stem = stem
         self._count = 0
 
@@ -241,11 +233,6 @@ class _Conditions:
         name = self.name()
         block.body.append(build.binary(name, "xor", "i1", condition, "true"))
         return name
-
-
-def _waits_at_once(block: Block) -> bool:
-    effects = [item for item in block.body if has_effect(item)]
-    return bool(effects) and effects[0].callee in BARRIERS
 
 
 def _insert(function: Function, behind: str, *blocks: Block) -> None:

@@ -1,24 +1,27 @@
-"""Which loops that all threads go round together are turned outside the loop over the threads.
+"""Which uniform loops are interchanged with the work-item loop, so that they stand outside of it.
 
 With `for k in range(n): total += a[i, k] * b[k, j]` and threads that are neighbours along j, the
-loop over the threads belongs inside: it reads neighbouring memory. With `total += a[i, k]` and a
-thread for each row it does not: each turn would gather from as many rows as there are threads, and
-the next turn, one element on, would find none of their lines in the cache any more. There each
-thread had better go through its row. And a short loop whose turns are known is unrolled by LLVM:
-the loop over the threads is the innermost one all the same, and what lives from turn to turn stays
-in registers.
+work-item loop belongs inside: it reads neighbouring memory. With `total += a[i, k]` and a thread
+for each row it does not: each iteration would gather from as many rows as there are threads, and
+the next, one element on, would find none of their lines in the cache any more. There each thread
+had better go through its row. And a short loop with a known trip count is unrolled by LLVM: the
+work-item loop is the innermost one all the same, and what is carried stays in registers.
+
+Allen and Kennedy, "Optimizing Compilers for Modern Architectures" (2001), chapter 9; between
+barriers threads may run in any order, so an interchange is always legal.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.barriers import barriers
+from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import (
     SCATTERED,
     UNKNOWN,
-    Stride,
     StrideAnalysis,
     Strides,
     by_thread,
@@ -30,7 +33,7 @@ from haulage.compiler.simt.ir.model import Function, Instruction
 # Lanes of a vector of 32-bit numbers.
 _LANES = 16
 
-# What one thread's part of a turn takes, in cycles, by a rough measure.
+# What one thread's part of an iteration takes, in cycles, by a rough measure.
 _ARITHMETIC = 0.25
 _MATHEMATICS = 8.0
 _COMMON_ACCESS = 0.05
@@ -39,7 +42,7 @@ _ACCESS = 0.5
 _GATHER = 1.5
 _LINE = 4.0
 
-# What a turn waits for if it uses what the turn before it made.
+# What an iteration waits for if it uses what the one before it made.
 _LOAD_LATENCY = 5.0
 _FLOAT_LATENCY = 4.0
 _MATHEMATICS_LATENCY = 40.0
@@ -48,22 +51,23 @@ _MATHEMATICS_LATENCY = 40.0
 _UNROLLED = 200
 
 
-def loops_to_turn(
-    function: Function,
+def loops_to_interchange(
+    analyses: Analyses,
     flow: Uniformity,
     private: Iterable[Storage],
     position: int,
     threads: int,
 ) -> list[str]:
-    """Headers of the loops without a barrier that are turned outside the loop over the threads.
+    """Headers of the loops without a barrier that come to stand outside of the work-item loop.
 
     `position` is the number of the innermost axis of the block, `threads` how many are along it.
-    All threads go round these loops together, and no loop that is left is in them.
+    The loops are uniform, and no loop that stays is in them.
     """
-    successors = {label: block.successors for label, block in function.blocks.items()}
+    function, loops = analyses.function, analyses.loops
+    if not loops:
+        return []
     with_barrier = {label for label, _, _ in barriers(function)}
-    loops = control_flow.natural_loops(successors, function.entry)
-    costs = _Costs(function, private, position, min(threads, _LANES)) if loops else None
+    costs = _Costs(analyses, private, position, min(threads, _LANES))
     headers: list[str] = []
     settled: set[str] = set()
     sizes: dict[str, int] = {}
@@ -71,73 +75,72 @@ def loops_to_turn(
         if loop.labels & settled or loop.labels & with_barrier or loop.header in flow.divergent:
             settled |= loop.labels
             continue
-        assert costs is not None
         size = sum(sizes.get(label, len(function.blocks[label].body)) for label in loop.labels)
-        count = induction.constant_turns(function, loop)
+        count = induction.trip_count(function, loop)
         if count is not None and size * count <= _UNROLLED:
-            # LLVM unrolls it, and the loop over the threads is the innermost one all the same.
+            # LLVM unrolls it, and the work-item loop is the innermost one all the same.
             sizes |= dict.fromkeys(loop.labels, 0) | {loop.header: size * count}
             continue
         settled |= loop.labels
-        if costs.are_less_turned(loop):
+        if costs.favour_interchange(loop):
             headers.append(loop.header)
     return headers
 
 
 class _Costs:
-    """What loops cost inside and outside of the loop over the threads."""
+    """What loops cost inside and outside of the work-item loop."""
 
     def __init__(
-        self, function: Function, private: Iterable[Storage], position: int, lanes: int
+        self, analyses: Analyses, private: Iterable[Storage], position: int, lanes: int
     ) -> None:
-        self._function = function
+        self._analyses = analyses
+        self._function = analyses.function
         self._position = position
         self._lanes = lanes
-        self._by_thread = StrideAnalysis(function, by_thread(private))
+        self._by_thread = StrideAnalysis(analyses, by_thread(private))
 
-    def are_less_turned(self, loop: control_flow.Loop) -> bool:
-        """Whether a loop costs no more if the loop over the threads is inside of it."""
-        by_turn = StrideAnalysis(self._function, strides_by_turn(self._function, loop), loop.labels)
-        turned = kept = 0.0
+    def favour_interchange(self, loop: Loop) -> bool:
+        """Whether a loop costs no more if the work-item loop is inside of it."""
+        known = strides_by_iteration(self._function, loop)
+        by_iteration = StrideAnalysis(self._analyses, known, loop.labels)
+        interchanged = kept = 0.0
         for label in loop.labels:
             for item in self._function.blocks[label].body:
-                turned += _cost(item, self._by_thread.of, self._position, self._lanes)
-                kept += _cost(item, by_turn.of, 0, 1)
-        return turned <= max(kept, self._latency(loop))
+                interchanged += _cost(item, self._by_thread, self._position, self._lanes)
+                kept += _cost(item, by_iteration, 0, 1)
+        return interchanged <= max(kept, self._latency(loop))
 
-    def _latency(self, loop: control_flow.Loop) -> float:
-        """How long one thread's turn has to wait for the turn before it."""
-        steps = induction.steps(self._function, loop)
-        phis = self._function.blocks[loop.header].phis
-        through = {phi.result: 0.0 for phi in phis if phi.result and phi.result not in steps}
-        order = control_flow.reverse_postorder(
-            {label: _inside(self._function, loop, label) for label in loop.labels}, loop.header
+    def _latency(self, loop: Loop) -> float:
+        """How long one thread's iteration has to wait for the one before it."""
+        blocks = {label: self._function.blocks[label] for label in loop.labels}
+        phis = blocks[loop.header].phis
+        recurrences = induction.recurrences(self._function, loop)
+        ready = {phi.result: 0.0 for phi in phis if phi.result and phi.result not in recurrences}
+        inside = {
+            label: [each for each in block.successors if each in blocks]
+            for label, block in blocks.items()
+        }
+        for label in control_flow.reverse_postorder(inside, loop.header):
+            for item in blocks[label].instructions():
+                before = [ready[name] for name in item.uses if name in ready]
+                if item.result is not None and item.result not in ready and before:
+                    ready[item.result] = max(before) + _latency(item)
+        carried = (
+            ready.get(value, 0.0)
+            for phi in phis
+            if phi.result in ready
+            for value, label in phi.incoming
+            if label in blocks
         )
-        for label in order:
-            for item in self._function.blocks[label].instructions():
-                if item.result is None or item.result in through:
-                    continue
-                before = [through[name] for name in _sources(item) if name in through]
-                if before:
-                    through[item.result] = max(before) + _latency(item)
-        return max(
-            (
-                through.get(value, 0.0)
-                for phi in phis
-                if phi.result in through
-                for value, label in phi.incoming
-                if label in loop.labels
-            ),
-            default=0.0,
-        )
+        return max(carried, default=0.0)
 
 
-def _cost(item: Instruction, strides: Callable[[str], Strides], position: int, lanes: int) -> float:
-    if item.opcode == "call" and (item.callee or "").startswith(PREFIX):
+def _cost(item: Instruction, strides: StrideAnalysis, position: int, lanes: int) -> float:
+    if is_mathematics(item.callee):
         return _MATHEMATICS / lanes
-    if item.opcode not in ("load", "store") or not item.uses:
+    if item.opcode not in ("load", "store"):
         return _ARITHMETIC / lanes
-    stride: Stride = strides(item.uses[-1])[position]
+    stride = strides.of(item.address)[position]
     if stride == 0:
         return _COMMON_ACCESS
     if stride == UNKNOWN:
@@ -147,18 +150,10 @@ def _cost(item: Instruction, strides: Callable[[str], Strides], position: int, l
     return _GATHER if lanes > 1 else _ACCESS
 
 
-def _inside(function: Function, loop: control_flow.Loop, label: str) -> tuple[str, ...]:
-    return tuple(name for name in function.blocks[label].successors if name in loop.labels)
-
-
-def _sources(item: Instruction) -> Iterable[str]:
-    return (value for value, _ in item.incoming) if item.is_phi else item.uses
-
-
 def _latency(item: Instruction) -> float:
     if item.opcode == "load":
         return _LOAD_LATENCY
-    if item.opcode == "call" and (item.callee or "").startswith(PREFIX):
+    if is_mathematics(item.callee):
         return _MATHEMATICS_LATENCY
     if item.opcode in ("phi", "getelementptr", "zext", "sext", "trunc"):
         return 0.0
@@ -167,10 +162,10 @@ def _latency(item: Instruction) -> float:
     return _FLOAT_LATENCY if item.type in ("float", "double", "half") else 1.0
 
 
-def strides_by_turn(function: Function, loop: control_flow.Loop) -> dict[str, Strides]:
-    """How the phis of a loop's header change from turn to turn, as far as that is by steps."""
+def strides_by_iteration(function: Function, loop: Loop) -> dict[str, Strides]:
+    """How the phis of a loop's header change from iteration to iteration, as far as by steps."""
     found = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
-    for name, (_, step) in induction.steps(function, loop).items():
-        stride = UNKNOWN if step is None else step
+    for name, recurrence in induction.recurrences(function, loop).items():
+        stride = UNKNOWN if recurrence.step is None else recurrence.step
         found[name] = stride, stride, stride
     return found

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.interleaving import Interleaving
 from haulage.compiler.simt.analysis.liveness import Liveness
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
-from haulage.compiler.simt.regions.rematerialization import Recompute
+from haulage.compiler.simt.regions.rematerialization import Rematerialization
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) ->
         if isinstance(block.terminator, RegionEnd)
     ]
     parameters = {parameter.name for parameter in function.parameters}
-    recompute = Recompute(function, uniformity.varying, parameters | rooms)
+    recompute = Rematerialization(function, uniformity.varying, parameters | rooms)
     live, again = _settle(function, uniformity, recompute, entries[1:], rooms)
     definitions = function.definitions()
     slots = {
@@ -107,7 +108,7 @@ def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) ->
 def _settle(
     function: Function,
     uniformity: Uniformity,
-    recompute: Recompute,
+    recompute: Rematerialization,
     entries: list[str],
     rooms: frozenset[str],
 ) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -117,7 +118,7 @@ def _settle(
     on until nothing changes.
     """
     again: dict[str, set[str]] = {entry: set() for entry in entries}
-    liveness = Liveness(function)
+    liveness = Liveness(Analyses(function))
     while True:
         changes = {
             entry: (values | rooms, recompute.leaves(values)) for entry, values in again.items()
@@ -139,7 +140,7 @@ def _region(
     number: int,
     entry: str,
     live: dict[str, set[str]],
-    recompute: Recompute,
+    recompute: Rematerialization,
     again: set[str],
     inside: control_flow.Successors,
     interleaving: Interleaving,

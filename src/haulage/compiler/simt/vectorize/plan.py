@@ -7,13 +7,14 @@ from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.nonnegative import nonnegative
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.model import Function, RegionEnd
-from haulage.compiler.simt.loops.strip_mining import stay_near
+from haulage.compiler.simt.loops.strip_mining import all_stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.choice import is_worth_it, lane_function
 from haulage.compiler.simt.vectorize.function import LaneFunction
@@ -36,7 +37,7 @@ class Plan:
     one that all are in."""
 
     regions: Regions | None = None
-    clipping: Clipping | None = None
+    clipping: IterationRanges | None = None
     lanes: Mapping[int, LaneFunction] = field(default_factory=dict)
     apart: bool = False
 
@@ -53,17 +54,17 @@ def without_cuts(body: Body, together: Uniformity, rooms: frozenset[str], shape:
     it. `together` is what all threads have in common, `rooms` the names of its memory."""
     if barriers(body.function):
         return Plan()
-    whole = parallel_regions.divide(fission.cut(body.function, []), together, rooms)
-    lanes = _lanes(body, whole, iteration_ranges.none(whole), shape).get(0)
+    whole = parallel_regions.divide(fission.split(body.function, []), together, rooms)
+    lanes = _lanes(body, whole, iteration_ranges.unbounded(whole), shape).get(0)
     if lanes is None:
         return Plan()
     position = "xyz".index(shape.axes[-1])
-    if lanes.work.together and not stay_near(body.function, body.shared, position):
+    if lanes.work.together and not all_stay_near(Analyses(body.function), body.shared, position):
         # Rows of memory are best read for the whole block, turn by turn.
         return Plan()
     if not is_worth_it(lanes.work):
         return Plan(apart=True)
-    return Plan(whole, iteration_ranges.none(whole), {0: lanes})
+    return Plan(whole, iteration_ranges.unbounded(whole), {0: lanes})
 
 
 def cut_with_lanes(
@@ -90,11 +91,11 @@ def cut_with_lanes(
         label: (*around.get(label, ()), *chunks_around.get(label, ()))
         for label in {**around, **chunks_around}
     }
-    cut = fission.cut(split, [header for header in loops if header in kept], both)
+    cut = fission.split(split, [header for header in loops if header in kept], both)
     planned = _of_loops_left(body, cut, kept | rare, chunked, present, rooms, shape)
     if planned.headers() >= chunked.keys():
         return cut, planned
-    cut = fission.cut(split, loops, around)
+    cut = fission.split(split, loops, around)
     return cut, _of_loops_left(body, cut, {*rare, *loops}, {}, present, rooms, shape)
 
 
@@ -110,15 +111,15 @@ def _of_loops_left(
     """The plan for a function that is cut, if loops are left that threads part in, or that are to
     be run in chunks. `done` are the headers of those that it is cut at, or that hardly any thread
     makes a turn of."""
-    left = {*(fission.parted_loops(body.function, present) - done), *chunked}
+    left = {*(fission.divergent_loops(Analyses(body.function), present) - done), *chunked}
     if not left:
         return Plan()
-    known = nonnegative(cut)
-    first = iteration_ranges.kernel_guards(cut, present.varying, known)
-    planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, known, first)
+    ranges = Analyses(cut).get(ValueRanges)
+    first = iteration_ranges.kernel_guards(cut, present.varying, ranges)
+    planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, first)
     if planned is None:
         nobody = Guards()
-        planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, known, nobody)
+        planned = _clipped_plan(body, cut, left, chunked, present, rooms, shape, ranges, nobody)
     return planned or Plan()
 
 
@@ -130,7 +131,7 @@ def _clipped_plan(
     present: Uniformity,
     rooms: frozenset[str],
     shape: Shape,
-    known: frozenset[str],
+    ranges: ValueRanges,
     first: Guards,
 ) -> Plan | None:
     """The plan with the kernel's guards `first` as bounds; None if some lanes would have to ask."""
@@ -138,8 +139,8 @@ def _clipped_plan(
     divided = parallel_regions.divide(cut, staying, rooms)
     if first.guards and divided.masked:
         return None
-    clipped = iteration_ranges.clip(
-        divided, present.varying, known, first.guards, parts=not body.may_fail
+    clipped = iteration_ranges.find(
+        divided, present.varying, ranges, first.guards, splits=not body.may_fail
     )
     # Lanes are masked by guards of their own region.
     nothing = iteration_ranges.without_own(clipped, range(len(divided.regions)))
@@ -155,7 +156,7 @@ def _clipped_plan(
 def _lanes(
     body: Body,
     divided: Regions,
-    clipped: Clipping,
+    clipped: IterationRanges,
     shape: Shape,
     left: Set[str] | None = None,
     chunked: Mapping[str, int] | None = None,

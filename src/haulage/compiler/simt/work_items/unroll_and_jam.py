@@ -51,14 +51,14 @@ def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
     found: list[control_flow.Loop] = []
     for loop in control_flow.natural_loops(successors, region.entry):
         inner = any(each.labels < loop.labels for each in found)
-        if not inner and induction.constant_turns(function, loop) is None:
+        if not inner and induction.trip_count(function, loop) is None:
             found.append(loop)
     return found
 
 
 def _carries(function: Function, loop: control_flow.Loop) -> bool:
     """Whether a loop carries a value from iteration to iteration that is no induction variable."""
-    stepping = induction.steps(function, loop)
+    stepping = induction.recurrences(function, loop)
     return any(phi.result not in stepping for phi in function.blocks[loop.header].phis)
 
 

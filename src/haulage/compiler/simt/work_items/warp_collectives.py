@@ -21,7 +21,7 @@ def storage(collectives: Iterable[Exchange], lanes: int) -> dict[str, int]:
     return {
         name: lanes * int(name.rsplit(".", 1)[1]) // 8
         for collective in collectives
-        for name in collective.rooms
+        for name in collective.needed
     }
 
 
@@ -40,7 +40,7 @@ def answer(b: Builder, collective: Exchange, leader: str, there: str) -> None:
     `leader` is the number of a lane that is there, an i64, and `there` the mask of all that are.
     """
     vector = _vector(collective)
-    loaded = b.load(vector, collective.room("value"), _ALIGN)
+    loaded = b.load(vector, collective.storage("value"), _ALIGN)
     # What lanes give that are not there is anything.
     values = b.freeze(vector, loaded)
     if collective.kind == "match":
@@ -66,7 +66,7 @@ def _given(b: Builder, collective: Exchange, part: str, lane: str) -> str:
     if constant is not None:
         return constant
     kind = f"i{collective.width(part)}"
-    return b.load(kind, b.at(kind, collective.room(part), lane))
+    return b.load(kind, b.at(kind, collective.storage(part), lane))
 
 
 # ---- shuffles -----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def _shuffle_all(b: Builder, collective: Exchange, values: str, leader: str) -> 
     else:
         arguments = [(vector, values), ("i32", number)]
         result = vector, b.call(vector, _permutation_name(collective), arguments)
-    b.store(*result, collective.room("answer"), _ALIGN)
+    b.store(*result, collective.storage("answer"), _ALIGN)
 
 
 def _shuffle_one(b: Builder, collective: Exchange, lane: str) -> None:
@@ -97,8 +97,8 @@ def _shuffle_one(b: Builder, collective: Exchange, lane: str) -> None:
             place = b.select(is_within, "i32", place, own)
     # Lanes that are not there ask for anything.
     place = b.binary("and", "i32", place, str(lanes - 1))
-    source = b.at(kind, collective.room("value"), b.cast("zext", "i32", place, "i64"))
-    b.store(kind, b.load(kind, source), b.at(kind, collective.room("answer"), lane))
+    source = b.at(kind, collective.storage("value"), b.cast("zext", "i32", place, "i64"))
+    b.store(kind, b.load(kind, source), b.at(kind, collective.storage("answer"), lane))
 
 
 def _permutation_name(collective: Exchange) -> str:
@@ -167,6 +167,6 @@ def _match(b: Builder, collective: Exchange, values: str, lane: str, there: str)
     for number in collective.answers:
         part, value = answers[number]
         if collective.alike:
-            b.store(kind, value, collective.room(part), _ALIGN)
+            b.store(kind, value, collective.storage(part), _ALIGN)
         else:
-            b.store(kind, value, b.at(kind, collective.room(part), lane))
+            b.store(kind, value, b.at(kind, collective.storage(part), lane))

@@ -5,15 +5,16 @@ import pytest
 import haulage
 from doubles.kernels import row_sums
 from haulage.compiler.simt.analysis import uniformity
-from haulage.compiler.simt.regions.loop_interchange import loops_to_turn
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.regions.loop_interchange import loops_to_interchange
 from nodevice.compiler.simt.llvm_models import SUMS, model_of
 
 
 def _turned(row, turn, last="%n", threads=256):
     text = SUMS.replace("ROW", row).replace("TURN", turn).replace("LAST", last)
     function = model_of(text)
-    flow = uniformity.analyse(function, frozenset())
-    return loops_to_turn(function, flow, (), 0, threads)
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    return loops_to_interchange(Analyses(function), flow, (), 0, threads)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ end:
 )
 def test_the_loop_around_what_is_unrolled_is_the_innermost_that_is_left(inner, outer, headers):
     function = model_of(NEST.replace("INNER", inner).replace("OUTER", outer))
-    flow = uniformity.analyse(function, frozenset())
-    assert loops_to_turn(function, flow, (), 0, 256) == headers
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == headers
 
 
 def test_a_chain_of_loads_waits_so_long_that_all_threads_go_together():
@@ -90,8 +91,8 @@ def test_a_chain_of_loads_waits_so_long_that_all_threads_go_together():
     text = text.replace("%start, %step", "%start, %sum").replace("store float", "store i64")
     text = text.replace("ROW", "%n").replace("TURN", "1").replace("LAST", "%n")
     function = model_of(text)
-    flow = uniformity.analyse(function, frozenset())
-    assert loops_to_turn(function, flow, (), 0, 256) == ["%loop"]
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%loop"]
 
 
 def test_a_kernel_that_sums_rows_has_no_gathers():

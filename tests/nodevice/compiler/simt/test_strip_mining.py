@@ -8,7 +8,8 @@ import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.kernel import Storage
-from haulage.compiler.simt.loops.strip_mining import chunked_loops
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.loops.strip_mining import loops_to_strip_mine
 from nodevice.compiler.simt.llvm_models import SUMS as SUMS_OF_ROWS
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -23,8 +24,8 @@ SUMS = SUMS_OF_ROWS.replace("LAST", "%n").replace(
 
 def _chunked(text, shared=()):
     function = model_of(text)
-    flow = uniformity.analyse(function, frozenset())
-    return list(chunked_loops(function, flow, ["%loop"], shared, 0))
+    flow = uniformity.analyse(Analyses(function), frozenset())
+    return list(loops_to_strip_mine(Analyses(function), flow, ["%loop"], shared, 0))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops import grid_stride
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -31,18 +32,18 @@ end:
 LAST = "[ 0, %entry ], [ %sum.next, %turn ]"
 
 
-def _turned(text: str) -> grid_stride.Turned:
-    function = model_of(text)
-    return grid_stride.turn(function, uniformity.analyse(function, frozenset()), (64, 1, 1))
+def _split(text: str) -> grid_stride.Split:
+    analyses = Analyses(model_of(text))
+    return grid_stride.split(analyses, uniformity.analyse(analyses, frozenset()), (64, 1, 1))
 
 
 def test_the_turns_that_all_threads_make_are_a_loop_that_they_are_in_together():
-    turned = _turned(LOOP)
-    assert list(turned.rests) == ["%turn"]
-    flow = uniformity.analyse(turned.function, frozenset())
-    assert '%"turn/together"' in turned.function.blocks
-    assert '%"turn/together"' not in flow.divergent
-    assert turned.rests["%turn"] not in flow.divergent
+    split = _split(LOOP)
+    assert list(split.remainders) == ["%turn"]
+    flow = uniformity.analyse(Analyses(split.function), frozenset())
+    assert '%"turn/uniform"' in split.function.blocks
+    assert '%"turn/uniform"' not in flow.divergent
+    assert split.remainders["%turn"] not in flow.divergent
     assert "%turn" in flow.divergent
 
 
@@ -68,6 +69,6 @@ def test_other_loops_stay(old, new):
     text = LOOP.replace(old, new).replace("%few,", "%few, i32 %n32,")
     if "%own" in text:
         text = text.replace("entry:", "entry:\n  %own = sub i32 %threadIdx.x, 8")
-    turned = _turned(text)
-    assert not turned.rests
-    assert list(turned.function.blocks) == ["%entry", "%turn", "%end"]
+    split = _split(text)
+    assert not split.remainders
+    assert list(split.function.blocks) == ["%entry", "%turn", "%end"]

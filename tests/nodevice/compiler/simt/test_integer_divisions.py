@@ -7,7 +7,9 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.analysis.value_ranges import integer_ranges
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
+from haulage.compiler.simt.loops.integer_divisions import mask_remainders, powers_of_two
 from haulage.targets import cpu
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -89,39 +91,38 @@ def test_a_search_by_divisions_is_left_to_one_thread_after_the_other():
     assert "lanes.start" not in code_of(smallest_factors, INTS.format("int32")).stages["blocks"]
 
 
-def test_limits_of_integers_follow_from_their_making():
-    function = model_of(
-        """define i32 @kernel(i32 range(i32 0, 1024) %t, i32 %n, i64 %m, i1 %c) {
+# h is 1, 2, 4, ...; g is 3 at first, f is halved as a signed number that may be the least of all.
+REMAINDERS = """define i32 @kernel(i64 range(i64 0, 1024) %t, i64 %n, i64 %m) {
 entry:
-  %wide = zext i32 %t to i64
-  %rows = mul nuw nsw i64 %wide, 3000
-  %back = sub nsw i64 %rows, 5
-  %signed = sext i32 %n to i64
-  %unsigned = zext i32 %n to i64
-  %one = select i1 %c, i64 %back, i64 %signed
-  %rest = srem i64 %m, 100
-  %low = and i64 %m, 255
-  %square = mul i64 %signed, %signed
-  %cube = mul i64 %square, %signed
-  %less = call i64 @llvm.smin.i64(i64 %m, i64 7)
+  %least = shl i64 1, %n
   br label %loop
 loop:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
-  %k.next = add i64 %k, 1
-  br i1 %c, label %loop, label %end
+  %h = phi i64 [ 1, %entry ], [ %h.next, %loop ]
+  %g = phi i64 [ 3, %entry ], [ %g.next, %loop ]
+  %f = phi i64 [ %least, %entry ], [ %f.next, %loop ]
+  %h.next = shl i64 %h, 1
+  %g.next = shl i64 %g, 1
+  %f.next = ashr i64 %f, 1
+  %a = srem i64 %t, %h
+  %b = srem i64 %t, %g
+  %c = srem i64 %t, %f
+  %d = srem i64 %m, %h
+  %e = srem i64 %t, %least
+  %more = icmp slt i64 %h, %n
+  br i1 %more, label %loop, label %end
 end:
-  %last = phi i64 [ %low, %loop ]
   ret i32 0
-}"""
-    )
-    ranges = integer_ranges(function)
-    int32, int64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
-    assert ranges["%rows"] == (0, 1023 * 3000)
-    assert ranges["%back"] == (-5, 1023 * 3000 - 5)
-    assert ranges["%signed"] == ranges["%one"] == int32
-    assert ranges["%unsigned"] == (0, 2**32 - 1)
-    assert ranges["%rest"] == (-100, 100)
-    assert ranges["%low"] == ranges["%last"] == (0, 255)
-    assert ranges["%square"] == (-(2**62) + 2**31, 2**62)
-    assert ranges["%cube"] == ranges["%k"] == int64
-    assert ranges["%less"] == (-(2**63), 7)
+}
+"""
+
+
+def test_remainders_by_powers_of_two_are_masks():
+    function = model_of(REMAINDERS)
+    powers = powers_of_two(function, ValueRanges(Analyses(function)))
+    assert powers == {"%h", "%h.next", "%least"}
+    mask_remainders(Analyses(function), {f"%{name}" for name in "tabcde"})
+    made = {item.result: item for item in function.blocks["%loop"].body}
+    opcodes = {name: made[f"%{name}"].opcode for name in "abcde"}
+    assert opcodes == {"a": "and", "b": "srem", "c": "srem", "d": "srem", "e": "and"}
+    mask = made["%a"].uses[1]
+    assert made[mask].text == f"{mask} = add i64 %h, -1"

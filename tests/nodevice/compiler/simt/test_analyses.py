@@ -1,0 +1,40 @@
+"""What is known of a function is worked out once, until the function changes."""
+
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir import build
+from nodevice.compiler.simt.llvm_models import SUMS, model_of
+
+
+def test_an_analysis_runs_once_for_each_of_its_arguments():
+    asked = []
+
+    def analysis(analyses, number=0):
+        asked.append(number)
+        return [analyses.function.entry, number]
+
+    analyses = Analyses(
+        model_of(SUMS.replace("ROW", "4").replace("TURN", "1").replace("LAST", "9"))
+    )
+    assert analyses.get(analysis) is analyses.get(analysis)
+    assert analyses.get(analysis, 1) == ["%entry", 1]
+    assert asked == [0, 1]
+    analyses.invalidate()
+    assert analyses.get(analysis) == ["%entry", 0]
+    assert asked == [0, 1, 0]
+
+
+def test_graphs_outlive_a_change_of_instructions():
+    function = model_of(SUMS.replace("ROW", "4").replace("TURN", "1").replace("LAST", "9"))
+    analyses = Analyses(function)
+    loops = analyses.loops
+    assert [loop.header for loop in loops] == ["%loop"]
+    assert analyses.dominates("%loop", "%end")
+    assert not analyses.dominates("%end", "%loop")
+    assert analyses.innermost_loop("%entry") is None
+    assert "%more" not in analyses.items
+    function.blocks["%end"].body.append(build.binary("%more", "add", "i64", "%t", "1"))
+    analyses.invalidate(same_graph=True)
+    assert "%more" in analyses.items
+    assert analyses.loops is loops
+    analyses.invalidate()
+    assert analyses.loops is not loops
