@@ -41,10 +41,10 @@ class ContextParameter:
 class RegionFunctions:
     """Writes the functions of all regions of one body."""
 
-    def __init__(self, body: Body, regions: Regions, clipping: IterationRanges) -> None:
+    def __init__(self, body: Body, regions: Regions, ranges: IterationRanges) -> None:
         self.body = body
         self.regions = regions
-        self.clipping = clipping
+        self.ranges = ranges
         self.numbers = {region.entry: region.number for region in regions.regions}
         self.items = regions.function.items()
         shared = [array.name for array in body.shared]
@@ -70,10 +70,10 @@ class RegionFunctions:
 
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
-        own = self.clipping.of_regions[region.number]
-        parting = self.clipping.splits[region.number]
-        told = own if parting is None else (*own, parting)
-        return told if region.number else self.clipping.of_kernel + told
+        own = self.ranges.of_regions[region.number]
+        split = self.ranges.splits[region.number]
+        told = own if split is None else (*own, split)
+        return told if region.number else self.ranges.of_kernel + told
 
     def context_parameters(self, region: Region) -> list[ContextParameter]:
         """What the region is given of the context."""

@@ -53,7 +53,7 @@ class LaneFunction:
             guard.condition: value_name(guard.condition, "guard")
             for guard in functions.guards(region)
         }
-        self._clips = bool(functions.clipping.of_kernel)
+        self._clips = bool(functions.ranges.of_kernel)
         self._blocks = {
             label: _renamed(self._regions.function.blocks[label], self._guards)
             for label in region.labels

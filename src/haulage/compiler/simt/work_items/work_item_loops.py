@@ -64,7 +64,7 @@ Outcome = tuple[str | None, str | None]
 def write(
     body: Body,
     regions: Regions,
-    clipping: IterationRanges,
+    ranges: IterationRanges,
     block: tuple[int, int, int],
     order: str,
     metadata: Metadata,
@@ -88,7 +88,7 @@ def write(
             for region in regions.regions
             if region.number not in lanes and unroll_and_jam.is_worth_it(body, regions, region)
         )
-    functions = RegionFunctions(body, regions, without_splits(clipping, jams))
+    functions = RegionFunctions(body, regions, without_splits(ranges, jams))
     texts: list[str] = []
     jammed: dict[int, Function] = {}
     for region in regions.regions:
@@ -129,7 +129,7 @@ class _BlockFunction:
     ) -> None:
         self.body: Body = functions.body
         self.regions = functions.regions
-        self.clipping = functions.clipping
+        self.ranges = functions.ranges
         self.region_functions = functions
         self.block = block
         self.metadata = metadata
@@ -229,9 +229,9 @@ class _BlockFunction:
     def _start(self) -> None:
         """Go to the first region, or to that which is due, unless nobody passes the guards."""
         builder, frame = self.builder, self.frame
-        guards, anybody = self.clipping.of_kernel, ""
+        guards, anybody = self.ranges.of_kernel, ""
         if guards:
-            bounds = BoundsWriter(builder, self.clipping.items, self._block_sizes, {})
+            bounds = BoundsWriter(builder, self.ranges.items, self._block_sizes, {})
             start = self.everyone
             self.everyone = bounds.ranges(guards, start, self.sizes)
             anybody = bounds.not_empty(self.everyone, start)
@@ -295,8 +295,8 @@ class _BlockFunction:
         builder, k = self.builder, region.number
         builder.block(f"%region.{k}")
         given, loaded = context_arguments(builder, self.region_functions, region, "context")
-        bounds = BoundsWriter(builder, self.clipping.items, self._block_sizes, loaded)
-        condition = self.clipping.splits[k]
+        bounds = BoundsWriter(builder, self.ranges.items, self._block_sizes, loaded)
+        condition = self.ranges.splits[k]
         outcome: Outcome = None, None
         if k in self.lanes:
             outcome = self._run_chunks(region, given)
@@ -311,7 +311,7 @@ class _BlockFunction:
                 lambda ranges, passing: self._run(region, ranges, given, passing=passing),
                 self.metadata.kept_loop(),
             )
-        elif self.clipping.of_regions[k]:
+        elif self.ranges.of_regions[k]:
             outcome = self._run_guarded(region, bounds, given)
         else:
             outcome = self._run(region, self.everyone, given)
@@ -343,7 +343,7 @@ class _BlockFunction:
         """Run a region for the threads that pass its own guards. If nobody does, what all have in
         common is still to be computed, by the first thread."""
         builder = self.builder
-        ranges = bounds.ranges(self.clipping.of_regions[region.number], self.everyone, self.sizes)
+        ranges = bounds.ranges(self.ranges.of_regions[region.number], self.everyone, self.sizes)
         anybody = bounds.not_empty(ranges, self.everyone)
         some, nobody, after = map(builder.name, ("some", "nobody", "after"))
         builder.branch(anybody, some, nobody)
@@ -386,7 +386,7 @@ class _BlockFunction:
         """Run a region for one chunk of threads after the other."""
         builder, k = self.builder, region.number
         width = self.lanes[k].width
-        ranges = self.everyone if self.clipping.of_kernel else None
+        ranges = self.everyone if self.ranges.of_kernel else None
         before = builder.current[1:]
         loop = ChunkLoop(k, before, self.block, self.axes, self.body.may_fail, width, ranges)
         builder.lines(loop.opening())
@@ -405,12 +405,12 @@ class _BlockFunction:
         """The regions that are better run for one thread after the other."""
         if "scalar-regions" in self.off:
             return frozenset()
-        return scattered(self.body, self.regions, self.clipping, self._innermost)
+        return scattered(self.body, self.regions, self.ranges, self._innermost)
 
     def _is_of_a_column(self, region: Region) -> bool:
         """Whether a region is run for one index along the innermost axis, so that the next threads
         are those of another row."""
-        guards = self.clipping.of_regions[region.number]
+        guards = self.ranges.of_regions[region.number]
         bounds = [bound for guard in guards for bound in guard.bounds]
         return any(bound.equation and bound.axis == self._innermost for bound in bounds)
 
@@ -429,14 +429,14 @@ class _BlockFunction:
         """Call a region's function, or another one for it, for one thread. If that is not `passing`
         the region's own guards, it is told so."""
         builder, k = self.builder, region.number
-        own = (*self.clipping.of_regions[k], self.clipping.splits[k])
+        own = (*self.ranges.of_regions[k], self.ranges.splits[k])
         arguments = list(given)
         if self.regions.masked:
             arguments.append(("ptr", "%states"))
         for guard in self.region_functions.guards(region):
             is_met = guard.outcome == (passing or guard not in own)
             arguments.append(("i1", str(is_met).lower()))
-        if k in self.lanes and self.clipping.of_kernel:
+        if k in self.lanes and self.ranges.of_kernel:
             arguments += [("i32", f"%from.{k}"), ("i32", f"%to.{k}")]
         private = private_addresses(builder, self.body, linear)
         thread = Thread(index, linear, private)
