@@ -30,7 +30,7 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.coroutines import (
     cooperative_grid,
     intrinsics,
-    roll,
+    participation,
     spin_loops,
     wavefronts,
 )
@@ -81,7 +81,7 @@ def without_collectives(text: str, target: Target) -> str:
 def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z);
     `cooperative` if it may be suspended as a whole, as `cooperative_grid.py` says."""
-    kept = roll.of(body.function, body.has_ends)
+    kept = participation.of(body.function, body.has_ends)
     functions = [_Thread(body, prod(block), cooperative, kept).function()]
     texts = [_DECLARATION, *([kept.table()] if kept else [])]
     if wave_barriers(body.function):
@@ -96,7 +96,9 @@ def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
 class _Thread:
     """Writes the coroutine of one thread, which leaves its state in memory when it is suspended."""
 
-    def __init__(self, body: Body, threads: int, cooperative: bool, kept: roll.Roll | None) -> None:
+    def __init__(
+        self, body: Body, threads: int, cooperative: bool, kept: participation.Participation | None
+    ) -> None:
         self._body = body
         self._threads = threads
         self._cooperative = cooperative
@@ -109,7 +111,7 @@ class _Thread:
             ("ptr", "%frames"),
             ("ptr", "%state"),
             *([("ptr", "%wait")] if wave_barriers(body.function) else []),
-            *([("ptr", "%roll")] if kept else []),
+            *([("ptr", "%participation")] if kept else []),
         ]
         self._b = Builder(_THREAD, parameters, "ptr", intrinsics.ATTRIBUTE, stem="coroutine")
 
@@ -207,13 +209,13 @@ class _Scheduler:
     """
 
     def __init__(
-        self, body: Body, block: tuple[int, int, int], cooperative: bool, rolled: bool
+        self, body: Body, block: tuple[int, int, int], cooperative: bool, may_miss: bool
     ) -> None:
         self._body = body
         self._block = block
         self._threads = prod(block)
         self._cooperative = cooperative
-        self._rolled = rolled
+        self._may_miss = may_miss
         self._has_waves = bool(wave_barriers(body.function))
         self._has_grid = bool(grid_barriers(body.function))
         self._yields = spin_loops.has_yields(body.function)
@@ -230,8 +232,8 @@ class _Scheduler:
                 b.allocate(f"[{threads} x {kind}]", 64, name)
         for name in ("%ret", "%frames"):
             b.allocate("ptr", name=name)
-        if self._rolled:
-            roll.open_roll(b)
+        if self._may_miss:
+            participation.open_block(b)
         allocate_shared(b, self._body, threads)
         allocate_private(b, self._body, threads)
         self._start()
@@ -266,8 +268,8 @@ class _Scheduler:
             ]
             if self._has_waves:
                 arguments.append(("ptr", b.at(wavefronts.WAIT, "%waits", linear)))
-            if self._rolled:
-                arguments.append(("ptr", "%roll"))
+            if self._may_miss:
+                arguments.append(("ptr", "%participation"))
             handle = b.call("ptr", _THREAD, arguments)
             b.store("ptr", handle, b.at("ptr", "%handles", linear))
 
@@ -334,8 +336,8 @@ class _Scheduler:
         on.
         """
         b = self._b
-        if self._rolled:
-            goes_on = roll.judge(b, counts.last, counts.first)
+        if self._may_miss:
+            goes_on = participation.judge(b, counts.last, counts.first)
         else:
             goes_on = b.compare("eq", "i32", counts.ended, "0")
         place = b.binary("and", "i32", counts.last, str(GRID_MARK - 1))
@@ -360,7 +362,7 @@ class _Scheduler:
         b = self._b
         with b.loop("resume", self._threads) as loop:
             living: AbstractContextManager[None] = nullcontext()
-            if self._has_grid or self._rolled:
+            if self._has_grid or self._may_miss:
                 state = b.load("i32", b.at("i32", "%states", loop.index))
                 living = b.when(b.compare("sgt", "i32", state, "0"), "resume.living")
             with living:

@@ -10,8 +10,7 @@ too: it runs only if the thread's state is its own number, and leaves the next o
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from haulage.compiler.ends import code_of, number_of
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exit_codes import fault_of, return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -233,13 +232,11 @@ class _Writer:
 
     def _fault(self, code: str, label: str) -> str:
         """The fault of a code that a thread ends with; 0 if it is that of an end."""
-        builder = self._builder
         if not self._functions.body.has_ends:
             return code
-        if not code.startswith("%"):
-            return "0" if number_of(int(code)) is not None else code
-        is_end = builder.compare("uge", "i32", code, str(code_of(1)), value_name(label, "is.end"))
-        return builder.select(is_end, "i32", "0", code, value_name(label, "fault"))
+        fault, computed = fault_of(code, value_name(label, "fault"))
+        self._builder.extend(computed)
+        return fault
 
     def _store_context(self, target: str) -> None:
         for slot in self._functions.stored(self._region):
