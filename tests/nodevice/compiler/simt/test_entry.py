@@ -6,7 +6,7 @@ from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.ir.model import Function, Parameter
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import Run
-from haulage.compiler.simt.loops.privatization import Array, Total
+from haulage.compiler.simt.loops.privatization import Array, Reduction
 from haulage.targets.cpu import HIDDEN_NAMES
 
 WORDS = {"dynamicShared": "ptr", "dynamicSharedBytes": "i64"}
@@ -54,7 +54,7 @@ def test_a_run_of_blocks_is_told_how_wide_it_is():
 
 def test_copies_are_made_if_they_fit_and_nothing_overlaps_and_merged_at_the_end():
     user = [*_arrays(ARRAY, OTHER), Parameter("ptr", "%total.0")]
-    total = Total(ARRAY, "i32", "add", "0", "%total.0", (OTHER,))
+    total = Reduction(ARRAY, "i32", "add", "0", "%total.0", (OTHER,))
     function = entry.write(_body(*user), 64, "zyx", [total])
     _checked(function)
     items = function.items()
@@ -63,5 +63,7 @@ def test_copies_are_made_if_they_fit_and_nothing_overlaps_and_merged_at_the_end(
     (merge,) = [item for item in function.instructions() if item.opcode == "atomicrmw"]
     assert (merge.predicate, merge.operands[1].type) == ("add", "i32")
     # Of an array that nothing else can overlap, nobody asks.
-    alone = entry.write(_body(*user), 64, "zyx", [Total(ARRAY, "i32", "add", "0", "%total.0", ())])
+    alone = entry.write(
+        _body(*user), 64, "zyx", [Reduction(ARRAY, "i32", "add", "0", "%total.0", ())]
+    )
     assert len(list(alone.instructions())) < len(list(function.instructions()))

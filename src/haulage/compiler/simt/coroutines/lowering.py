@@ -9,7 +9,6 @@ threads that wait for a write of another one let others go first (`spin_loops.py
 Where all threads of the block wait for the grid, the block does (`cooperative_grid.py`).
 """
 
-import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import prod
@@ -62,14 +61,13 @@ _MOST = 2**31 - 1
 
 _THREAD = "haulage.thread"
 _DECLARATION = f"declare i32 @{PAUSE}()"
-_COLLECTIVE = re.compile(r"(?m)^declare [^\n]*@(haulage\.(?:shuffle|match|meet)\.[\w.]+)\(")
 
 
 def without_collectives(text: str, target: Target) -> str:
     """A cleaned-up module whose warp collectives are written out for lanes that come to them one
     by one, as coroutines do: they wait for each other at barriers of warps
     (`targets/cpu_lanes.py`)."""
-    names = sorted(set(_COLLECTIVE.findall(text)) & EXCHANGES)
+    names = [name for name in sorted(EXCHANGES) if f"@{name}(" in text]
     if not names:
         return text
     module = llvm.parse(text)
@@ -140,49 +138,49 @@ class _Thread:
 
     def _write(self, block: Block) -> None:
         """What a block does behind its phis."""
-        b, kept, label = self._b, self._kept, block.label
-        stem = label[1:].strip('"')
-        waits = 0
-        told = kept is None
-        for item in block.body:
+        b, kept = self._b, self._kept
+        told = False
+        for number, item in enumerate(block.body):
             if item.callee == YIELD:
                 self._suspend(YIELDED)
-            elif item.callee not in BARRIERS:
+            elif item.callee in BARRIERS:
+                self._wait(item, block.label, number)
+                told = told and item.callee != BARRIER
+            else:
                 b.extend(expanded(item))
                 if kept and not told and is_observable(self._body.function, item):
                     kept.did(b)
                     told = True
-                continue
-            waits += 1
-            mark = GRID_MARK if item.callee == GRID_BARRIER else 0
-            if item.callee in WAVE_BARRIERS:
-                mark = wavefronts.MARK
-                rank = self._ranks[label] * wavefronts.MOST_IN_BLOCK + waits
-                wavefronts.wait_for(b, "%wait", lanes_of(item), rank)
-            if kept and item.callee == BARRIER:
-                kept.wait(b, label)
-                told = False
-            if item.callee != YIELD:
-                self._suspend(mark + place_of(item))
         code = return_code(block)
         if code is not None:
-            self._leave(stem, code)
+            self._leave(code)
             return
         assert isinstance(block.terminator, Instruction)
         if kept:
             kept.step(b, block)
         b.add(block.terminator)
 
+    def _wait(self, barrier: Instruction, label: str, number: int) -> None:
+        """Wait at a barrier, the instruction with a number in the block `label`."""
+        mark = GRID_MARK if barrier.callee == GRID_BARRIER else 0
+        if barrier.callee in WAVE_BARRIERS:
+            mark = wavefronts.MARK
+            rank = self._ranks[label] * wavefronts.MOST_IN_BLOCK + number
+            wavefronts.wait_for(self._b, "%wait", lanes_of(barrier), rank)
+        if self._kept and barrier.callee == BARRIER:
+            self._kept.wait(self._b, label)
+        self._suspend(mark + place_of(barrier))
+
     def _suspend(self, state: int) -> None:
         self._b.store("i32", str(state), "%state")
         intrinsics.suspend(self._b)
 
-    def _leave(self, stem: str, code: str) -> None:
+    def _leave(self, code: str) -> None:
         """End the thread with a code."""
         b = self._b
         if self._kept:
             self._kept.leave(b, code)
-            code, counted = exit_codes.fault_of(code, f'%"{stem}.fault"')
+            code, counted = exit_codes.fault_of(code, b.fresh("fault"))
             b.extend(counted)
         b.store("i32", b.binary("sub", "i32", "0", code), "%state")
         b.jump(intrinsics.FINAL)
