@@ -88,7 +88,7 @@ def functions_of_regions(text):
     present = Analyses(function).get(uniformity.analyse, frozenset())
     regions = parallel_regions.divide(fission.split(function, []), present, frozenset())
     body = Body("", function, (), (), False, False)
-    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
     return [functions.function(region) for region in regions.regions]
 
 
@@ -174,7 +174,7 @@ end:
 }}""")
     analyses = Analyses(function)
     varying = analyses.get(uniformity.analyse, frozenset()).varying
-    ranges = ValueRanges(function)
+    ranges = ValueRanges(analyses)
     found = iteration_ranges.kernel_guards(function, varying, ranges).guards
     builder = accumulator(Builder("ranges", [], "i32", linkage=""))
     return found, BoundsWriter(builder, function.items(), {"%n": "100"}, {}), builder

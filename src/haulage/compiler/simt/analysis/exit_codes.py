@@ -11,7 +11,7 @@ sets of ends are masks.
 from collections.abc import Container, Iterable
 
 from haulage.compiler.ends import LEFT, code_of, number_of
-from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import block_barriers
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -224,7 +224,7 @@ def is_observable(function: Function, item: Instruction) -> bool:
     return (
         item.opcode == "call"
         and callee != YIELD
-        and (not callee.startswith(("llvm.", PREFIX)) or callee.startswith("llvm.mem"))
+        and (not callee.startswith(PURE) or callee.startswith("llvm.mem"))
     )
 
 

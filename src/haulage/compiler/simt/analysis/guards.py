@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from haulage.compiler.ends import number_of
-from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis.affine import AvailableForms, Form, number
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
@@ -111,7 +111,7 @@ def returns_idly(block: Block) -> bool:
 def has_effect(item: Instruction) -> bool:
     """Whether an instruction does more than to give a value."""
     if item.opcode == "call":
-        return item.type == "void" or not (item.callee or "").startswith(("llvm.", PREFIX))
+        return item.type == "void" or not (item.callee or "").startswith(PURE)
     return item.stays or item.opcode in ("store", "atomicrmw", "cmpxchg", "fence")
 
 

@@ -19,7 +19,7 @@ may be made for every thread, which LLVM also moves out of the loop over threads
 
 from collections.abc import Set
 
-from haulage.compiler.mathematics.definitions import DIVISIONS, PREFIX, declaration
+from haulage.compiler.mathematics.definitions import DIVISIONS, PREFIX, SPECULATED, declaration
 from haulage.compiler.mathematics.divisions import NEAR
 from haulage.compiler.mathematics.ir import SUFFIXES
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -156,7 +156,7 @@ def speculate(function: Function, divergent: Set[str], axes: Set[str]) -> list[s
         assert item.result is not None
         if all(item.result in depending for depending in along):
             continue
-        name = f"haulage.speculated.{item.opcode}.{item.type}"
+        name = f"{SPECULATED}{item.opcode}.{item.type}"
         called[name] = _safe_division(name, item.opcode, item.type)
         arguments = [(each.type, each.text) for each in item.operands]
         body[place] = build.call(item.result, item.type, name, arguments)

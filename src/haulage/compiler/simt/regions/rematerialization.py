@@ -10,7 +10,7 @@ loops.
 
 from collections.abc import Set
 
-from haulage.compiler.mathematics.definitions import DIVIDING
+from haulage.compiler.mathematics.definitions import DIVIDING, SPECULATED
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.ir.model import Function, Instruction
 
@@ -93,5 +93,7 @@ class Rematerialization:
 def is_arithmetic(item: Instruction) -> bool:
     """Whether an instruction may be made again, or earlier, wherever its operands are."""
     if item.opcode == "call":
-        return item.callee is not None and item.callee.startswith((*_INTRINSICS, *DIVIDING))
+        return item.callee is not None and item.callee.startswith(
+            (*_INTRINSICS, *DIVIDING, SPECULATED)
+        )
     return item.opcode in _ARITHMETIC
