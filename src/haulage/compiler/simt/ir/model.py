@@ -13,7 +13,7 @@ from haulage.compiler.simt.ir import writer
 from haulage.forks import cached_property
 
 
-# Not frozen: to make one would take six times as long.
+# Not frozen, nor are parameters: to make one would take six times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Operand:
     """A value where it is used: its type, its name or constant as LLVM writes it, and, as an
@@ -226,7 +226,7 @@ class Block:
             self.terminator = changed(self.terminator)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Parameter:
     """A parameter of the function: its LLVM type with attributes, and its name."""
 
