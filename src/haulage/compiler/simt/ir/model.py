@@ -137,6 +137,11 @@ class Instruction:
         return "atomic" in self.flags or "volatile" in self.flags
 
     @property
+    def is_foretold(self) -> bool:
+        """Whether LLVM was told how likely the ways of a branch are."""
+        return any(kind == "prof" for kind, _ in self.metadata)
+
+    @property
     def stays(self) -> bool:
         """Whether it is an access of memory that has to be made as often as the program says, one
         thread after the other, and that can give each of them another value."""

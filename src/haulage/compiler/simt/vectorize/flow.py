@@ -304,4 +304,4 @@ class Flow:
 
 def _condition(end: Instruction) -> str:
     """What a branch with two targets depends on."""
-    return end.text.split(" ", 2)[2].split(",", 1)[0]
+    return end.operands[0].text
