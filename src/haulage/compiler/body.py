@@ -47,7 +47,7 @@ class Body(ABC):
         for some strides, see `compiler.unit_strides`, which GPUs have none of but the general one.
 
         Raises:
-            CompileError: `way` is "cut" and a barrier stands where not all threads may come, or
+            CompileError: `way` is "regions" and a barrier stands where not all threads may come, or
                 a function that calls itself has a barrier or a shared array.
         """
         with self._lock:

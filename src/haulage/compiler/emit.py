@@ -86,7 +86,7 @@ class CPUBody(Body):
                 "signature": self.lowered.signature,
                 "entry": entry.ENTRY,
                 "block": block,
-                "way": blocks.strategy,
+                "strategy": blocks.strategy,
                 "regions": blocks.regions,
                 "order": blocks.order,
                 "unit_strides": told(self.lowered, strides),

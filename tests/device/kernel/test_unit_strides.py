@@ -13,7 +13,7 @@ from haulage import SmartArray, cuda
 from haulage.kernel.overload import MOST_VERSIONS
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
-WAYS = ("cut", "coroutines", "scalar")
+WAYS = ("regions", "coroutines", "scalar")
 PAIR = np.dtype([("a", "f8"), ("b", "i4"), ("c", "i4")])
 
 

@@ -72,7 +72,7 @@ class GPUBody(Body):
                 "signature": self.lowered.signature,
                 "entry": self.entry,
                 "block": None,
-                "way": "threads",
+                "strategy": "threads",
                 "regions": 1,
                 "block_bytes": 0,
                 "cooperative": self.lowered.cooperative,

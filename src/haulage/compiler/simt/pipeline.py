@@ -63,8 +63,8 @@ from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED, YIELD
 from haulage.targets.cpu_lanes import WARP_ROOM
 
-AUTO, CUT, SCALAR, COROUTINES = "auto", "cut", "scalar", "coroutines"
-STRATEGIES = (AUTO, CUT, SCALAR, COROUTINES)
+AUTO, REGIONS, SCALAR, COROUTINES = "auto", "regions", "scalar", "coroutines"
+STRATEGIES = (AUTO, REGIONS, SCALAR, COROUTINES)
 
 # Passes that only make loops over threads faster: the scalar strategy, by which others are
 # measured, has none of them.
@@ -251,7 +251,7 @@ def transform(
     not run; `recorded` is given the text of the kernel after each one that does.
 
     Raises:
-        CannotSplit: the strategy is "cut" and that cannot be done.
+        CannotSplit: the strategy is "regions" and that cannot be done.
         NotInlined: a function that calls itself has a barrier or a shared array.
     """
     if strategy == SCALAR:
@@ -347,9 +347,9 @@ def _choose(state: Compilation) -> None:
         state.flow = analyses.get(uniformity.analyse, private, exits, state.lanes)
     state.divergent_barriers = fission.divergent_barriers(analyses, private, exits, state.lanes)
     unable = bool(state.divergent_barriers) or state.waits
-    if state.strategy == CUT and unable:
+    if state.strategy == REGIONS and unable:
         raise CannotSplit(state.divergent_barriers)
-    state.taken = SCALAR if state.strategy == SCALAR else CUT
+    state.taken = SCALAR if state.strategy == SCALAR else REGIONS
     if state.strategy == COROUTINES or unable:
         state.taken = COROUTINES
     else:

@@ -73,7 +73,7 @@ def test_sums_of_a_tile_stay_in_registers():
 
     code = haulage.compile(forces, "void(float32[::1], float32[::1])", block=128)
     # The loop over the tile is no region of its own: a start, and one behind each barrier.
-    assert (code.metadata["way"], code.metadata["regions"]) == ("cut", 3)
+    assert (code.metadata["strategy"], code.metadata["regions"]) == ("regions", 3)
     assert re.search(r"phi <\d+ x float>", code.stages["llvm"])
 
 

@@ -58,13 +58,13 @@ class Flow:
         # Whether some lane is on in the block that is being written.
         self._is_on = True
         mask = text.vector_type("i1")
-        headers = {region.header for region in layout.all_regions() if region.is_loop}
+        headers = [region.header for region in layout.all_regions() if region.is_loop]
         self._masks = {label: text.room(mask) for label in blocks}
         self._taken = {label: text.room("i1") for label in blocks}
         # In a loop that lanes leave at different times: those that are in this turn, and the next.
-        self._turns = {header: text.room(mask) for header in headers & shapes.split}
-        self._next = {header: text.room(mask) for header in headers & shapes.split}
-        self._more = {header: text.room("i1") for header in headers - shapes.split}
+        self._turns = {header: text.room(mask) for header in headers if header in shapes.split}
+        self._next = {header: text.room(mask) for header in headers if header in shapes.split}
+        self._more = {header: text.room("i1") for header in headers if header not in shapes.split}
         self._phis = {
             phi.result: text.room(self._kind(phi))
             for block in blocks.values()
@@ -304,4 +304,4 @@ class Flow:
 
 def _condition(end: Instruction) -> str:
     """What a branch with two targets depends on."""
-    return end.text.split(" ", 2)[2].split(",", 1)[0]
+    return end.operands[0].text

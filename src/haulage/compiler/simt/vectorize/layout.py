@@ -88,7 +88,9 @@ class Layout:
         ]
         node = {label: loop.header for loop in outermost for label in loop.labels}
         edges: dict[str, list[str]] = {}
-        for label in labels:
+        for label in self.successors:
+            if label not in labels:
+                continue
             source = node.get(label, label)
             found = edges.setdefault(source, [])
             for target in self.successors[label] or (EXIT,):

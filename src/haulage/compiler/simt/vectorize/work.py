@@ -83,7 +83,7 @@ def _exits(blocks: Mapping[str, Block], region: Region) -> list[str]:
         label
         for label in region.labels
         if not region.labels.issuperset(blocks[label].successors)
-        and not (isinstance(end := blocks[label].terminator, Instruction) and "!prof" in end.text)
+        and not (isinstance(end := blocks[label].terminator, Instruction) and end.is_foretold)
     ]
 
 
