@@ -117,16 +117,16 @@ def queue_depth() -> int:
 def thread_way() -> str:
     """`HAULAGE_CPU_THREADS`: how the CPU device runs the threads of a block.
 
-    `cut` (pieces between barriers, each a loop over the threads), `coroutines` (each thread on its
-    own, for any placement of barriers), `scalar` (as `auto`, but one thread after the other in
-    each piece: no loop is widened and none turned outside of the loop over the threads) or `auto`,
-    the default: cut where that can be done. All give the same results; the choice is for tests and
-    for looking into a kernel's speed.
+    `regions` (parallel regions between barriers, each a loop over the threads), `coroutines` (each
+    thread on its own, for any placement of barriers), `scalar` (as `auto`, but one thread after the
+    other in each region: no loop is vectorised, none interchanged with the loop over the threads)
+    or `auto`, the default: regions where that can be done. All give the same results; the choice is
+    for tests and for looking into a kernel's speed.
 
     Raises:
         ValueError: the variable is set to something else.
     """
-    ways = ("auto", "cut", "scalar", "coroutines")
+    ways = ("auto", "regions", "scalar", "coroutines")
     return _one_of("HAULAGE_CPU_THREADS", thread_way_text(), ways, "auto")
 
 

@@ -19,7 +19,7 @@ def pytest_generate_tests(metafunc):
     # `WAYS` of a module stands for the usual ones, which cut kernels or make threads coroutines.
     # Modules about what kernels work out add "scalar", with which both are to agree.
     if "way" in metafunc.fixturenames and not hasattr(metafunc.module, "way"):
-        ways = getattr(metafunc.module, "WAYS", ("cut", "coroutines"))
+        ways = getattr(metafunc.module, "WAYS", ("regions", "coroutines"))
         metafunc.parametrize("way", ways, indirect=True)
 
 

@@ -26,7 +26,7 @@ cdef class PlanBase:
     cdef public Packer _packer
     cdef public object _placed
     cdef public list _arrays, _moving, _ordered, _conversions
-    cdef public tuple _captured
+    cdef public tuple _captured, _kinds
     cdef public bint _apart, _flat, _in_place, _notes, _on_host, _special, _waits
     cdef bint launch(self, object given, tuple args, list fields) except -1
     cdef int _start_specially(

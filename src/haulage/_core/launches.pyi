@@ -62,6 +62,7 @@ class PlanBase:
     _ordered: list[int]
     _conversions: list[Any]
     _captured: tuple[Any, ...]
+    _kinds: tuple[Any, ...]
     _apart: bool
     _flat: bool
     _in_place: bool

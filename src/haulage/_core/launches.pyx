@@ -110,6 +110,16 @@ cdef object _kind_of(object value, list fields):
     cdef PyObject *found
     cdef Part part
     cdef type of = type(value)
+    if of is int:
+        PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0:
+            fields.append(value)
+            return _int_kind
+    elif of is not _array_type:
+        found = PyDict_GetItemWithError(_number_kinds, of)
+        if found != NULL:
+            fields.append(value)
+            return <object>found
     if of is _array_type or haulage_is_a(value, _array_type):
         part = _part_of(<Header>value)
         if part is not None:
@@ -120,34 +130,34 @@ cdef object _kind_of(object value, list fields):
     elif is_moving(value) and (<Moving>value)._launch_kind is not None:
         fields.append(None)  # that is known once it is on the device
         return (<Moving>value)._launch_kind
-    elif of is int:
-        PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow == 0:
-            fields.append(value)
-            return _int_kind
-    else:
-        found = PyDict_GetItemWithError(_number_kinds, of)
-        if found != NULL:
-            fields.append(value)
-            return <object>found
     found = PyDict_GetItemWithError(_classifiers, of)
     if found != NULL:
         return (<object>found)(value, fields)
     return _classify(value, fields)
 
 
-cdef tuple _kinds_of(LaunchedBase kernel, tuple args, list fields):
-    cdef Py_ssize_t number, count = len(args)
-    cdef tuple kinds = PyTuple_New(count)
+cdef tuple _kinds_of(LaunchedBase kernel, tuple args, list fields, tuple expected):
+    """The kinds of arguments; `expected` itself if they are those, which may be None."""
+    cdef Py_ssize_t number, before, count = len(args)
+    cdef tuple kinds = None
     cdef object kind
+    if expected is None or len(expected) != count:
+        kinds = PyTuple_New(count)
     try:
         for number in range(count):
             kind = _kind_of(<object>args[number], fields)
+            if kinds is None:
+                if kind is <object>expected[number]:
+                    continue
+                kinds = PyTuple_New(count)
+                for before in range(number):
+                    Py_INCREF(<object>expected[before])
+                    PyTuple_SET_ITEM(kinds, before, <object>expected[before])
             Py_INCREF(kind)
             PyTuple_SET_ITEM(kinds, number, kind)
     except TypeError as error:
         raise kernel.no_argument(args, error) from None
-    return kinds
+    return expected if kinds is None else kinds
 
 
 def launch(LaunchedBase kernel not None, dict plans not None, configuration, stream, tuple args):
@@ -155,7 +165,8 @@ def launch(LaunchedBase kernel not None, dict plans not None, configuration, str
 
     Args:
         kernel: with one value of `args` for each of its parameters.
-        plans: those known of this kernel and configuration.
+        plans: those known of this kernel and configuration, by the kinds of the arguments; and the
+            one that was followed last, under None.
         configuration: whose stream does not count here.
         stream: as `Configuration` has it.
 
@@ -171,10 +182,16 @@ cdef int _launch(
     LaunchedBase kernel, dict plans, object configuration, object stream, tuple args
 ) except -1:
     cdef list fields = []
-    cdef tuple kinds = _kinds_of(kernel, args, fields)
-    cdef PyObject *known = PyDict_GetItemWithError(plans, kinds)
     cdef int made = 0
+    cdef PyObject *known = PyDict_GetItemWithError(plans, None)
     cdef PlanBase plan = None if known == NULL else <PlanBase?><object>known
+    cdef tuple expected = None if plan is None else plan._kinds
+    cdef tuple kinds = _kinds_of(kernel, args, fields, expected)
+    if kinds is not expected or plan is None:
+        known = PyDict_GetItemWithError(plans, kinds)
+        plan = None if known == NULL else <PlanBase?><object>known
+        if plan is not None:
+            plans[None] = plan
     while plan is None or not plan.launch(stream, args, fields):
         if made == _MOST_ATTEMPTS:
             raise _launch_error(
@@ -186,7 +203,7 @@ cdef int _launch(
         plan = kernel.plan(configuration, stream, kinds, args)
         if len(plans) >= _MOST_PLANS:
             plans.clear()
-        plans[kinds] = plan
+        plans[kinds] = plans[None] = plan
     return 0
 
 
@@ -285,7 +302,7 @@ cdef class PlanBase:
     """What of a plan each launch follows.
 
     Attributes:
-        _kernel, _device: of its launches.
+        _kernel, _device, _kinds: of its launches: the kinds of their arguments.
         _chosen, _way: the kernel's `chosen`, and the way of the CPU's threads, that it was made for.
         _current: the current device, where the choice depends on it.
         _on_host, _in_place: whether some argument is a host array, and whether these are used where

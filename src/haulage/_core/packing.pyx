@@ -1,6 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 """The argument block of a launch, made of one value for each field."""
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.math cimport isinf
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t
@@ -10,7 +11,14 @@ from libc.string cimport memcpy, memset
 
 
 cdef extern from *:
+    ctypedef struct Py_complex:
+        double real
+        double imag
+
+    Py_complex PyComplex_AsCComplex(object number) except *
     double PyFloat_AsDouble(object number) except? -1
+    bint PyFloat_Check(object number) noexcept
+    double PyFloat_AS_DOUBLE(object number) noexcept
     int PyFloat_Pack2(double number, char *to, int little) except -1
     object PyNumber_Index(object number)
     bint PyLong_Check(object number) noexcept
@@ -70,6 +78,50 @@ cdef bint _put_float(char *to, Py_ssize_t nbytes, object number) except -1:
     return True
 
 
+cdef bint _put_complex(char *to, Py_ssize_t nbytes, object number) except -1:
+    cdef Py_complex value = PyComplex_AsCComplex(number)
+    cdef float real, imag
+    if nbytes == 16:
+        memcpy(to, &value, 16)
+        return True
+    real, imag = <float>value.real, <float>value.imag
+    memcpy(to, &real, 4)
+    memcpy(to + 4, &imag, 4)
+    return True
+
+
+cdef bint _put_number(char *to, Field *field, object number) except -1:
+    if field.letter == c"f":
+        return _put_float(to, field.nbytes, number)
+    if field.letter == c"c":
+        return _put_complex(to, field.nbytes, number)
+    if not PyLong_Check(number):
+        number = PyNumber_Index(number)
+    if field.letter == c"i":
+        return _put_signed(to, field.nbytes, number)
+    return _put_unsigned(to, field.nbytes, number)
+
+
+cdef bint _put_bytes(char *to, Py_ssize_t nbytes, object value) except -1:
+    """Put the bytes that an object lends; False if they are not so many."""
+    cdef Py_buffer lent
+    cdef bint fits
+    PyObject_GetBuffer(value, &lent, PyBUF_SIMPLE)
+    fits = lent.len == nbytes
+    if fits:
+        memcpy(to, lent.buf, nbytes)
+    PyBuffer_Release(&lent)
+    return fits
+
+
+def integer_of(value):
+    """The 64 bits of a NumPy scalar as a signed integer."""
+    cdef int64_t bits = 0
+    if not _put_bytes(<char *>&bits, 8, value):
+        raise TypeError(f"{value!r} does not have 8 bytes")
+    return bits
+
+
 def pack_array(array, unsigned long long address):
     """The field of an array of a device or of NumPy whose elements begin at an address.
 
@@ -81,12 +133,25 @@ def pack_array(array, unsigned long long address):
     cdef bytes made = PyBytes_FromStringAndSize(NULL, 8 * (5 + 2 * axes))
     cdef int64_t *words = <int64_t *>PyBytes_AS_STRING(made)
     words[0] = words[1] = 0
-    words[2], words[3] = array.size, array.dtype.itemsize
+    words[2], words[3] = 1, array.dtype.itemsize
     words[4] = <int64_t>address
     for axis in range(axes):
         words[5 + axis] = shape[axis]
+        words[2] *= words[5 + axis]
         words[5 + axes + axis] = strides[axis]
     return made
+
+
+def unit_axis(bytes field not None):
+    """Which axis of an array with that field has unit stride: 'l', the last one, else 'f', the
+    first one, else '-', none of these; letters as in `compiler.unit_strides`."""
+    cdef const int64_t *words = <const int64_t *>PyBytes_AS_STRING(field)
+    cdef Py_ssize_t axes = (len(field) // 8 - 5) // 2
+    if axes == 0:
+        return "-"
+    if words[5 + 2 * axes - 1] == words[3]:
+        return "l"
+    return "f" if words[5 + axes] == words[3] else "-"
 
 
 cdef class Packer:
@@ -94,9 +159,10 @@ cdef class Packer:
 
     Args:
         header: what each block begins with.
-        fields: of each field 'i', 'u', 'f' or 's' (a signed or unsigned number, a float, or bytes
-            as they are), where it lies behind the header, a multiple of a number's size, and its
-            size in bytes.
+        fields: of each field 'i', 'u', 'f', 'c' or 's' (a signed or unsigned number, a float, a
+            complex number, or bytes as they are), where it lies behind the header, a multiple of a
+            number's size, its size in bytes, and whether NumPy's scalars that are given for it have
+            its dtype.
     """
 
     def __init__(self, bytes header not None, list fields not None):
@@ -108,8 +174,8 @@ cdef class Packer:
             raise MemoryError
         self._header = header
         self._nbytes = len(header)
-        for number, (letter, at, nbytes) in enumerate(fields):
-            self._fields[number] = Field(ord(letter), len(header) + at, nbytes)
+        for number, (letter, at, nbytes, same) in enumerate(fields):
+            self._fields[number] = Field(ord(letter), same, len(header) + at, nbytes)
             self._nbytes = len(header) + at + nbytes
         self._count = len(fields)
 
@@ -120,42 +186,49 @@ cdef class Packer:
         """The block; None if a value does not fit its field as it is."""
         cdef bytes made
         cdef char *to
-        cdef char letter
-        cdef Field *field
-        cdef Py_ssize_t number, header = len(self._header), end = header
-        cdef bint fits
+        cdef Py_ssize_t header = len(self._header)
         if len(values) != self._count:
             return None
         made = PyBytes_FromStringAndSize(NULL, self._nbytes)
         to = PyBytes_AS_STRING(made)
         memcpy(to, <const char *>self._header, header)
+        try:
+            return made if self._put(to, values) else None
+        except (TypeError, OverflowError):
+            return None
+
+    cdef bint _put(self, char *to, list values) except -1:
+        """Put the values behind the header; False if one does not fit its field as it is."""
+        cdef Field *field
+        cdef char *at
+        cdef char letter
+        cdef Py_ssize_t number, end = len(self._header)
+        cdef bint fits
+        cdef object value
         for number in range(self._count):
             field = &self._fields[number]
             if field.at > end:
                 memset(to + end, 0, field.at - end)
             end = field.at + field.nbytes
             value = <object>values[number]
-            letter = field.letter
+            at, letter = to + field.at, field.letter
+            if type(value) is float and letter == c"f" and field.nbytes == 8:
+                (<double *>at)[0] = PyFloat_AS_DOUBLE(value)
+                continue
             if letter == c"s":
                 if type(value) is not bytes or len(<bytes>value) != field.nbytes:
-                    return None
-                memcpy(to + field.at, <const char *>(<bytes>value), field.nbytes)
+                    return False
+                memcpy(at, <const char *>(<bytes>value), field.nbytes)
                 continue
-            try:
-                if letter == c"f":
-                    fits = _put_float(to + field.at, field.nbytes, value)
-                else:
-                    if not PyLong_Check(value):
-                        value = PyNumber_Index(value)
-                    if letter == c"i":
-                        fits = _put_signed(to + field.at, field.nbytes, value)
-                    else:
-                        fits = _put_unsigned(to + field.at, field.nbytes, value)
-            except (TypeError, OverflowError):
-                return None
+            if PyLong_Check(value) or PyFloat_Check(value):
+                fits = _put_number(at, field, value)
+            elif field.same and PyObject_CheckBuffer(value):
+                fits = _put_bytes(at, field.nbytes, value)
+            else:
+                fits = _put_number(at, field, value)
             if not fits:
-                return None
-        return made
+                return False
+        return True
 
     def __call__(self, list values not None):
         return self.pack(values)

@@ -9,6 +9,7 @@ from haulage.compiler.access.analysis import accesses
 from haulage.compiler.access.model import Accesses
 from haulage.compiler.code import Code
 from haulage.compiler.frontend import Lowered, Options, lower
+from haulage.compiler.unit_strides import GENERAL
 from haulage.forks import cached_property
 from haulage.targets.base import Target
 
@@ -32,7 +33,7 @@ class Body(ABC):
         self.target = target
         self._options = options.on(target.kind)
         self.lowered: Lowered = lower(function, argument_types, target, options, anew=anew)
-        self._codes: dict[tuple[tuple[int, int, int], str], Code] = {}
+        self._codes: dict[tuple[tuple[int, int, int], str, str], Code] = {}
         self._lock = forks.lock()
 
     # Whether it was on disk, as `cache.kept.KeptBody` has it: nobody looked.
@@ -41,17 +42,18 @@ class Body(ABC):
     def check(self) -> None:
         """Nothing: this is typed and lowered, so that it can be compiled is known."""
 
-    def code(self, block: tuple[int, int, int], way: str) -> Code:
-        """Code for blocks of `block` threads, run in one of `simt.pipeline.STRATEGIES`.
+    def code(self, block: tuple[int, int, int], way: str, strides: str = GENERAL) -> Code:
+        """Code for blocks of `block` threads, run by one of `pipeline.STRATEGIES`; of the version
+        for some strides, see `compiler.unit_strides`, which GPUs have none of but the general one.
 
         Raises:
-            CompileError: `way` is "cut" and a barrier stands where not all threads may come, or
+            CompileError: `way` is "regions" and a barrier stands where not all threads may come, or
                 a function that calls itself has a barrier or a shared array.
         """
         with self._lock:
-            made = self._codes.get((block, way))
+            made = self._codes.get((block, way, strides))
             if made is None:
-                made = self._codes[block, way] = self._make(block, way)
+                made = self._codes[block, way, strides] = self._make(block, way, strides)
             return made
 
     @cached_property
@@ -69,5 +71,5 @@ class Body(ABC):
         there. Its last parameters are the arguments."""
 
     @abstractmethod
-    def _make(self, block: tuple[int, int, int], way: str) -> Code:
+    def _make(self, block: tuple[int, int, int], way: str, strides: str) -> Code:
         """The code, made now."""

@@ -20,6 +20,7 @@ from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis.kernel import KERNEL, NotInlined
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.pipeline import SCALAR, CannotSplit, Transformed, transform
+from haulage.compiler.unit_strides import GENERAL, told, with_constants
 from haulage.errors import CompileError
 from haulage.forks import cached_property
 from haulage.targets.base import Target
@@ -27,24 +28,34 @@ from haulage.targets.cpu import CPUTarget
 
 
 class CPUBody(Body):
-    """A kernel whose code is made for one block size each."""
+    """A kernel whose code is made for one block size each, and for unit strides of its arrays."""
 
     @cached_property
-    def cleaned(self) -> str:
-        return clean(self.lowered.llvm, self.lowered.entry, self.target)
+    def _cleaned(self) -> dict[str, str]:
+        return {}
+
+    def cleaned(self, strides: str = GENERAL) -> str:
+        """The text of the stage `clean`, of a version."""
+        made = self._cleaned.get(strides)
+        if made is None:
+            text = with_constants(self.lowered, strides)
+            made = clean(text, self.lowered.entry, self.target)
+            self._cleaned[strides] = made
+        return made
 
     def _inlined(self) -> tuple[str, str]:
         try:
-            return self.cleaned, KERNEL
+            return self.cleaned(), KERNEL
         except NotInlined as error:
             raise CompileError(self._not_inlined()) from error
 
-    def _make(self, block: tuple[int, int, int], way: str) -> Code:
-        cleaned, cooperative, target = self.cleaned, self.lowered.cooperative, self.target
+    def _make(self, block: tuple[int, int, int], way: str, strides: str) -> Code:
+        cooperative, target = self.lowered.cooperative, self.target
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
         with llvm.LOCK:
             try:
+                cleaned = self.cleaned(strides)
                 blocks = transform(cleaned, target, block, way, cooperative, off)
             except CannotSplit as error:
                 raise CompileError(self._cannot_split(error)) from error
@@ -75,9 +86,10 @@ class CPUBody(Body):
                 "signature": self.lowered.signature,
                 "entry": entry.ENTRY,
                 "block": block,
-                "way": blocks.strategy,
+                "strategy": blocks.strategy,
                 "regions": blocks.regions,
                 "order": blocks.order,
+                "unit_strides": told(self.lowered, strides),
                 "shared_bytes": blocks.shared_bytes,
                 "local_bytes": blocks.local_bytes,
                 "block_bytes": blocks.block_bytes,

@@ -25,6 +25,7 @@ from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
 from haulage.compiler.simt.ir import reader
 from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.types import size_of
 from haulage.targets.base import Target
 from haulage.targets.cpu_lanes import EXCHANGES
 
@@ -42,7 +43,6 @@ _TURNS = 64
 _LONGEST_COLLECTIVE = 60
 # The instructions of a function such as exp, roughly.
 _MATHEMATICS = 20
-_BOUND = re.compile(r"icmp \w+ [^%]*%\S+, (\d+)$")
 # A loop whose turns another one counts is unrolled in the round after that.
 _DEEPEST = 4
 
@@ -211,8 +211,8 @@ def _facts(function: Function, loops: list[control_flow.Loop]) -> _Facts:
 
 
 def _is_small_array(item: Instruction) -> bool:
-    found = _PRIVATE.search(item.text)
-    return found is not None and int(found[1]) <= _LARGEST
+    size = size_of(item.source_type) if item.opcode == "alloca" else None
+    return size is not None and item.source_type.endswith(" x i8]") and size <= _LARGEST
 
 
 def _with_needs(headers: set[str], needs: dict[str, set[str] | None]) -> set[str] | None:
@@ -311,8 +311,9 @@ def _bound(function: Function, loop: control_flow.Loop, facts: _Facts) -> int | 
     """About how many turns a loop makes: the number that its counter is compared with, if it is
     one."""
     conditions = (name for name in _conditions(function, loop) if name in facts.items)
-    found = (_BOUND.search(facts.items[name].text) for name in conditions)
-    return max((int(each[1]) for each in found if each), default=None)
+    tests = (facts.items[name] for name in conditions)
+    bounds = (test.operands[1].number for test in tests if test.opcode == "icmp")
+    return max((bound for bound in bounds if bound is not None and bound >= 0), default=None)
 
 
 def _conditions(function: Function, loop: control_flow.Loop) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.checks import flag
+from haulage.compiler import unit_strides as versions
 from haulage.compiler.options import Options
 from haulage.errors import Unsupported
 from haulage.kernel.configuration import check_hints
@@ -125,6 +126,7 @@ def compile(
     *,
     block: Any = CUDA.usual_block,
     fastmath: Any = None,
+    unit_strides: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> "Code":
     """Compile a kernel for a target, without any device.
@@ -140,6 +142,9 @@ def compile(
         block: threads of a block, an int or up to three; code for the CPU is made for one size,
             that for GPUs is the same for all.
         fastmath: as for `jit`; None is what the kernel was made with, and False for a function.
+        unit_strides: the version of code for the CPU that launches take whose arrays have unit
+            stride along the axis "last" or "first": of all arrays whose types leave their strides
+            open, or of those that are named; None is the code for all strides.
         options: `debug`, `opt`, `lineinfo`, `launch_bounds` and `max_registers`, as for `jit`; what
             is not given is what the kernel was made with. All but `debug` are for GPUs.
 
@@ -148,7 +153,8 @@ def compile(
         `.stages` (every stage's text by name).
 
     Raises:
-        ValueError: the target is unknown, or the block's size is, or an option's value.
+        ValueError: the target is unknown, or the block's size is, or an option's value; there is no
+            such version.
         TypeError: it is no function, the signature names no types, or an option is unknown.
         CompileError: the function cannot be compiled for it, or takes more than it has.
     """
@@ -161,7 +167,12 @@ def compile(
     made = _target(target, vocabulary.warp_size)
     body = body_for(py_func, keys, made, asked)
     size = normalise_dims(block, "blockdim")
-    code = body.code(size if made.kind == "cpu" else ANY_BLOCK, config.thread_way())
+    strides = versions.GENERAL
+    if unit_strides is not None:
+        if made.kind != "cpu":
+            raise ValueError("unit_strides: only code for the CPU has versions by strides")
+        strides = versions.asked(body.lowered, unit_strides)
+    code = body.code(size if made.kind == "cpu" else ANY_BLOCK, config.thread_way(), strides)
     if made.kind == "nvidia":
         from haulage.compiler.gpu.nvidia import limits
 

@@ -1,16 +1,18 @@
 """A kernel for one signature: its body, its code where that is loaded, and what can be asked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from haulage import config, forks
+from haulage.compiler.unit_strides import GENERAL, NO_AXIS, suits, version
 from haulage.forks import cached_property
 from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
-from haulage.runtime.arrays.keys import Key
+from haulage.runtime.arrays.keys import ARRAY, Key
 from haulage.runtime.devices import registry
 from haulage.runtime.devices.device import Device
 from haulage.runtime.launch.loaded import ANY_BLOCK, Dims, Loaded, check_limits
+from haulage.runtime.launch.packing import flat
 from haulage.runtime.process import observing
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _THREADS = "threads"
 # So many threads of NVIDIA's GPUs have registers enough, whatever the code: 65536 for 255 each.
 _SURELY_FIT = 256
+# Versions by unit strides that are made for launches, besides the general one.
+MOST_VERSIONS = 8
 
 
 class TypeAnnotation(NamedTuple):
@@ -72,19 +76,24 @@ class Overload:
         self.body = body_for(code_for)
         self._body_for = body_for
         self._carveout = carveout
-        self.loaded: dict[tuple[Device, tuple[int, int, int], str], Loaded] = {}
+        self.loaded: dict[tuple[Device, tuple[int, int, int], str, str], Loaded] = {}
+        self._versions: set[str] = {GENERAL}
         self._lock = forks.lock()
         self.keys = keys
         self._vocabulary = vocabulary
 
-    def load(self, place: Device, block: Dims) -> Loaded:
+    def load(self, place: Device, block: Dims, units: Sequence[str] = ()) -> Loaded:
         """The code for blocks of one size, loaded on a device; made now if it is not there yet.
+
+        `units` has for each argument, the entries of tuples instead of these, which axis has unit
+        stride; without them, and on GPUs, it is the code for all strides.
 
         Where code is the same for all sizes, there is another one for blocks of more threads than
         it leaves registers for.
         """
         if place.properties.code_per_block:
-            return self._loaded(place, block, config.thread_way())
+            strides = self._version(units) if place.properties.code_per_strides else GENERAL
+            return self._loaded(place, block, config.thread_way(), strides)
         loaded = self._loaded(place, ANY_BLOCK, _THREADS)
         threads = block[0] * block[1] * block[2]
         if threads > _SURELY_FIT and loaded.code.is_ptx and threads > loaded.most_threads:
@@ -93,18 +102,41 @@ class Overload:
             loaded = self._loaded(place, (bounded, 1, 1), _THREADS)
         return loaded
 
-    def _loaded(self, place: Device, block: Dims, way: str) -> Loaded:
-        loaded = self.loaded.get((place, block, way))
+    def _version(self, units: Sequence[str]) -> str:
+        """The version of the code for arguments with unit strides along `units`.
+
+        Of the versions that are made already the best one that suits, once there are many.
+        """
+        wanted = version([units[number] for number in self._open] if units else [])
+        with self._lock:
+            if wanted not in self._versions and len(self._versions) > MOST_VERSIONS:
+                fitting = [made for made in self._versions if suits(made, wanted)]
+                return max(fitting, key=lambda made: (len(made) - made.count(NO_AXIS), made))
+            self._versions.add(wanted)
+            return wanted
+
+    @cached_property
+    def _open(self) -> list[int]:
+        """The numbers of the arrays whose type leaves their strides open."""
+        return [
+            number
+            for number, key in enumerate(flat(self.keys))
+            if key[0] == ARRAY and key[3] == "A"
+        ]
+
+    def _loaded(self, place: Device, block: Dims, way: str, strides: str = GENERAL) -> Loaded:
+        key = place, block, way, strides
+        loaded = self.loaded.get(key)
         if loaded is None:
             with self._lock:
-                loaded = self.loaded.get((place, block, way))
+                loaded = self.loaded.get(key)
                 if loaded is None:
-                    loaded = observing.compiling(self.body.name, self._load, place, block, way)
-                    self.loaded[place, block, way] = loaded
+                    loaded = observing.compiling(self.body.name, self._load, *key)
+                    self.loaded[key] = loaded
         return loaded
 
-    def _load(self, place: Device, block: Dims, way: str) -> Loaded:
-        return Loaded(place, self.body.code(block, way), self._carveout)
+    def _load(self, place: Device, block: Dims, way: str, strides: str) -> Loaded:
+        return Loaded(place, self.body.code(block, way, strides), self._carveout)
 
     @cached_property
     def argument_types(self) -> tuple[Any, ...]:

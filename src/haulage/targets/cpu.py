@@ -26,7 +26,7 @@ HIDDEN_NAMES = (*INDEX_REGISTERS, DYNAMIC_SHARED, DYNAMIC_SHARED_BYTES)
 BARRIER = "haulage.barrier"
 WAVE_BARRIER = "haulage.wavebarrier"
 GRID_BARRIER = "haulage.gridbarrier"
-# Where a thread that waits for another lets others of its block go on (`simt/waiting_loops.py`).
+# Where a thread that waits for another lets others of its block go on (`coroutines/spin_loops.py`).
 YIELD = "haulage.yield"
 # The C library's function that lets other threads of the system go first.
 PAUSE = "sched_yield"

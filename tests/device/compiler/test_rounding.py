@@ -47,7 +47,7 @@ def test_bits_are_the_same_in_every_way(function, kind, monkeypatch):
     random = np.random.default_rng(5)
     a, b, c = (random.standard_normal(256).astype(kind) for _ in range(3))
     made = []
-    for way in ("cut", "scalar", "coroutines"):
+    for way in ("regions", "scalar", "coroutines"):
         monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
         out = np.zeros((2, 256), kind)
         cuda.jit(function)[2, 128](a, b, c, out)

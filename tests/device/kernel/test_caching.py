@@ -332,7 +332,7 @@ def test_found_code_can_be_looked_at(capsys, device):
     assert "room" in capsys.readouterr().out
     (overload,) = found.overloads.values()
     own = {"clean", "blocks"} if device.properties.code_per_block else {"linked", "asm"}
-    assert set(overload.code.stages) == {"lowered", "llvm", *own}
+    assert {"lowered", "llvm", *own} <= set(overload.code.stages)
     assert overload.code.target.warp_size == 32
     assert "reversed_blocks" in repr(overload) + repr(overload.code)
 

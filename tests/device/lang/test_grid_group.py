@@ -21,7 +21,7 @@ WAYS = ("auto", "coroutines")
 
 
 def way_taken(kernel, signature, block):
-    return haulage.compile(kernel, signature, block=block).metadata["way"]
+    return haulage.compile(kernel, signature, block=block).metadata["strategy"]
 
 
 @cuda.jit
@@ -99,7 +99,7 @@ def test_shared_arrays_whose_names_change_places_at_barriers_of_the_grid(way):
 
 
 def test_a_grid_whose_threads_are_in_step_is_cut():
-    assert way_taken(rows, "void(int64[:, ::1])", 32) == "cut"
+    assert way_taken(rows, "void(int64[:, ::1])", 32) == "regions"
 
 
 @cuda.jit
@@ -158,7 +158,7 @@ def test_threads_that_have_ended_are_not_waited_for(way):
 
 def test_a_grid_whose_first_step_is_a_guard_is_cut():
     signature = "void(float64[::1], float64[::1], int64, float64)"
-    assert way_taken(diffuse_inside, signature, 32) == "cut"
+    assert way_taken(diffuse_inside, signature, 32) == "regions"
 
 
 @cuda.jit

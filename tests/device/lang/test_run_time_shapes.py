@@ -55,7 +55,7 @@ def test_arrays_lie_one_behind_the_other(way, n):
 
 def test_threads_in_step_stay_so():
     signature = "void(float32[::1], int64[::1], int64, float64[:, ::1])"
-    assert haulage.compile(two_arrays, signature, block=32).metadata["way"] == "cut"
+    assert haulage.compile(two_arrays, signature, block=32).metadata["strategy"] == "regions"
 
 
 @pytest.mark.parametrize(

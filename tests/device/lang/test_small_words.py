@@ -257,7 +257,7 @@ def test_barriers_that_gather_work_in_functions_and_on_many_axes(way):
 
     x = np.random.default_rng(5).integers(0, 6, (4, 3, 2))
     out = cuda.device_array(5, np.int64)
-    if way == "cut":
+    if way == "regions":
         with pytest.raises(CompileError, match="cannot be cut at its barriers"):
             ranks[1, (4, 3, 2)](cuda.to_device(x), out)
     else:

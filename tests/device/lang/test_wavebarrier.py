@@ -16,7 +16,7 @@ WAVE = 64
 
 
 def way_taken(kernel, signature, block):
-    return haulage.compile(kernel, signature, block=block).metadata["way"]
+    return haulage.compile(kernel, signature, block=block).metadata["strategy"]
 
 
 @roc.jit
@@ -55,7 +55,7 @@ def test_the_last_wavefront_may_have_fewer_work_items(device, way, items):
 
 
 def test_a_wavebarrier_that_all_reach_is_cut_as_a_barrier_is():
-    assert way_taken(sums_of_waves, "void(float64[::1], float64[::1])", 256) == "cut"
+    assert way_taken(sums_of_waves, "void(float64[::1], float64[::1])", 256) == "regions"
 
 
 @roc.jit
@@ -120,7 +120,7 @@ def test_what_whole_wavefronts_reach_is_cut(device):
     code = haulage.compile(
         first_wave_between_barriers, "void(float64[::1], float64[::1])", block=256
     )
-    assert code.metadata["way"] == "cut"
+    assert code.metadata["strategy"] == "regions"
 
 
 @roc.jit
@@ -138,7 +138,7 @@ def test_what_only_some_lanes_of_a_wavefront_reach_cannot_be_cut(device, monkeyp
     if device.kind != "cpu":
         pytest.skip("only the CPU device has ways of running threads")
     line = half_of_a_wavefront.py_func.__code__.co_firstlineno + 5
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", "cut")
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", "regions")
     x = roc.to_device(np.zeros(64))
     with pytest.raises(CompileError, match=rf"half_of_a_wavefront.*\b{line}\b"):
         half_of_a_wavefront[1, 64](x)
@@ -213,7 +213,7 @@ def test_work_items_that_have_ended_are_not_waited_for(device, way):
 
 def test_a_guard_at_the_top_does_not_hinder_the_cut():
     signature = "void(int64[::1], int64[::1], int64)"
-    assert way_taken(behind_a_guard, signature, 128) == "cut"
+    assert way_taken(behind_a_guard, signature, 128) == "regions"
 
 
 @roc.jit

@@ -27,6 +27,8 @@ SOURCES = [
 ]
 # Where it is on PYTHONPATH, Python starts with `of_tests`.
 EVERYWHERE = _FOLDER / "everywhere"
+# The same with `idle_one`.
+IDLE = _FOLDER / "idle"
 
 # A code object as the stand-in knows it: the header of an ELF file for AMD's GPUs, and a text.
 CODE = (
@@ -144,6 +146,14 @@ def of_tests() -> Double:
             sys.path.append(str(EVERYWHERE))
         _of_tests = Double(devices=2, major=int(os.environ.get("HAULAGE_TESTS_ROCM", "7")))
     return _of_tests
+
+
+def idle_one() -> Double:
+    """A device whose kernels do nothing, and whose runtime works in no threads: what is measured on
+    it is the host's part of launches, copies and allocations."""
+    double = Double()
+    double.library.hip_double_idle()
+    return double
 
 
 def skip_tests_with_kernels() -> None:

@@ -50,7 +50,11 @@ class PTXBackend(NeverOpposed):
         """The processor's, with the architecture that code is made for."""
         found = super().properties(device)
         return dataclasses.replace(
-            found, name="PTX", uuid=f"ptx-{found.uuid}", architecture=ARCHITECTURE
+            found,
+            name="PTX",
+            uuid=f"ptx-{found.uuid}",
+            architecture=ARCHITECTURE,
+            code_per_strides=False,
         )
 
     # ---- code ---------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ np.testing.assert_array_equal(out.copy_to_host(), expected)
 
 
 @is_x86
-@pytest.mark.parametrize("way", ["cut", "coroutines"])
+@pytest.mark.parametrize("way", ["regions", "coroutines"])
 def test_kernels_with_halves_need_no_such_instructions(way, monkeypatch):
     monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
     subprocess.run([sys.executable, "-c", KERNELS], check=True, timeout=100)

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haulage._core.packing import Packer
+from haulage._core.packing import Packer, integer_of
 
 HEADER = bytes(range(16))
 SIGNED, UNSIGNED, FLOATS = "bhiq", "BHIQ", "efd"
 
 
-def packer(letters, header=HEADER):
+def packer(letters, header=HEADER, same=False):
     fields, before = [], "@"
     for letter in letters:
         before += letter
         nbytes = struct.calcsize(letter)
         kind = "i" if letter in SIGNED else "u" if letter in UNSIGNED else "f"
-        fields.append((kind, struct.calcsize(before) - nbytes, nbytes))
+        fields.append((kind, struct.calcsize(before) - nbytes, nbytes, same))
     return Packer(header, fields)
 
 
@@ -70,11 +70,46 @@ def test_a_float_that_would_be_infinite_does_not_fit(letter):
 @pytest.mark.parametrize("letter", "bhiqBHIQefd")
 def test_numpy_s_scalars_are_numbers(letter):
     value = np.dtype(letter).type(7)
-    assert packer(letter)([value]) == HEADER + struct.pack(letter, 7)
+    for same in (False, True):
+        assert packer(letter, same=same)([value]) == HEADER + struct.pack(letter, 7)
+
+
+def test_complex_numbers():
+    narrow, wide = (Packer(b"", [("c", 0, nbytes, False)]) for nbytes in (8, 16))
+    for value in (1 - 2j, np.complex64(1 - 2j), np.complex128(1 - 2j)):
+        assert narrow([value]) == struct.pack("ff", 1, -2)
+        assert wide([value]) == struct.pack("dd", 1, -2)
+    for value in (-1, -1.0, np.float32(-1), np.int16(-1), complex(-1, 0)):
+        assert wide([value]) == struct.pack("dd", -1, 0)
+    assert narrow([complex("inf")]) == struct.pack("ff", float("inf"), 0)
+    assert narrow([1e300j]) == struct.pack("ff", 0, float("inf"))  # as in NumPy and C
+    for value in (None, "1j", b"1j"):
+        assert narrow([value]) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(np.bool_(True), np.float16(-2.5), np.float32(3.25), np.float64(1e300), np.int8(-3)),
+        *(np.uint64(2**64 - 1), np.complex64(1 - 2j), np.complex128(3 + 4j), np.longlong(-5)),
+    ],
+    ids=lambda value: value.dtype.name,
+)
+def test_scalars_of_the_field_s_own_dtype_are_copied(value):
+    kind = {"b": "u", "i": "i", "u": "u", "f": "f", "c": "c"}[value.dtype.kind]
+    pack = Packer(b"", [(kind, 0, value.dtype.itemsize, True)])
+    assert pack([value]) == value.tobytes()
+
+
+def test_the_bits_of_a_datetime():
+    assert integer_of(np.datetime64(-5, "s")) == -5
+    assert integer_of(np.timedelta64(2**60, "ns")) == 2**60
+    with pytest.raises(TypeError, match="8 bytes"):
+        integer_of(np.float32(1))
 
 
 def test_bytes_are_put_down_as_they_are():
-    pack = Packer(b"", [("s", 0, 3), ("u", 8, 8), ("s", 16, 0)])
+    pack = Packer(b"", [("s", 0, 3, False), ("u", 8, 8, False), ("s", 16, 0, False)])
     assert pack([b"abc", 5, b""]) == b"abc" + bytes(5) + struct.pack("Q", 5)
     for field in (b"ab", b"abcd", bytearray(b"abc"), "abc", 3):
         assert pack([field, 5, b""]) is None

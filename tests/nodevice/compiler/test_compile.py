@@ -55,7 +55,7 @@ def test_compile_takes_kernels_and_blocks():
     assert code.metadata["block"] == (64, 1, 1)
     assert code.metadata["shared_bytes"] == 256
     # RegionEnd at the barrier; the loop stays in its region, which is run for chunks of threads.
-    assert (code.metadata["way"], code.metadata["regions"]) == ("cut", 2)
+    assert (code.metadata["strategy"], code.metadata["regions"]) == ("regions", 2)
 
 
 def test_threads_become_lanes_and_wraparound_of_the_index_folds():
@@ -69,7 +69,7 @@ def test_threads_become_lanes_and_wraparound_of_the_index_folds():
 def test_the_scalar_way_widens_nothing(monkeypatch):
     monkeypatch.setenv("HAULAGE_CPU_THREADS", "scalar")
     code = haulage.compile(scale, "void(float32[::1], float32)", block=256)
-    assert code.metadata["way"] == "scalar"
+    assert code.metadata["strategy"] == "scalar"
     assert not re.search(r"<\d+ x float>", code.llvm)
 
 
@@ -126,7 +126,7 @@ def test_names_that_llvm_made_are_not_given_again():
 
     code = haulage.compile(kernel, "void(float32[::1], int64)", block=64)
     assert re.search(r'\.in"? = phi', code.stages["clean"])
-    assert code.metadata["way"] == "cut"
+    assert code.metadata["strategy"] == "regions"
 
 
 def test_errors_name_what_was_given():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from doubles import libamdhip64
 from nodevice.doubles.test_libcuda import MEMORY
 from support.nvidia_children import needs_compiler
 
@@ -64,3 +65,28 @@ def test_devices_on_the_double(group):
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed, done.stdout[-500:]
     assert int(passed[1]) >= least
+
+
+def test_copies_and_allocations_go_by_the_one_that_does_next_to_nothing():
+    program = """
+import numpy as np
+from haulage import cuda
+
+x = np.arange(1000, dtype=np.float32)
+for new in (cuda.device_array, cuda.pinned_array, cuda.mapped_array, cuda.managed_array):
+    a = new(1000, np.float32)
+    cuda.to_device(x, to=a) if new is cuda.device_array else a.__setitem__(slice(None), x)
+    there = cuda.to_device(a)
+    assert np.array_equal(there.copy_to_host(), x), new
+    del a
+print(cuda.get_current_device())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(libamdhip64.IDLE)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "amd:0\n"

@@ -70,7 +70,7 @@ class Whole:
 
     def text(self, names: Sequence[str]) -> str:
         """It in words that come behind "all of it"; nothing if it is so for all launches."""
-        name = _named(names, self.path)
+        name = named(names, self.path)
         alone = len(self.along) == 1
         sizes = [
             f"{name}.size" if alone else f"{name}.shape[{axis}]" for axis in range(len(self.along))
@@ -103,15 +103,15 @@ def _as_typed(value: Any, bits: int, signed: bool) -> int:
     return value - (1 << bits) if signed and value >> (bits - 1) else value
 
 
-def _named(names: Sequence[str], path: Path) -> str:
+def named(names: Sequence[str], path: Path) -> str:
     return names[path[0]] + "".join(f"[{number}]" for number in path[1:])
 
 
 def _symbol_name(names: Sequence[str], symbol: Symbol) -> str:
     if symbol[0] == "shape":
-        return f"{_named(names, symbol[1])}.shape[{symbol[2]}]"
+        return f"{named(names, symbol[1])}.shape[{symbol[2]}]"
     if symbol[0] == "scalar":
-        return _named(names, symbol[1])
+        return named(names, symbol[1])
     return f"{'gridDim' if symbol[0] == 'grid' else 'blockDim'}.{_AXES[symbol[1]]}"
 
 
@@ -180,7 +180,7 @@ class Accesses(Mapping[str, Access]):
         self.paths = dict(paths)
         self.names = tuple(names)
         self._tree = tree
-        self._named = {_named(self.names, path): access for path, access in paths.items()}
+        self._named = {named(self.names, path): access for path, access in paths.items()}
         self.arguments: tuple[Any, ...] = tuple(
             self._placed((number,), entries) for number, entries in enumerate(tree)
         )

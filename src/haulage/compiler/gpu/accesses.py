@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.gpu.channel import FAULT, MESSAGE
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.ir.model import Function, Instruction
-from haulage.compiler.simt.ir.types import split_list
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.forks import cached_property
 
 # Memory that no argument's address is of.
@@ -19,8 +18,7 @@ SHARED, OWN, MODULE = "shared", "own", "module"
 ANYWHERE = "anywhere"
 _APART = frozenset((SHARED, OWN, MODULE))
 
-_POINTER = re.compile(r"\bptr(?: addrspace\((?P<space>\d+)\))? (?P<value>.+)$")
-_SPACES = {"3": SHARED, "4": MODULE, "5": OWN}
+_SPACES = {"ptr addrspace(3)": SHARED, "ptr addrspace(4)": MODULE, "ptr addrspace(5)": OWN}
 _ATTRIBUTES = re.compile(r"(?m)^attributes (#\d+) = \{(.*)\}$")
 _FUNCTION = re.compile(
     r'(?m)^(?:declare|define) [^@\n]*@(?:"([^"]*)"|([-\w.$]+))\(.*?\)[^(){\n]*?(#\d+)'
@@ -28,7 +26,9 @@ _FUNCTION = re.compile(
 _MEMORY = re.compile(r"\bmemory\(([^)]*)\)")
 _BARRIER = re.compile(r"llvm\.nvvm\.(barrier|bar\.sync|bar\.red)|llvm\.amdgcn\.s\.barrier$")
 # Fences of what a block's own threads see, as barriers have on AMD's GPUs.
-_BLOCKS_FENCE = re.compile(r'\bsyncscope\("(?:workgroup|wavefront|singlethread)"\)')
+_SCOPES_OF_A_BLOCK = tuple(
+    f'syncscope("{scope}")' for scope in ("workgroup", "wavefront", "singlethread")
+)
 _COPIES = ("llvm.memcpy", "llvm.memmove", "llvm.memset")
 _NEVER_ACCESS = (
     *("llvm.assume", "llvm.lifetime.", "llvm.experimental.noalias.", "llvm.dbg.", "llvm.fma."),
@@ -41,12 +41,7 @@ _EXCHANGES = (
     *("llvm.amdgcn.permlane", "llvm.amdgcn.readlane", "llvm.amdgcn.readfirstlane"),
     *("llvm.amdgcn.ballot",),
 )
-_ASSEMBLY = re.compile(
-    r'\basm (?:sideeffect )?(?:alignstack )?"(?P<text>[^"]*)", "(?P<rest>[^"]*)"'
-)
 _STRONG = re.compile(r"\.(volatile|relaxed|acquire|release|acq_rel|mmio|cv)\b")
-
-_WRITING = frozenset(("store", "atomicrmw", "cmpxchg"))
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class Accesses:
 
     def __init__(self, function: Function, text: str) -> None:
         self.function = function
-        self.items = {name: item for name, (_, item) in function.definitions().items()}
+        self.items = function.items()
         self.parameters = {each.name for each in function.parameters}
         self.loads: list[Access] = []
         self.writes: list[Access] = []
@@ -96,24 +91,21 @@ class Accesses:
         self.takes = False
         self._effects = _effects(text)
         self._roots: dict[str, frozenset[str]] = {}
-        self._used: set[str] = set()
-        for block in function.blocks.values():
-            for item in block.instructions():
-                self._used.update(item.uses)
+        self._used = {name for item in function.instructions() for name in item.uses}
         for block in function.blocks.values():
             for index, item in enumerate(block.instructions()):
                 self._note(item, Place(block.label, index))
 
     def _note(self, item: Instruction, place: Place) -> None:
         if item.opcode == "load":
-            access = Access(item, place, self.roots_of(_address(item)))
+            access = Access(item, place, self.roots_of(item.operands[0]))
             if access.outside:
                 self.talks |= item.stays
                 self.loads.append(access)
-        elif item.opcode in _WRITING:
-            self._note_write(item, place, self.roots_of(_address(item)))
+        elif item.address is not None:
+            self._note_write(item, place, self.roots_of(item.address))
         elif item.opcode == "fence":
-            self.talks |= _BLOCKS_FENCE.search(item.text) is None
+            self.talks |= not item.ordering.startswith(_SCOPES_OF_A_BLOCK)
         elif item.opcode == "call":
             self._note_call(item, place)
 
@@ -133,25 +125,24 @@ class Accesses:
         elif name is None:
             self._note_assembly(item, place)
         elif name.startswith(_COPIES):
-            self._note_write(item, place, self.roots_of(_arguments(item)[0]))
+            self._note_write(item, place, self.roots_of(item.operands[0]))
         elif _BARRIER.match(name):
             self.barriers.add(place)
         elif name.startswith(_EXCHANGES):
             self.exchanges.append(Access(item, place, frozenset()))
         elif not name.startswith(_NEVER_ACCESS):
             kind = self._effects.get(name, "writes")
-            pointers = [each for each in _arguments(item) if _POINTER.search(each)]
+            pointers = [each for each in item.operands if each.type.startswith("ptr")]
             own = all(self.roots_of(each) <= _APART for each in pointers)
             self.talks |= kind == "writes" or (kind == "writes arguments" and not own)
 
     def _note_assembly(self, item: Instruction, place: Place) -> None:
-        found = _ASSEMBLY.search(item.text)
-        if found is None:
+        if not item.called.startswith("asm "):
             self.talks = True
             return
-        text = found["text"]
-        pointers = [each for each in _arguments(item) if _POINTER.search(each)]
-        if "sideeffect" not in found[0] and "~{memory}" not in found["rest"]:
+        words, text, _, constraints, _ = item.called.split('"')
+        pointers = [each for each in item.operands if each.type.startswith("ptr")]
+        if "sideeffect" not in words and "~{memory}" not in constraints:
             return
         if _STRONG.search(text) or not pointers:
             self.talks = True
@@ -160,25 +151,11 @@ class Accesses:
         elif not text.startswith(("ld.", "prefetch")):
             self.talks = True
 
-    def roots_of(self, operand: str) -> frozenset[str]:
-        """What memory an operand, `ptr` with what follows, may be of."""
-        found = _POINTER.search(operand)
-        if found is None:
-            return frozenset((ANYWHERE,))
-        if found["space"] in _SPACES:
-            return frozenset((_SPACES[found["space"]],))
-        return self._of_value(found["value"].split(" syncscope(")[0].split(" ", 1)[0], operand)
-
-    def _of_value(self, value: str, operand: str) -> frozenset[str]:
-        if value.startswith("%"):
-            return self._of_name(value)
-        if value in ("null", "poison", "undef"):
-            return frozenset()
-        if "addrspace(3)" in operand:
-            return frozenset((SHARED,))
-        if "@" in operand and "inttoptr" not in operand:
-            return frozenset((MODULE,))
-        return frozenset((ANYWHERE,))
+    def roots_of(self, address: Operand) -> frozenset[str]:
+        """What memory an address may be of."""
+        if address.is_local and address.type not in _SPACES:
+            return self._of_name(address.text)
+        return _known_root(address)
 
     def _of_name(self, name: str) -> frozenset[str]:
         known = self._roots.get(name)
@@ -204,26 +181,15 @@ class Accesses:
             return [], frozenset((OWN,))
         if item.opcode == "inttoptr" and not item.uses:
             return [], frozenset((name,))
-        if item.opcode == "phi":
-            operands = [f"ptr {value}" for value, _ in item.incoming]
+        if item.opcode in ("phi", "select"):
+            operands = item.operands[-2:] if item.opcode == "select" else item.operands
         elif item.opcode in ("getelementptr", "addrspacecast", "freeze"):
-            operands = _arguments(item)[1:2] if item.opcode == "getelementptr" else [item.text]
-            operands = [each.split(" to ptr")[0] if "%" in each else each for each in operands]
-        elif item.opcode == "select":
-            operands = _arguments(item)[1:]
+            operands = item.operands[:1]
         else:
             return [], frozenset((ANYWHERE,))
-        names: list[str] = []
-        roots: set[str] = set()
-        for operand in operands:
-            found = _POINTER.search(operand)
-            if found is not None and found["space"] in _SPACES:
-                roots.add(_SPACES[found["space"]])
-            elif found is not None and found["value"].startswith("%"):
-                names.append(found["value"].split(" ", 1)[0])
-            else:
-                roots |= self.roots_of(operand)
-        return names, frozenset(roots)
+        names = [each for each in operands if each.is_local and each.type not in _SPACES]
+        known = [_known_root(each) for each in operands if each not in names]
+        return [each.text for each in names], frozenset().union(*known)
 
     @property
     def written(self) -> frozenset[str]:
@@ -265,23 +231,16 @@ class Accesses:
         return second.label in self._reached[first.label]
 
 
-def _address(item: Instruction) -> str:
-    """The operand of an access that is its address."""
-    parts = _arguments(item)
-    return parts[1] if item.opcode in ("load", "store") else parts[0]
-
-
-def _arguments(item: Instruction) -> list[str]:
-    """The operands of an instruction as they are written; of a call its arguments."""
-    text = item.text
-    if item.opcode == "call":
-        start = text.rindex('"(') + 1 if " asm " in text else text.index("(", text.index("@"))
-        depth = 0
-        for end in range(start, len(text)):
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            if depth == 0:
-                return split_list(text[start + 1 : end])
-    return split_list(text)
+def _known_root(address: Operand) -> frozenset[str]:
+    """What memory an address is of that has a space of its own, or is a constant."""
+    if address.type in _SPACES:
+        return frozenset((_SPACES[address.type],))
+    if address.text in ("null", "poison", "undef"):
+        return frozenset()
+    if "addrspace(3)" in address.text:
+        return frozenset((SHARED,))
+    is_of_module = "@" in address.text and "inttoptr" not in address.text
+    return frozenset((MODULE if is_of_module else ANYWHERE,))
 
 
 def _effects(text: str) -> dict[str, str]:

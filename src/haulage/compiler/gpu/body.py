@@ -12,6 +12,7 @@ from haulage.compiler.gpu.entry import entry_name
 from haulage.compiler.gpu.metadata import of_lines_only
 from haulage.compiler.gpu.modules import internalise
 from haulage.compiler.helpers import with_helpers
+from haulage.compiler.unit_strides import GENERAL
 from haulage.compiler.unrolling import keep_loops
 from haulage.forks import cached_property
 
@@ -55,7 +56,8 @@ class GPUBody(Body):
         """A module's text with the address spaces that the target has."""
         return text
 
-    def _make(self, block: Any, way: str) -> Code:
+    def _make(self, block: Any, way: str, strides: str) -> Code:
+        assert strides == GENERAL
         with llvm.LOCK:
             made = self._made(prod(block))
         offsets, nbytes = argument_offsets(self.lowered.arguments)
@@ -70,7 +72,7 @@ class GPUBody(Body):
                 "signature": self.lowered.signature,
                 "entry": self.entry,
                 "block": None,
-                "way": "threads",
+                "strategy": "threads",
                 "regions": 1,
                 "block_bytes": 0,
                 "cooperative": self.lowered.cooperative,

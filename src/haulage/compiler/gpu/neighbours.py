@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.gpu.accesses import ANYWHERE, Access, Accesses
 from haulage.compiler.simt.ir.model import Instruction
-from haulage.compiler.simt.ir.types import first_type, split_list
+from haulage.compiler.simt.ir.types import split_list
 
 # The bytes that one instruction accesses at most, and so what addresses are multiples of.
 WIDEST = 16
@@ -23,10 +23,7 @@ _SMALLEST = 4
 _WORTH = 16
 _TURNS = 8
 _SIZES = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
-_ELEMENT = re.compile(r"^.*?getelementptr (?:(?:inbounds|nusw|nuw) )*")
 _ROW = re.compile(r"\[(\d+) x (.+)\]")
-_INDEX = re.compile(r"^i\d+ (-?\d+|%\S+|%\"[^\"]*\")$")
-_TERM = re.compile(r", (-?\d+)$")
 _FOREVER = 64
 # An address but for a constant: itself, or what it is counted from, an index, bytes of an element.
 _Key = tuple[str] | tuple[str, str, int]
@@ -95,7 +92,7 @@ def _type(item: Instruction) -> str | None:
     if item.opcode == "load":
         return item.type
     if item.opcode == "store" and item.uses:
-        return first_type(item.text.split(" ", 1)[1])
+        return item.operands[0].type
     return None
 
 
@@ -140,21 +137,23 @@ class _Finder:
         item = self._items.get(address)
         if item is None or item.opcode != "getelementptr":
             return None
-        parts = split_list(item.text)
-        size = _size(_ELEMENT.sub("", parts[0]))
-        index = _INDEX.match(parts[2]) if len(parts) == 3 else None
-        base = parts[1].split(" ")[-1]
-        if size is None or index is None or not base.startswith("%"):
+        size = _size(item.source_type)
+        base, *indices = item.operands
+        if size is None or len(indices) != 1 or not base.is_local:
             return None
-        return base, index[1], size
+        (index,) = indices
+        return (base.text, index.text, size) if index.is_local or index.number is not None else None
 
     def _counted(self, index: str) -> tuple[str, int]:
         """(value, constant) whose sum an index is."""
         item = self._items.get(index)
-        if item is None or not (item.opcode == "add" or " or disjoint " in item.text):
+        is_sum = item is not None and (
+            item.opcode == "add" or (item.opcode == "or" and "disjoint" in item.flags)
+        )
+        if item is None or not is_sum or not item.operands[0].is_local:
             return index, 0
-        term = _TERM.search(item.text)
-        return (item.uses[0], int(term[1])) if term else (index, 0)
+        term = item.operands[1].number
+        return (index, 0) if term is None else (item.operands[0].text, term)
 
     def alignment(self, key: _Key, size: int) -> tuple[int, set[str]]:
         """(what an address is a multiple of, numbers among the arguments) if these are multiples
@@ -197,17 +196,11 @@ class _Finder:
         if name in self._kinds:
             return self._multiples.get(name, 0)
         item = self._items[name]
-        parts = split_list(item.text)
-        last = parts[-1].split(" ")[-1]
-        first = parts[0].split(" ")[-1]
         if item.opcode == "shl":
-            return self._zeros(first) + (int(last) if last.isdigit() else 0)
-        if item.opcode == "mul":
-            return self._zeros(first) + self._zeros(last)
-        if item.opcode in ("add", "sub", "or"):
-            return min(self._zeros(first), self._zeros(last))
-        if item.opcode in ("sext", "zext"):
-            return self._zeros(item.uses[0])
+            return self._zeros(item.operands[0].text) + (item.operands[1].number or 0)
+        if item.opcode in ("mul", "add", "sub", "or", "sext", "zext"):
+            zeros = [self._zeros(operand.text) for operand in item.operands]
+            return sum(zeros) if item.opcode == "mul" else min(zeros)
         return self._of_choices(name, self._zeros)
 
     def _of_choices(self, name: str, zeros: Callable[[str], int]) -> int:

@@ -160,7 +160,7 @@ class _Extents:
     def of(self, root: str) -> tuple[str, str] | None:
         """(first byte, byte behind the last) of the array of an address, as LLVM's values."""
         if root in self._items:
-            address = int(self._items[root].text.split(" i64 ", 1)[1].split(" ", 1)[0])
+            address = self._items[root].operands[0].number or 0
             found = [each for each in self._captured if each[0] <= address < each[1]]
             return (str(found[0][0]), str(found[0][1])) if found else None
         array = self._arrays.get(self._names.index(root))

@@ -26,6 +26,10 @@ from haulage.compiler.mathematics.ir import SUFFIXES, Value, Writer
 from haulage.targets.base import Target
 
 PREFIX = "haulage.math."
+# Divisions that cannot fail (`simt/loops/integer_divisions.py`).
+SPECULATED = "haulage.speculated."
+# What the names of functions begin with that only give a value, but for LLVM's that write memory.
+PURE = ("llvm.", PREFIX, SPECULATED)
 
 DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
 # What the names of the functions begin with that divisions become calls of.

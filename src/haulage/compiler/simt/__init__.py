@@ -1,6 +1,7 @@
-"""The transformation that runs a whole block of threads in one call on a CPU.
+"""The compiler for CPUs: from the function of one thread to one that runs a whole block.
 
-A kernel's body, a function of one thread, is read into a small model, cut where its threads must
-wait for each other, and written again as a block function: for each region a loop over the threads
-of the block (`cut`), or each thread as a coroutine where that cannot be done (`coroutine`).
+`pipeline` runs the passes that `passes` declares. A kernel's body is read into objects (`ir/`),
+split where its threads must wait for each other, and written again as a block function: each
+parallel region in loops over the threads (`work_items/`), or each thread as a coroutine where that
+cannot be done (`coroutines/`).
 """

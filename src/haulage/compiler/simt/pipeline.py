@@ -16,7 +16,6 @@ from haulage.compiler.simt.analysis import (
     guards,
     kernel,
     locks,
-    single_thread,
     uniformity,
     warps,
 )
@@ -24,10 +23,11 @@ from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.early_exit import EarlyExit
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.coroutines import cooperative_grid, lowering, yields
+from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_loops
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
@@ -44,7 +44,7 @@ from haulage.compiler.simt.loops import (
     strip_mining,
 )
 from haulage.compiler.simt.loops.block_coalescing import Run
-from haulage.compiler.simt.loops.privatization import Total
+from haulage.compiler.simt.loops.privatization import Reduction
 from haulage.compiler.simt.regions import (
     exchanges,
     fission,
@@ -55,7 +55,7 @@ from haulage.compiler.simt.regions import (
     parallel_regions,
 )
 from haulage.compiler.simt.regions.exchanges import Exchange
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.compiler.simt.vectorize import plan
 from haulage.compiler.simt.work_items import unroll_and_jam, warp_loops, work_item_loops
@@ -63,8 +63,8 @@ from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED, YIELD
 from haulage.targets.cpu_lanes import WARP_ROOM
 
-AUTO, CUT, SCALAR, COROUTINES = "auto", "cut", "scalar", "coroutines"
-STRATEGIES = (AUTO, CUT, SCALAR, COROUTINES)
+AUTO, REGIONS, SCALAR, COROUTINES = "auto", "regions", "scalar", "coroutines"
+STRATEGIES = (AUTO, REGIONS, SCALAR, COROUTINES)
 
 # Passes that only make loops over threads faster: the scalar strategy, by which others are
 # measured, has none of them.
@@ -148,10 +148,11 @@ class Compilation:
     order: str = axis_order.DEFAULT_ORDER
     coalesced_order: str = axis_order.DEFAULT_ORDER
     coalesced: tuple[str, ...] = ()
-    privatized: tuple[Total, ...] = ()
+    privatized: tuple[Reduction, ...] = ()
     declarations: list[str] = field(default_factory=list)
     copies: str = ""
     helpers: list[str] = field(default_factory=list)
+    _analyses: Analyses | None = field(default=None, init=False)
 
     # Where to split: at the headers of interchanged loops, in front of blocks, around atomic
     # operations. `remainders` are the loops that grid-stride loops left.
@@ -170,7 +171,7 @@ class Compilation:
     cut: Function | None = None
     kernel_guards: guards.Guards = field(default_factory=guards.Guards)
     regions: Regions | None = None
-    ranges: Clipping | None = None
+    ranges: IterationRanges | None = None
     run: Run | None = None
     parts: list[str] = field(default_factory=list)
     taken: str = ""
@@ -208,6 +209,13 @@ class Compilation:
         axes = looped_axes(self.block, self.order)
         return plan.Geometry(self.block, axes, _vector_bits(self.target))
 
+    @property
+    def analyses(self) -> Analyses:
+        """What is known of the function as it is now."""
+        if self._analyses is None or self._analyses.function is not self.function:
+            self._analyses = Analyses(self.function)
+        return self._analyses
+
     def change(self, function: Function) -> None:
         """Put another function in the kernel's place."""
         self.body = replace(self.body, function=function)
@@ -216,13 +224,13 @@ class Compilation:
         """Whether threads may leave otherwise than by the guards at the kernel's start."""
         if not self.flow.masks:
             return False
-        ranges = ValueRanges(self.function)
+        ranges = self.analyses.get(ValueRanges)
         first = iteration_ranges.kernel_guards(self.function, self.flow.varying, ranges)
         return bool(self.flow.exiting - first.labels)
 
     def analyse(self, exits: Mapping[str, EarlyExit]) -> None:
         """Find anew which values vary, after blocks were changed."""
-        analyses = Analyses(self.function)
+        analyses = self.analyses
         self.together = analyses.get(uniformity.analyse, self.private)
         self.flow = analyses.get(uniformity.analyse, self.private, frozenset(exits), self.lanes)
 
@@ -243,7 +251,7 @@ def transform(
     not run; `recorded` is given the text of the kernel after each one that does.
 
     Raises:
-        CannotSplit: the strategy is "cut" and that cannot be done.
+        CannotSplit: the strategy is "regions" and that cannot be done.
         NotInlined: a function that calls itself has a barrier or a shared array.
     """
     if strategy == SCALAR:
@@ -296,13 +304,13 @@ def _shown(state: Compilation) -> str:
 def _look_for_waits(state: Compilation) -> None:
     """Find whether threads wait for one another, and where they may hold locks, before their atomic
     operations become plain ones."""
-    waiting = yields.are_in(state.function)
-    analyses = Analyses(state.function)
+    waiting = spin_loops.has_yields(state.function)
+    analyses = state.analyses
     state.held = locks.held(analyses)
     contended = waiting and locks.are_contended(analyses, state.block)
     state.waits = waiting and (state.cooperative or contended)
     if waiting and not state.waits and state.strategy != COROUTINES:
-        state.change(yields.without(state.function))
+        state.change(spin_loops.without_yields(state.function))
     if waiting:
         # Who waits for another block expects that blocks begin with x the fastest axis.
         state.off |= {"axis-order", "privatized-reductions"}
@@ -311,17 +319,19 @@ def _look_for_waits(state: Compilation) -> None:
 
 
 def _block_atomics(state: Compilation) -> None:
-    block_atomics.mark_plain(state.function, state.own_memory | {f"%{DYNAMIC_SHARED}"})
+    block_atomics.mark_plain(state.analyses, state.own_memory | {f"%{DYNAMIC_SHARED}"})
+    state.analyses.invalidate(same_graph=True)
 
 
 def _privatize(state: Compilation) -> None:
     own = state.own_memory | {f"%{DYNAMIC_SHARED}"}
-    state.privatized = privatization.find(state.function, own)
-    state.copies = privatization.mark(state.function, state.privatized)
+    state.privatized = privatization.find(state.analyses, own)
+    state.copies = privatization.mark(state.analyses, state.privatized)
+    state.analyses.invalidate(same_graph=True)
 
 
 def _early_exits(state: Compilation) -> None:
-    state.exits = early_exit.early_exits(Analyses(state.function))
+    state.exits = state.analyses.get(early_exit.early_exits)
 
 
 def _choose(state: Compilation) -> None:
@@ -330,16 +340,16 @@ def _choose(state: Compilation) -> None:
     Raises:
         CannotSplit: regions were asked for, and cannot be.
     """
-    analyses, private, exits = Analyses(state.function), state.private, frozenset(state.exits)
+    analyses, private, exits = state.analyses, state.private, frozenset(state.exits)
     state.flow = analyses.get(uniformity.analyse, private, exits)
     state.lanes = warps.warps_of(state.function, state.block, state.target.warp_size)
     if state.lanes is not None:
         state.flow = analyses.get(uniformity.analyse, private, exits, state.lanes)
     state.divergent_barriers = fission.divergent_barriers(analyses, private, exits, state.lanes)
     unable = bool(state.divergent_barriers) or state.waits
-    if state.strategy == CUT and unable:
+    if state.strategy == REGIONS and unable:
         raise CannotSplit(state.divergent_barriers)
-    state.taken = SCALAR if state.strategy == SCALAR else CUT
+    state.taken = SCALAR if state.strategy == SCALAR else REGIONS
     if state.strategy == COROUTINES or unable:
         state.taken = COROUTINES
     else:
@@ -347,19 +357,19 @@ def _choose(state: Compilation) -> None:
 
 
 def _axis_order(state: Compilation) -> None:
-    state.order = axis_order.axis_order(state.function, state.block)
+    state.order = axis_order.axis_order(state.analyses, state.block)
     state.coalesced_order = state.order
 
 
 def _grid_stride_loops(state: Compilation) -> None:
     if state.held:
         return
-    split = grid_stride.split(Analyses(state.function), state.together, state.block)
+    split = grid_stride.split(state.analyses, state.together, state.block)
     if not split.remainders:
         return
     state.remainders = dict(split.remainders)
     state.change(split.function)
-    analyses = Analyses(split.function)
+    analyses = state.analyses
     exits = analyses.get(early_exit.early_exits) if state.is_on("early-exits") else {}
     staying = frozenset(exits) - split.labels
     state.flow = analyses.get(uniformity.analyse, state.private, staying, state.lanes)
@@ -368,22 +378,23 @@ def _grid_stride_loops(state: Compilation) -> None:
 def _coalesce_blocks(state: Compilation) -> None:
     if state.lanes is not None or state.remainders or state.cooperative:
         return
-    state.coalesced = block_coalescing.axes(state.body, state.block)
+    state.coalesced = block_coalescing.axes(state.body, state.analyses, state.block)
     if state.coalesced:
         widest = block_coalescing.widest(state.block, state.coalesced)
         if state.is_on("axis-order"):
-            state.coalesced_order = axis_order.axis_order(state.function, widest)
-        state.change(block_coalescing.prepared(state.function, state.coalesced, state.block))
+            state.coalesced_order = axis_order.axis_order(state.analyses, widest)
+        state.change(block_coalescing.prepared(state.analyses, state.coalesced, state.block))
 
 
 def _mask_remainders(state: Compilation) -> None:
-    integer_divisions.mask_remainders(state.function, state.flow.varying)
+    integer_divisions.mask_remainders(state.analyses, state.flow.varying)
+    state.analyses.invalidate(same_graph=True)
 
 
 def _vector_divisions(state: Compilation) -> None:
-    state.declarations = integer_divisions.call_divisions(
-        state.function, state.flow.varying, state.target
-    )
+    varying = state.flow.varying
+    state.declarations = integer_divisions.call_divisions(state.analyses, varying, state.target)
+    state.analyses.invalidate(same_graph=True)
 
 
 def _speculate_divisions(state: Compilation) -> None:
@@ -391,6 +402,7 @@ def _speculate_divisions(state: Compilation) -> None:
         return
     axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
     state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
+    state.analyses.invalidate(same_graph=True)
 
 
 def _hoist_guards(state: Compilation) -> None:
@@ -398,11 +410,11 @@ def _hoist_guards(state: Compilation) -> None:
         return
     if state.keeps_states():
         return
-    function, state.hoisted = guard_hoisting.hoist(state.function, state.flow, state.held)
+    function, state.hoisted = guard_hoisting.hoist(state.analyses, state.flow, state.held)
     if state.hoisted:
         state.change(function)
         on = state.is_on("early-exits")
-        state.analyse(early_exit.early_exits(Analyses(function)) if on else {})
+        state.analyse(state.analyses.get(early_exit.early_exits) if on else {})
 
 
 def _split_collectives(state: Compilation) -> None:
@@ -414,7 +426,7 @@ def _vectorize_kernel(state: Compilation) -> None:
     # Loops that all threads are in together need no vectors.
     if state.lanes is not None or state.remainders:
         return
-    if fission.divergent_loops(Analyses(state.function), state.flow):
+    if fission.divergent_loops(state.analyses, state.flow):
         state.vectors = plan.plan_kernel(
             state.body, state.together, state.own_memory, state.geometry
         )
@@ -423,7 +435,7 @@ def _vectorize_kernel(state: Compilation) -> None:
 
 def _interchange_loops(state: Compilation) -> None:
     found = loop_interchange.loops_to_interchange(
-        state.function, state.flow, state.body.private, state.inner, state.block[state.inner]
+        state.analyses, state.flow, state.body.private, state.inner, state.block[state.inner]
     )
     state.interchanged = [label for label in found if label not in state.held]
 
@@ -431,7 +443,7 @@ def _interchange_loops(state: Compilation) -> None:
 def _split_at_guards(state: Compilation) -> None:
     if not state.has_ranges or state.keeps_states():
         return
-    state.at_guards = guard_fission.places(state.function, state.flow, state.held)
+    state.at_guards = guard_fission.places(state.analyses, state.flow, state.held)
 
 
 def _split_around_atomics(state: Compilation) -> None:
@@ -442,11 +454,11 @@ def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
     state.strips = strip_mining.loops_to_strip_mine(
-        state.function, state.flow, state.interchanged, state.body.shared, state.inner
+        state.analyses, state.flow, state.interchanged, state.body.shared, state.inner
     )
     others = set(_split_labels(state)) - set(state.strips)
     around = strip_mining.splits_around(
-        state.function, state.flow, state.strips, others, state.inner
+        state.analyses, state.flow, state.strips, others, state.inner
     )
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}
 
@@ -466,7 +478,7 @@ def _split_labels(state: Compilation) -> list[str]:
 def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    rare = frozenset((*state.remainders, *single_thread.single_thread_blocks(state.function)))
+    rare = frozenset((*state.remainders, *state.analyses.get(single_thread_blocks)))
     state.cut, state.vectors = plan.plan_regions(
         state.body,
         state.split,
@@ -499,7 +511,7 @@ def _split_into_regions(state: Compilation) -> None:
         return
     if state.cut is None:
         state.cut = fission.split(state.split, _split_labels(state), state.around_atomics)
-    ranges = ValueRanges(state.function)
+    ranges = state.analyses.get(ValueRanges)
     if state.has_ranges:
         varying = state.flow.varying
         state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, ranges)
@@ -512,19 +524,19 @@ def _iteration_ranges(state: Compilation) -> None:
     if state.vectors.regions is not None or state.lanes is not None:
         return
     assert state.regions is not None
-    parts = not state.body.may_fail and state.is_on("index-set-splitting")
-    state.ranges = iteration_ranges.clip(
+    splits = not state.body.may_fail and state.is_on("index-set-splitting")
+    state.ranges = iteration_ranges.find(
         state.regions,
         state.flow.varying,
-        ValueRanges(state.function),
+        state.analyses.get(ValueRanges),
         state.kernel_guards.guards,
-        parts=parts,
+        splits=splits,
     )
 
 
 def _work_item_loops(state: Compilation) -> None:
     assert state.regions is not None
-    ranges = state.ranges or iteration_ranges.none(state.regions)
+    ranges = state.ranges or iteration_ranges.unbounded(state.regions)
     _choose_run(state, ranges)
     metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
     if state.lanes is None:
@@ -549,22 +561,21 @@ def _work_item_loops(state: Compilation) -> None:
     state.parts.append(f"{text}\n\n{metadata.text()}")
 
 
-def _choose_run(state: Compilation, ranges: Clipping) -> None:
+def _choose_run(state: Compilation, ranges: IterationRanges) -> None:
     """Coalesce blocks where that is faster."""
     axis = state.coalesced_order[-1]
     assert state.regions is not None
     if state.vectors.regions is not None or axis not in state.coalesced or state.regions.masked:
         return
-    inner, first, parting = state.order[-1], state.kernel_guards, ranges.partings[0]
+    inner, first, split = state.order[-1], state.kernel_guards, ranges.splits[0]
     varying = state.flow.varying
-    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, parting):
+    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, split):
         state.run = block_coalescing.run_of(axis, state.block)
     if state.run is not None:
         state.order = state.coalesced_order
 
 
 def _lower_to_coroutines(state: Compilation) -> None:
-    state.parts.append(yields.DECLARATIONS)
     state.parts.append(lowering.write(state.body, state.block, state.cooperative))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from haulage import config
 from haulage._core.exchange import Exchange
-from haulage._core.packing import pack_array
+from haulage._core.packing import pack_array, unit_axis
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.devices import ordering, registry
@@ -53,9 +53,10 @@ class Layout:
         producer: whose stream its work is to be ordered with; None: nobody's, or one that each
             array names.
         kind: the `kinds.Kind`, once one was made.
+        unit_axis: as the kind has it.
     """
 
-    __slots__ = ("before", "behind", "device", "key", "kind", "producer")
+    __slots__ = ("before", "behind", "device", "key", "kind", "producer", "unit_axis")
 
     def __init__(self, sample: DeviceNDArray | np.ndarray, producer: Producer | None) -> None:
         self.device: Device | None = None
@@ -65,6 +66,7 @@ class Layout:
             self.key, packed = sample._code_key, pack_array(sample, sample.device_pointer)
             self.device = sample.device
         self.before, self.behind = packing.around_address(packed)
+        self.unit_axis = unit_axis(packed)
         self.producer = producer
         self.kind: Any = None
 

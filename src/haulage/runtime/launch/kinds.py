@@ -35,8 +35,10 @@ from typing import Any
 
 import numpy as np
 
+from haulage._core.coherence import Moving
 from haulage._core.launches import Part
-from haulage._core.packing import pack_array
+from haulage._core.packing import integer_of, pack_array, unit_axis
+from haulage.compiler.unit_strides import FIRST, LAST, NO_AXIS
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
@@ -62,9 +64,10 @@ class Kind:
         device: that it is on; None: on none, or wherever it is needed.
         hint: `In`, `Out` or `InOut`, if it was given inside of one.
         parts: the kinds of a tuple's entries.
+        unit_axis: which axis of an array has unit stride, as `compiler.unit_strides` has it.
     """
 
-    __slots__ = ("device", "hint", "key", "parts", "role")
+    __slots__ = ("device", "hint", "key", "parts", "role", "unit_axis")
 
     def __init__(
         self,
@@ -73,12 +76,14 @@ class Kind:
         device: Device | None = None,
         hint: type[ArgHint] | None = None,
         parts: tuple["Kind", ...] = (),
+        unit_axis: str = NO_AXIS,
     ) -> None:
         self.role = role
         self.key = key
         self.device = device
         self.hint = hint
         self.parts = parts
+        self.unit_axis = unit_axis
 
     def leaves(self) -> tuple["Kind", ...]:
         """Itself; of a tuple the kinds of its entries, those in tuples too."""
@@ -98,9 +103,10 @@ def kind(
     device: Device | None = None,
     hint: type[ArgHint] | None = None,
     parts: tuple[Kind, ...] = (),
+    unit_axis: str = NO_AXIS,
 ) -> Kind:
     """The kind with these attributes."""
-    described = role, key, device, hint, parts
+    described = role, key, device, hint, parts, unit_axis
     found = _kinds.get(described)
     if found is None:
         if len(_kinds) >= _MOST:
@@ -210,12 +216,9 @@ def _instead(value: Any) -> str:
 
 def part_of(array: DeviceNDArray) -> Part:
     """The part of an array in launches, made now and kept with it."""
-    made = Part(
-        kind(ON_DEVICE, array._code_key, array.device),
-        array.shape,
-        array.strides,
-        pack_array(array, array.device_pointer),
-    )
+    field = pack_array(array, array.device_pointer)
+    own = kind(ON_DEVICE, array._code_key, array.device, unit_axis=unit_axis(field))
+    made = Part(own, array.shape, array.strides, field)
     array._launch_part = made
     return made
 
@@ -248,7 +251,8 @@ def _scalar(dtype: Any) -> Kind:
 number_kinds: dict[type, Kind] = {
     of: _scalar(of)
     for of in (
-        *(bool, float, np.float32, np.float64),
+        *(bool, np.bool_, float, np.float16, np.float32, np.float64),
+        *(complex, np.complex64, np.complex128, np.longlong, np.ulonglong),
         *(np.int8, np.int16, np.int32, np.int64),
         *(np.uint8, np.uint16, np.uint32, np.uint64),
     )
@@ -296,9 +300,9 @@ def _numpy_scalar(value: np.generic, fields: list[Any]) -> Kind:
     if dtype.kind not in "biufcMm":
         raise TypeError(f"a kernel cannot take a NumPy scalar of dtype {dtype}")
     if dtype.kind in "Mm":
-        fields.append(int(value.view(np.int64)))
+        fields.append(integer_of(value))
     else:
-        fields.append(bool(value) if dtype.kind == "b" else value)
+        fields.append(value)
     return kind(VALUE, (SCALAR, dtype))
 
 
@@ -334,24 +338,28 @@ def _host_visible(array: HostVisibleNDArray, fields: list[Any]) -> Kind:
     if block.closed:
         block.use()
     pointer = block.device_ptr + address_of(array) - block.host_ptr if block.nbytes else 0
-    fields.append(pack_array(array, pointer))
-    flags = array.flags.num & _FLAGS
+    field = pack_array(array, pointer)
+    fields.append(field)
+    flags, axis = array.flags.num & _FLAGS, unit_axis(field)
     steps = array.ndim if flags & _CONTIGUOUS else (array.shape, array.strides)
-    described = block.device, array.dtype, steps, flags, pointer & MOST_ALIGNED
+    described = block.device, array.dtype, steps, flags, pointer & MOST_ALIGNED, axis
     found = _mapped.get(described)
     if found is None:
-        made = kind(MAPPED, array.device_view()._code_key, block.device)
+        made = kind(MAPPED, array.device_view()._code_key, block.device, unit_axis=axis)
         found = _kept(_mapped, described, made)
     return found
 
 
 @argument(lambda of: issubclass(of, np.ndarray))
 def _host_array(array: np.ndarray, fields: list[Any]) -> Kind:
-    fields.append(pack_array(array, address_of(array)))
-    described = array.dtype, array.ndim, array.flags.num & _FLAGS
+    field = pack_array(array, address_of(array))
+    fields.append(field)
+    axis = unit_axis(field)
+    described = array.dtype, array.ndim, array.flags.num & _FLAGS, axis
     found = _host.get(described)
     if found is None:
-        found = _kept(_host, described, kind(ON_HOST, keys.of_host_array(array)))
+        made = kind(ON_HOST, keys.of_host_array(array), unit_axis=axis)
+        found = _kept(_host, described, made)
     return found
 
 
@@ -368,12 +376,21 @@ def _device_record(record: DeviceRecord, fields: list[Any]) -> Kind:
     return found
 
 
+def _unit_axis_of(array: Any) -> str:
+    """Of an array that has the same strides on each device."""
+    strides, nbytes = array.strides, array.dtype.itemsize
+    if not strides or nbytes not in (strides[-1], strides[0]):
+        return NO_AXIS
+    return LAST if strides[-1] == nbytes else FIRST
+
+
 @argument(lambda of: hasattr(of, "__haulage_acquire__"))
 def _moving(array: Any, fields: list[Any]) -> Kind:
     fields.append(None)
     found: Kind | None = getattr(array, "_launch_kind", None)
     if found is None:
-        found = kind(MOVING, (ARRAY, *array.__haulage_describe__()))
+        axis = _unit_axis_of(array) if isinstance(array, Moving) else NO_AXIS
+        found = kind(MOVING, (ARRAY, *array.__haulage_describe__()), unit_axis=axis)
         array._launch_kind = found
     return found
 
@@ -389,7 +406,7 @@ def _foreign(array: Any, fields: list[Any]) -> Kind:
     layout, data, of_stream = described
     fields.append((data, of_stream))
     if layout.kind is None:
-        layout.kind = kind(ORDERED, layout.key, layout.device)
+        layout.kind = kind(ORDERED, layout.key, layout.device, unit_axis=layout.unit_axis)
     found: Kind = layout.kind
     return found
 
@@ -417,7 +434,9 @@ _tuples: dict[Any, Kind] = {}
 @argument(lambda of: issubclass(of, ArgHint))
 def _hinted(hint: ArgHint, fields: list[Any]) -> Kind:
     own = classify(hint.value, fields)
-    return kind(own.role, own.key, own.device, type(hint), own.parts)
+    # A copy of an array that moves itself may have other strides.
+    axis = NO_AXIS if own.role == MOVING else own.unit_axis
+    return kind(own.role, own.key, own.device, type(hint), own.parts, axis)
 
 
 @argument(lambda of: issubclass(of, enum.Enum))

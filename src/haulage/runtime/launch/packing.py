@@ -80,11 +80,13 @@ class Block:
     def __init__(self, header: bytes, declared: tuple[Key, ...], given: tuple[Key, ...]) -> None:
         self._header = header
         self._fields = list(zip(flat(declared), formats(declared), strict=True))
-        self.packer = _packer(header, tuple(form for _, form in self._fields))
+        own = list(flat(given))
+        same = tuple(key == each for (key, _), each in zip(self._fields, own, strict=True))
+        self.packer = _packer(header, tuple(form for _, form in self._fields), same)
         self.conversions = [
             (number, convert)
-            for number, ((key, form), own) in enumerate(zip(self._fields, flat(given), strict=True))
-            if (convert := _conversion(key, form, own)) is not None
+            for number, ((key, _), each) in enumerate(zip(self._fields, own, strict=True))
+            if (convert := _conversion(key, each)) is not None
         ]
 
     def converted(self, values: Sequence[Any]) -> bytes:
@@ -108,7 +110,8 @@ class Block:
                 struct.pack(_as_bytes(form), value)
             except (struct.error, OverflowError) as error:
                 raise misfit(error) from error
-        raise AssertionError(f"{fitting!r} fits {self._fields!r}, and is not packed")
+        # A float of 64 bits that 32 bits have no number for, which `struct` makes infinite.
+        raise misfit(OverflowError("float too large for float32"))
 
 
 def misfit(error: Exception) -> LaunchError:
@@ -127,20 +130,21 @@ def _layout(forms: tuple[str, ...]) -> tuple[tuple[str, int, int], ...]:
         one = _as_bytes(form)
         before += one
         nbytes = struct.calcsize(f"@{one}")
-        fields.append((_KINDS.get(one, "s"), struct.calcsize(before) - nbytes, nbytes))
+        fields.append((_KINDS.get(form, "s"), struct.calcsize(before) - nbytes, nbytes))
     return tuple(fields)
 
 
 # What `Packer` calls the formats of numbers.
 _KINDS = {
+    **dict.fromkeys(("ff", "dd"), "c"),
     **dict.fromkeys("bhilq", "i"),
     **dict.fromkeys("BHILQP", "u"),
     **dict.fromkeys("efd", "f"),
 }
 
 
-def _packer(header: bytes, forms: tuple[str, ...]) -> Packer:
-    return Packer(header, list(_layout(forms)))
+def _packer(header: bytes, forms: tuple[str, ...], same: tuple[bool, ...]) -> Packer:
+    return Packer(header, [(*each, own) for each, own in zip(_layout(forms), same, strict=True)])
 
 
 def _as_bytes(form: str) -> str:
@@ -148,28 +152,12 @@ def _as_bytes(form: str) -> str:
     return form if len(form) == 1 else f"0{form[:1] or 's'}{struct.calcsize(form)}s"
 
 
-def _conversion(declared: Key, form: str, given: Key) -> Callable[[Any], Any] | None:
+def _conversion(declared: Key, given: Key) -> Callable[[Any], Any] | None:
     if declared[0] == OTHER:
         return _no_value
-    if declared[0] != SCALAR:
-        return None
-    kind = declared[1].kind
-    if kind == "b":
-        return None if given == declared else bool
-    return _complex(form) if kind == "c" else None
-
-
-def _complex(form: str) -> Callable[[Any], bytes]:
-    pack = struct.Struct(form).pack
-
-    def convert(value: Any) -> bytes:
-        number = complex(value)
-        try:
-            return pack(number.real, number.imag)
-        except (struct.error, OverflowError) as error:
-            raise misfit(error) from error
-
-    return convert
+    if declared[0] == SCALAR and declared[1].kind == "b" and given != declared:
+        return bool
+    return None
 
 
 def _no_value(value: Any) -> NoReturn:

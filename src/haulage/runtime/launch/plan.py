@@ -68,8 +68,8 @@ class LaunchedKernel(Protocol):
         ...
 
 
-# Of one kernel and configuration, by the kinds of the arguments.
-Plans = dict[tuple[Kind, ...], "LaunchPlan"]
+# Of one kernel and configuration, by the kinds of the arguments; the last one under None.
+Plans = dict[tuple[Kind, ...] | None, "LaunchPlan"]
 
 
 class LaunchPlan(PlanBase):
@@ -94,7 +94,7 @@ class LaunchPlan(PlanBase):
         kinds: tuple[Kind, ...],
         args: tuple[Any, ...],
     ) -> None:
-        self._kernel = kernel
+        self._kernel, self._kinds = kernel, kinds
         self._why = f"kernel {kernel.__qualname__}"
         self._chosen, self._way = kernel.chosen, config.thread_way_text()
         # Each launch gives its stream, which is not kept here.
@@ -125,7 +125,7 @@ class LaunchPlan(PlanBase):
             return
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
-        loaded = overload.load(device, configuration.block)
+        loaded = overload.load(device, configuration.block, [kind.unit_axis for kind in each])
         self._captured = loaded.captured
         header, self._start = loaded.prepare(configuration)
         self._block = Block(header, overload.keys, keys)

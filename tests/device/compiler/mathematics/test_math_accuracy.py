@@ -8,7 +8,7 @@ import pytest
 from haulage import cuda
 from support.libdevice_references import DOCUMENTED
 
-WAYS = ("cut", "scalar", "coroutines")
+WAYS = ("regions", "scalar", "coroutines")
 
 pytestmark = [pytest.mark.ptx, pytest.mark.in_order, pytest.mark.usefixtures("device")]
 

@@ -51,7 +51,7 @@ def test_functions_give_a_lane_the_bits_that_a_thread_alone_gets(monkeypatch, ki
     vectors = set(re.findall(r"@haulage\.math\.(\w+)\.v\d+f\d\d\(", code.stages["blocks"]))
     assert vectors == set(names)
     results = []
-    for way in ("cut", "scalar"):
+    for way in ("regions", "scalar"):
         monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
         out = cuda.to_device(np.zeros((len(names), 130), kind))
         cuda.jit(kernel)[3, 48](numbers, out)

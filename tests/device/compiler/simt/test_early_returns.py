@@ -9,7 +9,7 @@ from haulage.errors import BarrierError
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
 
-WAYS = ("cut", "scalar", "coroutines")
+WAYS = ("regions", "scalar", "coroutines")
 THREADS = 64
 
 
@@ -127,7 +127,7 @@ def test_sums_of_blocks_whose_threads_leave_before_the_barriers(way, kernel, n):
 )
 def test_the_others_still_go_on_in_step(kernel):
     code = haulage.compile(kernel, "void(float64[::1], float64[::1], int64)", block=THREADS)
-    assert code.metadata["way"] == "cut"
+    assert code.metadata["strategy"] == "regions"
 
 
 @cuda.jit

@@ -10,7 +10,7 @@ from haulage.errors import BarrierError, CompileError, KernelError
 
 pytestmark = [pytest.mark.ptx, pytest.mark.ptx_always]
 
-WAYS = ("cut", "scalar", "coroutines")
+WAYS = ("regions", "scalar", "coroutines")
 
 TILE = 16
 FAR = 3
@@ -482,7 +482,7 @@ def test_a_barrier_in_divergent_flow_that_all_threads_reach(device, monkeypatch)
     expected = np.where(x % 2 == 0, x[::-1], -x[::-1])
     np.testing.assert_array_equal(out.copy_to_host(), expected)
     if device.kind == "cpu":
-        monkeypatch.setenv("HAULAGE_CPU_THREADS", "cut")
+        monkeypatch.setenv("HAULAGE_CPU_THREADS", "regions")
         with pytest.raises(CompileError, match="barrier_in_both_branches"):
             barrier_in_both_branches[1, 32](cuda.to_device(x), out)
 

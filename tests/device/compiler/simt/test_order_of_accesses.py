@@ -6,7 +6,7 @@ import pytest
 from haulage import cuda
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
-WAYS = ("cut", "scalar", "coroutines")
+WAYS = ("regions", "scalar", "coroutines")
 T = np.arange(256)
 
 

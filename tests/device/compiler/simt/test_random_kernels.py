@@ -40,7 +40,7 @@ def check(lines, shape, blocks, seed):
     x = np.random.default_rng(seed).integers(0, 50, threads * blocks)
     expected_out, expected_totals = random_kernels.interpret(lines, threads, blocks, x)
     # Optimised, a loop that all threads make together can look like one that they do not, so
-    # that "cut" alone would refuse some of these programs.
+    # that "regions" alone would refuse some of these programs.
     for way in WAYS:
         os.environ["HAULAGE_CPU_THREADS"] = way
         try:

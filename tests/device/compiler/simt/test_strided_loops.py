@@ -11,7 +11,7 @@ from haulage import cuda
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
 
-WAYS = ("cut", "scalar", "coroutines")
+WAYS = ("regions", "scalar", "coroutines")
 THREADS, BLOCKS = 32, 3
 STRIDE = THREADS * BLOCKS
 SIZES = (0, 1, 31, 32, 33, 95, 96, 97, 127, 192, 200, 1000)

@@ -65,14 +65,14 @@ def turns(x, counts, last, n):
 def test_what_all_have_in_common_is_not_counted_on_where_no_lane_is(monkeypatch):
     x = np.random.default_rng(0).integers(0, 100, 80).astype(np.int8)
     results = {}
-    for way in ("scalar", "cut"):
+    for way in ("scalar", "regions"):
         monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
-        if way == "cut":
+        if way == "regions":
             monkeypatch.setattr(plan, "is_profitable", lambda work: True)
         counts, last = (cuda.to_device(np.zeros(80, np.int64)) for _ in range(2))
         cuda.jit(turns)[2, 40](cuda.to_device(x), counts, last, 80)
         results[way] = counts.copy_to_host(), last.copy_to_host()
-    for scalar, lanes in zip(results["scalar"], results["cut"], strict=True):
+    for scalar, lanes in zip(results["scalar"], results["regions"], strict=True):
         np.testing.assert_array_equal(lanes, scalar)
     assert results["scalar"][0].any()
 

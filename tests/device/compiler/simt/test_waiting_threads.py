@@ -634,7 +634,7 @@ def test_nobody_waits_for_a_thread_that_failed():
 
 
 def test_that_threads_wait_for_one_another_is_said_where_a_cut_is_wanted(monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_THREADS", "cut")
+    monkeypatch.setenv("HAULAGE_CPU_THREADS", "regions")
     out = _zeros(2)
     with pytest.raises(CompileError, match="threads wait for one another's writes"):
         cuda.jit(first_waits_for_all.py_func)[1, 2](out)

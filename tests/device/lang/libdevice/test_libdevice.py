@@ -106,7 +106,7 @@ def test_every_function_compiles_and_takes_its_types(way):
             by_parameters[vars(libdevice)[name].parameters].append(name)
     # One of each kind in coroutines, which differ in nothing that a function could notice.
     for parameters, names in by_parameters.items():
-        chosen = names if way == "cut" else names[:1]
+        chosen = names if way == "regions" else names[:1]
         got = results(chosen, *([2, 3] for _ in parameters))
         assert all(len(values) == 2 for values in got.values())
 

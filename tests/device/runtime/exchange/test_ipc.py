@@ -380,7 +380,8 @@ def test_an_array_that_does_not_fit_is_refused(
     opener = open_ipc_array(raw, shape, dtype, strides, offset)
     with pytest.raises(error, match=expected), opener:
         pass
-    assert Path("/proc/self/maps").read_text().count("haulage-ipc") == mappings
+    # Memory of other tests may be given back meanwhile.
+    assert Path("/proc/self/maps").read_text().count("haulage-ipc") <= mappings
     assert np.array_equal(array.copy_to_host(), np.arange(10))
 
 

@@ -205,10 +205,10 @@ def test_extensions_hold_from_when_they_are_added(store):
 
 def test_the_way_that_the_environment_chooses_holds_at_once(store, monkeypatch):
     launcher = store[1, 1]
-    for way in ("cut", "coroutines", "cut", "coroutines"):
+    for way in ("regions", "coroutines", "regions", "coroutines"):
         monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
         assert results(launcher, np.float64, 1.0) == [1]
-    ways = {overload.code.metadata["way"] for overload in store.overloads.values()}
+    ways = {overload.code.metadata["strategy"] for overload in store.overloads.values()}
     assert ways == {"coroutines"}
     monkeypatch.setenv("HAULAGE_CPU_THREADS", "neither")
     with pytest.raises(ValueError, match="neither"):

@@ -3,6 +3,7 @@
 import pytest
 
 from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, AvailableForms
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Operand
 from nodevice.compiler.simt.llvm_models import model_of
@@ -57,7 +58,9 @@ def terms(form):
 )
 def test_forms_are_sums_of_products_and_tell_whether_they_wrap(value, expected, exact):
     function = model_of(VALUES)
-    form = AffineForms(function.items(), ranges=ValueRanges(function)).of(Operand("i64", value))
+    form = AffineForms(function.items(), ranges=ValueRanges(Analyses(function))).of(
+        Operand("i64", value)
+    )
     assert (terms(form), form.exact) == (expected, exact)
 
 
@@ -71,7 +74,7 @@ def available():
     varying = {"%threadIdx.x", "%threadIdx.y", "%x", "%y", "%twice", "%odd", "%after", "%wraps"}
     varying |= {"%rows", "%square", "%minus", "%own", "%read", "%at"}
     parameters = {each.name for each in function.parameters}
-    return AvailableForms(function.items(), varying, parameters, ValueRanges(function))
+    return AvailableForms(function.items(), varying, parameters, ValueRanges(Analyses(function)))
 
 
 @pytest.mark.parametrize("value", ["%y", "%wraps", "%square", "%own", "%read"])

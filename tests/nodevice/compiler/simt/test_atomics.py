@@ -49,7 +49,7 @@ entry:
 
 def test_only_what_is_certainly_in_a_room_becomes_plain():
     function = model_of(TWO_ROOTS)
-    block_atomics.mark_plain(function, frozenset(("%room",)))
+    block_atomics.mark_plain(Analyses(function), frozenset(("%room",)))
     a, b, c, d = function.blocks["%entry"].body[2:]
     assert [block_atomics.expanded(item) for item in (a, d)] == [[a], [d]]
     load, test, *_, store = block_atomics.expanded(b)
@@ -148,7 +148,7 @@ def test_chunks_of_blocks_add_to_a_copy_where_nobody_can_tell(kernel, is_copied,
     layout = "::1" if kind == "1d, C" else ":"
     code = haulage.compile(kernel, f"void(int32[::1], int32[{layout}])", block=64)
     # A view may have any strides, which its elements' addresses are worked out from.
-    assert ("%total.0.copy" in code.llvm) == (is_copied and layout == "::1")
+    assert ("%privatized.0.copy" in code.llvm) == (is_copied and layout == "::1")
 
 
 def total_of_all(x, out):

@@ -6,6 +6,7 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.compiler.simt.analysis.kernel import Storage
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
 from haulage.compiler.simt.ir.model import Operand
 from haulage.compiler.simt.loops.axis_order import axis_order
@@ -59,11 +60,11 @@ end:
     ],
 )
 def test_strides_follow_arithmetic_addresses_and_loops(value, strides):
-    assert StrideAnalysis(model_of(VALUES)).of(Operand("i64", value)) == strides
+    assert StrideAnalysis(Analyses(model_of(VALUES))).of(Operand("i64", value)) == strides
 
 
 def test_memory_of_a_thread_lies_behind_its_neighbours():
-    analysis = StrideAnalysis(model_of(VALUES), by_thread([Storage("%data", 64, 16)]))
+    analysis = StrideAnalysis(Analyses(model_of(VALUES)), by_thread([Storage("%data", 64, 16)]))
     assert analysis.of(Operand("ptr", "%address")) == (68, UNKNOWN, 64)
     assert analysis.of(Operand("ptr", "%fields")) == (70, 64, 64)
 
@@ -95,7 +96,7 @@ entry:
 )
 def test_the_axis_of_neighbouring_accesses_is_the_innermost(row, column, sizes, order):
     text = ROWS.replace("ROW", row).replace("COLUMN", column)
-    assert axis_order(model_of(text), sizes) == order
+    assert axis_order(Analyses(model_of(text)), sizes) == order
 
 
 def test_a_kernel_whose_rows_are_x_has_no_gathers():

@@ -133,12 +133,12 @@ def first_thread_waits_for_another(state, out):
 @pytest.mark.parametrize(
     ("kernel", "block", "way"),
     [
-        (first_thread_waits_for_the_block_before, 64, "cut"),
+        (first_thread_waits_for_the_block_before, 64, "regions"),
         (first_thread_waits_for_the_block_before, (32, 2), "coroutines"),
         (first_thread_waits_for_another, 64, "coroutines"),
-        (first_thread_waits_for_another, 1, "cut"),
+        (first_thread_waits_for_another, 1, "regions"),
     ],
 )
 def test_one_thread_of_a_block_that_waits_for_other_blocks_needs_no_turns(kernel, block, way):
     code = haulage.compile(kernel, "void(int32[::1], int32[::1])", block=block)
-    assert code.metadata["way"] == way
+    assert code.metadata["strategy"] == way

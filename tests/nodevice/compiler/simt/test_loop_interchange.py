@@ -14,7 +14,7 @@ def _turned(row, turn, last="%n", threads=256):
     text = SUMS.replace("ROW", row).replace("TURN", turn).replace("LAST", last)
     function = model_of(text)
     flow = uniformity.analyse(Analyses(function), frozenset())
-    return loops_to_interchange(function, flow, (), 0, threads)
+    return loops_to_interchange(Analyses(function), flow, (), 0, threads)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ end:
 def test_the_loop_around_what_is_unrolled_is_the_innermost_that_is_left(inner, outer, headers):
     function = model_of(NEST.replace("INNER", inner).replace("OUTER", outer))
     flow = uniformity.analyse(Analyses(function), frozenset())
-    assert loops_to_interchange(function, flow, (), 0, 256) == headers
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == headers
 
 
 def test_a_chain_of_loads_waits_so_long_that_all_threads_go_together():
@@ -92,7 +92,7 @@ def test_a_chain_of_loads_waits_so_long_that_all_threads_go_together():
     text = text.replace("ROW", "%n").replace("TURN", "1").replace("LAST", "%n")
     function = model_of(text)
     flow = uniformity.analyse(Analyses(function), frozenset())
-    assert loops_to_interchange(function, flow, (), 0, 256) == ["%loop"]
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%loop"]
 
 
 def test_a_kernel_that_sums_rows_has_no_gathers():

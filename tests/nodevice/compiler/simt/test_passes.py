@@ -10,7 +10,7 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.regions import fission, parallel_regions
 from haulage.compiler.simt.regions.loop_interchange import loops_to_interchange
-from haulage.compiler.simt.regions.rematerialization import Recompute
+from haulage.compiler.simt.regions.rematerialization import Rematerialization
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 # v is made before a barrier and used behind it; so are an address and the uniform u.
@@ -280,7 +280,7 @@ def test_ends_are_forgotten_in_one_function_only():
 def test_only_loops_that_all_threads_make_together_are_cut():
     function = model_of(LOOPS)
     flow = uniformity.analyse(Analyses(function), frozenset())
-    assert loops_to_interchange(function, flow, (), 0, 256) == ["%same"]
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%same"]
 
 
 # Some threads leave at once, others out of a loop; the rest ends together.
@@ -322,7 +322,7 @@ def test_branches_at_which_threads_leave_for_good():
     assert {"%loop", "%latch"}.isdisjoint(flow.divergent)
     assert "%i" not in flow.varying
     assert "%result" in flow.varying
-    assert loops_to_interchange(function, flow, (), 0, 256) == ["%loop"]
+    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%loop"]
 
 
 def test_a_branch_before_a_barrier_lets_nobody_leave():
@@ -382,7 +382,7 @@ def test_recomputing_stops_at_what_is_no_arithmetic():
     function = model_of(ACROSS)
     flow = uniformity.analyse(Analyses(function), frozenset())
     available = {parameter.name for parameter in function.parameters}
-    recompute = Recompute(function, flow.varying, available)
+    recompute = Rematerialization(function, flow.varying, available)
     assert recompute.can("%address")
     assert not recompute.can("%v")
     assert recompute.leaves({"%index"}) == {"%u"}
@@ -398,7 +398,9 @@ def test_float_arithmetic_is_stored_so_that_it_is_rounded_once():
           ret i32 0
         }"""
     )
-    recompute = Recompute(function, {"%threadIdx.x", "%t", "%sum"}, {"%threadIdx.x", "%data"})
+    recompute = Rematerialization(
+        function, {"%threadIdx.x", "%t", "%sum"}, {"%threadIdx.x", "%data"}
+    )
     assert recompute.can("%t")
     assert not recompute.can("%sum")
 
@@ -411,7 +413,7 @@ def test_a_long_chain_is_stored_unless_it_is_an_address():
         + "\n".join(steps)
         + "\n  %p = getelementptr i8, ptr %data, i32 %x39\n  store i8 0, ptr %p\n  ret i32 0\n}"
     )
-    recompute = Recompute(
+    recompute = Rematerialization(
         function, {"%threadIdx.x", "%p", *(f"%x{n}" for n in range(40))}, {"%threadIdx.x", "%data"}
     )
     assert recompute.can("%x5")

@@ -25,7 +25,7 @@ SUMS = SUMS_OF_ROWS.replace("LAST", "%n").replace(
 def _chunked(text, shared=()):
     function = model_of(text)
     flow = uniformity.analyse(Analyses(function), frozenset())
-    return list(loops_to_strip_mine(function, flow, ["%loop"], shared, 0))
+    return list(loops_to_strip_mine(Analyses(function), flow, ["%loop"], shared, 0))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_sums_of_a_tile_stay_in_registers():
 
     code = haulage.compile(forces, "void(float32[::1], float32[::1])", block=128)
     # The loop over the tile is no region of its own: a start, and one behind each barrier.
-    assert (code.metadata["way"], code.metadata["regions"]) == ("cut", 3)
+    assert (code.metadata["strategy"], code.metadata["regions"]) == ("regions", 3)
     assert re.search(r"phi <\d+ x float>", code.stages["llvm"])
 
 

@@ -1,5 +1,6 @@
 """The ranges that integers are found to be in, on small functions."""
 
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Operand
 from nodevice.compiler.simt.llvm_models import model_of
@@ -7,7 +8,7 @@ from nodevice.compiler.simt.llvm_models import model_of
 
 def ranges_in(function):
     """A function that gives the range of a result."""
-    ranges, items = ValueRanges(function), function.items()
+    ranges, items = ValueRanges(Analyses(function)), function.items()
     return lambda name: ranges.of(Operand(items[f"%{name}"].type, f"%{name}"))
 
 
@@ -86,7 +87,7 @@ def test_what_goes_around_a_loop_without_wrapping_stays_above_0():
     assert ranges("h") == (0, 1023)
     # Widened while the loop is looked at, and narrowed again.
     assert ranges("j") == (0, 255)
-    known = ValueRanges(function)
+    known = ValueRanges(Analyses(function))
     assert [known.is_nonnegative(value) for value in ("%k", "%w", "7", "-7", "%n")] == [
         True,
         False,

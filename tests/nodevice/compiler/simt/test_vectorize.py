@@ -86,7 +86,7 @@ def vectorized(text, width=8):
     flow = uniformity.analyse(Analyses(function), frozenset())
     regions = parallel_regions.divide(fission.split(function, []), flow, frozenset())
     body = Body("", function, (), (), False, False)
-    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
     (region,) = regions.regions
     assert can_vectorize(functions, region)
     return VectorizedRegion(functions, region, (64, 1, 1), ("x",), width)

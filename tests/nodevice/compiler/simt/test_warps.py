@@ -141,7 +141,7 @@ def votes(x, out):
 @pytest.mark.parametrize("kernel", [sums, votes])
 def test_exchanges_stay_in_vector_registers(kernel):
     code = haulage.compile(kernel, "void(float32[::1], int32[::1])", block=256)
-    assert code.metadata["way"] == "cut"
+    assert code.metadata["strategy"] == "regions"
     block = re.search(r"define [^\n]*@haulage.block\(.*?\n}", code.stages["llvm"], re.DOTALL)[0]
     assert "alloca" not in block
     assert "gather" not in block
@@ -167,4 +167,4 @@ def test_a_part_for_the_first_warp_only_is_cut():
         x[cuda.grid(1)] = room[0]
 
     code = haulage.compile(total, "void(float32[::1], float32[::1])", block=256)
-    assert code.metadata["way"] == "cut"
+    assert code.metadata["strategy"] == "regions"

@@ -11,6 +11,8 @@ import pytest
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit import outlining
 from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
@@ -83,10 +85,10 @@ def finish(builder, kind="i32"):
 
 def functions_of_regions(text):
     function = model_of(text)
-    present = uniformity.analyse(function, frozenset())
-    regions = parallel_regions.divide(fission.cut(function, []), present, frozenset())
+    present = Analyses(function).get(uniformity.analyse, frozenset())
+    regions = parallel_regions.divide(fission.split(function, []), present, frozenset())
     body = Body("", function, (), (), False, False)
-    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
     return [functions.function(region) for region in regions.regions]
 
 
@@ -120,20 +122,20 @@ def test_what_a_region_starts_with_and_makes_again_is_on_the_stack_until_mem2reg
 def test_a_nest_of_loops_visits_each_thread_once_by_its_linear_index(order):
     axes = looped_axes(SIZES, order)
     builder = accumulator(Builder("count", [], "i64", linkage=""), "i64")
-    nest = LoopNest(builder, SIZES, axes, whole(SIZES))
+    nest = LoopNest(builder, SIZES, axes, whole(SIZES), [()] * 3)
     # The sum of 2**index is that of different indices only.
     add(builder, builder.binary("shl", "i64", "1", nest.linear), "i64")
-    assert nest.close(None, ()) is None
-    assert nest.index[AXES.index(axes[-1])] == nest.innermost[0]
+    assert nest.index[AXES.index(axes[-1])] == nest.innermost.index
+    assert nest.close() is None
     assert finish(builder, "i64") == 2**24 - 1
 
 
 def test_the_largest_fault_of_all_threads_goes_through_the_loops():
     builder = Builder("fault", [], "i32", linkage="")
     builder.block("%start")
-    nest = LoopNest(builder, SIZES, looped_axes(SIZES, "zyx"), whole(SIZES), faults=True)
+    nest = LoopNest(builder, SIZES, ("z", "y", "x"), whole(SIZES), [()] * 3, faults=True)
     is_it = builder.compare("eq", "i32", nest.index[0], "2")
-    fault = nest.close(builder.select(is_it, "i32", "7", "3"), ())
+    fault = nest.close(builder.select(is_it, "i32", "7", "3"))
     builder.ret("i32", fault)
     assert folded(builder) == 7
 
@@ -153,11 +155,14 @@ GUARDS = {
 }
 
 
+SIZE = "i32 range(i32 0, 1000) %n"
+
+
 def guarded(condition):
     """A kernel for the threads that pass a condition, its guards, and a function with a writer of
     their bounds, in which `n` is 100."""
     function = model_of(f"""
-define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i32 %n, ptr %data) {{
+define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, {SIZE}, ptr %data) {{
 entry:
   %passes = {condition}
   br i1 %passes, label %work, label %end
@@ -167,8 +172,10 @@ work:
 end:
   ret i32 0
 }}""")
-    varying = uniformity.analyse(function, frozenset()).varying
-    found = iteration_ranges.kernel_guards(function, varying, frozenset(("%n",))).guards
+    analyses = Analyses(function)
+    varying = analyses.get(uniformity.analyse, frozenset()).varying
+    ranges = ValueRanges(analyses)
+    found = iteration_ranges.kernel_guards(function, varying, ranges).guards
     builder = accumulator(Builder("ranges", [], "i32", linkage=""))
     return found, BoundsWriter(builder, function.items(), {"%n": "100"}, {}), builder
 
@@ -193,9 +200,9 @@ def test_a_split_index_set_is_a_box_and_slabs_around_it(condition):
 
     def run(ranges, passing):
         runs.append(passing)
-        nest = LoopNest(builder, sizes, axes, ranges)
+        nest = LoopNest(builder, sizes, axes, ranges, [(), ()])
         add(builder, "1000" if passing else "1")
-        nest.close(None, ())
+        nest.close()
 
     split_index_set(builder, bounds, guards[0], whole(sizes), sizes, axes, run, ())
     inside = sum(GUARDS[condition](x, y) for x in range(8) for y in range(3))

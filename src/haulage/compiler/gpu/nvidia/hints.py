@@ -7,6 +7,7 @@ import re
 
 from haulage.compiler.gpu.accesses import Accesses
 from haulage.compiler.simt.ir import reader
+from haulage.compiler.simt.ir.model import Operand
 
 _HINTED = re.compile(
     r'(?m)^(?P<start>  [^"\n]*\bcall \w+ asm (?:sideeffect )?")(?P<word>ld|st)'
@@ -25,7 +26,7 @@ def with_places(text: str, name: str) -> str:
 
     def placed(found: re.Match[str]) -> str:
         nonlocal made
-        roots = accesses.roots_of(f"ptr {found['place']}")
+        roots = accesses.roots_of(Operand("ptr", found["place"]))
         if not roots or not roots <= accesses.parameters:
             return found[0]
         made += 1

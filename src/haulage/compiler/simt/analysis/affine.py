@@ -12,6 +12,7 @@ Delinearization of Parametrically Sized Arrays" (ICS 2015).
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Instruction, Operand
@@ -216,6 +217,11 @@ class AffineForms:
             kept = self._ranges is not None and self._ranges.is_nonnegative(source)
             return kept or "nneg" in item.flags
         return item.opcode in ("sext", "or", "xor") or "nsw" in item.flags
+
+
+def forms(analyses: Analyses) -> AffineForms:
+    """The forms of all values of a function."""
+    return AffineForms(analyses.items, ranges=analyses.get(ValueRanges))
 
 
 class AvailableForms:

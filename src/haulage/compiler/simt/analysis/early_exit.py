@@ -35,7 +35,7 @@ def early_exits(analyses: Analyses) -> dict[str, EarlyExit]:
     function, successors = analyses.function, analyses.successors
     headers = {loop.header for loop in analyses.loops}
     obstacles = headers | {label for label, _, _ in barriers(function)}
-    worth = (headers - single_thread_blocks(function)) | {
+    worth = (headers - analyses.get(single_thread_blocks)) | {
         label for label, _, _ in barriers(function, PATIENT_BARRIERS)
     }
     missed = analyses.get(exit_codes.missed_ends)

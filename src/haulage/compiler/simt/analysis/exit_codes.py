@@ -11,12 +11,12 @@ sets of ends are masks.
 from collections.abc import Container, Iterable
 
 from haulage.compiler.ends import LEFT, code_of, number_of
-from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import block_barriers
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir import build
-from haulage.compiler.simt.ir.model import Block, Function, Instruction
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
 from haulage.targets.cpu import YIELD
 
 # (source, target) of a step from one block to the next.
@@ -41,7 +41,7 @@ def fault_of(code: str, name: str) -> tuple[str, list[Instruction]]:
     """(the fault of a code, 0 if it is an end's; instructions that work it out as `name`)."""
     if not code.startswith("%"):
         return ("0" if number_of(int(code)) is not None else code), []
-    is_end = f'%"{name[1:].strip(chr(34))}.ends"'
+    is_end = value_name(name, "is.end")
     return name, [
         build.compare(is_end, "uge", "i32", code, str(code_of(1))),
         build.select(name, is_end, "i32", "0", code),
@@ -101,8 +101,8 @@ def missed_ends(analyses: Analyses) -> dict[str, int]:
 
     Those are the ends which can be reached from it and to which threads can come that skipped it
     and then did something which others can see. Whether one did is known only as the kernel runs
-    (`roll.py`). A barrier with nothing else under its condition and behind it misses threads
-    at all ends but `LEFT` that skipped it, whatever they did.
+    (`participation.py`). A barrier with nothing else under its condition and behind it misses
+    threads at all ends but `LEFT` that skipped it, whatever they did.
     """
     function = analyses.function
     observable = {
@@ -224,7 +224,7 @@ def is_observable(function: Function, item: Instruction) -> bool:
     return (
         item.opcode == "call"
         and callee != YIELD
-        and (not callee.startswith(("llvm.", PREFIX)) or callee.startswith("llvm.mem"))
+        and (not callee.startswith(PURE) or callee.startswith("llvm.mem"))
     )
 
 

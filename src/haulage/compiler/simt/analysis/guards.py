@@ -1,16 +1,17 @@
-"""Conditions at a region's start that say which threads have anything to do in it.
+"""Guards: conditions at a region's start that say which threads have anything to do in it.
 
 `if i < n:` around a region's work, `0 < i < n - 1 and 0 < j < m - 1`, `if t < d:` in a tree of
-sums, `if t == 0:`, `if i >= n: return`: such a condition compares what is linear in one index of
-the thread with what all threads have in common, so those that pass it are a range of that index.
-The loops over the threads then go over the range only, and the condition is not asked again.
+sums, `if t == 0:`, `if i >= n: return`: such a condition compares an affine form of one index of
+the thread with what is uniform, so those that pass it are a range of that index. The work-item
+loops then go over the range only, and the condition is not asked again. LLVM has the same for range
+checks in loops (InductiveRangeCheckElimination).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from haulage.compiler.ends import number_of
-from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis.affine import AvailableForms, Form, number
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
@@ -48,12 +49,12 @@ class Guard:
 @dataclass(frozen=True)
 class Guards:
     """What threads must pass, and `labels` of the blocks whose branches are settled by it.
-    `parting` is a condition that sends threads two ways, with something to do on each of them, and
+    `split` is a condition that sends threads two ways, with something to do on each of them, and
     who passes it are a range of each axis."""
 
     guards: tuple[Guard, ...] = ()
     labels: frozenset[str] = frozenset()
-    parting: Guard | None = None
+    split: Guard | None = None
 
 
 def find(
@@ -67,28 +68,26 @@ def find(
     guards: dict[str, Guard] = {}
     settled: set[str] = set()
     seen: set[str] = set()
-    parting: Guard | None = None
+    split: Guard | None = None
     label = entry
     while label not in seen:
         seen.add(label)
         block = function.blocks[label]
         if any(map(has_effect, block.body)) or isinstance(block.terminator, RegionEnd):
             break
-        targets = block.successors
+        targets, condition = block.successors, block.condition
         if len(targets) == 1:
             label = targets[0]
             continue
-        assert block.terminator is not None
-        if len(targets) != 2 or targets[0] == targets[1] or not block.terminator.uses:
+        if condition is None or targets[0] == targets[1]:
             break
         idle = [search.is_idle(target, label) for target in targets]
         if idle[0] == idle[1]:
             if not idle[0]:
                 bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
-                parting = search.parting(block.terminator.uses[0], bounds)
+                split = search.split(condition, bounds)
             break
-        condition, outcome = block.terminator.uses[0], idle[1]
-        whole = True
+        outcome, whole = idle[1], True
         for leaf, wanted in search.leaves(condition, outcome):
             bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
             guard = guards.get(leaf) or search.guard(leaf, wanted, bounds)
@@ -100,7 +99,7 @@ def find(
         if whole:
             settled.add(label)
         label = targets[0] if outcome else targets[1]
-    return Guards(tuple(guards.values()), frozenset(settled), parting)
+    return Guards(tuple(guards.values()), frozenset(settled), split)
 
 
 def returns_idly(block: Block) -> bool:
@@ -112,7 +111,7 @@ def returns_idly(block: Block) -> bool:
 def has_effect(item: Instruction) -> bool:
     """Whether an instruction does more than to give a value."""
     if item.opcode == "call":
-        return item.type == "void" or not (item.callee or "").startswith(("llvm.", PREFIX))
+        return item.type == "void" or not (item.callee or "").startswith(PURE)
     return item.stays or item.opcode in ("store", "atomicrmw", "cmpxchg", "fence")
 
 
@@ -152,7 +151,7 @@ class _Search:
             return [(condition, outcome)]
         return [leaf for part in parts for leaf in self.leaves(part.text, outcome)]
 
-    def parting(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
+    def split(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
         """A condition as a guard that those who pass it are a range of each axis by. `met` are the
         bounds that all who ask have passed."""
         for outcome in (True, False):

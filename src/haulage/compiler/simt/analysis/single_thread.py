@@ -6,24 +6,24 @@ Others do not wait for a loop there, nor is it worth vectorising.
 from collections.abc import Set
 
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.affine import THREAD, AffineForms
-from haulage.compiler.simt.ir.model import Function, Operand
+from haulage.compiler.simt.analysis.affine import THREAD, forms
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Operand
 
 _INDICES = frozenset((index,) for index in THREAD)
 
 
-def single_thread_blocks(function: Function) -> frozenset[str]:
+def single_thread_blocks(analyses: Analyses) -> frozenset[str]:
     """Labels of the blocks that only threads with one index along an axis come to."""
-    equations = IndexEquations(function)
+    equations = analyses.get(IndexEquations)
     starts: dict[str, str] = {}
-    for label, block in function.blocks.items():
+    for label, block in analyses.function.blocks.items():
         outcome = equations.outcome_of_comparison(block.condition)
         if outcome is not None and len(set(block.successors)) == 2:
             starts[label] = block.successors[0 if outcome else 1]
     if not starts:
         return frozenset()
-    before = function.predecessors()
-    closest = control_flow.immediate_dominators(function.successors(), function.entry)
+    before, closest = analyses.predecessors, analyses.dominators
     found: set[str] = set()
     for label, start in starts.items():
         inside = {place for place in closest if control_flow.dominates(closest, start, place)}
@@ -36,9 +36,9 @@ def single_thread_blocks(function: Function) -> frozenset[str]:
 class IndexEquations:
     """The conditions of a function that have an outcome for threads with one index only."""
 
-    def __init__(self, function: Function) -> None:
-        self._items = function.items()
-        self._forms = AffineForms(self._items)
+    def __init__(self, analyses: Analyses) -> None:
+        self._items = analyses.items
+        self._forms = analyses.get(forms)
 
     def outcome_of_comparison(self, condition: str | None) -> bool | None:
         """That outcome of `t == n` or `t != n`; None of anything else."""

@@ -6,12 +6,13 @@ influence), `UNKNOWN` if it is the same everywhere but not known here (the strid
 that are all right, not to prove anything.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
-from haulage.compiler.simt.analysis.affine import AffineForms
+from haulage.compiler.simt.analysis.affine import AffineForms, forms
 from haulage.compiler.simt.analysis.kernel import Storage
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand
+from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import size_of
 
 UNKNOWN = "unknown"
@@ -48,19 +49,18 @@ class StrideAnalysis:
 
     def __init__(
         self,
-        function: Function,
+        analyses: Analyses,
         known: Mapping[str, Strides] | None = None,
-        labels: Iterable[str] | None = None,
+        labels: Set[str] | None = None,
     ) -> None:
         self._known = dict(by_thread() if known is None else known)
-        blocks = [function.blocks[label] for label in (labels or function.blocks)]
+        definitions = analyses.definitions.items()
         items = {
-            item.result: item
-            for block in blocks
-            for item in block.instructions()
-            if item.result is not None and item.result not in self._known
+            name: item
+            for name, (label, item) in definitions
+            if name not in self._known and (labels is None or label in labels)
         }
-        self._forms = AffineForms(items)
+        self._forms = analyses.get(forms) if labels is None else AffineForms(items)
         # Those that are no sum of others, phis among them.
         self._waiting = {
             name: item

@@ -8,7 +8,7 @@ unless the memory may be written between the same two barriers (`memory_dependen
 
 from dataclasses import dataclass
 
-from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import control_flow, memory_dependence, warps
 from haulage.compiler.simt.analysis.barriers import BARRIERS, BLOCK_WIDE
 from haulage.compiler.simt.analysis.early_exit import early_exits
@@ -115,7 +115,7 @@ def _spread(analyses: Analyses, varying: set[str], uniform: frozenset[str], lane
 
 
 def _varies(item: Instruction, varying: set[str]) -> bool:
-    if item.opcode == "call" and not (item.callee or "").startswith(("llvm.", PREFIX)):
+    if item.opcode == "call" and not (item.callee or "").startswith(PURE):
         # What an unknown function gives may differ from call to call.
         return True
     return item.stays or any(operand in varying for operand in item.uses)

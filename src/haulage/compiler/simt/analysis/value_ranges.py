@@ -7,8 +7,8 @@ Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interp
 from collections.abc import Callable
 
 from haulage.compiler.mathematics.definitions import PREFIX
-from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.model import Instruction, Operand, Parameter
 from haulage.compiler.simt.ir.types import bits_of, first_type
 from haulage.forks import cached_property
 
@@ -27,12 +27,12 @@ class ValueRanges:
     when one is asked for first.
     """
 
-    def __init__(self, function: Function) -> None:
-        self._function = function
+    def __init__(self, analyses: Analyses) -> None:
+        self._analyses = analyses
 
     @cached_property
     def _known(self) -> dict[str, Range]:
-        return _solve(self._function)
+        return _solve(self._analyses)
 
     def of(self, operand: Operand) -> Range:
         """The range of an integer value or constant."""
@@ -50,12 +50,12 @@ def whole(bits: int) -> Range:
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
-def _solve(function: Function) -> dict[str, Range]:
+def _solve(analyses: Analyses) -> dict[str, Range]:
+    function = analyses.function
     known = {each.name: found for each in function.parameters if (found := _of_parameter(each))}
-    order = control_flow.reverse_postorder(function.successors(), function.entry)
     items = {
         item.result: item
-        for label in order
+        for label in analyses.order
         for item in function.blocks[label].instructions()
         if item.result and bits_of(item.type)
     }

@@ -21,8 +21,8 @@ Where threads are coroutines the block function is one too:
     ptr @haulage.block(blockIdx, gridDim, dynamic shared memory, the user's arguments, outcome)
 
 `outcome` points to an i32: `WAITS` plus the fault number of the barrier that the block waits at, or
-plus `YIELDS` if its threads wait for writes of other blocks (`yields.py`), or what the block ended
-with, a fault or 0.
+plus `YIELDS` if its threads wait for writes of other blocks (`spin_loops.py`), or what the block
+ended with, a fault or 0.
 
 `i64 haulage_entry(ptr launch, i64 first, i64 last)` is as in `entry.py`, but goes only as far as
 the next barrier. The word at byte 28 of `launch` is a mode plus the offset (a multiple of 8) of

@@ -4,15 +4,15 @@ This takes any placement of barriers. The block's scheduler resumes the threads 
 its next barrier or its end; when all that have not ended wait, the next round begins. If some wait
 at a barrier that misses others which have ended (`exit_codes.py`), those can never go on: that is
 the barrier's fault. Barriers of wavefronts and warps are passed in between (`wavefronts.py`), and
-threads that wait for a write of another one run by turns there (`yields.py`).
+threads that wait for a write of another one let others go first (`spin_loops.py`).
 
 Where all threads of the block wait for the grid, the block does (`cooperative_grid.py`).
 """
 
-import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import exit_codes
@@ -27,16 +27,22 @@ from haulage.compiler.simt.analysis.barriers import (
 )
 from haulage.compiler.simt.analysis.exit_codes import is_observable, return_code
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.coroutines import cooperative_grid, intrinsics, roll, wavefronts, yields
+from haulage.compiler.simt.coroutines import (
+    cooperative_grid,
+    intrinsics,
+    participation,
+    spin_loops,
+    wavefronts,
+)
 from haulage.compiler.simt.emit.block_function import (
     allocate_private,
     allocate_shared,
     block_parameters,
     heap_free,
     private_addresses,
-    user_parameters,
 )
-from haulage.compiler.simt.ir.axes import AXES
+from haulage.compiler.simt.emit.loop_nest import index_of
+from haulage.compiler.simt.emit.region_call import Thread, thread_arguments
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.writer import definition
@@ -47,20 +53,21 @@ from haulage.targets.cpu_lanes import EXCHANGES
 from haulage.targets.cpu_lanes import definition as collective
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
-# `wavefronts.MARK`, at one of the grid with `GRID_MARK`) or where it gave way (`yields.YIELDED`),
+# `wavefronts.MARK`, at one of the grid with `GRID_MARK`) or where it gave way (`YIELDED`),
 # zero when it ended, negative when a fault ended it (minus the fault's number).
 GRID_MARK = 1 << 29
+YIELDED = wavefronts.BEYOND
 _MOST = 2**31 - 1
 
 _THREAD = "haulage.thread"
-_COLLECTIVE = re.compile(r"(?m)^declare [^\n]*@(haulage\.(?:shuffle|match|meet)\.[\w.]+)\(")
+_DECLARATION = f"declare i32 @{PAUSE}()"
 
 
 def without_collectives(text: str, target: Target) -> str:
     """A cleaned-up module whose warp collectives are written out for lanes that come to them one
     by one, as coroutines do: they wait for each other at barriers of warps
     (`targets/cpu_lanes.py`)."""
-    names = sorted(set(_COLLECTIVE.findall(text)) & EXCHANGES)
+    names = [name for name in sorted(EXCHANGES) if f"@{name}(" in text]
     if not names:
         return text
     module = llvm.parse(text)
@@ -74,9 +81,9 @@ def without_collectives(text: str, target: Target) -> str:
 def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z);
     `cooperative` if it may be suspended as a whole, as `cooperative_grid.py` says."""
-    kept = roll.of(body.function, body.has_ends)
+    kept = participation.of(body.function, body.has_ends)
     functions = [_Thread(body, prod(block), cooperative, kept).function()]
-    texts = [kept.table()] if kept else []
+    texts = [_DECLARATION, *([kept.table()] if kept else [])]
     if wave_barriers(body.function):
         functions.append(wavefronts.scheduler())
     functions.append(_Scheduler(body, block, cooperative, kept is not None).function())
@@ -89,7 +96,9 @@ def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
 class _Thread:
     """Writes the coroutine of one thread, which leaves its state in memory when it is suspended."""
 
-    def __init__(self, body: Body, threads: int, cooperative: bool, kept: roll.Roll | None) -> None:
+    def __init__(
+        self, body: Body, threads: int, cooperative: bool, kept: participation.Participation | None
+    ) -> None:
         self._body = body
         self._threads = threads
         self._cooperative = cooperative
@@ -98,11 +107,11 @@ class _Thread:
         parameters = [
             *((parameter.type, parameter.name) for parameter in body.function.parameters),
             *(("ptr", array.name) for array in (*body.shared, *body.private)),
+            ("i64", "%thread"),
             ("ptr", "%frames"),
-            ("i64", "%frame.number"),
             ("ptr", "%state"),
             *([("ptr", "%wait")] if wave_barriers(body.function) else []),
-            *([("ptr", "%roll")] if kept else []),
+            *([("ptr", "%participation")] if kept else []),
         ]
         self._b = Builder(_THREAD, parameters, "ptr", intrinsics.ATTRIBUTE, stem="coroutine")
 
@@ -110,9 +119,9 @@ class _Thread:
         b, blocks = self._b, self._body.function.blocks
         b.block("%coroutine.start")
         owned = not self._cooperative
-        intrinsics.begin_one_of(b, self._threads, "%frame.number", "%frames", owned=owned)
+        intrinsics.begin_one_of(b, self._threads, "%thread", "%frames", owned=owned)
         if self._kept:
-            b.lines(self._kept.begin())
+            self._kept.begin(b)
         b.jump(self._body.function.entry)
         last: dict[str, str] = {}
         for block in blocks.values():
@@ -131,55 +140,65 @@ class _Thread:
 
     def _write(self, block: Block) -> None:
         """What a block does behind its phis."""
-        b, kept, label = self._b, self._kept, block.label
-        stem = label[1:].strip('"')
-        waits = 0
-        told = kept is None
-        for item in block.body:
+        b, kept = self._b, self._kept
+        told = False
+        for number, item in enumerate(block.body):
             if item.callee == YIELD:
-                self._suspend(yields.YIELDED)
-            elif item.callee not in BARRIERS:
+                self._suspend(YIELDED)
+            elif item.callee in BARRIERS:
+                self._wait(item, block.label, number)
+                told = told and item.callee != BARRIER
+            else:
                 b.extend(expanded(item))
                 if kept and not told and is_observable(self._body.function, item):
-                    b.lines(kept.did(f"{stem}.did.{waits}"))
+                    kept.did(b)
                     told = True
-                continue
-            waits += 1
-            mark = GRID_MARK if item.callee == GRID_BARRIER else 0
-            if item.callee in WAVE_BARRIERS:
-                mark = wavefronts.MARK
-                rank = self._ranks[label] * wavefronts.MOST_IN_BLOCK + waits
-                wavefronts.wait_for(b, "%wait", lanes_of(item), rank)
-            if kept and item.callee == BARRIER:
-                b.lines(kept.wait(f"{stem}.barrier.{waits}", label))
-                told = False
-            if item.callee != YIELD:
-                self._suspend(mark + place_of(item))
         code = return_code(block)
         if code is not None:
-            self._leave(stem, code)
+            self._leave(code)
             return
         assert isinstance(block.terminator, Instruction)
         if kept:
-            b.lines(kept.step(block))
+            kept.step(b, block)
         b.add(block.terminator)
+
+    def _wait(self, barrier: Instruction, label: str, number: int) -> None:
+        """Wait at a barrier, the instruction with a number in the block `label`."""
+        mark = GRID_MARK if barrier.callee == GRID_BARRIER else 0
+        if barrier.callee in WAVE_BARRIERS:
+            mark = wavefronts.MARK
+            rank = self._ranks[label] * wavefronts.MOST_IN_BLOCK + number
+            wavefronts.wait_for(self._b, "%wait", lanes_of(barrier), rank)
+        if self._kept and barrier.callee == BARRIER:
+            self._kept.wait(self._b, label)
+        self._suspend(mark + place_of(barrier))
 
     def _suspend(self, state: int) -> None:
         self._b.store("i32", str(state), "%state")
         intrinsics.suspend(self._b)
 
-    def _leave(self, stem: str, code: str) -> None:
+    def _leave(self, code: str) -> None:
         """End the thread with a code."""
         b = self._b
         if self._kept:
-            b.lines(self._kept.leave(stem, code))
-            code, counted = exit_codes.fault_of(code, f'%"{stem}.fault"')
+            self._kept.leave(b, code)
+            code, counted = exit_codes.fault_of(code, b.fresh("fault"))
             b.extend(counted)
         b.store("i32", b.binary("sub", "i32", "0", code), "%state")
         b.jump(intrinsics.FINAL)
 
 
 # ---- the scheduler of a block -------------------------------------------------------------------
+
+
+class _Counts(NamedTuple):
+    """The largest and the smallest state of a block's threads, how many have ended, and where the
+    grid has a barrier the smallest state of those that have not."""
+
+    last: str
+    first: str
+    ended: str
+    waiting: str
 
 
 class _Scheduler:
@@ -190,16 +209,16 @@ class _Scheduler:
     """
 
     def __init__(
-        self, body: Body, block: tuple[int, int, int], cooperative: bool, rolled: bool
+        self, body: Body, block: tuple[int, int, int], cooperative: bool, may_miss: bool
     ) -> None:
         self._body = body
         self._block = block
         self._threads = prod(block)
         self._cooperative = cooperative
-        self._rolled = rolled
+        self._may_miss = may_miss
         self._has_waves = bool(wave_barriers(body.function))
         self._has_grid = bool(grid_barriers(body.function))
-        self._yields = yields.are_in(body.function)
+        self._yields = spin_loops.has_yields(body.function)
         if cooperative:
             self._b = cooperative_grid.open_block(body, self._threads)
         else:
@@ -213,7 +232,8 @@ class _Scheduler:
                 b.allocate(f"[{threads} x {kind}]", 64, name)
         for name in ("%ret", "%frames"):
             b.allocate("ptr", name=name)
-        b.lines(roll.OPEN if self._rolled else [])
+        if self._may_miss:
+            participation.open_block(b)
         allocate_shared(b, self._body, threads)
         allocate_private(b, self._body, threads)
         self._start()
@@ -222,85 +242,93 @@ class _Scheduler:
         if self._has_waves:
             wavefronts.run_all(b, threads)
         if self._yields:
-            self._run_by_turns()
+            self._resume_yielded()
         else:
             b.jump("%count")
         b.block("%count")
-        place = self._judge(*self._counts())
+        counts = self._count()
+        place = self._judge(counts)
         b.block("%round")
         self._round()
         b.jump("%schedule")
-        self._end(place)
+        self._end(counts, place)
         return b.function
 
     def _start(self) -> None:
         """Run every thread to its first barrier."""
         b, body = self._b, self._body
         with b.loop("thread", self._threads) as loop:
-            thread = loop.index
-            linear = b.cast("trunc", "i64", thread, "i32")
-            columns, rows = str(self._block[0]), str(self._block[1])
-            row = b.binary("udiv", "i32", linear, columns)
-            x, y = b.binary("urem", "i32", linear, columns), b.binary("urem", "i32", row, rows)
-            z = b.binary("udiv", "i32", row, rows)
+            linear = loop.index
+            index = index_of(b, self._block, b.cast("trunc", "i64", linear, "i32"))
+            thread = Thread(index, linear, private_addresses(b, body, linear))
             arguments = [
-                ("ptr", "%ret"),
-                *(("i32", index) for index in (x, y, z)),
-                *(("i32", f"%blockIdx.{axis}") for axis in AXES),
-                *(("i32", str(size)) for size in self._block),
-                *(("i32", f"%gridDim.{axis}") for axis in AXES),
-                ("ptr", "%dynamicShared"),
-                ("i64", "%dynamicSharedBytes"),
-                *user_parameters(body, attributes=False),
-                *(("ptr", array.name) for array in body.shared),
-                *(("ptr", address) for address in private_addresses(b, body, thread)),
+                *thread_arguments(body, self._block, thread),
                 ("ptr", "%frames"),
-                ("i64", thread),
-                ("ptr", b.at("i32", "%states", thread)),
+                ("ptr", b.at("i32", "%states", linear)),
             ]
             if self._has_waves:
-                arguments.append(("ptr", b.at(wavefronts.WAIT, "%waits", thread)))
-            if self._rolled:
-                arguments.append(("ptr", "%roll"))
+                arguments.append(("ptr", b.at(wavefronts.WAIT, "%waits", linear)))
+            if self._may_miss:
+                arguments.append(("ptr", "%participation"))
             handle = b.call("ptr", _THREAD, arguments)
-            b.store("ptr", handle, b.at("ptr", "%handles", thread))
+            b.store("ptr", handle, b.at("ptr", "%handles", linear))
 
-    def _run_by_turns(self) -> None:
-        """Resume those that gave way until all others have to go on, and then count them."""
+    def _resume_yielded(self) -> None:
+        """Resume those that gave way, round by round until none does any more; what is left has
+        ended or is at a barrier.
+
+        If none of them came any further in such a round, only another block can help, or a thread
+        that runs on another core: then the core is given away, or in a grid whose blocks are
+        suspended the whole block gives way. If a thread has failed by then, nobody is waited for
+        any more.
+        """
         b = self._b
-        idle = "%idle"
-        b.jump(f"%{yields.FIRST}")
-        b.lines(yields.rounds(self._threads, [b.current[1:]], "schedule", [f"  br label {idle}"]))
-        b.block(idle)
+        with b.loop("yielded", self._threads) as loop:
+            yields, moves = (loop.carry("i1", "false", name) for name in ("yields", "moves"))
+            failed = loop.carry("i32", "0", "yielded.failed")
+            state_at = b.at("i32", "%states", loop.index)
+            state = b.load("i32", state_at)
+            failed = loop.set(failed, b.extremum("smin", "i32", failed, state))
+            has_yielded = b.compare("eq", "i32", state, str(YIELDED))
+            yields = loop.set(yields, b.binary("or", "i1", yields, has_yielded))
+            with b.when(has_yielded, "yielded.resume"):
+                intrinsics.resume(b, "%handles", loop.index)
+            came_on = b.compare("ne", "i32", b.load("i32", state_at), str(YIELDED))
+            came_on = b.binary("and", "i1", has_yielded, came_on)
+            moves = loop.set(moves, b.binary("or", "i1", moves, came_on))
+        b.branch(yields, "%some.yield", "%count")
+        b.block("%some.yield")
+        b.branch(moves, "%schedule", "%none.moves")
+        b.block("%none.moves")
+        b.branch(b.compare("slt", "i32", failed, "0"), "%count", "%idle")
+        b.block("%idle")
         if self._cooperative:
             place = str(cooperative_grid.YIELDS)
-            cooperative_grid.wait(b, place, f"%{yields.AGAIN}", "%dropped")
+            cooperative_grid.wait(b, place, "%schedule", "%dropped")
         else:
             b.call("i32", PAUSE, [])
-            b.jump(f"%{yields.AGAIN}")
+            b.jump("%schedule")
 
-    def _counts(self) -> tuple[str, str, str]:
-        """Count the threads: the largest and the least state of those that wait, and how many have
-        ended. What stopped a thread is the largest fault, `%failed.now`, minus its number."""
+    def _count(self) -> _Counts:
         b = self._b
         with b.loop("each", self._threads) as loop:
-            waiting, failed, ended = (
-                loop.carry("i32", "0", name) for name in ("waiting", "failed", "ended")
+            last, first, ended = (
+                loop.carry("i32", "0", name) for name in ("last", "first", "ended")
             )
             state = b.load("i32", b.at("i32", "%states", loop.index))
-            waiting = loop.set(waiting, b.extremum("smax", "i32", waiting, state, "%waiting.now"))
-            loop.set(failed, b.extremum("smin", "i32", failed, state, "%failed.now"))
+            last = loop.set(last, b.extremum("smax", "i32", last, state))
+            first = loop.set(first, b.extremum("smin", "i32", first, state))
             has_ended = b.compare("sle", "i32", state, "0")
             one = b.cast("zext", "i1", has_ended, "i32")
             ended = loop.set(ended, b.binary("add", "i32", ended, one))
-            least = ""
+            waiting = ""
             if self._has_grid:
-                least = loop.carry("i32", str(_MOST), "least")
-                of_waiting = b.select(has_ended, "i32", str(_MOST), state)
-                least = loop.set(least, b.extremum("smin", "i32", least, of_waiting))
-        return waiting, least, ended
+                waiting = loop.carry("i32", str(_MOST), "waiting")
+                state = b.select(has_ended, "i32", str(_MOST), state)
+                waiting = loop.set(waiting, b.extremum("smin", "i32", waiting, state))
+        return _Counts(last, first, ended, waiting)
 
-    def _judge(self, waiting: str, least: str, ended: str) -> str:
+    def _judge(self, counts: _Counts) -> str:
         """Go on to another round if no thread is missed, else to the end; returns the fault number
         of the barrier where threads wait.
 
@@ -308,24 +336,19 @@ class _Scheduler:
         on.
         """
         b = self._b
-        if self._rolled:
-            b.lines(roll.JUDGE)
-            goes_on = "%none.missed"
+        if self._may_miss:
+            goes_on = participation.judge(b, counts.last, counts.first)
         else:
-            goes_on = b.compare("eq", "i32", ended, "0")
+            goes_on = b.compare("eq", "i32", counts.ended, "0")
+        place = b.binary("and", "i32", counts.last, str(GRID_MARK - 1))
+        none_in_wave = b.compare("slt", "i32", counts.last, str(wavefronts.MARK))
         if self._has_waves:
-            none_in_wave = b.compare("slt", "i32", waiting, str(wavefronts.MARK))
             goes_on = b.binary("and", "i1", goes_on, none_in_wave)
-        place = waiting
-        if self._has_waves or self._has_grid:
-            most = (GRID_MARK if self._has_grid else wavefronts.MARK) - 1
-            place = b.binary("and", "i32", waiting, str(most))
         if self._has_grid:
-            some_wait = b.compare("sge", "i32", waiting, str(GRID_MARK))
+            some_wait = b.compare("sge", "i32", counts.last, str(GRID_MARK))
             b.branch(some_wait, "%some.for.grid", "%none.for.grid")
             b.block("%some.for.grid")
-            none_before = b.compare("sge", "i32", least, str(GRID_MARK))
-            none_in_wave = b.compare("slt", "i32", waiting, str(wavefronts.MARK))
+            none_before = b.compare("sge", "i32", counts.waiting, str(GRID_MARK))
             all_wait = b.binary("and", "i1", none_before, none_in_wave)
             b.branch(all_wait, "%all.for.grid", "%finish")
             b.block("%all.for.grid")
@@ -339,19 +362,19 @@ class _Scheduler:
         b = self._b
         with b.loop("resume", self._threads) as loop:
             living: AbstractContextManager[None] = nullcontext()
-            if self._has_grid or self._rolled:
+            if self._has_grid or self._may_miss:
                 state = b.load("i32", b.at("i32", "%states", loop.index))
                 living = b.when(b.compare("sgt", "i32", state, "0"), "resume.living")
             with living:
                 intrinsics.resume(b, "%handles", loop.index)
 
-    def _end(self, place: str) -> None:
+    def _end(self, counts: _Counts, place: str) -> None:
         """End the block: with what stopped a thread, else with the place of the barrier where some
         wait in vain, or 0. A missed barrier is only the echo of a fault."""
         b = self._b
         b.block("%finish")
-        has_failed = b.compare("slt", "i32", "%failed.now", "0")
-        fault = b.binary("sub", "i32", "0", "%failed.now")
+        has_failed = b.compare("slt", "i32", counts.first, "0")
+        fault = b.binary("sub", "i32", "0", counts.first)
         result = b.select(has_failed, "i32", fault, place)
         self._free_frames()
         if not self._cooperative:

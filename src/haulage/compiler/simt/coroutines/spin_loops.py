@@ -1,49 +1,57 @@
-"""Loops in which a thread waits for a write of another one, found before LLVM optimises them.
+"""Spin loops, in which a thread waits for a write of another one, found before LLVM optimises them.
 
     while flag[i] == 0:
         pass
 
-Nothing in such a turn changes what the next one does, unless another thread writes `flag[i]`. So
-there, on the way back to the loop's head, the thread has to let others go on: a call of
+Nothing in such an iteration changes what the next one does, unless another thread writes `flag[i]`.
+So there, on the edge back to the loop's header, the thread has to let others go on: a call of
 `haulage.yield` is put there. LLVM knows nothing of it, so that it reads `flag[i]` anew in each
-turn; CUDA's compiler may read it once.
+iteration; CUDA's compiler may read it once.
 
-A turn waits if it reads the same memory as the turn before (or tries to change it in the same way),
-goes one way or another by what it finds, and is no step forward of the thread's own. Such steps are
+An iteration waits if it reads the same memory as the one before (or tries to change it in the same
+way), goes one way or another by what it finds, and makes no progress of the thread's own. Such
+progress is
 
-- an access at another place than in the turn before, as in a search or a walk along a list,
+- an access at another place than in the iteration before, as in a search or a walk along a list,
 - a compare-and-swap of what was read just before: it fails only if another thread succeeded,
-- a plain store to what is asked for, and an addition to it by whose answer the loop ends,
+- a plain store to what is awaited, and an addition to it by whose answer the loop ends,
 - a barrier of the block, where the others go on anyway,
-- a turn of a loop that counts its turns and does something in them.
+- an iteration of a loop that counts its iterations and does something in them.
 
-A loop may have such turns and others, as in a search backwards that looks at one place until there
-is something: only the way back from those that wait has the call.
+A loop may have such iterations and others, as in a search backwards that looks at one place until
+there is something: only the edge back from those that wait has the call. Kernels for GPUs need no
+such thing, as their threads make progress by themselves since Volta (Sorensen et al., "Specifying
+and Testing GPU Workgroup Progress Models", OOPSLA 2021).
 """
 
-import re
-from collections.abc import Iterable, Set
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
+from haulage.compiler.simt.analysis.control_flow import Loop
+from haulage.compiler.simt.analysis.exit_codes import Edge
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
     UnderlyingObjects,
     is_idempotent,
+    is_same_address,
     may_alias,
 )
-from haulage.compiler.simt.coroutines.spin_progress import Edge, Turns
-from haulage.compiler.simt.ir import reader
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir import build, reader
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
+from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.cpu import YIELD
 
-_CALL = f"call void @{YIELD}()"
-_SWITCH = re.compile(r"(?m)^( +switch [^\n\[]*\[)\n((?:[^\]\n]*\n)*?) *\]")
-_LABEL = re.compile(r'("[^"]*"|[-a-zA-Z$._0-9]+):')
-_TARGET = re.compile(r'label %("[^"]*"|[-a-zA-Z$._0-9]+)')
-_COMPARED = re.compile(r"cmpxchg (?:weak )?(?:volatile )?ptr [^,]+, \S+ ([^,]+),")
-_ADDED = re.compile(r"atomicrmw (?:volatile )?(\w+) ptr [^,]+, \S+ (\S+)")
-_ACCESSES = frozenset(("load", "store", "atomicrmw", "cmpxchg", "call"))
+_READING = frozenset(("load", "atomicrmw", "cmpxchg"))
+_ACCESSES = _READING | {"store", "call"}
+_ADDITIONS = frozenset(("add", "sub", "fadd", "fsub"))
+# Conditions that several branches of a loop go by, as those of `range` do, are told apart, so many
+# of them.
+_MOST_CONDITIONS = 4
+# A number that no program has.
+_ANY = 1 << 200
 
 
 def has_loops(text: str) -> bool:
@@ -52,10 +60,12 @@ def has_loops(text: str) -> bool:
     for line in text.splitlines():
         if line.startswith("define"):
             seen = set()
-        elif found := _LABEL.match(line):
-            seen.add(found[1])
-        elif "label %" in line and not seen.isdisjoint(_TARGET.findall(line)):
-            return True
+        elif line[:1] not in ("", " ") and ":" in line:
+            seen.add(line.split(":", 1)[0])
+        elif "label %" in line:
+            targets = (part.split(",", 1)[0].strip(" ]") for part in line.split("label %")[1:])
+            if not seen.isdisjoint(targets):
+                return True
     return False
 
 
@@ -65,115 +75,290 @@ def marked(text: str, name: str) -> str | None:
 
     Every value and block of the function has a name.
     """
-    # Only switches are written over several lines.
-    text = _SWITCH.sub(lambda found: found[1] + " ".join(found[2].split()) + " ]", text)
-    edges = waiting_edges(reader.read(text, name))
+    function = reader.read(text, name)
+    edges = waiting_edges(Analyses(function))
     if not edges:
         return None
-    lines = reader.definition(text, name)
-    written = "\n".join(_with_calls(lines, edges))
-    return f"{text.replace(chr(10).join(lines), written)}\ndeclare void @{YIELD}() nounwind\n"
+    for number, edge in enumerate(edges):
+        _insert_yield(function, edge, f"%{YIELD}.{number}")
+    head, *rest = reader.definition(text, name)
+    written = definition(function).split("\n")[1:]
+    text = text.replace("\n".join([head, *rest]), "\n".join([head, *written]))
+    return f"{text}\ndeclare void @{YIELD}() nounwind\n"
 
 
-def waiting_edges(function: Function) -> list[Edge]:
-    """The edges back to the head of a loop on which a thread has waited for another."""
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    loops = control_flow.natural_loops(successors, function.entry)
-    if not loops:
-        return []
-    memory = _Memory(function)
+def _insert_yield(function: Function, edge: Edge, label: str) -> None:
+    """Split an edge, at which the thread lets others go on."""
+    source, target = (function.blocks[each] for each in edge)
+    call = build.call(None, "void", YIELD, ())
+    function.blocks[label] = Block(label, [], [call], build.jump(target.label))
+    assert isinstance(source.terminator, Instruction)
+    targets = tuple(label if to == target.label else to for to in source.terminator.targets)
+    source.terminator = replace(source.terminator, targets=targets)
+    for number, phi in enumerate(target.phis):
+        # A switch may have gone here more than once, of which one is left.
+        incoming = dict(zip(phi.sources, phi.operands, strict=True))
+        sources = [
+            (value.text, label if at == source.label else at) for at, value in incoming.items()
+        ]
+        target.phis[number] = build.phi(phi.result or "", phi.type, sources)
+
+
+def waiting_edges(analyses: Analyses) -> list[Edge]:
+    """The edges back to the header of a loop on which a thread has waited for another."""
     edges: list[Edge] = []
     found: set[str] = set()
-    for loop in loops:
-        inner = set().union(*(each.labels for each in loops if each.labels < loop.labels))
-        edges += _Loop(function, loop, inner, memory).waiting(found)
+    for loop in analyses.loops:
+        edges += _SpinLoop(analyses, loop).waiting(found)
     return edges
 
 
-class _Memory:
-    """Which memory the instructions of a function access, and who writes what others read."""
-
-    def __init__(self, function: Function) -> None:
-        self.items = {name: item for name, (_, item) in function.definitions().items()}
-        self.roots = UnderlyingObjects(Analyses(function))
-        self._own = {name for name, item in self.items.items() if item.opcode == "alloca"}
-        self._written = [
-            self.roots.written_by(item) - self._own
-            for block in function.blocks.values()
-            for item in block.body
-            if not self.adds_nothing(item)
-        ]
-
-    def asked(self, item: Instruction) -> set[str]:
-        """The roots of memory that an instruction reads and threads may write meanwhile, if there
-        is any. Who reads by an atomic operation expects that, whatever this kernel writes."""
-        if item.opcode not in ("load", "atomicrmw", "cmpxchg") or not item.uses:
-            return set()
-        places = self.roots.of(item.uses[0])
-        if places <= self._own:
-            return set()
-        written = item.stays or any(may_alias(each, places) for each in self._written)
-        return places if written else set()
-
-    def adds_nothing(self, item: Instruction) -> bool:
-        """`is_idempotent` of an instruction here."""
-        return item.opcode == "atomicrmw" and is_idempotent(item, self.items)
+def _written(analyses: Analyses) -> list[set[str]]:
+    """The objects that each instruction of a function writes, but for a thread's own."""
+    objects = analyses.get(UnderlyingObjects)
+    own = {name for name, item in analyses.items.items() if item.opcode == "alloca"}
+    return [
+        objects.written_by(item) - own
+        for item in analyses.function.instructions()
+        if not is_idempotent(item, analyses.items)
+    ]
 
 
-class _Loop:
-    def __init__(
-        self, function: Function, loop: control_flow.Loop, inner: Set[str], memory: _Memory
-    ) -> None:
-        self._function, self._loop, self._memory = function, loop, memory
-        self._turns = Turns(function, loop, inner)
-        self._items, self._made_from = self._turns.items, self._turns.made_from
-        self._counters = {
-            phi.result: self._turns.changes(phi)
-            for phi in function.blocks[loop.header].phis
-            if phi.result
+def _awaited(analyses: Analyses, item: Instruction) -> set[str]:
+    """The objects that an instruction reads and threads may write meanwhile, if there are any. Who
+    reads by an atomic operation expects that, whatever this kernel writes."""
+    if item.opcode not in _READING or not item.operands[0].is_local:
+        return set()
+    places = analyses.get(UnderlyingObjects).at(item.operands[0])
+    made = (analyses.items.get(place) for place in places)
+    if all(each is not None and each.opcode == "alloca" for each in made):
+        return set()
+    written = any(may_alias(each, places) for each in analyses.get(_written))
+    return places if item.stays or written else set()
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """On which edges a value of the loop's header changes, and on which of them by itself."""
+
+    edges: frozenset[Edge]
+    by_itself: frozenset[Edge]
+
+
+class _SpinLoop:
+    """The iterations of one loop: which paths they can take, and which of these wait."""
+
+    def __init__(self, analyses: Analyses, loop: Loop) -> None:
+        self._analyses, self._loop = analyses, loop
+        blocks = analyses.function.blocks
+        self._blocks = {label: block for label, block in blocks.items() if label in loop.labels}
+        self._where = {
+            item.result: label
+            for label, block in self._blocks.items()
+            for item in block.instructions()
+            if item.result
         }
+        self._edges: set[Edge] = {
+            (label, target)
+            for label, block in self._blocks.items()
+            for target in block.successors
+            if target in loop.labels
+        }
+        self._cases = self._cases_of_conditions()
+        self._known_paths: dict[tuple[frozenset[str], frozenset[Edge]], list[set[str]]] = {}
+        self._counters = {
+            phi.result: self._changes(phi) for phi in self._blocks[loop.header].phis if phi.result
+        }
+
+    def _bodies(self) -> Iterator[tuple[str, Instruction]]:
+        return ((label, item) for label, block in self._blocks.items() for item in block.body)
 
     def waiting(self, found: set[str]) -> list[Edge]:
-        """The edges on which a turn ends that waited. The names of the answers that it waited for
-        are added to `found`; those that are there already are waited for in a loop within."""
-        barriers = {
-            label
-            for label in self._loop.labels
-            if any(item.callee in BLOCK_WIDE for item in self._function.blocks[label].body)
+        """The edges on which an iteration ends that waited. The names of the answers that it waited
+        for are added to `found`; those that are there already are awaited in an inner loop."""
+        barriers = {label for label, item in self._bodies() if item.callee in BLOCK_WIDE}
+        reads = {
+            item.result: places
+            for _, item in self._bodies()
+            for places in (_awaited(self._analyses, item),)
+            if places and item.result and item.result not in found
         }
-        asks = {
-            name: places
-            for name, item in self._items.items()
-            for places in (self._memory.asked(item),)
-            if places and name not in found
-        }
-        if not asks or not self._turns.ways(barriers, set()):
+        if not reads or not self._paths(barriers, set()):
             return []
-        counted = self._counted(self._made_from(asks))
-        # Most loops count their turns, and end here.
-        if not self._turns.ways(barriers, counted):
+        counted = self._counted(self._made_from(reads))
+        # Most loops count their iterations, and end here.
+        if not self._paths(barriers, counted):
             return []
         edges: dict[Edge, None] = {}
-        for name, places in asks.items():
+        for name, places in reads.items():
             gone = counted | self._moves(name)
-            for labels in self._turns.ways(barriers | self._steps(name, places), gone):
-                if self._turns.where[name] in labels and self._decides(name, labels, gone):
+            for labels in self._paths(barriers | self._progress(name, places), gone):
+                if self._where[name] in labels and self._decides(name, labels, gone):
                     found.add(name)
-                    ends = {(label, self._loop.header) for label in labels} & self._turns.edges
+                    ends = {(label, self._loop.header) for label in labels} & self._edges
                     edges.update(dict.fromkeys(sorted(ends - gone)))
         return list(edges)
 
+    # ---- paths ------------------------------------------------------------------------------
+
+    def _cases_of_conditions(self) -> list[set[Edge]]:
+        """The edges that an iteration cannot take, for each way in which the conditions can turn
+        out that several branches of the loop go by, but for those of inner loops."""
+        inner = [each.labels for each in self._analyses.loops if each.labels < self._loop.labels]
+        arms: dict[str, list[tuple[Edge, Edge]]] = {}
+        for label in sorted(self._blocks.keys() - set().union(*inner)):
+            block = self._blocks[label]
+            if block.condition is not None and len(set(block.successors)) == 2:
+                then, other = block.successors
+                arms.setdefault(block.condition, []).append(((label, then), (label, other)))
+        repeated = [each for each in arms.values() if len(each) > 1][:_MOST_CONDITIONS]
+        return [
+            {arm[not way] for way, each in zip(ways, repeated, strict=True) for arm in each}
+            for ways in itertools.product((False, True), repeat=len(repeated))
+        ]
+
+    def _paths(self, blocks: Set[str], edges: Set[Edge]) -> list[set[str]]:
+        """`_path` for each of the cases in which there is one."""
+        asked = frozenset(blocks), frozenset(edges)
+        if asked not in self._known_paths:
+            found = [self._path(blocks, edges | case) for case in self._cases]
+            self._known_paths[asked] = [labels for labels in found if labels]
+        return self._known_paths[asked]
+
+    def _path(self, blocks: Set[str], edges: Set[Edge]) -> set[str]:
+        """Labels of the iterations that pass none of some blocks and edges; empty if there are
+        none."""
+        left = {edge for edge in self._edges - edges if blocks.isdisjoint(edge)}
+        header = self._loop.header
+        while True:
+            onward: dict[str, list[str]] = {label: [] for label in self._blocks}
+            for source, target in left:
+                onward[source].append(target)
+            behind = control_flow.reachable_until(onward, onward[header], control_flow.EXIT)
+            if header not in behind:
+                return set()
+            labels = behind & control_flow.reachable_until(
+                control_flow.invert(onward), [header], control_flow.EXIT
+            )
+            left = {edge for edge in left if labels.issuperset(edge)}
+            never = self._never_taken(labels, left)
+            if not never:
+                return labels
+            left -= never
+
+    def _never_taken(self, labels: Set[str], edges: Set[Edge]) -> set[Edge]:
+        """The edges that no iteration takes in which there are no others than `edges`: what such
+        iterations hand on may be always the same, such as that nothing has changed. This is
+        conditional constant propagation (Wegman and Zadeck, 1991)."""
+        known: dict[str, int | None] = {}
+        before: dict[str, int | None] = {"": None}
+        while known != before:
+            before = dict(known)
+            for label in labels:
+                for phi in self._blocks[label].phis:
+                    given = {
+                        self._number(operand, known)
+                        for operand, source in zip(phi.operands, phi.sources, strict=True)
+                        if (source, label) in edges
+                    } - {_ANY}
+                    if given:
+                        known[phi.result or ""] = given.pop() if len(given) == 1 else None
+        found: set[Edge] = set()
+        for label in labels:
+            end = self._blocks[label].terminator
+            if self._blocks[label].condition is None or not isinstance(end, Instruction):
+                continue
+            number = self._number(end.operands[0], known)
+            if number in (0, 1) and end.targets[0] != end.targets[1]:
+                # The arm that is not taken.
+                found.add((label, end.targets[1 if number else 0]))
+        return found & edges
+
+    def _number(self, operand: Operand, known: Mapping[str, int | None]) -> int | None:
+        """The number that a value always is, where phis are `known` ones; `_ANY` if it can still be
+        any, as nothing is known yet, and None if it differs."""
+        if not operand.is_local:
+            return operand.number
+        item = self._item(operand.text)
+        if item is None or item.is_phi:
+            return known.get(operand.text, _ANY) if item is not None else None
+        if len(item.uses) != 1:
+            return None
+        number = self._number(item.operands[0], known)
+        if number is None or number == _ANY or item.opcode in ("zext", "freeze"):
+            return number
+        other = item.operands[-1].number
+        if item.opcode == "icmp" and item.predicate in ("eq", "ne") and other is not None:
+            return int((number == other) == (item.predicate == "eq"))
+        return 1 - number if item.opcode == "xor" and item.type == "i1" and other == 1 else None
+
+    # ---- values -----------------------------------------------------------------------------
+
+    def _item(self, name: str) -> Instruction | None:
+        """The loop's instruction that makes a value."""
+        return self._analyses.items[name] if name in self._where else None
+
+    def _made_from(self, names: Iterable[str]) -> set[str]:
+        """The loop's values that are made from some, these included (a forward slice)."""
+        found: set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                users = self._analyses.users.get(name, ())
+                waiting += [item.result for item in users if item.result in self._where]
+        return found
+
+    def _changes(self, phi: Instruction) -> _Changes:
+        """How a phi of the header changes."""
+        assert phi.result is not None
+        inside = self._loop.labels
+        # The phis that it is made from, and those of them that it is handed on by.
+        before: set[str] = set()
+        waiting = [phi.result]
+        while waiting:
+            name = waiting.pop()
+            item = self._item(name)
+            if name in before or item is None or not item.is_phi:
+                continue
+            before.add(name)
+            outer = item is phi
+            waiting += [value for value, source in item.incoming if not outer or source in inside]
+        items = self._analyses.items
+        same, more = {phi.result}, {phi.result}
+        while more:
+            more = {
+                name
+                for name in before - same
+                if any(value in same for value, _ in items[name].incoming)
+            }
+            same |= more
+        made = self._made_from([phi.result])
+        edges: dict[Edge, bool] = {}
+        for name in same:
+            for value, source in items[name].incoming:
+                if source in inside and value not in same:
+                    edge = (source, self._where[name])
+                    edges[edge] = edges.get(edge, False) or value in made
+        return _Changes(frozenset(edges), frozenset(edge for edge, own in edges.items() if own))
+
+    def _exit_conditions(self) -> set[str]:
+        """What decides whether the loop ends."""
+        return {
+            name
+            for block in self._blocks.values()
+            if set(block.successors) - self._loop.labels
+            and isinstance(block.terminator, Instruction)
+            for name in block.terminator.uses
+        }
+
+    # ---- progress ---------------------------------------------------------------------------
+
     def _counted(self, answers: Set[str]) -> set[Edge]:
         """The edges on which numbers change that end the loop, whatever `answers` are, if there is
-        something done in its turns."""
-        ends = {
-            name
-            for label in self._loop.labels
-            for block in [self._function.blocks[label]]
-            if set(block.successors) - self._loop.labels
-            if isinstance(block.terminator, Instruction)
-            for name in block.terminator.uses
-        } - answers
+        something done in its iterations."""
+        ends = self._exit_conditions() - answers
         found: set[Edge] = set()
         for name, changes in self._counters.items():
             made = self._made_from([name])
@@ -185,18 +370,14 @@ class _Loop:
         """Whether something is stored in the loop, or accessed at one of the values `made`."""
         return any(
             item.opcode == "store" or (item.opcode in _ACCESSES and made.intersection(item.uses))
-            for label in self._loop.labels
-            for item in self._function.blocks[label].body
+            for _, item in self._bodies()
             if not (item.callee or "").startswith("llvm.")
         )
 
     def _moves(self, name: str) -> set[Edge]:
         """The edges on which an access moves to another place, or asks for something else."""
-        item = self._items[name]
-        waiting = [item.uses[0]]
-        compared = _COMPARED.search(item.text)
-        if compared is not None:
-            waiting.append(compared[1])
+        item = self._analyses.items[name]
+        waiting = [each.text for each in item.operands[: 2 if item.opcode == "cmpxchg" else 1]]
         found: set[Edge] = set()
         seen: set[str] = set()
         while waiting:
@@ -204,53 +385,44 @@ class _Loop:
             if value in seen:
                 continue
             seen.add(value)
+            made = self._item(value)
             if value in self._counters:
                 found |= self._counters[value].edges
-            elif value in self._items:
-                waiting += self._items[value].uses
+            elif made is not None:
+                waiting += made.uses
         return found
 
-    def _steps(self, name: str, places: Set[str]) -> set[str]:
-        """Labels of the blocks in which the thread goes a step forward, for one that asks at
-        `places`."""
+    def _progress(self, name: str, places: Set[str]) -> set[str]:
+        """Labels of the blocks in which the thread makes progress, for one that reads `places`."""
+        objects = self._analyses.get(UnderlyingObjects)
+        undone = self._is_undone(self._analyses.items[name])
         found: set[str] = set()
-        asking = self._items[name]
-        undone = self._is_undone(asking)
-        for label in self._loop.labels:
-            for item in self._function.blocks[label].body:
-                if item.opcode == "cmpxchg" and self._swaps_what_it_read(item):
-                    found.add(label)
-                elif item.opcode == "store" and not item.stays:
-                    if may_alias(self._memory.roots.written_by(item), places):
-                        found.add(label)
-                elif (
-                    not undone
-                    and self._adds(item)
-                    and may_alias(self._memory.roots.written_by(item), places)
-                ) or self._ends_by_adding(item):
-                    found.add(label)
+        for label, item in self._bodies():
+            touches = item.address is not None and may_alias(objects.written_by(item), places)
+            if (
+                (item.opcode == "cmpxchg" and self._swaps_what_it_read(item))
+                or (item.opcode == "store" and not item.stays and touches)
+                or (self._adds(item) and not undone and touches)
+                or self._ends_by_adding(item)
+            ):
+                found.add(label)
         return found
 
     def _swaps_what_it_read(self, item: Instruction) -> bool:
-        compared = _COMPARED.search(item.text)
-        if compared is None:
-            return False
-        places = self._memory.roots.of(item.uses[0])
+        objects = self._analyses.get(UnderlyingObjects)
+        places = objects.at(item.operands[0])
         read = [
-            name
-            for name, other in self._items.items()
-            if other.opcode in ("load", "atomicrmw", "cmpxchg")
-            and other.uses
-            and self._memory.roots.of(other.uses[0]) & places
+            other.result
+            for _, other in self._bodies()
+            if other.opcode in _READING and other.result and objects.at(other.operands[0]) & places
         ]
-        return compared[1] in self._made_from(read)
+        return item.operands[1].text in self._made_from(read)
 
     def _adds(self, item: Instruction) -> bool:
-        added = _ADDED.search(item.text) if item.opcode == "atomicrmw" else None
         return (
-            added is not None
-            and added[1] in ("add", "sub", "fadd", "fsub")
-            and not self._memory.adds_nothing(item)
+            item.opcode == "atomicrmw"
+            and item.predicate in _ADDITIONS
+            and not is_idempotent(item, self._analyses.items)
         )
 
     def _ends_by_adding(self, item: Instruction) -> bool:
@@ -258,43 +430,21 @@ class _Loop:
         take from a counter."""
         if not self._adds(item) or item.result is None or self._is_undone(item):
             return False
-        made = self._made_from([item.result])
-        return any(
-            made.intersection(block.terminator.uses)
-            for label in self._loop.labels
-            for block in [self._function.blocks[label]]
-            if set(block.successors) - self._loop.labels
-            if isinstance(block.terminator, Instruction)
-        )
+        return not self._exit_conditions().isdisjoint(self._made_from([item.result]))
 
     def _is_undone(self, item: Instruction) -> bool:
         """Whether an addition is followed by another write of the same place in the loop."""
         return self._adds(item) and any(
             other is not item
             and other.opcode in ("atomicrmw", "store")
-            and other.uses
-            and self._same_place(other.uses[-1 if other.opcode == "store" else 0], item)
-            for label in self._loop.labels
-            for other in self._function.blocks[label].body
+            and other.address is not None
+            and is_same_address(self._analyses, other.address, item.operands[0])
+            for _, other in self._bodies()
         )
 
-    def _same_place(self, address: str, item: Instruction) -> bool:
-        return self._expression(address) == self._expression(item.uses[0])
-
-    def _expression(self, name: str, depth: int = 8) -> object:
-        """A value as what it is made by and from, to compare it with others."""
-        item = self._memory.items.get(name)
-        if item is None or depth == 0 or item.is_phi or item.opcode in _ACCESSES:
-            return name
-        made = item.text.split(" = ", 1)[1]
-        parts = tuple(self._expression(each, depth - 1) for each in item.uses)
-        for each in item.uses:
-            made = made.replace(each, "%", 1)
-        return made, parts
-
     def _decides(self, name: str, labels: Set[str], gone: Set[Edge]) -> bool:
-        """Whether the answer `name` alone decides where a turn goes that passes `labels` and no
-        edge in `gone`, not a value that the thread itself changes from turn to turn."""
+        """Whether the answer `name` alone decides where an iteration goes that passes `labels` and
+        no edge in `gone`, not a value that the thread itself changes from one to the next."""
         evolving = [
             counter
             for counter, changes in self._counters.items()
@@ -302,31 +452,22 @@ class _Loop:
         ]
         deciding = self._made_from([name]) - self._made_from(evolving)
         return any(
-            len(set(end.targets)) > 1 and deciding.intersection(end.uses)
+            len(set(end.targets)) > 1 and not deciding.isdisjoint(end.uses)
             for label in labels
-            for end in [self._function.blocks[label].terminator]
+            for end in (self._blocks[label].terminator,)
             if isinstance(end, Instruction)
         )
 
 
-def _with_calls(lines: list[str], edges: Iterable[Edge]) -> list[str]:
-    """The lines of a function with a call on each of some edges."""
-    names = {edge: f"%{YIELD}.{number}" for number, edge in enumerate(edges)}
-    written: list[str] = []
-    made: list[str] = []
-    current = ""
-    for line in lines:
-        if line and line[0] not in " ;}" and not line.startswith("define"):
-            current = "%" + line.split(":", 1)[0]
-        for (source, target), name in names.items():
-            if current == source and line.startswith(("  br ", "  switch ")):
-                line = re.sub(rf"label {re.escape(target)}(?=[,\s]|$)", f"label {name}", line)
-            elif current == target and " = phi " in line:
-                line = line.replace(f", {source} ]", f", {name} ]")
-                # The branch may have had two ways here, of which one is left.
-                while line.count(f", {name} ]") > 1:
-                    line = re.sub(rf"\[ [^\[\]]*, {re.escape(name)} \], ", "", line, count=1)
-        written.append(line)
-    for (_, target), name in names.items():
-        made += [f"{name[1:]}:", f"  {_CALL}", f"  br label {target}"]
-    return [*written[:-1], *made, written[-1]]
+def has_yields(function: Function) -> bool:
+    """Whether threads of a function let others go on somewhere."""
+    return any(item.callee == YIELD for item in function.instructions())
+
+
+def without_yields(function: Function) -> Function:
+    """A function whose threads let nobody go on, but read memory anew there."""
+    made = function.copy()
+    fence = Instruction("fence", "void", ordering='syncscope("singlethread") seq_cst')
+    for block in made.blocks.values():
+        block.body = [fence if item.callee == YIELD else item for item in block.body]
+    return made

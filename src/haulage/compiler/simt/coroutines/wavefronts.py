@@ -18,7 +18,7 @@ from haulage.targets.cpu import WAVE_SIZE
 # What a thread waits for: its mask, and the rank of the place that it waits at.
 WAIT = "{ i64, i64 }"
 _RANK_AT = 8
-# A rank is that of the place's block, times this, and the number of its barrier there.
+# A rank is that of the place's block, times this, and the barrier's place there.
 MOST_IN_BLOCK = 1 << 20
 
 # Added to the fault number in the state of a thread that waits for its wavefront or for lanes. From

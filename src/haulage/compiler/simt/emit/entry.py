@@ -27,7 +27,7 @@ from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder, Loop, Typed
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
-from haulage.compiler.simt.loops.privatization import SIZES, Array, Total
+from haulage.compiler.simt.loops.privatization import SIZES, Array, Reduction
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
 ENTRY = "haulage_entry"
@@ -88,9 +88,13 @@ def block_indices(b: Builder, block: str, order: str = "zyx") -> dict[str, str]:
 
 
 def write(
-    body: Body, threads: int, order: str, totals: Sequence[Total] = (), run: Run | None = None
+    body: Body,
+    threads: int,
+    order: str,
+    reductions: Sequence[Reduction] = (),
+    run: Run | None = None,
 ) -> Function:
-    """The entry for blocks of `threads` threads, with private copies of `totals`, for a block
+    """The entry for blocks of `threads` threads, with private copies of `reductions`, for a block
     function that is given a block, or a `run` of them.
 
     The blocks of a launch are numbered along the axes as `order` names them, fastest last, so that
@@ -98,16 +102,16 @@ def write(
     """
     b = open_entry()
     b.allocate("i8", DYNAMIC_SHARED_ALIGN, "%dynamicShared", ("i64", "%dynamicSharedBytes"))
-    load_arguments(b, body, [total.room for total in totals])
+    load_arguments(b, body, [reduction.copy for reduction in reductions])
     memory = f"[{_COPIED_BYTES} x i8]"
-    copies = [b.allocate(memory, 64, f"{total.room}.copy") for total in totals]
-    counts = [_open_copy(b, *each, threads) for each in zip(totals, copies, strict=True)]
+    copies = [b.allocate(memory, 64, f"{reduction.copy}.copy") for reduction in reductions]
+    counts = [_open_copy(b, *each, threads) for each in zip(reductions, copies, strict=True)]
     private, nbytes = "null", heap_bytes(body, threads)
     if nbytes:
         align = max(private_align(body), int(HEAP_ALIGN))
         private = heap_allocate(b, str(align), str(nbytes), owned=True)
     fault = _rows(b, body, order, private, run)
-    for each in zip(totals, copies, counts, strict=True):
+    for each in zip(reductions, copies, counts, strict=True):
         _merge_copy(b, *each)
     if nbytes:
         heap_free(b, private)
@@ -167,10 +171,10 @@ def _rows(b: Builder, body: Body, order: str, private: str, run: Run | None) -> 
 # ---- privatised reductions ----------------------------------------------------------------------
 
 
-def _open_copy(b: Builder, total: Total, copy: str, threads: int) -> str:
+def _open_copy(b: Builder, reduction: Reduction, copy: str, threads: int) -> str:
     """Begin a private copy of an array if that is worth it and allowed, whose address, or null, is
-    `total.room`; returns how many elements it has."""
-    array, size = total.array, SIZES[total.type]
+    `reduction.copy`; returns how many elements it has."""
+    array, size = reduction.array, SIZES[reduction.type]
     nbytes = b.binary("mul", "i64", array.items, str(size))
     end = b.element("i8", array.data, nbytes)
     blocks = b.binary("sub", "i64", "%last", "%first")
@@ -179,13 +183,13 @@ def _open_copy(b: Builder, total: Total, copy: str, threads: int) -> str:
     for condition in (
         b.compare("eq", "i64", array.itemsize, str(size)),
         b.compare("ule", "i64", array.items, adding),
-        *(_is_apart(b, other, array.data, end) for other in total.others),
+        *(_is_apart(b, other, array.data, end) for other in reduction.others),
     ):
         copied = b.binary("and", "i1", copied, condition)
-    b.select(copied, "ptr", copy, "null", total.room)
+    b.select(copied, "ptr", copy, "null", reduction.copy)
     count = b.select(copied, "i64", array.items, "0")
     with _each(b, "copy.start", count) as loop:
-        b.store(total.type, total.start, b.at(total.type, copy, loop.index))
+        b.store(reduction.type, reduction.identity, b.at(reduction.type, copy, loop.index))
     return count
 
 
@@ -201,16 +205,16 @@ def _is_apart(b: Builder, other: Array, begin: str, end: str) -> str:
     return b.binary("or", "i1", is_before, is_behind)
 
 
-def _merge_copy(b: Builder, total: Total, copy: str, count: str) -> None:
+def _merge_copy(b: Builder, reduction: Reduction, copy: str, count: str) -> None:
     """Add what was added to a copy to its array."""
-    kind, bits = total.type, f"i{8 * SIZES[total.type]}"
+    kind, bits = reduction.type, f"i{8 * SIZES[reduction.type]}"
     with _each(b, "copy.merge", count) as loop:
         value = b.load(kind, b.at(kind, copy, loop.index))
-        untouched = b.cast("bitcast", kind, total.start, bits)
+        untouched = b.cast("bitcast", kind, reduction.identity, bits)
         is_changed = b.compare("ne", bits, b.cast("bitcast", kind, value, bits), untouched)
         with b.when(is_changed, "copy.add"):
-            address = b.element(kind, total.array.data, loop.index)
-            b.atomic(total.operation, kind, address, value, "monotonic")
+            address = b.element(kind, reduction.array.data, loop.index)
+            b.atomic(reduction.operation, kind, address, value, "monotonic")
 
 
 @contextmanager

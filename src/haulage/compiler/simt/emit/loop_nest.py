@@ -5,13 +5,14 @@ neighbours in memory. What a program can see of a thread, its indices and its wa
 on that order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from math import prod
 
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.emit.loop_bounds import BoundsWriter, Ranges
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.builder import Builder, MetadataPairs
+from haulage.compiler.simt.ir.builder import Builder, Loop, MetadataPairs
 
 Index = tuple[str, str, str]
 
@@ -21,8 +22,9 @@ class LoopNest:
     place and closed by `close`.
 
     `ranges` has for each axis the first index and the one behind the last; none may be empty.
-    `index` are threadIdx.x, .y and .z inside, `linear` the thread's linear index (an i64). With
-    `faults` the largest fault of all threads is carried along.
+    `metadata` is attached to each loop. `index` are threadIdx.x, .y and .z inside, `linear` the
+    thread's linear index (an i64), `innermost` is the innermost loop, `end` behind its last index.
+    With `faults` the largest fault of all threads is carried along.
     """
 
     def __init__(
@@ -31,69 +33,36 @@ class LoopNest:
         sizes: tuple[int, int, int],
         axes: tuple[str, ...],
         ranges: Ranges,
+        metadata: Sequence[MetadataPairs],
         *,
         faults: bool = False,
     ) -> None:
         self._builder = builder
-        self._axes = axes
-        self._ranges = ranges
-        self._fault = builder.name("fault.now") if faults else None
-        # (header, latch, index, next index) for each axis.
-        self._loops: list[tuple[str, str, str, str]] = []
-        carried = "0"
+        self._open = ExitStack()
+        # The largest fault so far, in each loop.
+        self._faults: list[tuple[Loop, str]] = []
+        largest = "0"
         indices = dict.fromkeys(AXES, "0")
-        for axis in axes:
-            before = builder.current
-            header, latch, following = (
-                builder.name(f"{part}.{axis}") for part in ("loop", "latch", "next")
-            )
-            builder.jump(header)
-            builder.block(header)
-            start = ranges[axis][0]
-            index = builder.phi("i32", [(start, before), (following, latch)], f"thread.{axis}")
-            if self._fault is not None:
-                incoming = [(carried, before), (self._fault, latch)]
-                carried = builder.phi("i32", incoming, f"fault.{axis}")
-            indices[axis] = index
-            self._loops.append((header, latch, index, following))
-        self._carried = carried
+        for axis, pairs in zip(axes, metadata, strict=True):
+            first, self.end = ranges[axis]
+            loop = builder.loop(f"loop.{axis}", self.end, kind="i32", first=first, metadata=pairs)
+            self.innermost = self._open.enter_context(loop)
+            indices[axis] = self.innermost.index
+            if faults:
+                largest = self.innermost.carry("i32", largest, f"fault.{axis}")
+                self._faults.append((self.innermost, largest))
         self.index: Index = (indices["x"], indices["y"], indices["z"])
         self.linear = linear_index(builder, sizes, axes, self.index)
 
-    @property
-    def innermost(self) -> tuple[str, str]:
-        """The index of the innermost loop, and the one behind its last."""
-        return self._loops[-1][2], self._ranges[self._axes[-1]][1]
-
-    def close(
-        self,
-        fault: str | None,
-        metadata: MetadataPairs,
-        outer: Callable[[], MetadataPairs] = tuple,
-        step: str = "1",
-    ) -> str | None:
-        """Go on with the next thread, or behind the loops; returns the largest fault.
-
-        `fault` is the thread's. `metadata` is attached to the innermost loop, what `outer` returns
-        to each other one; the innermost loop goes on by `step`.
-        """
-        builder = self._builder
-        if self._fault is not None:
-            assert fault is not None
-            builder.extremum("umax", "i32", self._carried, fault, self._fault)
-        for axis, loop in zip(reversed(self._axes), reversed(self._loops), strict=True):
-            header, latch, index, following = loop
-            behind = builder.name(f"out.{axis}")
-            builder.jump(latch)
-            builder.block(latch)
-            builder.binary("add", "i32", index, step, "nuw", "nsw", name=following)
-            more = builder.compare("ult", "i32", following, self._ranges[axis][1], f"more.{axis}")
-            builder.branch(more, header, behind, metadata)
-            builder.block(behind)
-            step = "1"
-            if loop is not self._loops[0]:
-                metadata = outer()
-        return self._fault
+    def close(self, fault: str | None = None) -> str | None:
+        """End the loops; returns the largest fault, of a thread's `fault`."""
+        largest = None
+        if self._faults and fault is not None:
+            largest = self._builder.extremum("umax", "i32", self._faults[-1][1], fault, "fault.now")
+            for loop, name in self._faults:
+                loop.set(name, largest)
+        self._open.close()
+        return largest
 
 
 def linear_index(
@@ -108,6 +77,15 @@ def linear_index(
         part = builder.binary("mul", "i32", index[AXES.index(axis)], weight, "nuw", "nsw")
         total = builder.binary("add", "i32", total, part, "nuw", "nsw")
     return builder.cast("zext", "i32", total, "i64", "thread")
+
+
+def index_of(builder: Builder, sizes: tuple[int, int, int], linear: str) -> Index:
+    """The indices of the thread with a linear index, an i32, in the order x, y, z."""
+    columns, rows = str(sizes[0]), str(sizes[1])
+    row = builder.binary("udiv", "i32", linear, columns)
+    x = builder.binary("urem", "i32", linear, columns)
+    y = builder.binary("urem", "i32", row, rows)
+    return x, y, builder.binary("udiv", "i32", row, rows)
 
 
 def looped_axes(sizes: tuple[int, int, int], order: str) -> tuple[str, ...]:
@@ -137,30 +115,17 @@ def split_index_set(
     `run` writes the region for ranges of threads, which pass or not; `metadata` is attached to the
     loop over slabs.
     """
+
+    def run_some(ranges: Ranges, hint: str, passing: bool) -> None:
+        with builder.when(bounds.not_empty(ranges, everyone), hint):
+            run(ranges, passing)
+
     box = bounds.ranges((condition,), everyone, sizes)
     outermost = tuple(axis for axis in AXES if axis not in axes)
     slabs = bounds.around(box, everyone, (*outermost, *axes))
-
-    def run_some(ranges: Ranges, label: str, behind: str, passing: bool) -> None:
-        inside = builder.name(label)
-        builder.branch(bounds.not_empty(ranges, everyone), inside, behind)
-        builder.block(inside)
-        run(ranges, passing)
-        builder.jump(behind)
-        builder.block(behind)
-
-    before = builder.name("slabs")
-    run_some(box, "box", before, True)
-    header, end, number = builder.name("slab"), builder.name("slab.end"), builder.name("slab.k")
-    following = builder.name("slab.next")
-    if len(slabs) > 1:
-        builder.jump(header)
-        builder.block(header)
-        builder.phi("i32", [("0", before), (following, end)], number)
-    run_some(bounds.chosen(number, slabs), "border", end, False)
-    if len(slabs) > 1:
-        behind = builder.name("slabs.end")
-        builder.binary("add", "i32", number, "1", "nuw", "nsw", name=following)
-        more = builder.compare("ult", "i32", following, str(len(slabs)), "slab.more")
-        builder.branch(more, header, behind, metadata)
-        builder.block(behind)
+    run_some(box, "box", True)
+    if len(slabs) == 1:
+        run_some(slabs[0], "border", False)
+        return
+    with builder.loop("slab", len(slabs), kind="i32", metadata=metadata) as loop:
+        run_some(bounds.chosen(loop.index, slabs), "border", False)

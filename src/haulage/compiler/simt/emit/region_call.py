@@ -27,17 +27,9 @@ class Thread:
     private: Sequence[str] = ()
 
 
-def call_region(
-    builder: Builder,
-    body: Body,
-    block: tuple[int, int, int],
-    callee: str,
-    thread: Thread,
-    given: Sequence[Typed],
-    metadata: MetadataPairs = (),
-) -> str:
-    """Call the function of a region; `given` is what it gets of the context and behind that."""
-    arguments = [
+def thread_arguments(body: Body, block: tuple[int, int, int], thread: Thread) -> list[Typed]:
+    """What the function of a thread, or of a region of it, is called with first."""
+    return [
         ("ptr", "%ret"),
         *(("i32", value) for value in thread.index),
         *(("i32", f"%blockIdx.{axis}") for axis in AXES),
@@ -49,8 +41,20 @@ def call_region(
         *(("ptr", array.name) for array in body.shared),
         *(("ptr", address) for address in thread.private),
         ("i64", thread.linear),
-        *given,
     ]
+
+
+def call_region(
+    builder: Builder,
+    body: Body,
+    block: tuple[int, int, int],
+    callee: str,
+    thread: Thread,
+    given: Sequence[Typed],
+    metadata: MetadataPairs = (),
+) -> str:
+    """Call the function of a region; `given` is what it gets of the context and behind that."""
+    arguments = [*thread_arguments(body, block, thread), *given]
     return builder.call(RESULT, callee, arguments, "outcome", metadata)
 
 

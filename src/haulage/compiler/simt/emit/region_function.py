@@ -7,10 +7,10 @@ context. Where threads may have left for good (`early_exit.py`) it has the state
 too: it runs only if the thread's state is its own number, and leaves the next one there.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from haulage.compiler.ends import code_of, number_of
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exit_codes import fault_of, return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -18,7 +18,7 @@ from haulage.compiler.simt.analysis.memory_dependence import captured
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.loops.block_atomics import expanded
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
 DONE = -1
@@ -40,15 +40,28 @@ class ContextParameter:
 class RegionFunctions:
     """Writes the functions of all regions of one body."""
 
-    def __init__(self, body: Body, regions: Regions, clipping: Clipping) -> None:
+    def __init__(self, body: Body, regions: Regions, ranges: IterationRanges) -> None:
         self.body = body
         self.regions = regions
-        self.clipping = clipping
+        self.ranges = ranges
         self.numbers = {region.entry: region.number for region in regions.regions}
         self.items = regions.function.items()
         shared = [array.name for array in body.shared]
         self._captured = captured(Analyses(regions.function), shared, regions.slots)
         self.made_in = {region.number: regions.made_in(region) for region in regions.regions}
+
+    def behind(self, *reasons: str) -> dict[int, RegionEnd]:
+        """The numbers of the regions behind ends for some reasons, with those ends."""
+        ends = [block.terminator for block in self.regions.function.blocks.values()]
+        return {
+            self.numbers[end.target]: end
+            for end in ends
+            if isinstance(end, RegionEnd) and end.reason in reasons
+        }
+
+    def live_behind(self, ends: Iterable[RegionEnd]) -> frozenset[str]:
+        """The values that live over some of the ends of regions."""
+        return frozenset(name for end in ends for name in self.regions.live[end.target])
 
     def stored(self, region: Region) -> list[Slot]:
         """The slots that the region may write: live behind one of its ends and made in it."""
@@ -56,10 +69,10 @@ class RegionFunctions:
 
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
-        own = self.clipping.of_regions[region.number]
-        parting = self.clipping.partings[region.number]
-        told = own if parting is None else (*own, parting)
-        return told if region.number else self.clipping.of_kernel + told
+        own = self.ranges.of_regions[region.number]
+        split = self.ranges.splits[region.number]
+        told = own if split is None else (*own, split)
+        return told if region.number else self.ranges.of_kernel + told
 
     def context_parameters(self, region: Region) -> list[ContextParameter]:
         """What the region is given of the context."""
@@ -219,13 +232,11 @@ class _Writer:
 
     def _fault(self, code: str, label: str) -> str:
         """The fault of a code that a thread ends with; 0 if it is that of an end."""
-        builder = self._builder
         if not self._functions.body.has_ends:
             return code
-        if not code.startswith("%"):
-            return "0" if number_of(int(code)) is not None else code
-        is_end = builder.compare("uge", "i32", code, str(code_of(1)), value_name(label, "is.end"))
-        return builder.select(is_end, "i32", "0", code, value_name(label, "fault"))
+        fault, computed = fault_of(code, value_name(label, "fault"))
+        self._builder.extend(computed)
+        return fault
 
     def _store_context(self, target: str) -> None:
         for slot in self._functions.stored(self._region):

@@ -17,11 +17,13 @@ MetadataPairs = tuple[tuple[str, str], ...]
 class Loop:
     """A loop that `Builder.repeat` or `Builder.loop` is writing.
 
-    Its body sets `more`, an i1: whether there is another iteration; a counted loop has an `index`.
+    Its body sets `more`, an i1: whether there is another iteration. A counted loop has an `index`,
+    which grows by `step`.
     """
 
     def __init__(self, builder: "Builder") -> None:
         self.more = self.index = ""
+        self.step = "1"
         self._builder = builder
         self._carried: dict[str, tuple[str, str]] = {}
         self._next: dict[str, str] = {}
@@ -314,13 +316,15 @@ class Builder:
         out: str | None = None,
         *,
         kind: str = "i64",
+        first: str = "0",
         step: int = 1,
         metadata: MetadataPairs = (),
     ) -> Iterator[Loop]:
-        """A loop whose `index` is 0, `step` and so on below `count`, which is not 0."""
+        """A loop whose `index` goes from `first` up to `count`, which is more."""
         with self.repeat(hint, out, metadata) as loop:
-            loop.index = loop.carry(kind, "0", f"{hint}.index")
+            loop.step = str(step)
+            loop.index = loop.carry(kind, first, f"{hint}.index")
             yield loop
-            after = self.binary("add", kind, loop.index, str(step), "nuw", "nsw")
+            after = self.binary("add", kind, loop.index, loop.step, "nuw", "nsw")
             loop.set(loop.index, after)
             loop.more = self.compare("ult", kind, after, str(count))

@@ -13,7 +13,7 @@ from haulage.compiler.simt.ir import writer
 from haulage.forks import cached_property
 
 
-# Not frozen: to make one would take six times as long.
+# Not frozen, nor are parameters: to make one would take six times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Operand:
     """A value where it is used: its type, its name or constant as LLVM writes it, and, as an
@@ -137,6 +137,11 @@ class Instruction:
         return "atomic" in self.flags or "volatile" in self.flags
 
     @property
+    def is_foretold(self) -> bool:
+        """Whether LLVM was told how likely the ways of a branch are."""
+        return any(kind == "prof" for kind, _ in self.metadata)
+
+    @property
     def stays(self) -> bool:
         """Whether it is an access of memory that has to be made as often as the program says, one
         thread after the other, and that can give each of them another value."""
@@ -226,7 +231,7 @@ class Block:
             self.terminator = changed(self.terminator)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Parameter:
     """A parameter of the function: its LLVM type with attributes, and its name."""
 

@@ -97,9 +97,17 @@ def read(text: str, name: str) -> Function:
 
 def read_lines(lines: Iterable[str]) -> Iterator[tuple[str | None, Instruction | None]]:
     """(label, None) for each line that begins a block, (None, instruction) for others."""
+    switch = ""
     for line in lines:
         for each in line.split("\n"):
             if not each or each[0] == ";":
+                continue
+            # Only switches are printed over several lines.
+            if switch or (each[-1] == "[" and each[0] == " "):
+                switch += f" {each.strip()}"
+                if "]" in each:
+                    yield None, read_instruction(switch.strip())
+                    switch = ""
                 continue
             if each[0] == " ":
                 yield None, read_instruction(each.strip())

@@ -12,7 +12,7 @@ from dataclasses import replace
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.ir import build
-from haulage.compiler.simt.ir.model import Function, Instruction, value_name
+from haulage.compiler.simt.ir.model import Instruction, value_name
 
 # Flags of an atomic instruction that is a few plain ones, and of one that adds to a private copy of
 # an array (`privatization.py`), if there is one.
@@ -28,28 +28,29 @@ _COMPARED = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 _COMPARED_FLOATS = {"fmax": "ogt", "fmin": "olt"}
 
 
-def mark_plain(function: Function, rooms: frozenset[str]) -> None:
-    """Mark the read-modify-writes of `rooms`, names of the block's own memory, as plain ones."""
-    roots = UnderlyingObjects(Analyses(function))
-    for block in function.blocks.values():
+def mark_plain(analyses: Analyses, storage: frozenset[str]) -> None:
+    """Mark the read-modify-writes of `storage`, names of the block's own memory, as plain ones."""
+    objects = analyses.get(UnderlyingObjects)
+    for block in analyses.function.blocks.values():
         block.body = [
             replace(item, flags=(*item.flags, PLAIN))
-            if item.opcode in ("atomicrmw", "cmpxchg") and roots.of(item.operands[0].text) <= rooms
+            if item.opcode in ("atomicrmw", "cmpxchg") and objects.at(item.operands[0]) <= storage
             else item
             for item in block.body
         ]
+    analyses.invalidate(same_graph=True)
 
 
 def copy_function(item: Instruction) -> str:
     """The name of the function that an atomic operation on a privatised array calls."""
-    return f"haulage.total.{item.predicate}.{item.operands[1].type}"
+    return f"haulage.privatized.{item.predicate}.{item.operands[1].type}"
 
 
 def expanded(item: Instruction) -> list[Instruction]:
     """The instructions that are written for one; their results' names belong to its own."""
     if PRIVATIZED in item.flags:
-        at, added, room, data = item.operands
-        pointers = [("ptr", each.text) for each in (room, data, at)]
+        at, added, copy, data = item.operands
+        pointers = [("ptr", each.text) for each in (copy, data, at)]
         arguments = [*pointers, (added.type, added.text)]
         return [build.call(None, "void", copy_function(item), arguments)]
     if PLAIN not in item.flags:

@@ -17,16 +17,17 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.affine import AffineForms, Form, Symbol, number
+from haulage.compiler.simt.analysis.affine import Form, Symbol, forms, number
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.guards import Guard, Guards
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import UNKNOWN, StrideAnalysis
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import PROMISES, bits_of
-from haulage.compiler.simt.regions.iteration_ranges import blocks_of_way
+from haulage.compiler.simt.regions.iteration_ranges import blocks_on_side
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
 
@@ -79,7 +80,7 @@ def widest(block: tuple[int, int, int], axes: Iterable[str]) -> tuple[int, int, 
     return x, y, z
 
 
-def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
+def axes(body: Body, analyses: Analyses, block: tuple[int, int, int]) -> tuple[str, ...]:
     """The axes along which blocks of one size can be coalesced."""
     function = body.function
     items = list(function.instructions())
@@ -94,23 +95,21 @@ def axes(body: Body, block: tuple[int, int, int]) -> tuple[str, ...]:
         or _WAITING_OR_AWAITED.search(body.around)
     ):
         return ()
-    ranges = ValueRanges(function)
     # Along an axis that a kernel has no index for, threads would only repeat one another.
     return tuple(
         axis
         for axis, size in zip(AXES, block, strict=True)
-        if f"%threadIdx.{axis}" in used and _IndexUses(function, axis, size, ranges).are_sums
+        if f"%threadIdx.{axis}" in used and _IndexUses(analyses, axis, size).are_sums
     )
 
 
-def prepared(function: Function, axes: Iterable[str], block: tuple[int, int, int]) -> Function:
+def prepared(analyses: Analyses, axes: Iterable[str], block: tuple[int, int, int]) -> Function:
     """The function with indices as large as they are in blocks coalesced along one of `axes`, and
     without promises of LLVM that only held for indices of one block."""
-    ranges = ValueRanges(function)
     loose: set[str] = set()
     for axis in axes:
-        loose |= _IndexUses(function, axis, block[AXES.index(axis)], ranges).loose
-    changed = function.copy()
+        loose |= _IndexUses(analyses, axis, block[AXES.index(axis)]).loose
+    changed = analyses.function.copy()
     for part in changed.blocks.values():
         part.body = [item.without(PROMISES) if item.result in loose else item for item in part.body]
     wide = {f"%threadIdx.{axis}": f"i32 range(i32 0, {WIDEST})" for axis in axes}
@@ -131,16 +130,16 @@ class _IndexUses:
     are; `loose` are the values on the way to that sum whose promises may not hold in wide blocks.
     """
 
-    def __init__(self, function: Function, axis: str, size: int, ranges: ValueRanges) -> None:
-        self._ranges = ranges
-        self._forms = AffineForms(function.items())
+    def __init__(self, analyses: Analyses, axis: str, size: int) -> None:
+        self._ranges = analyses.get(ValueRanges)
+        self._forms = analyses.get(forms)
         self._thread, self._block = (Symbol(f"%{name}.{axis}", "i32") for name in _INDICES)
         self._size = {Symbol(f"%blockDim.{axis}", "i32"): number(size)}
         # The thread's index by the sum and the block's index.
         without_block = Form({(self._thread,): 1, (self._block,): -size})
         self._by_sum = {**self._size, self._thread: without_block}
         self.loose: set[str] = set()
-        self.are_sums = all(map(self._allows, function.instructions()))
+        self.are_sums = all(map(self._allows, analyses.function.instructions()))
 
     def _is_partial(self, operand: Operand) -> bool:
         """Whether a value depends on the indices otherwise than by their sum."""
@@ -195,12 +194,12 @@ def is_profitable(
     alone: str,
     varying: Set[str],
     settled: Guards,
-    parting: Guard | None,
+    split: Guard | None,
 ) -> bool:
     """Whether a kernel is faster with blocks coalesced along an axis.
 
     `alone` is the axis that a block by itself is run along, `settled` are the guards that loops are
-    bounded by, `parting` is a condition that splits them, `varying` the values that differ from
+    bounded by, `split` is a condition that splits them, `varying` the values that differ from
     thread to thread.
 
     Long loops suit memory. But a loop whose trip count LLVM knows is sometimes vectorised, or
@@ -212,23 +211,23 @@ def is_profitable(
     if len(regions.regions) > 1:
         return False
     function, position = regions.function, AXES.index(axis)
-    strides = StrideAnalysis(function)
+    strides = StrideAnalysis(Analyses(function))
     accesses = [item for item in function.instructions() if item.opcode in ("load", "store")]
     if any(strides.of(item.address)[position] == UNKNOWN for item in accesses):
         return False
     # Neighbours in memory are worth any mask.
-    return axis != alone or not _masks_stores(function, varying, settled, parting)
+    return axis != alone or not _masks_stores(function, varying, settled, split)
 
 
 def _masks_stores(
-    function: Function, varying: Set[str], settled: Guards, parting: Guard | None
+    function: Function, varying: Set[str], settled: Guards, split: Guard | None
 ) -> bool:
     """Whether a store of most threads is under a bound on indices that no loop ends at."""
     told = {guard.condition for guard in settled.guards}
     labels: Set[str] = function.blocks.keys()
-    if parting is not None:
-        told.add(parting.condition)
-        labels = blocks_of_way(function, function.entry, parting, passes=True)
+    if split is not None:
+        told.add(split.condition)
+        labels = blocks_on_side(function, function.entry, split, passes=True)
     items, successors = function.items(), function.successors()
     meeting = control_flow.immediate_postdominators(successors)
     for label, block in function.blocks.items():

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from haulage.compiler.mathematics.definitions import PREFIX
+from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis.affine import AvailableForms, Form
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -63,7 +63,7 @@ def split(analyses: Analyses, flow: Uniformity, block: tuple[int, int, int]) -> 
         if loop.header in flow.divergent
         and not any(other.labels < loop.labels for other in analyses.loops)
     ]
-    ranges = ValueRanges(function)
+    ranges = analyses.get(ValueRanges)
     remainders: dict[str, str] = {}
     labels: set[str] = set()
     for loop in candidates:
@@ -200,12 +200,12 @@ def _sources(phi: Instruction, latch: str) -> tuple[str, str]:
 
 def _is_collective(item: Instruction) -> bool:
     """Whether threads may not go through an instruction one iteration after the other."""
-    is_known = (item.callee or "").startswith(("llvm.", PREFIX))
+    is_known = (item.callee or "").startswith(PURE)
     return item.opcode == "fence" or (item.opcode == "call" and not is_known)
 
 
 def _has_effect(item: Instruction) -> bool:
-    if item.opcode == "call" and (item.callee or "").startswith(("llvm.", PREFIX)):
+    if item.opcode == "call" and (item.callee or "").startswith(PURE):
         return False
     return item.stays or item.opcode in _SIDE_EFFECTS
 

@@ -19,9 +19,10 @@ may be made for every thread, which LLVM also moves out of the loop over threads
 
 from collections.abc import Set
 
-from haulage.compiler.mathematics.definitions import DIVISIONS, PREFIX, declaration
+from haulage.compiler.mathematics.definitions import DIVISIONS, PREFIX, SPECULATED, declaration
 from haulage.compiler.mathematics.divisions import NEAR
 from haulage.compiler.mathematics.ir import SUFFIXES
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.builder import Builder
@@ -33,12 +34,13 @@ from haulage.targets.base import Target
 _REMAINDERS = frozenset(("srem", "urem"))
 
 
-def mask_remainders(function: Function, varying: Set[str]) -> None:
+def mask_remainders(analyses: Analyses, varying: Set[str]) -> None:
     """Replace the remainders of numbers that are not negative, and are in `varying`, by powers of
     two that all threads have in common."""
+    function = analyses.function
     if not _has_any(function, _REMAINDERS, varying):
         return
-    ranges = ValueRanges(function)
+    ranges = analyses.get(ValueRanges)
     powers = powers_of_two(function, ranges)
     for block in function.blocks.values():
         body: list[Instruction] = []
@@ -99,13 +101,14 @@ def _is_power(item: Instruction, supposed: Set[str], ranges: ValueRanges) -> boo
     return False
 
 
-def call_divisions(function: Function, varying: Set[str], target: Target) -> list[str]:
+def call_divisions(analyses: Analyses, varying: Set[str], target: Target) -> list[str]:
     """Replace the divisions in a function by anything but constants whose results are in
     `varying`; the declarations of what is called now."""
+    function = analyses.function
     # Without a rounding of its own for integers a processor is no faster by doubles.
     if not target.has_fused or not _has_any(function, DIVISIONS, varying):
         return []
-    ranges = ValueRanges(function)
+    ranges = analyses.get(ValueRanges)
     wide = "+avx512dq" in target.features.split(",")
     declared: dict[str, None] = {}
     for block in function.blocks.values():
@@ -153,7 +156,7 @@ def speculate(function: Function, divergent: Set[str], axes: Set[str]) -> list[s
         assert item.result is not None
         if all(item.result in depending for depending in along):
             continue
-        name = f"haulage.speculated.{item.opcode}.{item.type}"
+        name = f"{SPECULATED}{item.opcode}.{item.type}"
         called[name] = _safe_division(name, item.opcode, item.type)
         arguments = [(each.type, each.text) for each in item.operands]
         body[place] = build.call(item.result, item.type, name, arguments)

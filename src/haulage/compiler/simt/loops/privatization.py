@@ -1,4 +1,4 @@
-"""Arrays that a kernel only adds to: which they are.
+"""Privatised reductions: arrays that a kernel only adds to.
 
 `atomic.add(h, k, v)`, its result unused, takes a lock of the bus each time, and cores that add to
 the same cache line wait for one another. If a kernel does nothing else with an array, nobody can
@@ -12,13 +12,14 @@ there is no other atomic operation in any array, no fence, and nothing is read o
 arrays of the kernel's arguments, which are compared with the copied one when the kernel runs.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
+from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops import block_atomics
 from haulage.targets.cpu import PAUSE
 
@@ -43,8 +44,6 @@ _MERGED: dict[str, tuple[str, str | None]] = {
 # More arrays than this are not copied.
 _MOST = 4
 
-_NO_PLACE = frozenset(("%.ret",))
-
 
 @dataclass(frozen=True)
 class Array:
@@ -58,36 +57,34 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Total:
+class Reduction:
     """An array of elements of an LLVM type that is only added to, by `operation` in the end.
 
-    A copy begins with `start` in each element; `room` is the name of the parameter with its
-    address, null if there is none. `others` are what the kernel reads and writes besides.
+    A private copy begins with `identity` in each element; `copy` is the name of the parameter with
+    its address, null if there is none. `others` are what the kernel reads and writes besides.
     """
 
     array: Array
     type: str
     operation: str
-    start: str
-    room: str
+    identity: str
+    copy: str
     others: tuple[Array, ...]
 
 
-def find(function: Function, rooms: frozenset[str]) -> tuple[Total, ...]:
-    """The arrays of a body that are only added to; `rooms` are names of the block's own memory."""
-    arrays = {array.data: array for array in _arrays(function)}
-    roots = UnderlyingObjects(Analyses(function))
-    items = [item for block in function.blocks.values() for item in block.instructions()]
-    used = {name for item in items for name in item.uses}
+def find(analyses: Analyses, storage: frozenset[str]) -> tuple[Reduction, ...]:
+    """The arrays of a body that are only added to; `storage` are names of the block's own memory,
+    and its threads'."""
+    arrays = {array.data: array for array in _arrays(analyses.function)}
     added: dict[str, set[tuple[str, str]]] = {}
     touched: set[str] = set()
-    for item in items:
-        places = _places(item, roots)
-        if not places or places <= rooms:
+    for item in analyses.function.instructions():
+        places = _places(analyses, item)
+        if not places or places <= storage:
             continue
         if not places <= arrays.keys():
             return ()
-        kind = _added(item, used) if len(places) == 1 else None
+        kind = _added(analyses, item) if len(places) == 1 else None
         if kind is not None:
             (data,) = places
             added.setdefault(data, set()).add(kind)
@@ -95,130 +92,139 @@ def find(function: Function, rooms: frozenset[str]) -> tuple[Total, ...]:
             return ()
         else:
             touched |= places
-    chosen = [data for data, kinds in added.items() if len(kinds) == 1 and data not in touched]
-    chosen = [data for data in chosen if _is_only_an_address(data, items)]
-    chosen = [data for data in chosen if not used & set(arrays[data].strides)][:_MOST]
-    totals = []
+    chosen = [
+        data
+        for data, kinds in added.items()
+        if len(kinds) == 1
+        and data not in touched
+        and _is_only_an_address(analyses, data)
+        and analyses.users.keys().isdisjoint(arrays[data].strides)
+    ][:_MOST]
+    found = []
     for number, data in enumerate(chosen):
         # What is added to in the same way may be the same array: copies are merged in any order.
         alike = {other for other in chosen if added[other] == added[data]}
-        others = [arrays[each] for each in arrays if each in (touched | added.keys()) - alike]
+        others = tuple(arrays[each] for each in arrays if each in (touched | added.keys()) - alike)
         ((operation, kind_of_element),) = added[data]
-        merged, start = _MERGED[operation]
-        if start is None:
+        merged, identity = _MERGED[operation]
+        if identity is None:
             half = 1 << 8 * SIZES[kind_of_element] - 1
-            start = str(-half if operation == "max" else half - 1)
-        room = f"%total.{number}"
-        totals.append(Total(arrays[data], kind_of_element, merged, start, room, tuple(others)))
-    return tuple(totals)
+            identity = str(-half if operation == "max" else half - 1)
+        copy = f"%privatized.{number}"
+        found.append(Reduction(arrays[data], kind_of_element, merged, identity, copy, others))
+    return tuple(found)
 
 
-def _arrays(function: Function) -> Iterable[Array]:
+def _arrays(function: Function) -> Iterator[Array]:
     """The arrays among the parameters: for Numba two pointers, two sizes, data, shape, strides."""
     names = [parameter.name for parameter in function.parameters]
-    for index, name in enumerate(names):
-        stem = re.fullmatch(r'%"?(.+)\.4"?', name)
-        if stem is None or index < 4:
+    bare = [name.strip('%"') for name in names]
+    for index in range(4, len(names)):
+        stem = bare[index].removesuffix(".4")
+        if bare[index - 4 : index + 1] != [f"{stem}.{part}" for part in range(5)]:
             continue
-        parts = [each.strip('%"').removeprefix(stem[1]) for each in names[index - 4 :]]
-        dimensions = 0
-        while parts[5 + dimensions : 6 + dimensions] == [f".5.{dimensions}"]:
-            dimensions += 1
-        wanted = [f".6.{axis}" for axis in range(dimensions)]
-        last = 5 + dimensions
-        if parts[:5] == [".0", ".1", ".2", ".3", ".4"] and parts[last:][:dimensions] == wanted:
-            shape = tuple(names[index + 1 :][:dimensions])
-            strides = tuple(names[index + 1 + dimensions :][:dimensions])
-            yield Array(names[index - 2], names[index - 1], name, shape, strides)
+        behind = bare[index + 1 :]
+        count = next((n for n, each in enumerate(behind) if each != f"{stem}.5.{n}"), len(behind))
+        if behind[count : 2 * count] == [f"{stem}.6.{axis}" for axis in range(count)]:
+            shape = tuple(names[index + 1 :][:count])
+            strides = tuple(names[index + 1 + count :][:count])
+            yield Array(names[index - 2], names[index - 1], names[index], shape, strides)
 
 
-def _places(item: Instruction, roots: UnderlyingObjects) -> set[str]:
-    """Where the memory that an instruction reads or writes begins."""
+def _places(analyses: Analyses, item: Instruction) -> set[str]:
+    """The objects that an instruction reads or writes."""
     if item.opcode == "fence":
-        return set() if 'syncscope("singlethread")' in item.text else {ANYWHERE}
+        return set() if 'syncscope("singlethread")' in item.ordering else {ANYWHERE}
     if item.callee == PAUSE:
         # Who lets others go first may wait for them.
         return {ANYWHERE}
-    return (roots.read_by(item) | roots.written_by(item)) - _NO_PLACE
+    objects = analyses.get(UnderlyingObjects)
+    # What a kernel returns, which is nothing, is written by each thread.
+    return (objects.read_by(item) | objects.written_by(item)) - {"%.ret"}
 
 
-def _added(item: Instruction, used: set[str]) -> tuple[str, str] | None:
+def _added(analyses: Analyses, item: Instruction) -> tuple[str, str] | None:
     """(the operation, the type) of an addition whose result nobody uses."""
-    if item.opcode != "atomicrmw" or item.result in used:
+    if item.opcode != "atomicrmw" or item.result in analyses.users:
         return None
     kind = item.operands[1].type
     return (item.predicate, kind) if item.predicate in _MERGED and kind in SIZES else None
 
 
-def _is_only_an_address(data: str, items: list[Instruction]) -> bool:
+def _is_only_an_address(analyses: Analyses, data: str) -> bool:
     """Whether addresses made from `data` are used for nothing but atomic operations."""
     made = {data}
-    grown = True
-    while grown:
-        grown = False
-        for item in items:
-            if made.isdisjoint(item.uses) or item.opcode == "atomicrmw":
+    waiting = [data]
+    while waiting:
+        for item in analyses.users.get(waiting.pop(), ()):
+            if item.opcode == "atomicrmw":
                 continue
             if item.opcode not in ("getelementptr", "phi", "select", "freeze"):
                 return False
-            assert item.result is not None
-            grown = grown or item.result not in made
-            made.add(item.result)
+            if item.result is not None and item.result not in made:
+                made.add(item.result)
+                waiting.append(item.result)
     return True
 
 
-def mark(function: Function, totals: tuple[Total, ...]) -> str:
-    """Let the atomic operations on `totals` add to their copies, if there are any.
+def mark(analyses: Analyses, reductions: tuple[Reduction, ...]) -> str:
+    """Let the atomic operations of `reductions` add to private copies, if there are any.
 
     Gives the LLVM text of the functions that do so.
     """
-    if not totals:
+    if not reductions:
         return ""
-    roots = UnderlyingObjects(Analyses(function))
-    by_data = {total.array.data: total for total in totals}
+    objects, function = analyses.get(UnderlyingObjects), analyses.function
+    copies = {each.array.data: each.copy for each in reductions}
     written: dict[str, str] = {}
     for block in function.blocks.values():
         for index, item in enumerate(block.body):
             if item.opcode != "atomicrmw":
                 continue
-            (root, *more) = roots.of(item.operands[0].text)
-            if more or root not in by_data:
+            (data, *more) = objects.at(item.operands[0])
+            if more or data not in copies:
                 continue
             name = block_atomics.copy_function(item)
-            written[name] = _function(name, item)
+            written[name] = definition(_adding(name, item))
             block.body[index] = replace(
                 item,
                 result=None,
                 flags=(*item.flags, block_atomics.PRIVATIZED),
-                operands=(*item.operands, Operand("ptr", by_data[root].room), Operand("ptr", root)),
+                operands=(*item.operands, Operand("ptr", copies[data]), Operand("ptr", data)),
             )
-    rooms = tuple(Parameter("ptr noalias", total.room) for total in totals)
-    function.parameters = (*function.parameters, *rooms)
+    parameters = (Parameter("ptr noalias", copy) for copy in copies.values())
+    function.parameters = (*function.parameters, *parameters)
+    analyses.invalidate(same_graph=True)
     return "\n\n".join(written.values())
 
 
-def _function(name: str, item: Instruction) -> str:
-    """The function that adds to the copy `%room` where `%place` is in the array at `%data`."""
-    kind, operation, align = item.operands[1].type, item.predicate, f"align {item.align}"
-    steps, new = block_atomics.changed(operation, kind, "%old", "%value")
-    return "\n".join(
-        [
-            f"define internal void @{name}(ptr %room, ptr %data, ptr %place, {kind} %value) "
-            "alwaysinline {",
-            "  %is.copied = icmp ne ptr %room, null",
-            "  br i1 %is.copied, label %copied, label %shared",
-            "copied:",
-            "  %to = ptrtoint ptr %place to i64",
-            "  %from = ptrtoint ptr %data to i64",
-            "  %offset = sub i64 %to, %from",
-            "  %own = getelementptr inbounds i8, ptr %room, i64 %offset",
-            f"  %old = load {kind}, ptr %own, {align}",
-            *(f"  {step.text}" for step in steps),
-            f"  store {kind} {new}, ptr %own, {align}",
-            "  ret void",
-            "shared:",
-            f"  %before = atomicrmw {operation} ptr %place, {kind} %value monotonic, {align}",
-            "  ret void",
-            "}",
-        ]
+def _adding(name: str, item: Instruction) -> Function:
+    """The function that does an atomic operation on `%place` in the array at `%data`, or a plain
+    one on the element of its `%copy` if there is one."""
+    kind, operation = item.operands[1].type, item.predicate
+    pointers = [("ptr", "%copy"), ("ptr", "%data"), ("ptr", "%place")]
+    b = Builder(name, [*pointers, (kind, "%value")], attributes="alwaysinline")
+    b.block("%start")
+    b.branch(b.compare("ne", "ptr", "%copy", "null"), "%private", "%shared")
+    b.block("%private")
+    place = b.cast("ptrtoint", "ptr", "%place", "i64")
+    data = b.cast("ptrtoint", "ptr", "%data", "i64")
+    address = b.at("i8", "%copy", b.binary("sub", "i64", place, data))
+    old = b.load(kind, address, item.align)
+    steps, new = block_atomics.changed(operation, kind, old, "%value")
+    b.extend(steps)
+    b.store(kind, new, address, item.align)
+    b.ret()
+    b.block("%shared")
+    b.add(
+        replace(
+            item,
+            result=b.fresh(),
+            operands=(Operand("ptr", "%place"), Operand(kind, "%value")),
+            ordering="monotonic",
+            metadata=(),
+            flags=(),
+        )
     )
+    b.ret()
+    return b.function

@@ -12,7 +12,6 @@ Strip-mine and interchange: Allen and Kennedy, "Optimizing Compilers for Modern 
 from collections.abc import Iterable, Set
 
 from haulage.compiler.mathematics.definitions import is_mathematics
-from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
@@ -32,7 +31,7 @@ _MATHEMATICS = 12
 
 
 def loops_to_strip_mine(
-    function: Function,
+    analyses: Analyses,
     flow: Uniformity,
     interchanged: Iterable[str],
     shared: Iterable[Storage],
@@ -46,10 +45,10 @@ def loops_to_strip_mine(
     wanted = set(interchanged)
     if not wanted:
         return {}
-    accesses = _Accesses(function, shared, position)
+    function, accesses = analyses.function, _Accesses(analyses, shared, position)
     return {
         loop.header: _live_values(function, loop, flow.varying)
-        for loop in control_flow.natural_loops(function.successors(), function.entry)
+        for loop in analyses.loops
         if loop.header in wanted
         and not loop.labels & (flow.divergent | flow.exiting)
         and any(phi.result in flow.varying for phi in function.blocks[loop.header].phis)
@@ -57,23 +56,23 @@ def loops_to_strip_mine(
     }
 
 
-def all_stay_near(function: Function, shared: Iterable[Storage], position: int) -> bool:
+def all_stay_near(analyses: Analyses, shared: Iterable[Storage], position: int) -> bool:
     """Whether all that the iterations of all loops access is common to the threads, or a row that
     the iteration before left in the cache. Arguments as for `loops_to_strip_mine`."""
-    accesses = _Accesses(function, shared, position)
-    loops = control_flow.natural_loops(function.successors(), function.entry)
-    return all(map(accesses.stay_near, loops))
+    accesses = _Accesses(analyses, shared, position)
+    return all(map(accesses.stay_near, analyses.loops))
 
 
 class _Accesses:
     """How near to one another the accesses of a function are."""
 
-    def __init__(self, function: Function, shared: Iterable[Storage], position: int) -> None:
-        self._function = function
+    def __init__(self, analyses: Analyses, shared: Iterable[Storage], position: int) -> None:
+        self._analyses = analyses
+        self._function = analyses.function
         self._shared = {storage.name for storage in shared}
         self._position = position
-        self._strides = StrideAnalysis(function)
-        self._roots = UnderlyingObjects(Analyses(function))
+        self._strides = analyses.get(StrideAnalysis)
+        self._objects = analyses.get(UnderlyingObjects)
 
     def is_contiguous(self, item: Instruction) -> bool:
         """Whether neighbouring threads access neighbouring elements."""
@@ -95,10 +94,10 @@ class _Accesses:
                     continue
                 if not self.is_contiguous(item):
                     return False
-                if self._roots.of(item.address.text) <= self._shared:
+                if self._objects.of(item.address.text) <= self._shared:
                     continue
                 known = strides_by_iteration(self._function, loop)
-                by_iteration = by_iteration or StrideAnalysis(self._function, known, loop.labels)
+                by_iteration = by_iteration or StrideAnalysis(self._analyses, known, loop.labels)
                 step = by_iteration.of(item.address)[0]
                 if not isinstance(step, int) or abs(step) > _NEAR:
                     return False
@@ -123,7 +122,7 @@ def _live_values(function: Function, loop: Loop, varying: Set[str]) -> int:
 
 
 def splits_around(
-    function: Function,
+    analyses: Analyses,
     flow: Uniformity,
     strips: Iterable[str],
     splits: Iterable[str],
@@ -135,10 +134,11 @@ def splits_around(
 
     `splits` are the labels that the function is split at anyway.
     """
-    successors = function.successors()
+    function, successors = analyses.function, analyses.successors
     stops = {label for label, _, _ in barriers(function)} | set(splits)
-    loops = control_flow.natural_loops(successors, function.entry)
-    nests = [loop for loop in loops if not loop.labels & (stops | flow.divergent | flow.exiting)]
+    nests = [
+        loop for loop in analyses.loops if not loop.labels & (stops | flow.divergent | flow.exiting)
+    ]
     found: dict[str, tuple[int, ...]] = {}
     inside: set[str] = set()
     for header in strips:
@@ -157,7 +157,7 @@ def splits_around(
         leaves = {target for label in outermost.labels for target in successors[label]}
         for label in leaves - outermost.labels - flow.divergent:
             found[label] = (0, *found.get(label, ()))
-    accesses = _Accesses(function, (), position)
+    accesses = _Accesses(analyses, (), position)
     outside = function.blocks.keys() - inside
     items = (item for label in outside for item in function.blocks[label].body)
     if all(

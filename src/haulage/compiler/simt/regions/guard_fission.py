@@ -15,14 +15,15 @@ from collections.abc import Mapping, Set
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.guards import has_effect
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 
 
-def places(function: Function, flow: Uniformity, held: Set[str]) -> list[str]:
+def places(analyses: Analyses, flow: Uniformity, held: Set[str]) -> list[str]:
     """Labels of the blocks to split in front of, but those in `held`."""
-    starts = [label for label in _starts(function, flow) if label not in held]
-    ends = [label for label in _ends(function, flow, frozenset(starts)) if label not in held]
+    starts = [label for label in _starts(analyses.function, flow) if label not in held]
+    ends = [label for label in _ends(analyses, flow, frozenset(starts)) if label not in held]
     return [*starts, *ends]
 
 
@@ -62,11 +63,10 @@ def _is_uniform(block: Block, flow: Uniformity) -> bool:
     )
 
 
-def _ends(function: Function, flow: Uniformity, starts: Set[str]) -> dict[str, None]:
+def _ends(analyses: Analyses, flow: Uniformity, starts: Set[str]) -> dict[str, None]:
     """Blocks in which the arms of a comparison meet that follows a barrier, or a split in front of
     one of `starts`. One arm is empty, so the block has no phi of the two."""
-    postdominators = control_flow.immediate_postdominators(function.successors())
-    items = function.items()
+    function, postdominators = analyses.function, analyses.postdominators
     found: dict[str, None] = {}
     for label, block in function.blocks.items():
         meeting = postdominators.get(label, control_flow.EXIT)
@@ -79,7 +79,7 @@ def _ends(function: Function, flow: Uniformity, starts: Set[str]) -> dict[str, N
             and not function.blocks[meeting].phis
             and not waits_at_once(function.blocks[meeting])
             and (label in starts or begins_behind_barrier(block))
-            and _is_comparison(block.condition, items, flow.varying)
+            and _is_comparison(block.condition, analyses.items, flow.varying)
         ):
             found[meeting] = None
     return found

@@ -19,6 +19,7 @@ from haulage.compiler.mathematics.definitions import DIVISIONS
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.guards import has_effect
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.single_thread import IndexEquations
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir import build
@@ -27,13 +28,13 @@ from haulage.compiler.simt.regions.guard_fission import begins_behind_barrier, w
 from haulage.compiler.simt.regions.rematerialization import is_arithmetic
 
 
-def hoist(function: Function, flow: Uniformity, held: Set[str]) -> tuple[Function, list[str]]:
+def hoist(analyses: Analyses, flow: Uniformity, held: Set[str]) -> tuple[Function, list[str]]:
     """(the function with the guards hoisted, labels of the blocks to split in front of). Nothing is
     hoisted from where a thread may hold a lock: at blocks in `held` (`locks.py`)."""
-    result = function.copy()
-    equations = IndexEquations(function)
+    result = analyses.function.copy()
+    equations = analyses.get(IndexEquations)
     splits: list[str] = []
-    for label in function.blocks:
+    for label in analyses.function.blocks:
         block = result.blocks[label]
         outcome = equations.outcome(block.condition or "", flow.varying)
         guarded = None if outcome is None else _guarded(result, block, outcome)

@@ -1,8 +1,9 @@
-"""Which threads each region is run for: those that pass the kernel's guards and the region's own.
+"""The bounds of each region's work-item loop: the guards that its threads have to pass.
 
 The kernel's guards stand at its start, and who does not pass them has ended: no region is run for
 those threads, and no state has to be kept for them. Who does not pass a region's own guards has
-nothing to do in that region.
+nothing to do in that region. A region may also be split by a condition: index-set splitting, as in
+Allen and Kennedy, "Optimizing Compilers for Modern Architectures" (2001), chapter 5.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -15,67 +16,62 @@ from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 
-# Instructions of a region that are on both ways, up to which it is worth to have them twice.
-_TWICE = 40
+# Instructions of a region that both sides of a split have, up to which it is worth the copies.
+_MOST_COPIES = 40
 
 
 @dataclass(frozen=True)
-class Clipping:
-    """The guards of the kernel, of each region besides, and the instructions by result. `partings`
-    are conditions by which the threads of a region are run in two loops."""
+class IterationRanges:
+    """The guards of the kernel, of each region besides, and the instructions by result. `splits`
+    are conditions by which the threads of a region run in loops of their own."""
 
     of_kernel: tuple[Guard, ...]
     of_regions: tuple[tuple[Guard, ...], ...]
-    partings: tuple[Guard | None, ...]
+    splits: tuple[Guard | None, ...]
     items: Mapping[str, Instruction]
 
 
-def none(regions: Regions) -> Clipping:
-    """Every region is run for all threads."""
+def unbounded(regions: Regions) -> IterationRanges:
+    """Every region runs for all threads."""
     count = len(regions.regions)
-    return Clipping((), ((),) * count, (None,) * count, {})
+    return IterationRanges((), ((),) * count, (None,) * count, {})
 
 
-def without_partings(clipped: Clipping, numbers: Set[int]) -> Clipping:
-    """The same, but the regions of these numbers are not run in two loops."""
-    partings = tuple(
-        None if number in numbers else parting for number, parting in enumerate(clipped.partings)
-    )
-    return replace(clipped, partings=partings)
+def without_splits(ranges: IterationRanges, numbers: Set[int]) -> IterationRanges:
+    """The same, but the regions of these numbers run in one loop."""
+    splits = tuple(None if k in numbers else split for k, split in enumerate(ranges.splits))
+    return replace(ranges, splits=splits)
 
 
-def without_own(clipped: Clipping, numbers: Iterable[int]) -> Clipping:
-    """The same, but the regions of these numbers are run for all that pass the kernel's guards."""
-    all_of_them = frozenset(numbers)
-    own = tuple(
-        () if number in all_of_them else guards for number, guards in enumerate(clipped.of_regions)
-    )
-    return replace(without_partings(clipped, all_of_them), of_regions=own)
+def without_own(ranges: IterationRanges, numbers: Iterable[int]) -> IterationRanges:
+    """The same, but the regions of these numbers run for all that pass the kernel's guards."""
+    numbers = frozenset(numbers)
+    own = tuple(() if k in numbers else guards for k, guards in enumerate(ranges.of_regions))
+    return replace(without_splits(ranges, numbers), of_regions=own)
 
 
 def kernel_guards(function: Function, varying: Set[str], ranges: ValueRanges) -> Guards:
     """The guards at the kernel's start whose threads end there if they do not pass."""
-    items = {name: item for name, (_, item) in function.definitions().items()}
     parameters = {each.name for each in function.parameters}
-    forms = AvailableForms(items, varying, parameters, ranges)
+    forms = AvailableForms(function.items(), varying, parameters, ranges)
     return guards.find(function, function.entry, forms, guards.returns_idly)
 
 
-def clip(
+def find(
     regions: Regions,
     varying: Set[str],
     ranges: ValueRanges,
     of_kernel: tuple[Guard, ...],
     *,
-    parts: bool,
-) -> Clipping:
-    """The guards of all regions. `ranges` are those of its values; `parts` is whether
-    regions may be run in two loops."""
-    items = {name: item for name, (_, item) in regions.function.definitions().items()}
+    splits: bool,
+) -> IterationRanges:
+    """The guards of all regions. `ranges` are those of the function's values, `of_kernel` the
+    kernel's guards; `splits` is whether regions may be split."""
+    items = regions.function.items()
     parameters = {each.name for each in regions.function.parameters}
     given = {guard.condition for guard in of_kernel}
-    found = []
-    partings: list[Guard | None] = []
+    of_regions: list[tuple[Guard, ...]] = []
+    found: list[Guard | None] = []
     for region in regions.regions:
         made = regions.made_in(region)
         loaded = {name for name in region.loaded if name not in varying and name not in made}
@@ -84,37 +80,12 @@ def clip(
         own = met.guards
         if not region.number:
             own = tuple(guard for guard in own if guard.condition not in given)
-        found.append(own)
-        parting = met.parting if parts and not own else None
-        if parting is not None and not _is_worth_parting(regions, region, parting):
-            parting = None
-        partings.append(parting)
-    return Clipping(of_kernel, tuple(found), tuple(partings), items)
-
-
-def blocks_of_way(function: Function, entry: str, parting: Guard, *, passes: bool) -> Set[str]:
-    """Labels that threads of a region come to which pass a condition, or which do not."""
-    successors: dict[str, tuple[str, ...]] = {}
-    for label, block in function.blocks.items():
-        targets = () if isinstance(block.terminator, RegionEnd) else block.successors
-        if len(targets) == 2 and parting.condition in _operands(block):
-            targets = targets[:1] if parting.outcome == passes else targets[1:]
-        successors[label] = targets
-    return control_flow.reachable_until(successors, (entry,), control_flow.EXIT)
-
-
-def _operands(block: Block) -> tuple[str, ...]:
-    return block.terminator.uses if isinstance(block.terminator, Instruction) else ()
-
-
-def _is_worth_parting(regions: Regions, region: Region, parting: Guard) -> bool:
-    """Whether to write a region, which leads to one other or to the end, for each way that a
-    condition sends its threads."""
-    function = regions.function
-    some = blocks_of_way(function, region.entry, parting, passes=True)
-    others = blocks_of_way(function, region.entry, parting, passes=False)
-    twice = sum(len(function.blocks[label].body) for label in some & others)
-    return len(region.exits) + region.returns == 1 and twice <= _TWICE
+        split = met.split if splits and not own else None
+        if split is not None and not _is_worth_splitting(regions, region, split):
+            split = None
+        of_regions.append(own)
+        found.append(split)
+    return IterationRanges(of_kernel, tuple(of_regions), tuple(found), items)
 
 
 def _guards(regions: Regions, region: Region, forms: AvailableForms, made: Set[str]) -> Guards:
@@ -125,3 +96,23 @@ def _guards(regions: Regions, region: Region, forms: AvailableForms, made: Set[s
         return not any(slot.varying for slot in kept)
 
     return guards.find(regions.function, region.entry, forms, ends_idly)
+
+
+def _is_worth_splitting(regions: Regions, region: Region, split: Guard) -> bool:
+    """Whether to write a region, which leads to one other or to the end, once for each side."""
+    function = regions.function
+    passing = blocks_on_side(function, region.entry, split, passes=True)
+    others = blocks_on_side(function, region.entry, split, passes=False)
+    copies = sum(len(function.blocks[label].body) for label in passing & others)
+    return len(region.exits) + region.returns == 1 and copies <= _MOST_COPIES
+
+
+def blocks_on_side(function: Function, entry: str, split: Guard, *, passes: bool) -> Set[str]:
+    """Labels that threads of a region come to which pass a condition, or which do not."""
+    successors: dict[str, tuple[str, ...]] = {}
+    for label, block in function.blocks.items():
+        targets = () if isinstance(block.terminator, RegionEnd) else block.successors
+        if block.condition == split.condition:
+            targets = targets[:1] if split.outcome == passes else targets[1:]
+        successors[label] = targets
+    return control_flow.reachable_until(successors, (entry,), control_flow.EXIT)

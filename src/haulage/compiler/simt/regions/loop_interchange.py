@@ -18,6 +18,7 @@ from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import (
     SCATTERED,
     UNKNOWN,
@@ -51,7 +52,7 @@ _UNROLLED = 200
 
 
 def loops_to_interchange(
-    function: Function,
+    analyses: Analyses,
     flow: Uniformity,
     private: Iterable[Storage],
     position: int,
@@ -62,11 +63,11 @@ def loops_to_interchange(
     `position` is the number of the innermost axis of the block, `threads` how many are along it.
     The loops are uniform, and no loop that stays is in them.
     """
-    loops = control_flow.natural_loops(function.successors(), function.entry)
+    function, loops = analyses.function, analyses.loops
     if not loops:
         return []
     with_barrier = {label for label, _, _ in barriers(function)}
-    costs = _Costs(function, private, position, min(threads, _LANES))
+    costs = _Costs(analyses, private, position, min(threads, _LANES))
     headers: list[str] = []
     settled: set[str] = set()
     sizes: dict[str, int] = {}
@@ -90,20 +91,21 @@ class _Costs:
     """What loops cost inside and outside of the work-item loop."""
 
     def __init__(
-        self, function: Function, private: Iterable[Storage], position: int, lanes: int
+        self, analyses: Analyses, private: Iterable[Storage], position: int, lanes: int
     ) -> None:
-        self._function = function
+        self._analyses = analyses
+        self._function = analyses.function
         self._position = position
         self._lanes = lanes
-        self._by_thread = StrideAnalysis(function, by_thread(private))
+        self._by_thread = StrideAnalysis(analyses, by_thread(private))
 
     def favour_interchange(self, loop: Loop) -> bool:
         """Whether a loop costs no more if the work-item loop is inside of it."""
-        function = self._function
-        by_iteration = StrideAnalysis(function, strides_by_iteration(function, loop), loop.labels)
+        known = strides_by_iteration(self._function, loop)
+        by_iteration = StrideAnalysis(self._analyses, known, loop.labels)
         interchanged = kept = 0.0
         for label in loop.labels:
-            for item in function.blocks[label].body:
+            for item in self._function.blocks[label].body:
                 interchanged += _cost(item, self._by_thread, self._position, self._lanes)
                 kept += _cost(item, by_iteration, 0, 1)
         return interchanged <= max(kept, self._latency(loop))

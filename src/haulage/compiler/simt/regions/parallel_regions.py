@@ -1,25 +1,27 @@
-"""The regions of a cut body, and what lives from one to the next.
+"""Parallel regions, and what is live from one to the next (pocl: Jääskeläinen et al., 2015).
 
-A region is all that can be reached from an entry (the body's start, or behind a cut) without
-passing a cut. What is used behind a cut but made before it lives in a slot: one for the block if
-all threads have the same value, one per thread otherwise; or it is worked out again (`recompute`).
+A region is all that can be reached from an entry (the body's start, or the target of a region's
+end) without passing the end of a region. What is made in one and used in another is kept in a slot
+of the context: one for the block if it is uniform, one per thread otherwise; or it is computed
+again (`rematerialization.py`).
 """
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.analysis.interleaving import Interleaving
 from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
-from haulage.compiler.simt.regions.rematerialization import Recompute
+from haulage.compiler.simt.regions.rematerialization import Rematerialization
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Storage for a value that lives across a cut."""
+    """A place in the context, for a value that is live across the end of a region."""
 
     value: str
     type: str
@@ -30,8 +32,8 @@ class Slot:
 class Region:
     """One region: its entry, its blocks (entry first), and what it finds when it starts.
 
-    `loaded` come from slots; `recomputed` are worked out again first, by the instructions `steps`;
-    `exits` are the labels behind the cuts that it ends in; `returns` whether it can end the thread;
+    `loaded` come from slots; `recomputed` are computed again first, by the instructions `steps`;
+    `exits` are the entries of the regions that follow; `returns` whether it can end the thread;
     `is_parallel` whether LLVM may be told that no thread's accesses depend on another's, after
     which it asks no more what depends on what.
     """
@@ -49,7 +51,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Regions:
-    """A cut body in regions. `live[label]` are the slots that the region behind a cut loads;
+    """A body in regions. `live[label]` are the slots that the region loads which begins there;
     `masked` whether threads may have left before a region, so that each thread's state must be
     kept."""
 
@@ -65,105 +67,87 @@ class Regions:
         return {item.result for block in blocks for item in block.instructions() if item.result}
 
     def stored(self, made: Set[str], exits: Iterable[str]) -> list[Slot]:
-        """The slots of values in `made` that are needed behind one of the cuts `exits`."""
+        """The slots of values in `made` that are live in one of the regions `exits`."""
         live = {name for label in exits for name in self.live[label]}
         return [slot for name, slot in self.slots.items() if name in live and name in made]
 
 
-def divide(function: Function, uniformity: Uniformity, rooms: frozenset[str]) -> Regions:
-    """Divide a cut function into regions.
+def divide(function: Function, uniformity: Uniformity, storage: frozenset[str]) -> Regions:
+    """Divide a function whose regions end somewhere (`fission.split`) into these.
 
-    `uniformity` is that of the function before it was cut; `rooms` are the names of its shared and
-    private memory, which every region has at hand.
+    `uniformity` is that of the function before it was split; `storage` are the names of its shared
+    and private memory, which every region has at hand.
     """
-    entries = [function.entry] + [
-        block.terminator.target
-        for block in function.blocks.values()
-        if isinstance(block.terminator, RegionEnd)
-    ]
-    parameters = {parameter.name for parameter in function.parameters}
-    recompute = Recompute(function, uniformity.varying, parameters | rooms)
-    live, again = _settle(function, uniformity, recompute, entries[1:], rooms)
-    definitions = function.definitions()
+    analyses = Analyses(function)
+    targets = {label: _target(block) for label, block in function.blocks.items()}
+    entries = [each for each in targets.values() if each is not None]
+    varying = uniformity.varying
+    available = {parameter.name for parameter in function.parameters} | storage
+    rematerialization = Rematerialization(function, varying, available)
+    live, again = _settle(analyses, varying, rematerialization, entries, storage)
+    definitions = analyses.definitions
     slots = {
-        name: Slot(name, definitions[name][1].type, name in uniformity.varying)
-        for name in sorted({name for entry in entries[1:] for name in live[entry]})
+        name: Slot(name, definitions[name][1].type, name in varying)
+        for name in sorted(set().union(*live.values()))
     }
     inside = {
-        label: () if isinstance(block.terminator, RegionEnd) else block.successors
-        for label, block in function.blocks.items()
+        label: () if targets[label] else successors
+        for label, successors in analyses.successors.items()
     }
-    interleaving = Interleaving(function, rooms, uniformity.varying)
-    regions = [
-        _region(
-            function, number, entry, live, recompute, again.get(entry, set()), inside, interleaving
+    interleaving = Interleaving(function, storage, varying)
+    regions = []
+    for number, entry in enumerate([function.entry, *entries]):
+        labels = tuple(control_flow.reverse_postorder(inside, entry))
+        blocks = [function.blocks[label] for label in labels]
+        stays = any(item.stays for block in blocks for item in block.instructions())
+        computed = again.get(entry, set())
+        regions.append(
+            Region(
+                number,
+                entry,
+                labels,
+                tuple(sorted(live.get(entry, ()))),
+                tuple(sorted(computed)),
+                tuple(rematerialization.steps(computed)),
+                tuple(dict.fromkeys(to for label in labels if (to := targets[label]))),
+                any(return_code(block) is not None for block in blocks),
+                not stays and not interleaving.changes_order(labels),
+            )
         )
-        for number, entry in enumerate(entries)
-    ]
-    kept = {entry: frozenset(live[entry]) for entry in entries[1:]}
-    masked = uniformity.masks and len(regions) > 1
-    return Regions(function, tuple(regions), slots, kept, masked)
+    kept = {entry: frozenset(names) for entry, names in live.items()}
+    return Regions(function, tuple(regions), slots, kept, uniformity.masks and bool(entries))
+
+
+def _target(block: Block) -> str | None:
+    """Where control goes on behind a block that ends a region."""
+    return block.terminator.target if isinstance(block.terminator, RegionEnd) else None
 
 
 def _settle(
-    function: Function,
-    uniformity: Uniformity,
-    recompute: Recompute,
+    analyses: Analyses,
+    varying: Set[str],
+    rematerialization: Rematerialization,
     entries: list[str],
-    rooms: frozenset[str],
+    storage: frozenset[str],
 ) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """(what is loaded, what is worked out again) at each entry behind a cut.
+    """(what is loaded, what is computed again) at each entry but the first.
 
-    Working a value out again needs its leaves there, which can make more values live, so this goes
-    on until nothing changes.
+    Computing a value again needs its leaves there, which can make more values live, so this goes on
+    until nothing changes.
     """
     again: dict[str, set[str]] = {entry: set() for entry in entries}
-    liveness = Liveness(Analyses(function))
+    liveness = analyses.get(Liveness)
     while True:
         changes = {
-            entry: (values | rooms, recompute.leaves(values)) for entry, values in again.items()
+            entry: (values | storage, rematerialization.leaves(values))
+            for entry, values in again.items()
         }
         live = liveness.live_in(entries, changes)
-        found = False
-        for entry in entries:
-            wanted = {
-                name for name in live[entry] if name in uniformity.varying and recompute.can(name)
-            }
-            found = found or bool(wanted)
-            again[entry] |= wanted
-        if not found:
+        wanted = {
+            entry: {name for name in live[entry] if name in varying and rematerialization.can(name)}
+            for entry in entries
+        }
+        if not any(wanted.values()):
             return live, again
-
-
-def _region(
-    function: Function,
-    number: int,
-    entry: str,
-    live: dict[str, set[str]],
-    recompute: Recompute,
-    again: set[str],
-    inside: control_flow.Successors,
-    interleaving: Interleaving,
-) -> Region:
-    labels = control_flow.reverse_postorder(inside, entry)
-    blocks = [function.blocks[label] for label in labels]
-    exits = list(
-        dict.fromkeys(b.terminator.target for b in blocks if isinstance(b.terminator, RegionEnd))
-    )
-    loaded = live[entry] if number else set()
-    return Region(
-        number,
-        entry,
-        tuple(labels),
-        tuple(sorted(loaded)),
-        tuple(sorted(again)),
-        tuple(recompute.steps(again)),
-        tuple(exits),
-        any(_returns(block) for block in blocks),
-        not any(item.stays for block in blocks for item in block.instructions())
-        and not interleaving.changes_order(labels),
-    )
-
-
-def _returns(block: Block) -> bool:
-    return isinstance(block.terminator, Instruction) and block.terminator.opcode == "ret"
+        for entry, names in wanted.items():
+            again[entry] |= names

@@ -100,10 +100,7 @@ def _exits(blocks: Mapping[str, Block], loop: Node) -> int:
     """From how many blocks threads can leave a loop, but for edges that hardly any takes."""
     return sum(
         not loop.labels.issuperset(block.successors)
-        and not (
-            isinstance(block.terminator, Instruction)
-            and any(kind == "prof" for kind, _ in block.terminator.metadata)
-        )
+        and not (isinstance(block.terminator, Instruction) and block.terminator.is_foretold)
         for block in map(blocks.__getitem__, loop.labels)
     )
 

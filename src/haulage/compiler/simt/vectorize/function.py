@@ -61,7 +61,7 @@ class VectorizedRegion:
             guard.condition: value_name(guard.condition, "guard")
             for guard in functions.guards(region)
         }
-        self.is_clipped = bool(functions.clipping.of_kernel)
+        self.is_clipped = bool(functions.ranges.of_kernel)
         blocks = self.regions.function.blocks
         self.blocks = {label: _renamed(blocks[label], self.guards) for label in region.labels}
         self.steps, self.live_in = _live_in(region)

@@ -17,7 +17,7 @@ from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY
 from haulage.compiler.simt.loops.strip_mining import all_stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.cost_model import is_profitable
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
@@ -48,7 +48,7 @@ class Plan:
     interchanged with that over them."""
 
     regions: Regions | None = None
-    clipping: Clipping | None = None
+    clipping: IterationRanges | None = None
     vectorized: Mapping[int, VectorizedRegion] = field(default_factory=dict)
     stays_scalar: bool = False
 
@@ -68,12 +68,12 @@ def plan_kernel(
     if barriers(body.function):
         return Plan()
     whole = parallel_regions.divide(fission.split(body.function, []), together, own_memory)
-    ranges = iteration_ranges.none(whole)
+    ranges = iteration_ranges.unbounded(whole)
     found = _Vectorizer(body, own_memory, geometry).vectorized(whole, ranges, None, {}).get(0)
     if found is None:
         return Plan()
     position = AXES.index(geometry.axes[-1])
-    if found.work.consecutive and not all_stay_near(body.function, body.shared, position):
+    if found.work.consecutive and not all_stay_near(Analyses(body.function), body.shared, position):
         # Rows of memory are best read for the whole block, iteration by iteration.
         return Plan()
     if not is_profitable(found.work):
@@ -132,7 +132,7 @@ class _Vectorizer:
         left = {*(divergent - done), *strips}
         if not left:
             return Plan()
-        ranges = ValueRanges(function)
+        ranges = Analyses(function).get(ValueRanges)
         guards = iteration_ranges.kernel_guards(function, present.varying, ranges)
         for first in (guards, Guards()):
             plan = self._plan_with(function, left, strips, present, ranges, first)
@@ -155,8 +155,8 @@ class _Vectorizer:
         divided = parallel_regions.divide(function, staying, self._own_memory)
         if first.guards and divided.masked:
             return None
-        clipped = iteration_ranges.clip(
-            divided, present.varying, ranges, first.guards, parts=not self._body.may_fail
+        clipped = iteration_ranges.find(
+            divided, present.varying, ranges, first.guards, splits=not self._body.may_fail
         )
         # Lanes are masked by guards of their own region.
         unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
@@ -171,7 +171,7 @@ class _Vectorizer:
     def vectorized(
         self,
         divided: Regions,
-        clipped: Clipping,
+        clipped: IterationRanges,
         left: Set[str] | None,
         strips: Mapping[str, int],
     ) -> dict[int, VectorizedRegion]:

@@ -1,11 +1,10 @@
-"""Which regions had better be run for one thread after the other, as all they do is to go about in
-memory, each thread for itself.
+"""Which regions are not vectorised, as their threads access memory far apart and do little else.
 
-`room[2 * d * t] += room[2 * d * t + d]`: neighbouring threads are far apart there, so on vectors
-each access is a gather or a scatter. These take longer than so many accesses one by one, and pay
-only if enough arithmetic comes with them, or if threads would wait for branches foretold wrongly.
-Gathers alone, as where a tile is read by rows, ask for less than scatters. With small matrices, one
-for each thread, LLVM moreover finds what of one thread lies side by side.
+With `tile[2 * d * t] += tile[2 * d * t + d]` each access is a gather or a scatter on vectors. These
+take longer than so many accesses one by one, and pay
+only if enough arithmetic comes with them, or if threads would wait for branches that were predicted
+wrongly. Gathers alone, as where a tile is read by rows, ask for less than scatters. With small
+matrices, one for each thread, LLVM moreover finds what of one thread lies side by side.
 """
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
@@ -16,7 +15,7 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
 from haulage.compiler.simt.ir.model import Instruction, Operand, RegionEnd
-from haulage.compiler.simt.regions.iteration_ranges import Clipping
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 
 # So much arithmetic has to come with an access of threads that are apart.
@@ -24,8 +23,8 @@ _ARITHMETIC_PER_LOAD = 2
 _ARITHMETIC_PER_STORE = 10
 # Accesses up to so many elements apart are wide ones and permutations.
 _NEAR = 4
-# What a loop is taken for whose turns are not known.
-_TURNS = 16
+# What a loop is taken for whose trip count is not known.
+_ITERATIONS = 16
 
 _ADDRESSES = frozenset(("getelementptr", "sext", "zext", "trunc", "phi", "load"))
 _CHOICES = frozenset(("and", "or", "xor", "select"))
@@ -43,32 +42,40 @@ def _work(item: Instruction) -> int:
     return _DIVISION if item.opcode in ("fdiv", "frem") else 1
 
 
-def scattered(body: Body, regions: Regions, clipping: Clipping, position: int) -> frozenset[int]:
+def scattered(
+    body: Body, regions: Regions, ranges: IterationRanges, position: int
+) -> frozenset[int]:
     """The numbers of these regions. `position` is that of the innermost axis of the block."""
     shared = {room.name for room in body.shared}
     if regions.masked:
         return frozenset()
-    search = _Search(body, regions, clipping, position, shared)
+    search = _Search(body, regions, ranges, position, shared)
     return frozenset(region.number for region in regions.regions if search.is_scattered(region))
 
 
 class _Search:
     def __init__(
-        self, body: Body, regions: Regions, clipping: Clipping, position: int, shared: set[str]
+        self,
+        body: Body,
+        regions: Regions,
+        ranges: IterationRanges,
+        position: int,
+        shared: set[str],
     ) -> None:
+        analyses = Analyses(regions.function)
         self._regions = regions
         self._function = regions.function
-        self._clipping = clipping
+        self._ranges = ranges
         self._position = position
         self._shared = shared
-        self._roots = UnderlyingObjects(Analyses(regions.function))
-        self._items = {name: item for name, (_, item) in regions.function.definitions().items()}
-        self._strides = StrideAnalysis(regions.function, by_thread(body.private))
+        self._roots = analyses.get(UnderlyingObjects)
+        self._items = analyses.items
+        self._strides = StrideAnalysis(analyses, by_thread(body.private))
 
     def is_scattered(self, region: Region) -> bool:
-        own = (*self._clipping.of_kernel, *self._clipping.of_regions[region.number])
+        own = (*self._ranges.of_kernel, *self._ranges.of_regions[region.number])
         settled = {guard.condition for guard in own}
-        turns = self._turns(region)
+        frequencies = self._frequencies(region)
         # What other regions are given lies side by side.
         near = sum(slot.varying for slot in self._slots(region))
         needed = arithmetic = 0
@@ -83,9 +90,9 @@ class _Search:
                     in_shared = in_shared and self._roots.of(item.uses[-1]) <= self._shared
                     loads = item.opcode == "load"
                     least = _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
-                    needed += turns[label] * least
+                    needed += frequencies[label] * least
                 elif item.result and self._strides.of_result(item) != COMMON:
-                    arithmetic += turns[label] * _work(item)
+                    arithmetic += frequencies[label] * _work(item)
             end = block.terminator
             asked = end.operands if isinstance(end, Instruction) and end.opcode != "ret" else ()
             if not all(self._is_settled(each, settled) for each in asked):
@@ -98,7 +105,7 @@ class _Search:
         loaded = [self._regions.slots[name] for name in region.loaded]
         return loaded + self._regions.stored(self._regions.made_in(region), region.exits)
 
-    def _turns(self, region: Region) -> dict[str, int]:
+    def _frequencies(self, region: Region) -> dict[str, int]:
         """How often a thread comes to each block of a region, by a rough measure."""
         successors = {
             label: ()
@@ -106,12 +113,12 @@ class _Search:
             else self._function.blocks[label].successors
             for label in region.labels
         }
-        turns = dict.fromkeys(region.labels, 1)
+        frequencies = dict.fromkeys(region.labels, 1)
         for loop in control_flow.natural_loops(successors, region.entry):
-            count = trip_count(self._function, loop) or _TURNS
+            count = trip_count(self._function, loop) or _ITERATIONS
             for label in loop.labels:
-                turns[label] *= count
-        return turns
+                frequencies[label] *= count
+        return frequencies
 
     def _is_apart(self, item: Instruction) -> bool:
         """Whether neighbouring threads access what is far apart, or they do not know where."""

@@ -20,6 +20,7 @@ from haulage.compiler.simt.emit.block_function import (
     block_parameters,
     private_addresses,
 )
+from haulage.compiler.simt.emit.loop_nest import Index, index_of
 from haulage.compiler.simt.emit.region_call import (
     Thread,
     call_region,
@@ -55,7 +56,7 @@ def write(
     """LLVM text of `@haulage.block` and its regions; `collectives` by the labels of the regions
     behind them, `cooperative` as in `work_item_loops.py`. The memory of collectives is among
     `body.shared`."""
-    functions = RegionFunctions(body, regions, iteration_ranges.none(regions))
+    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
     writer = _BlockFunction(functions, warps, collectives, metadata, cooperative)
     made = [
         *warp_collectives.functions(collectives.values()),
@@ -159,25 +160,17 @@ class _BlockFunction:
     @cached_property
     def _stops(self) -> dict[int, RegionEnd]:
         """The regions behind barriers of the block or the grid, where warps wait for each other."""
-        ends = [block.terminator for block in self.regions.function.blocks.values()]
-        return {
-            self.region_functions.numbers[end.target]: end
-            for end in ends
-            if isinstance(end, RegionEnd) and end.reason in ("barrier", "grid")
-        }
+        return self.region_functions.behind("barrier", "grid")
 
     @cached_property
     def _grid_stops(self) -> dict[int, int]:
         """The regions behind barriers of the grid, with the barriers' fault numbers."""
-        stops = self._stops.items()
-        return {state: end.place for state, end in stops if end.reason == "grid"}
+        return {k: end.place for k, end in self.region_functions.behind("grid").items()}
 
     @cached_property
     def _lasting(self) -> frozenset[str]:
         """The values that live over a barrier of the block."""
-        return frozenset(
-            name for end in self._stops.values() for name in self.regions.live[end.target]
-        )
+        return self.region_functions.live_behind(self._stops.values())
 
     def _find_warp(self) -> None:
         """Find the warp's threads, its part of all storage and its leader."""
@@ -274,24 +267,18 @@ class _BlockFunction:
         mask = b.cast("bitcast", f"<{size} x i1>", is_here, f"i{size}")
         return b.binary("and", f"i{size}", mask, self.there)
 
-    def _index(self, lane: str) -> tuple[str, str, str]:
+    def _index(self, lane: str) -> Index:
         """A thread's x, y and z."""
-        b, (columns, rows, depth), size = self.b, self.warps.block, self.warps.size
-        if self.warps.follow_x and (rows, depth) != (1, 1):
-            # A warp lies in one row.
-            across = str(columns // size)
-            row = b.binary("udiv", "i32", self.warp, across)
-            column = b.binary("urem", "i32", self.warp, across)
-            start = b.binary("mul", "i32", column, str(size), "nuw", "nsw")
-            x = b.binary("add", "i32", start, lane, "nuw", "nsw")
-        else:
-            linear = b.binary("add", "i32", self.first, lane, "nuw", "nsw")
-            if self.warps.follow_x:
-                return linear, "0", "0"
-            row = b.binary("udiv", "i32", linear, str(columns))
-            x = b.binary("urem", "i32", linear, str(columns))
-        y = b.binary("urem", "i32", row, str(rows))
-        return x, y, b.binary("udiv", "i32", row, str(rows))
+        b, block, size = self.b, self.warps.block, self.warps.size
+        linear = b.binary("add", "i32", self.first, lane, "nuw", "nsw")
+        if block[1:] == (1, 1):
+            return linear, "0", "0"
+        if not self.warps.follow_x:
+            return index_of(b, block, linear)
+        # A warp lies in one row.
+        column, y, z = index_of(b, (block[0] // size, block[1], block[2]), self.warp)
+        start = b.binary("mul", "i32", column, str(size), "nuw", "nsw")
+        return b.binary("add", "i32", start, lane, "nuw", "nsw"), y, z
 
     def _go_on(self, region: Region, state: str) -> None:
         """Go on with another region, whose number is `state`, or where the warp's leader is; stop

@@ -49,7 +49,7 @@ from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
-from haulage.compiler.simt.regions.iteration_ranges import Clipping, without_partings
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges, without_splits
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, declarations
 from haulage.compiler.simt.vectorize.scalar_regions import scattered
@@ -64,7 +64,7 @@ Outcome = tuple[str | None, str | None]
 def write(
     body: Body,
     regions: Regions,
-    clipping: Clipping,
+    ranges: IterationRanges,
     block: tuple[int, int, int],
     order: str,
     metadata: Metadata,
@@ -87,7 +87,7 @@ def write(
             for region in regions.regions
             if region.number not in vectorized and unroll_and_jam.is_worth_it(body, regions, region)
         )
-    functions = RegionFunctions(body, regions, without_partings(clipping, jams))
+    functions = RegionFunctions(body, regions, without_splits(ranges, jams))
     texts: list[str] = []
     jammed: dict[int, Function] = {}
     for region in regions.regions:
@@ -131,7 +131,7 @@ class _BlockFunction:
     ) -> None:
         self.body: Body = functions.body
         self.regions = functions.regions
-        self.clipping = functions.clipping
+        self.ranges = functions.ranges
         self.region_functions = functions
         self.block = block
         self.metadata = metadata
@@ -207,43 +207,38 @@ class _BlockFunction:
             allocate_private(builder, self.body, self.threads)
         else:
             frame.fixed(builder, self._words)
-        copies: list[tuple[str, str]] = []
-        own: list[tuple[str, str]] = []
         for slot in self.regions.slots.values():
             name = value_name(slot.value, "context")
             each = slot.varying or self.regions.masked
             kind = f"[{self.threads} x {slot.type}]" if each else slot.type
-            lasts = frame is not None and slot.value in self._lasting
-            if frame is not None and lasts and each:
-                frame.place(builder, name, kind)
-                continue
-            own.append((name, kind))
-            if lasts:
-                copies.append((value_name(slot.value, "kept"), kind))
-        if self.regions.masked:
-            states = f"[{self.threads} x i32]"
-            if frame is None:
-                own.append(("%states", states))
+            lasts = slot.value in self._lasting
+            if lasts and each:
+                self._place(name, kind)
             else:
-                frame.place(builder, "%states", states)
-        for name, kind in copies:
-            assert frame is not None
-            frame.place(builder, name, kind)
-        for name, kind in own:
-            builder.allocate(kind, 64, name)
+                builder.allocate(kind, 64, name)
+                if lasts:
+                    self._place(value_name(slot.value, "kept"), kind)
+        if self.regions.masked:
+            self._place("%states", f"[{self.threads} x i32]")
+
+    def _place(self, name: str, kind: str) -> None:
+        """Make storage that lives as long as the block."""
+        if self.frame is None:
+            self.builder.allocate(kind, 64, name)
+        else:
+            self.frame.place(self.builder, name, kind)
 
     def _start(self) -> None:
         """Go to the first region, or to that which is due, unless nobody passes the guards."""
         builder, frame = self.builder, self.frame
-        guards, anybody = self.clipping.of_kernel, ""
+        guards, anybody = self.ranges.of_kernel, ""
         if guards:
-            bounds = BoundsWriter(builder, self.clipping.items, self._block_sizes, {})
+            bounds = BoundsWriter(builder, self.ranges.items, self._block_sizes, {})
             start = self.everyone
             self.everyone = bounds.ranges(guards, start, self.sizes)
             anybody = bounds.not_empty(self.everyone, start)
         if frame is not None:
-            numbers = map(self.region_functions.numbers.__getitem__, self._grid_barriers)
-            frame.resume(builder, [(k, f"%grid.{k}.on") for k in numbers])
+            frame.resume(builder, [(k, f"%grid.{k}.on") for k in self._grid_barriers])
         for name in self._words:
             builder.store("i32", "0", name)
         if guards and self.regions.masked:
@@ -263,34 +258,28 @@ class _BlockFunction:
     # ---- barriers of the grid -------------------------------------------------------------------
 
     @cached_property
-    def _grid_barriers(self) -> dict[str, int]:
-        """Labels of the regions behind barriers of the grid, with the barriers' fault numbers."""
-        ends = [block.terminator for block in self.regions.function.blocks.values()]
-        return {
-            end.target: end.place
-            for end in ends
-            if isinstance(end, RegionEnd) and end.reason == "grid"
-        }
+    def _grid_barriers(self) -> dict[int, RegionEnd]:
+        """The regions behind barriers of the grid, with the ends in front of them."""
+        return self.region_functions.behind("grid")
 
     @cached_property
     def _lasting(self) -> frozenset[str]:
         """The values that live over a barrier of the grid."""
-        return frozenset(name for label in self._grid_barriers for name in self.regions.live[label])
+        return self.region_functions.live_behind(self._grid_barriers.values())
 
     def _wait_for_grid(self, frame: Frame) -> None:
         """Wait for the grid in front of each region behind a barrier of it, and go on there."""
         builder = self.builder
-        for label, place in self._grid_barriers.items():
-            k = self.region_functions.numbers[label]
+        for k, end in self._grid_barriers.items():
+            live = self.regions.live[end.target]
             slots = [
                 slot
                 for slot in self.regions.slots.values()
-                if slot.value in self.regions.live[label]
-                and not (slot.varying or self.regions.masked)
+                if slot.value in live and not (slot.varying or self.regions.masked)
             ]
             builder.block(f"%grid.{k}")
             self._copy(slots, "context", "kept")
-            frame.wait(builder, k, place)
+            frame.wait(builder, k, end.place)
             builder.block(f"%grid.{k}.on")
             self._copy(slots, "kept", "context")
             builder.jump(f"%region.{k}")
@@ -308,12 +297,12 @@ class _BlockFunction:
         builder, k = self.builder, region.number
         builder.block(f"%region.{k}")
         given, loaded = context_arguments(builder, self.region_functions, region, "context")
+        bounds = BoundsWriter(builder, self.ranges.items, self._block_sizes, loaded)
+        condition = self.ranges.splits[k]
+        outcome: Outcome = None, None
         if k in self.vectorized:
-            self._go_on(region, self._run_strips(region, given))
-            return
-        bounds = BoundsWriter(builder, self.clipping.items, self._block_sizes, loaded)
-        own, condition = self.clipping.of_regions[k], self.clipping.partings[k]
-        if condition is not None:
+            outcome = self._run_strips(region, given)
+        elif condition is not None:
             split_index_set(
                 builder,
                 bounds,
@@ -324,36 +313,39 @@ class _BlockFunction:
                 lambda ranges, passing: self._run(region, ranges, given, passing=passing),
                 self.metadata.kept_loop(),
             )
-            self._go_on(region, (None, None))
-        elif own:
-            self._go_on(region, self._run_guarded(region, bounds, given))
+        elif self.ranges.of_regions[k]:
+            outcome = self._run_guarded(region, bounds, given)
         else:
-            self._go_on(region, self._run(region, self.everyone, given))
+            outcome = self._run(region, self.everyone, given)
+        self._go_on(region, outcome)
 
     def _run(
         self, region: Region, ranges: Ranges, given: list[Typed], *, passing: bool = True
     ) -> Outcome:
         """Run a region for the threads of some ranges."""
-        if region.number in self.jammed:
-            return self._run_several(region, ranges, given)
-        metadata = self.metadata
-        nest = LoopNest(self.builder, self.sizes, self.axes, ranges, faults=self.body.may_fail)
-        access = metadata.access() if region.is_parallel else ()
-        following, fault = self._call(
-            region, nest.index, nest.linear, given, passing=passing, access=access
+        metadata, is_jammed = self.metadata, region.number in self.jammed
+        column = not is_jammed and self._is_of_a_column(region)
+        widened = is_jammed or not (column or region.number in self._scattered)
+        inner = metadata.thread_loop(self.sizes[self._innermost], widened=widened)
+        others = [metadata.loop_not_widened() if column else () for _ in self.axes[1:]]
+        faults = self.body.may_fail
+        nest = LoopNest(
+            self.builder, self.sizes, self.axes, ranges, [*others, inner], faults=faults
         )
-        column = self._is_of_a_column(region)
-        widened = not column and region.number not in self._scattered
-        loop = metadata.thread_loop(self._innermost_size, widened=widened)
-        if column:
-            return following, nest.close(fault, loop, metadata.loop_not_widened)
-        return following, nest.close(fault, loop)
+        if is_jammed:
+            following, fault = self._call_several(region, nest, given)
+        else:
+            access = metadata.access() if region.is_parallel else ()
+            following, fault = self._call(
+                region, nest.index, nest.linear, given, passing=passing, access=access
+            )
+        return following, nest.close(fault)
 
     def _run_guarded(self, region: Region, bounds: BoundsWriter, given: list[Typed]) -> Outcome:
         """Run a region for the threads that pass its own guards. If nobody does, what all have in
         common is still to be computed, by the first thread."""
         builder = self.builder
-        ranges = bounds.ranges(self.clipping.of_regions[region.number], self.everyone, self.sizes)
+        ranges = bounds.ranges(self.ranges.of_regions[region.number], self.everyone, self.sizes)
         anybody = bounds.not_empty(ranges, self.everyone)
         some, nobody, after = map(builder.name, ("some", "nobody", "after"))
         builder.branch(anybody, some, nobody)
@@ -367,41 +359,35 @@ class _BlockFunction:
         other = self._call(region, (x, y, z), linear, given, passing=False)
         builder.jump(after)
         builder.block(after)
-        next_region, fault = (
+        following, fault = (
             None if one is None or two is None else builder.phi("i32", ((one, last), (two, nobody)))
             for one, two in zip(outcome, other, strict=True)
         )
-        return next_region, fault
+        return following, fault
 
-    def _run_several(self, region: Region, ranges: Ranges, given: list[Typed]) -> Outcome:
-        """Run a region for a few threads at a time, while so many are left in the innermost loop,
-        then for one."""
+    def _call_several(self, region: Region, nest: LoopNest, given: list[Typed]) -> Outcome:
+        """Call a region's function for a few threads, if so many are left in the innermost loop, or
+        else for one."""
         builder = self.builder
-        nest = LoopNest(builder, self.sizes, self.axes, ranges, faults=self.body.may_fail)
-        copies = str(unroll_and_jam.COPIES)
-        index, end = nest.innermost
-        last = builder.binary("add", "i32", index, str(unroll_and_jam.COPIES - 1), "nuw", "nsw")
-        there = builder.compare("ult", "i32", last, end)
+        copies = unroll_and_jam.COPIES
+        last = builder.binary("add", "i32", nest.innermost.index, str(copies - 1), "nuw", "nsw")
         several, single, met = map(builder.name, ("several", "single", "met"))
-        builder.branch(there, several, single)
-        outcomes: list[str] = []
-        for label in (several, single):
+        builder.branch(builder.compare("ult", "i32", last, nest.end), several, single)
+        outcomes: list[tuple[str, str]] = []
+        for label, callee in ((several, self.jammed[region.number].name), (single, None)):
             builder.block(label)
-            callee = self.jammed[region.number].name if label == several else None
             following, _ = self._call(region, nest.index, nest.linear, given, callee=callee)
             assert following is not None
-            outcomes.append(following)
+            outcomes.append((following, label))
             builder.jump(met)
         builder.block(met)
-        step = builder.phi("i32", ((copies, several), ("1", single)), "step")
-        next_region = builder.phi("i32", zip(outcomes, (several, single), strict=True))
-        nest.close(None, self.metadata.thread_loop(self._innermost_size), step=step)
-        return next_region, None
+        nest.innermost.step = builder.phi("i32", ((str(copies), several), ("1", single)), "step")
+        return builder.phi("i32", outcomes), None
 
     def _run_strips(self, region: Region, given: list[Typed]) -> Outcome:
         """Run a vectorised region for one strip of threads after the other."""
         width = self.vectorized[region.number].width
-        ranges = self.everyone if self.clipping.of_kernel else None
+        ranges = self.everyone if self.ranges.of_kernel else None
         loop = StripLoop(
             self.builder, self.block, self.axes, width, ranges, faults=self.body.may_fail
         )
@@ -409,24 +395,23 @@ class _BlockFunction:
         return loop.close(*outcome)
 
     @property
-    def _innermost_size(self) -> int:
-        return self.sizes[AXES.index(self.axes[-1])]
+    def _innermost(self) -> int:
+        """The number of the innermost axis."""
+        return AXES.index(self.axes[-1])
 
     @cached_property
     def _scattered(self) -> frozenset[int]:
         """The regions that are better run for one thread after the other."""
         if "scalar-regions" in self.off:
             return frozenset()
-        innermost = AXES.index(self.axes[-1])
-        return scattered(self.body, self.regions, self.clipping, innermost)
+        return scattered(self.body, self.regions, self.ranges, self._innermost)
 
     def _is_of_a_column(self, region: Region) -> bool:
         """Whether a region is run for one index along the innermost axis, so that the next threads
         are those of another row."""
-        innermost = AXES.index(self.axes[-1])
-        guards = self.clipping.of_regions[region.number]
+        guards = self.ranges.of_regions[region.number]
         bounds = [bound for guard in guards for bound in guard.bounds]
-        return any(bound.equation and bound.axis == innermost for bound in bounds)
+        return any(bound.equation and bound.axis == self._innermost for bound in bounds)
 
     def _call(
         self,
@@ -443,7 +428,7 @@ class _BlockFunction:
         """Call a region's function, or another one for it, for one thread. If that is not `passing`
         the region's own guards, it is told so."""
         builder, k = self.builder, region.number
-        own = (*self.clipping.of_regions[k], self.clipping.partings[k])
+        own = (*self.ranges.of_regions[k], self.ranges.splits[k])
         arguments = list(given)
         if self.regions.masked:
             arguments.append(("ptr", "%states"))
@@ -467,20 +452,13 @@ class _BlockFunction:
             assert fault is not None
             keep_largest_fault(builder, fault)
         exits = [self.region_functions.numbers[label] for label in region.exits]
-        may_end = region.returns or self.regions.masked
-        if not exits:
-            builder.jump("%done")
-            return
-        if len(exits) == 1 and not may_end:
-            builder.jump(self._label(exits[0]))
+        labels = [f"%grid.{k}" if k in self._grid_barriers else f"%region.{k}" for k in exits]
+        may_end = not exits or region.returns or self.regions.masked
+        default = "%done" if may_end else labels.pop()
+        if not labels:
+            builder.jump(default)
             return
         if self.regions.masked:
             following = follow_leader(builder, str(self.threads), "%done")
         assert following is not None
-        default = "%done" if may_end else self._label(exits.pop())
-        builder.switch("i32", following, default, [(k, self._label(k)) for k in exits])
-
-    def _label(self, k: int) -> str:
-        """The label by which a region is entered."""
-        waits = self.regions.regions[k].entry in self._grid_barriers
-        return f"%grid.{k}" if waits else f"%region.{k}"
+        builder.switch("i32", following, default, list(zip(exits, labels, strict=False)))

@@ -1,0 +1,137 @@
+"""Who takes part in the barriers of a block whose threads are coroutines: which barriers miss a
+thread that has ended (`exit_codes.py`), and at which of them others wait now. A set of barriers is
+a mask with a bit for each.
+
+Each thread keeps which barriers it skipped since it last came there, and which of these it skipped
+before it did something that others can see.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from haulage.compiler.ends import LEFT, code_of
+from haulage.compiler.simt.analysis import exit_codes
+from haulage.compiler.simt.analysis.exit_codes import Edge
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.builder import Builder
+from haulage.compiler.simt.ir.model import Block, Function
+
+# Barriers beyond this many share the last bit, and miss threads whatever these did.
+MOST = 62
+
+_TABLE = "@haulage.missing"
+_SKIPPED, _OBSERVED = "%skipped.barriers", "%skipped.before.effects"
+
+# Masks of a block: of the barriers that miss a thread, and of those at which others wait now.
+_MASKS = "{ i64, i64 }"
+_WAITING_AT = 8
+
+
+@dataclass(frozen=True)
+class Participation:
+    """The barriers of a kernel, and which threads they miss.
+
+    `barriers` gives the bit of each block with a barrier of the block, `alone` has the bits of
+    those that miss whoever skipped them, and `kept` of all that miss only these or who did
+    something then. `edges` gives the barriers that each step skips, and `missing` those that
+    miss threads at each number of an end.
+    """
+
+    barriers: Mapping[str, int]
+    alone: int
+    kept: int
+    edges: Mapping[Edge, int]
+    missing: tuple[int, ...]
+
+    def table(self) -> str:
+        """The definition of the constants that `leave` reads."""
+        row = ", ".join(f"i64 {mask}" for mask in self.missing)
+        return f"{_TABLE} = internal unnamed_addr constant [{len(self.missing)} x i64] [{row}]"
+
+    def begin(self, b: Builder) -> None:
+        """What a thread does first."""
+        for name in (_SKIPPED, _OBSERVED):
+            b.allocate("i64", 8, name)
+        for name in (_SKIPPED, _OBSERVED):
+            b.store("i64", "0", name)
+
+    def did(self, b: Builder) -> None:
+        """Behind something that others can see."""
+        if self.edges:
+            _add(b, _OBSERVED, b.load("i64", _SKIPPED))
+
+    def wait(self, b: Builder, label: str) -> None:
+        """A thread begins to wait at a barrier in the block `label`."""
+        bit = self.barriers[label]
+        _add(b, b.at("i8", "%participation", _WAITING_AT), str(bit))
+        if bit & self.kept:
+            for name in (_SKIPPED, _OBSERVED):
+                others = b.binary("and", "i64", b.load("i64", name), str(~bit))
+                b.store("i64", others, name)
+
+    def step(self, b: Builder, block: Block) -> None:
+        """In front of the branch at the end of a block."""
+        masks = [self.edges.get((block.label, target), 0) for target in block.successors]
+        if any(masks):
+            assert block.condition is not None
+            _add(b, _SKIPPED, b.select(block.condition, "i64", str(masks[0]), str(masks[1])))
+
+    def leave(self, b: Builder, code: str) -> None:
+        """A thread ends with a code."""
+        always = ((1 << MOST + 1) - 1) & ~self.kept
+        is_end = b.compare("uge", "i32", code, str(code_of(1)))
+        has_ended = b.binary("or", "i1", is_end, b.compare("eq", "i32", code, "0"))
+        number = b.binary("and", "i32", code, str(LEFT))
+        missing = b.load("i64", b.at("i64", _TABLE, number, by="i32"))
+        did, skipped = b.load("i64", _OBSERVED), b.load("i64", _SKIPPED)
+        counts = b.binary("or", "i64", did, b.binary("and", "i64", skipped, str(self.alone)))
+        counts = b.binary("or", "i64", counts, str(always))
+        missing = b.binary("and", "i64", missing, counts)
+        _add(b, "%participation", b.select(has_ended, "i64", missing, "0"))
+
+
+def open_block(b: Builder) -> None:
+    """Make the masks of a block: nobody waits at first and nobody has ended."""
+    b.allocate(_MASKS, 8, "%participation")
+    b.store(_MASKS, "zeroinitializer", "%participation")
+
+
+def judge(b: Builder, waiting: str, failed: str) -> str:
+    """Whether the threads that wait may go on, all of which are then resumed; given the largest and
+    the smallest state of a block's threads."""
+    waiting_at = b.at("i8", "%participation", _WAITING_AT)
+    missing, barriers = b.load("i64", "%participation"), b.load("i64", waiting_at)
+    b.store("i64", "0", waiting_at)
+    missed = b.binary("and", "i64", missing, barriers)
+    none_missed = b.compare("eq", "i64", missed, "0")
+    none_failed = b.compare("eq", "i32", failed, "0")
+    some_wait = b.compare("ne", "i32", waiting, "0")
+    return b.binary("and", "i1", b.binary("and", "i1", none_missed, none_failed), some_wait)
+
+
+def of(function: Function, has_ends: bool) -> Participation | None:
+    """What is needed of a kernel's function, or None if no thread ends while others wait but by a
+    fault; `has_ends` is that of `body.Body`."""
+    analyses = Analyses(function)
+    skipping = analyses.get(exit_codes.skipping_edges)
+    if not has_ends and not any(skipping.values()):
+        return None
+    missed = analyses.get(exit_codes.missed_ends)
+    barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
+    kept = sum(set(barriers.values()) - {1 << MOST})
+    alone = (
+        sum(bit for label, bit in barriers.items() if exit_codes.is_alone(analyses, label)) & kept
+    )
+    edges: dict[Edge, int] = {}
+    for label, those in skipping.items():
+        for edge in those:
+            edges[edge] = edges.get(edge, 0) | barriers[label] & kept
+    missing = tuple(
+        sum({barriers[label] for label, those in missed.items() if those >> number & 1})
+        for number in range(LEFT + 1)
+    )
+    return Participation(barriers, alone, kept, edges, missing)
+
+
+def _add(b: Builder, address: str, mask: str) -> None:
+    b.store("i64", b.binary("or", "i64", b.load("i64", address), mask), address)

@@ -1,0 +1,199 @@
+"""Guards, and what is made of them, on small functions: before and after."""
+
+import pytest
+
+from haulage.compiler.simt.analysis import guards, uniformity
+from haulage.compiler.simt.analysis.affine import AvailableForms
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.single_thread import IndexEquations, single_thread_blocks
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
+from haulage.compiler.simt.regions import guard_fission, guard_hoisting
+from nodevice.compiler.simt.llvm_models import BARRIER, model_of
+
+GUARD = """
+define i32 @kernel(i32 range(i32 0, 64) %threadIdx.x, i32 range(i32 0, 9) %few, i64 %n, ptr %p) {
+entry:
+  %t = zext nneg i32 %threadIdx.x to i64
+  %d = zext nneg i32 %few to i64
+  %twice = shl nuw nsw i64 %t, 1
+  %scaled = mul nsw i64 %twice, %d
+  %own = add i64 %t, %n
+  %f = uitofp i64 %t to float
+  %zero = icmp eq i64 %t, 0
+  %positive = icmp sgt i64 %n, 0
+  %inside = CONDITION
+  br i1 %inside, label %work, label %end
+work:
+  store i64 %t, ptr %p
+  br label %end
+end:
+  ret i32 0
+}
+"""
+VARYING = {"%threadIdx.x", "%t", "%twice", "%scaled", "%own", "%f", "%zero", "%inside"}
+
+
+def guards_of(condition):
+    function = model_of(GUARD.replace("CONDITION", condition))
+    parameters = {each.name for each in function.parameters}
+    forms = AvailableForms(function.items(), VARYING, parameters, ValueRanges(Analyses(function)))
+    return guards.find(function, function.entry, forms, guards.returns_idly)
+
+
+@pytest.mark.parametrize(
+    ("condition", "constant", "steps", "terms"),
+    [
+        ("icmp slt i64 %t, %n", 0, (1, 0, 0), {"%n": -1}),
+        ("icmp sle i64 %twice, %n", -1, (2, 0, 0), {"%n": -1}),
+        ("icmp sgt i64 %twice, %n", 0, (-2, 0, 0), {"%n": 1}),
+        ("icmp ult i64 %t, %d", 0, (1, 0, 0), {"%d": -1}),
+        ("icmp ne i64 %t, 0", 0, (-1, 0, 0), {}),
+    ],
+)
+def test_a_comparison_of_an_index_with_what_is_uniform_is_a_bound(
+    condition, constant, steps, terms
+):
+    found = guards_of(condition)
+    ((guard,), labels) = found.guards, found.labels
+    assert (guard.condition, guard.outcome, labels) == ("%inside", True, {"%entry"})
+    (bound,) = guard.bounds
+    named = {term.value: factor for term, factor in bound.form.terms}
+    assert (bound.form.constant, bound.form.steps, named) == (constant, steps, terms)
+    assert not bound.equation
+
+
+def test_a_uniform_factor_that_is_not_negative_may_scale_the_index():
+    (guard,) = guards_of("icmp slt i64 %scaled, %n").guards
+    (bound,) = guard.bounds
+    ((factor, form),) = bound.form.products
+    assert (factor.value, form.steps, bound.axis) == ("%d", (2, 0, 0), 0)
+
+
+def test_a_conjunction_is_as_many_guards():
+    found = guards_of("select i1 %zero, i1 %positive, i1 false")
+    first, second = found.guards
+    assert (first.condition, first.bounds[0].equation) == ("%zero", True)
+    assert (second.condition, second.bounds) == ("%positive", ())
+
+
+def test_an_unsigned_end_is_taken_as_unsigned():
+    (guard,) = guards_of("icmp ult i64 %t, %n").guards
+    (bound,) = guard.bounds
+    ((end, factor),) = bound.form.terms
+    assert (end.value, end.signed, factor) == ("%n", False, -1)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["icmp eq i64 %twice, %n", "icmp slt i64 %own, %n", "fcmp oeq float %f, 1.0"],
+)
+def test_what_is_no_range_is_no_guard(condition):
+    assert guards_of(condition).guards == ()
+
+
+EQUATIONS = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, i32 %m, ptr %p) {
+entry:
+  %next = add i32 %threadIdx.x, 1
+  %first = icmp eq i32 %threadIdx.x, 0
+  %last = icmp ne i32 %next, %n
+  %own = load i32, ptr %p
+  %any = icmp eq i32 %threadIdx.x, %own
+  %half = icmp slt i32 %threadIdx.x, %n
+  %some = icmp sgt i32 %n, %m
+  %both = select i1 %first, i1 %some, i1 false
+  %either = select i1 %first, i1 true, i1 %some
+  %other = xor i1 %first, true
+  br i1 %last, label %end, label %mine
+mine:
+  store i32 1, ptr %p
+  br label %end
+end:
+  ret i32 0
+}
+"""
+
+
+def test_conditions_that_threads_with_one_index_pass():
+    function = model_of(EQUATIONS)
+    equations = IndexEquations(Analyses(function))
+    names = ("first", "last", "any", "half", "both", "either", "other")
+    outcomes = [equations.outcome(f"%{name}", {"%threadIdx.x", "%own"}) for name in names]
+    assert outcomes == [True, False, None, None, True, None, False]
+    assert single_thread_blocks(Analyses(function)) == {"%mine"}
+
+
+HALVING = (
+    BARRIER
+    + """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %p) {
+entry:
+  br label %loop
+loop:
+  %d = phi i32 [ %n, %entry ], [ %half, %meet ]
+  %inside = icmp ult i32 %threadIdx.x, %d
+  br i1 %inside, label %work, label %meet
+work:
+  store i32 %d, ptr %p
+  br label %meet
+meet:
+  call void @haulage.barrier(i32 1)
+  %half = lshr i32 %d, 1
+  %more = icmp ne i32 %half, 0
+  br i1 %more, label %loop, label %behind
+behind:
+  %first = icmp eq i32 %threadIdx.x, 0
+  br i1 %first, label %sum, label %last
+sum:
+  store i32 %half, ptr %p
+  br label %last
+last:
+  store i32 2, ptr %p
+  ret i32 0
+}
+"""
+)
+
+
+def test_regions_begin_at_guards_behind_barriers_and_end_behind_what_they_guard():
+    function = model_of(HALVING)
+    flow = Analyses(function).get(uniformity.analyse, frozenset())
+    assert guard_fission.places(Analyses(function), flow, set()) == ["%behind", "%loop", "%last"]
+    assert guard_fission.places(Analyses(function), flow, {"%behind"}) == ["%loop"]
+
+
+BORDER = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %p) {
+entry:
+  %inside = icmp slt i32 %threadIdx.x, %n
+  br i1 %inside, label %work, label %end
+work:
+  store i32 1, ptr %p
+  %first = icmp eq i32 %threadIdx.x, 0
+  br i1 %first, label %border, label %rest
+border:
+  store i32 2, ptr %p
+  br label %rest
+rest:
+  store i32 3, ptr %p
+  br label %end
+end:
+  ret i32 0
+}
+"""
+
+
+def test_what_one_thread_does_is_hoisted_to_a_region_of_its_own():
+    function = model_of(BORDER)
+    flow = Analyses(function).get(uniformity.analyse, frozenset())
+    hoisted, splits = guard_hoisting.hoist(Analyses(function), flow, set())
+    guard, rest = splits
+    successors = hoisted.successors()
+    assert successors["%work"] == (guard,)
+    assert successors["%entry"] == ("%work", guard)
+    assert successors[guard] == ("%border", rest)
+    assert successors["%border"] == (rest,)
+    assert successors[rest] == ("%rest", "%end")
+    both = hoisted.items()[hoisted.blocks[guard].condition]
+    assert both.opcode == "select"
+    assert guard_hoisting.hoist(Analyses(function), flow, {"%work"}) == (function, [])
