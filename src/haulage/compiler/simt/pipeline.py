@@ -506,7 +506,7 @@ def _collective_memory(state: Compilation) -> tuple[kernel.Storage, ...]:
 
 def _split_into_regions(state: Compilation) -> None:
     if state.vectors.regions is not None:
-        state.regions, state.ranges = state.vectors.regions, state.vectors.clipping
+        state.regions, state.ranges = state.vectors.regions, state.vectors.ranges
         state.cut = state.regions.function
         return
     if state.cut is None:

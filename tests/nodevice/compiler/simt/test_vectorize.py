@@ -225,6 +225,45 @@ def test_a_region_on_vectors_has_scalars_vectors_and_masks_by_the_shapes_of_its_
     assert "<8 x i64>" not in phis
 
 
+# As Numba indexes: from the end if the index is negative; and an access that stays one by one.
+WRAPPED = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, i64 %size, ptr %data, ptr %sums) {
+entry:
+  %wide = zext nneg i32 %threadIdx.x to i64
+  %place = sub i64 %wide, %size
+  %negative = icmp slt i64 %place, 0
+  %more = select i1 %negative, i64 %size, i64 0
+  %index = add i64 %place, %more
+  %at = getelementptr i32, ptr %data, i64 %index
+  %own = load i32, ptr %at
+  %old = atomicrmw add ptr %sums, i32 %own monotonic
+  store i32 %old, ptr %at
+  ret i32 0
+}
+"""
+
+
+def test_accesses_that_are_most_likely_consecutive_are_tried_as_such():
+    region = vectorized(WRAPPED)
+    assert region.shapes.of("%at") is None
+    assert region.shapes.likely("%at", "%entry") == 4
+    function = region.function()
+    llvm.parse(definition(function))
+    called = [item.callee for item in function.instructions() if item.opcode == "call"]
+    masked = [name.split(".")[2] for name in called if name.startswith("llvm.masked")]
+    assert masked == ["gather", "load", "scatter", "store"]
+
+
+def test_what_has_no_form_on_vectors_is_done_for_one_active_lane_after_the_other():
+    function = vectorized(WRAPPED).function()
+    (label,) = (
+        label for label, (at, item) in function.definitions().items() if item.opcode == "atomicrmw"
+    )
+    loop = function.blocks[function.definitions()[label][0]]
+    assert loop.label in loop.successors
+    assert [phi.type for phi in loop.phis] == ["i8", "<8 x i32>"]
+
+
 def test_a_strip_loop_goes_over_all_threads_of_a_block_and_counts_lanes_within_ranges():
     total = 0
     for ranges in (None, {"x": ("3", "21"), "y": ("1", "2"), "z": ("0", "1")}):

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, Parameter
-from haulage.compiler.simt.ir.reader import read_lines
 from haulage.compiler.simt.ir.types import TERMINATORS, element_type
 
 # (type, name or constant) of a value.
@@ -101,14 +100,6 @@ class Builder:
         """Several instructions at the end of the current block."""
         for item in items:
             self.add(item)
-
-    def lines(self, lines: Iterable[str]) -> None:
-        """Lines of LLVM's text, labels among them."""
-        for label, item in read_lines(lines):
-            if label is not None:
-                self.block(label)
-            elif item is not None:
-                self.add(item)
 
     def fresh(self, kind: str | None = None) -> str:
         """A new name."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.control_flow import EXIT
-from haulage.compiler.simt.ir.model import Block, Instruction
+from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.vectorize.loop_tree import LoopTree, Node
 from haulage.compiler.simt.vectorize.shapes import Shapes
 from haulage.compiler.simt.vectorize.vector_forms import BYTES, has_vector_form, is_scalarized
@@ -116,12 +116,7 @@ def _is_nested(loop: Node, shapes: Shapes) -> bool:
 
 def _follows_loads(blocks: Mapping[str, Block], looped: set[str], addresses: set[str]) -> bool:
     """Whether one of the addresses is made from what was loaded in an earlier iteration."""
-    items = {
-        item.result: item
-        for label in looped
-        for item in blocks[label].instructions()
-        if item.result
-    }
+    items = Function((), {label: blocks[label] for label in looped}).items()
     users = control_flow.invert(
         {name: [each for each in item.uses if each in items] for name, item in items.items()}
     )

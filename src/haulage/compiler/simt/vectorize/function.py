@@ -126,12 +126,7 @@ class VectorizedRegion:
     def uses(self) -> tuple[set[str], set[str]]:
         """(values used in other blocks than they are defined in, those used behind a divergent
         loop)."""
-        defined_at = {
-            item.result: label
-            for label, block in self.blocks.items()
-            for item in block.instructions()
-            if item.result
-        }
+        definitions = self.shapes.definitions
         used: list[tuple[str, str]] = []
         for label, block in self.blocks.items():
             for item in block.instructions():
@@ -139,9 +134,9 @@ class VectorizedRegion:
             if isinstance(block.terminator, RegionEnd):
                 used += [(slot.value, label) for slot in self.stored_at(block.terminator.target)]
         used = [
-            (name, label) for name, label in used if label in self.blocks and name in defined_at
+            (name, label) for name, label in used if label in self.blocks and name in definitions
         ]
-        crossing = {name for name, label in used if defined_at[name] != label}
+        crossing = {name for name, label in used if definitions[name][0] != label}
         return crossing, {name for name, label in used if self.shapes.outlives_loop(name, label)}
 
 

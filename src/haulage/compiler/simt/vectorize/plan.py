@@ -48,7 +48,7 @@ class Plan:
     interchanged with that over them."""
 
     regions: Regions | None = None
-    clipping: IterationRanges | None = None
+    ranges: IterationRanges | None = None
     vectorized: Mapping[int, VectorizedRegion] = field(default_factory=dict)
     stays_scalar: bool = False
 
@@ -171,14 +171,14 @@ class _Vectorizer:
     def vectorized(
         self,
         divided: Regions,
-        clipped: IterationRanges,
+        ranges: IterationRanges,
         left: Set[str] | None,
         strips: Mapping[str, int],
     ) -> dict[int, VectorizedRegion]:
         """The regions that can be vectorised, of those with loops of which `left` has the header,
         if that is given. `strips` has for each loop to strip-mine how many values are live in it.
         """
-        functions = RegionFunctions(self._body, divided, clipped)
+        functions = RegionFunctions(self._body, divided, ranges)
         found: dict[int, VectorizedRegion] = {}
         for region in divided.regions:
             loops = _loops(divided.function, region)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.control_flow import EXIT
-from haulage.compiler.simt.ir.model import Block, Instruction
+from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY, CASTS, COMPARISONS, UNARY, bits_of
 from haulage.compiler.simt.vectorize.loop_tree import LoopTree, Node, label_of
 from haulage.compiler.simt.vectorize.vector_forms import BYTES, has_vector_form
@@ -41,12 +41,7 @@ class Shapes:
         self._of: dict[str, Shape] = dict(known)
         self.unsigned = set(unsigned)
         # (label, instruction) of each value.
-        self._definitions = {
-            item.result: (label, item)
-            for label, block in blocks.items()
-            for item in block.instructions()
-            if item.result
-        }
+        self.definitions = Function((), dict(blocks)).definitions()
         self.divergent: set[str] = set()
         # Phis where lanes from different blocks meet, and blocks that only some of the lanes that
         # are active in their loop may come to.
@@ -54,7 +49,7 @@ class Shapes:
         self._partial: set[str] = set()
         while self._spread() | self._diverge():
             pass
-        for name in self._definitions:
+        for name in self.definitions:
             self._of.setdefault(name, 0)
 
     def of(self, name: str) -> Shape:
@@ -68,7 +63,7 @@ class Shapes:
 
     def outlives_loop(self, name: str, label: str) -> bool:
         """Whether lanes left a loop at different times between a value's definition and a block."""
-        defined = self._definitions.get(name)
+        defined = self.definitions.get(name)
         return defined is not None and self._leaves_divergent(defined[0], label)
 
     def is_divergent(self, label: str) -> bool:
@@ -86,9 +81,9 @@ class Shapes:
         lanes. Such an access is tried as a consecutive one first.
         """
         known = self.at(value, label)
-        if known is not None or value not in self._definitions or self.outlives_loop(value, label):
+        if known is not None or value not in self.definitions or self.outlives_loop(value, label):
             return known
-        item = self._definitions[value][1]
+        item = self.definitions[value][1]
         if not has_vector_form(item):
             return None
         operands = [operand.text for operand in item.operands]
@@ -105,9 +100,9 @@ class Shapes:
         return None if one is None or other is None else one + other * factor
 
     def _is_sign(self, condition: str, label: str) -> bool:
-        if condition not in self._definitions:
+        if condition not in self.definitions:
             return False
-        item = self._definitions[condition][1]
+        item = self.definitions[condition][1]
         if item.opcode != "icmp" or item.predicate != "slt" or not has_vector_form(item):
             return False
         value, bound = item.operands
@@ -150,7 +145,7 @@ class Shapes:
         ]
 
     def _is_unknown(self, name: str) -> bool:
-        return name in self._definitions and name not in self._of
+        return name in self.definitions and name not in self._of
 
     def _shape(self, item: Instruction, label: str) -> Shape:
         if not has_vector_form(item):
