@@ -50,6 +50,7 @@ def test_a_range_may_end_where_the_next_number_would_overflow(start, stop, step)
     assert (out == [len(wanted), wanted[-1]]).all()
 
 
+@pytest.mark.emitted
 def test_an_index_that_goes_up_from_0_is_not_asked_whether_it_is_negative():
     def strided(x, out):
         t = cuda.grid(1)

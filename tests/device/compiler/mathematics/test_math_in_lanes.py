@@ -42,6 +42,7 @@ def looping(names, kind):
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("part", range(3))
+@pytest.mark.emitted
 def test_functions_give_a_lane_the_bits_that_a_thread_alone_gets(monkeypatch, kind, part):
     names = NAMES[part::3]
     random = np.random.default_rng(part)

@@ -93,6 +93,7 @@ def test_remainders_in_loops_that_threads_leave_at_different_times(way):
 
 @pytest.mark.skipif(not cpu.host().has_fused, reason="without fused products it is the C library's")
 @pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.emitted
 def test_the_c_library_is_asked_for_far_quotients_only(kind):
     signature = f"void({', '.join([f'{kind}[::1]'] * 5)})"
     text = haulage.compile(remainders.py_func, signature, block=64).stages["llvm"]

@@ -71,6 +71,7 @@ def test_a_kernel_with_many_barriers_and_loops(way, n):
     np.testing.assert_array_equal(out.copy_to_host(), expected(x, n))
 
 
+@pytest.mark.emitted
 def test_states_of_big_kernels_are_functions_and_those_of_small_ones_are_not():
     def small(x):
         x[cuda.threadIdx.x] += 1
@@ -85,6 +86,7 @@ def test_states_of_big_kernels_are_functions_and_those_of_small_ones_are_not():
     assert "@haulage.work_item_loop." not in code.stages["blocks"]
 
 
+@pytest.mark.emitted
 def test_outlining_can_be_switched_off(monkeypatch):
     monkeypatch.setenv("HAULAGE_CPU_PASSES", "-outlining")
     code = haulage.compile(made_from(SOURCE), "void(int64[::1], int64[::1], int64)", block=32)

@@ -102,6 +102,7 @@ def test_a_box_of_three_axes_may_lie_anywhere(way):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.emitted
 def test_inside_and_border_are_loops_of_their_own(kernel):
     code = haulage.compile(kernel, "void(float32[:,::1], float32[:,::1])", block=(32, 8))
     assert "border:" in code.stages["blocks"]

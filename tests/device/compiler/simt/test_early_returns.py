@@ -125,6 +125,7 @@ def test_sums_of_blocks_whose_threads_leave_before_the_barriers(way, kernel, n):
     [guarded_by_return, guarded_whole, leaving_one_half_after_another],
     ids=lambda kernel: kernel.py_func.__name__,
 )
+@pytest.mark.emitted
 def test_the_others_still_go_on_in_step(kernel):
     code = haulage.compile(kernel, "void(float64[::1], float64[::1], int64)", block=THREADS)
     assert code.metadata["strategy"] == "regions"

@@ -157,6 +157,7 @@ def test_threads_parted_in_each_step_of_a_scan(way):
     np.testing.assert_array_equal(out.reshape(3, 128), x.reshape(3, 128).cumsum(axis=1))
 
 
+@pytest.mark.emitted
 def test_threads_that_go_two_ways_are_two_loops_without_masks():
     code = haulage.compile(sums_up_to_each, "void(float32[::1], float32[::1])", block=128)
     assert "x float>" in code.stages["llvm"]
@@ -238,6 +239,7 @@ def test_who_leaves_at_the_start_takes_no_part_in_what_follows(n):
         assert out[i] == expected, i
 
 
+@pytest.mark.emitted
 def test_a_guarded_kernel_stores_without_a_mask():
     def scaled(a, x, y):
         i = cuda.grid(1)
@@ -250,6 +252,7 @@ def test_a_guarded_kernel_stores_without_a_mask():
     assert "masked" not in text
 
 
+@pytest.mark.emitted
 def test_a_kernel_left_at_its_start_keeps_no_states():
     def powers(x, y):
         i = cuda.grid(1)
@@ -307,6 +310,7 @@ def test_guards_between_barriers_with_common_work_behind_them(way):
     np.testing.assert_array_equal(totals, rows.sum(axis=1))
 
 
+@pytest.mark.emitted
 def test_each_guarded_step_of_a_scan_is_a_loop_with_its_bounds():
     signature = "void(int64[::1], int64[::1], int64[::1])"
     text = haulage.compile(sums_before, signature, block=64).stages["blocks"]
@@ -348,6 +352,7 @@ def test_a_guard_in_a_loop_with_a_barrier_behind_it(way):
     np.testing.assert_array_equal(shares[:, 1:], expected)
 
 
+@pytest.mark.emitted
 def test_a_step_of_a_tree_and_what_follows_the_tree_need_no_masks():
     def tree(x, sums):
         total = sum_by_a_tree(x[cuda.grid(1)])
@@ -382,6 +387,7 @@ def test_a_guard_about_a_product_between_barriers(way):
     np.testing.assert_array_equal(sums, x.reshape(3, 128).sum(axis=1))
 
 
+@pytest.mark.emitted
 def test_steps_that_go_about_in_shared_memory_are_bounded_and_not_widened():
     code = haulage.compile(
         sums_by_an_interleaved_tree, "void(float32[::1], float32[::1])", block=128
@@ -391,6 +397,7 @@ def test_steps_that_go_about_in_shared_memory_are_bounded_and_not_widened():
     assert "masked" not in code.stages["llvm"]
 
 
+@pytest.mark.emitted
 def test_steps_with_arithmetic_or_branches_of_their_own_are_widened():
     def sorted_pairs(x, d):
         room = cuda.shared.array(128, np.float32)
@@ -458,6 +465,7 @@ def test_a_tree_behind_an_early_return_and_a_loop_of_one_thread(way, size):
     np.testing.assert_array_equal(sums, whole.reshape(3, 128).sum(axis=1))
 
 
+@pytest.mark.emitted
 def test_neither_an_early_return_nor_a_loop_of_one_thread_asks_for_states():
     kinds = "void(float32[::1], float32[::1])"
     code = haulage.compile(sums_of_those_there_are, kinds, block=128)

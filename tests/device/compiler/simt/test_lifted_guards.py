@@ -101,6 +101,7 @@ def test_a_thread_does_what_it_does_in_its_order(way):
     np.testing.assert_array_equal(out, room[::-1])
 
 
+@pytest.mark.emitted
 def test_borders_of_tiles_are_no_scatters():
     code = haulage.compile(heat, "void(float32[:,::1], float32[:,::1])", block=(WIDE, HIGH))
     assert "x float>" in code.stages["llvm"]

@@ -230,6 +230,7 @@ def row_by_another_constant(x, out):
 
 
 @pytest.mark.parametrize("kernel", [row_by_constants, row_by_another_constant])
+@pytest.mark.emitted
 def test_turns_by_constants_are_a_loop_of_their_own(kernel):
     kinds = "void(float32[:, ::1], float32[:, ::1])"
     blocks = haulage.compile(kernel, kinds, block=256).stages["blocks"]
@@ -245,6 +246,7 @@ def test_turns_by_constants_are_a_loop_of_their_own(kernel):
         (sums, "int64[::1], int64[:, ::1]"),
     ],
 )
+@pytest.mark.emitted
 def test_turns_of_all_threads_are_a_loop_of_their_own(kernel, kinds):
     blocks = haulage.compile(kernel.py_func, f"void({kinds})", block=256).stages["blocks"]
     # Where the index begins and what is left are kept for the block, not for each thread.

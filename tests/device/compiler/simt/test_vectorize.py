@@ -86,6 +86,7 @@ def product(a, b, c):
         c[y, x] = total
 
 
+@pytest.mark.emitted
 def test_a_loop_that_all_threads_make_is_turned_outside_whatever_the_shape_of_the_block():
     kinds = "float32[:, ::1]"
     for block in ((16, 16), (256, 1), (8, 32)):
