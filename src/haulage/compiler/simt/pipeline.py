@@ -427,9 +427,8 @@ def _vectorize_kernel(state: Compilation) -> None:
     if state.lanes is not None or state.remainders:
         return
     if fission.divergent_loops(state.analyses, state.flow):
-        state.vectors = plan.plan_kernel(
-            state.body, state.together, state.own_memory, state.geometry
-        )
+        vectorizer = plan.Vectorizer(state.body, state.own_memory, state.geometry)
+        state.vectors = vectorizer.plan_kernel(state.together)
         state.flow = state.together if state.vectors.stays_scalar else state.flow
 
 
@@ -479,17 +478,15 @@ def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
     rare = frozenset((*state.remainders, *state.analyses.get(single_thread_blocks)))
-    state.cut, state.vectors = plan.plan_regions(
-        state.body,
+    vectorizer = plan.Vectorizer(state.body, _memory_of_regions(state), state.geometry)
+    state.cut, state.vectors = vectorizer.plan_regions(
         state.split,
         _split_labels(state),
         state.around_atomics,
+        state.strips,
         state.around_strips,
         rare,
-        state.strips,
         state.flow,
-        _memory_of_regions(state),
-        state.geometry,
     )
 
 

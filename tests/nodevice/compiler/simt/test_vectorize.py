@@ -21,7 +21,7 @@ from haulage.compiler.simt.vectorize.builder import VectorBuilder
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
 from haulage.compiler.simt.vectorize.loop_tree import Irreducible, LoopTree
 from haulage.compiler.simt.vectorize.shapes import Shapes
-from haulage.compiler.simt.vectorize.strip_loop import StripLoop
+from haulage.compiler.simt.vectorize.strip_loop import run_strips
 from haulage.compiler.simt.vectorize.vector_forms import has_vector_form, is_scalarized
 from haulage.targets.cpu import host
 from nodevice.compiler.simt.llvm_models import model_of
@@ -271,11 +271,16 @@ def test_a_strip_loop_goes_over_all_threads_of_a_block_and_counts_lanes_within_r
         builder.block("%start")
         at = builder.allocate("i32")
         builder.store("i32", "0", at)
-        loop = StripLoop(builder, (32, 2, 1), ("y", "x"), 8, ranges, faults=True)
-        count = "8" if ranges is None else builder.binary("sub", "i32", *reversed(loop.lanes))
-        sum_ = builder.binary("add", "i32", builder.load("i32", at), count)
-        builder.store("i32", sum_, at)
-        following, fault = loop.close("7", loop.index[0])
+
+        def count(index, linear, lanes, builder=builder, at=at):
+            lanes = builder.binary("sub", "i32", *reversed(lanes)) if lanes else "8"
+            counted = builder.binary("add", "i32", builder.load("i32", at), lanes)
+            builder.store("i32", counted, at)
+            return "7", index[0]
+
+        following, fault = run_strips(
+            builder, (32, 2, 1), ("y", "x"), 8, ranges, count, faults=True
+        )
         both = builder.binary("mul", "i32", builder.load("i32", at), following)
         total = returned(builder, "i32", builder.binary("add", "i32", both, fault))
         assert total == (64 * 7 + 24 if ranges is None else 18 * 7 + 16)

@@ -60,69 +60,65 @@ class Plan:
         return {loop.header for region in regions for loop in _loops(self.regions.function, region)}
 
 
-def plan_kernel(
-    body: Body, together: Uniformity, own_memory: frozenset[str], geometry: Geometry
-) -> Plan:
-    """The plan for a kernel without barriers: it is vectorised as a whole, if it has loops that are
-    worth it. `together` is the uniformity of its values, `own_memory` the names of its memory."""
-    if barriers(body.function):
-        return Plan()
-    whole = parallel_regions.divide(fission.split(body.function, []), together, own_memory)
-    ranges = iteration_ranges.unbounded(whole)
-    found = _Vectorizer(body, own_memory, geometry).vectorized(whole, ranges, None, {}).get(0)
-    if found is None:
-        return Plan()
-    position = AXES.index(geometry.axes[-1])
-    if found.work.consecutive and not all_stay_near(Analyses(body.function), body.shared, position):
-        # Rows of memory are best read for the whole block, iteration by iteration.
-        return Plan()
-    if not is_profitable(found.work):
-        return Plan(stays_scalar=True)
-    return Plan(whole, ranges, {0: found})
-
-
-def plan_regions(
-    body: Body,
-    split: Function,
-    loops: list[str],
-    around: Mapping[str, tuple[int, ...]],
-    around_strips: Mapping[str, tuple[int, ...]],
-    rare: Set[str],
-    strips: Mapping[str, int],
-    present: Uniformity,
-    own_memory: frozenset[str],
-    geometry: Geometry,
-) -> tuple[Function, Plan]:
-    """A kernel's function, which is `split` where lanes exchange values, split at the headers
-    `loops` and `around` atomic operations too; and the plan for it.
-
-    It is not split at those of the loops that are to be strip-mined, if they can be vectorised, but
-    perhaps around them (`around_strips`). `rare` are the headers of loops that hardly any thread
-    comes to.
-    """
-    vectorizer = _Vectorizer(body, own_memory, geometry)
-    kept = [header for header in loops if header not in strips]
-    both = {
-        label: (*around.get(label, ()), *around_strips.get(label, ()))
-        for label in {**around, **around_strips}
-    }
-    function = fission.split(split, kept, both)
-    plan = vectorizer.plan(function, {*kept, *rare}, strips, present)
-    if plan.headers() >= strips.keys():
-        return function, plan
-    function = fission.split(split, loops, around)
-    return function, vectorizer.plan(function, {*rare, *loops}, {}, present)
-
-
-class _Vectorizer:
-    """Vectorises regions of a kernel."""
+class Vectorizer:
+    """Plans for a kernel; `own_memory` are the names of the memory that every region has."""
 
     def __init__(self, body: Body, own_memory: frozenset[str], geometry: Geometry) -> None:
         self._body = body
         self._own_memory = own_memory
         self._geometry = geometry
 
-    def plan(
+    def plan_kernel(self, together: Uniformity) -> Plan:
+        """The plan for a kernel without barriers: it is vectorised as a whole, if it has loops that
+        are worth it. `together` is the uniformity of its values."""
+        function = self._body.function
+        if barriers(function):
+            return Plan()
+        whole = parallel_regions.divide(fission.split(function, []), together, self._own_memory)
+        ranges = iteration_ranges.unbounded(whole)
+        found = self._vectorize(whole, ranges, None, {}).get(0)
+        if found is None:
+            return Plan()
+        position = AXES.index(self._geometry.axes[-1])
+        if found.work.consecutive and not all_stay_near(
+            Analyses(function), self._body.shared, position
+        ):
+            # Rows of memory are best read for the whole block, iteration by iteration.
+            return Plan()
+        if not is_profitable(found.work):
+            return Plan(stays_scalar=True)
+        return Plan(whole, ranges, {0: found})
+
+    def plan_regions(
+        self,
+        split: Function,
+        loops: list[str],
+        around: Mapping[str, tuple[int, ...]],
+        strips: Mapping[str, int],
+        around_strips: Mapping[str, tuple[int, ...]],
+        rare: Set[str],
+        present: Uniformity,
+    ) -> tuple[Function, Plan]:
+        """A kernel's function, which is `split` where lanes exchange values, split at the headers
+        `loops` and `around` atomic operations too; and the plan for it.
+
+        It is not split at those of the loops that are to be strip-mined, `strips`, if they can be
+        vectorised, but perhaps around them (`around_strips`). `rare` are the headers of loops that
+        hardly any thread comes to.
+        """
+        kept = [header for header in loops if header not in strips]
+        both = {
+            label: (*around.get(label, ()), *around_strips.get(label, ()))
+            for label in {**around, **around_strips}
+        }
+        function = fission.split(split, kept, both)
+        plan = self._plan(function, {*kept, *rare}, strips, present)
+        if plan.headers() >= strips.keys():
+            return function, plan
+        function = fission.split(split, loops, around)
+        return function, self._plan(function, {*rare, *loops}, {}, present)
+
+    def _plan(
         self, function: Function, done: Set[str], strips: Mapping[str, int], present: Uniformity
     ) -> Plan:
         """The plan for a function that is split, if divergent loops are left, or loops to
@@ -160,7 +156,7 @@ class _Vectorizer:
         )
         # Lanes are masked by guards of their own region.
         unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
-        found = self.vectorized(divided, unclipped, left, strips)
+        found = self._vectorize(divided, unclipped, left, strips)
         found = {number: each for number, each in found.items() if is_profitable(each.work)}
         if first.guards and not all(each.is_along_rows for each in found.values()):
             return None
@@ -168,7 +164,7 @@ class _Vectorizer:
             return Plan()
         return Plan(divided, iteration_ranges.without_own(clipped, found), found)
 
-    def vectorized(
+    def _vectorize(
         self,
         divided: Regions,
         ranges: IterationRanges,
@@ -187,12 +183,12 @@ class _Vectorizer:
                 continue
             live = [count for header, count in strips.items() if header in headers]
             looped = {label for loop in loops for label in loop.labels}
-            vectorized = self._vectorized(functions, region, looped, max(live, default=0))
+            vectorized = self._vectorize_region(functions, region, looped, max(live, default=0))
             if vectorized is not None:
                 found[region.number] = vectorized
         return found
 
-    def _vectorized(
+    def _vectorize_region(
         self, functions: RegionFunctions, region: Region, looped: set[str], live: int
     ) -> VectorizedRegion | None:
         """A region on vectors, or None if it cannot be vectorised.

@@ -211,29 +211,22 @@ class Widening:
     def _load(self, item: Instruction, mask: str) -> str:
         builder, values = self._builder, self._values
         kind, align, address = item.type, item.align or 1, item.operands[0].text
-        shape = values.shape(address)
-        if shape == 0:
+        if values.shape(address) == 0:
             return builder.load(kind, values.scalar(address), align)
-        if shape == BYTES[kind]:
-            return builder.masked_load(kind, values.scalar(address), mask, align)
-        addresses = values.vector("ptr", address)
-        if self._shapes.likely(address, values.label) != BYTES[kind]:
-            return builder.gather(kind, addresses, mask, align)
-        made = self._try_consecutive(
+        made = self._access(
             kind,
-            addresses,
+            address,
             mask,
             lambda first: builder.masked_load(kind, first, mask, align),
-            lambda: builder.gather(kind, addresses, mask, align),
+            lambda addresses: builder.gather(kind, addresses, mask, align),
         )
-        return builder.phi(builder.vector_type(kind), made)
+        return made[0][0] if len(made) == 1 else builder.phi(builder.vector_type(kind), made)
 
     def _store(self, item: Instruction, mask: str) -> None:
         builder, values = self._builder, self._values
         stored, address = item.operands[0], item.operands[1].text
         kind, align = stored.type, item.align or 1
-        shape = values.shape(address)
-        if shape == 0:
+        if values.shape(address) == 0:
             one = values.scalar(stored.text)
             if values.shape(stored.text) != 0:
                 # The last thread's is what is left.
@@ -241,37 +234,37 @@ class Widening:
             builder.store(kind, one, values.scalar(address), align)
             return
         vector = values.vector(kind, stored.text)
-        if shape == BYTES[kind]:
-            builder.masked_store(kind, vector, values.scalar(address), mask, align)
-            return
-        addresses = values.vector("ptr", address)
-        if self._shapes.likely(address, values.label) != BYTES[kind]:
-            builder.scatter(kind, vector, addresses, mask, align)
-            return
-        self._try_consecutive(
+        self._access(
             kind,
-            addresses,
+            address,
             mask,
             lambda first: builder.masked_store(kind, vector, first, mask, align),
-            lambda: builder.scatter(kind, vector, addresses, mask, align),
+            lambda addresses: builder.scatter(kind, vector, addresses, mask, align),
         )
 
-    def _try_consecutive(
+    def _access(
         self,
         kind: str,
-        addresses: str,
+        address: str,
         mask: str,
         consecutive: Callable[[str], _Made],
-        otherwise: Callable[[], _Made],
+        scattered: Callable[[str], _Made],
     ) -> list[tuple[_Made, str]]:
-        """Write `consecutive` for where the active lanes' addresses follow the first lane's."""
-        builder = self._builder
+        """Write an access by the shape of its address: `consecutive`, which takes that of the first
+        lane, or `scattered`, which takes them all. Where they are most likely consecutive, that is
+        tested, of the active lanes. Returns what each made and the block that it ended in."""
+        builder, values = self._builder, self._values
+        if values.shape(address) == BYTES[kind]:
+            return [(consecutive(values.scalar(address)), builder.current)]
+        addresses = values.vector("ptr", address)
+        if self._shapes.likely(address, values.label) != BYTES[kind]:
+            return [(scattered(addresses), builder.current)]
         vector = builder.vector_type("ptr")
         first = builder.extract_element(vector, addresses, "0")
         expected = builder.linear("ptr", first, BYTES[kind])
         differs = builder.compare("ne", vector, addresses, expected)
         apart = builder.any_lane(builder.logical_and(mask, differs))
-        return builder.either(apart, otherwise, lambda: consecutive(first))
+        return builder.either(apart, lambda: scattered(addresses), lambda: consecutive(first))
 
     # ---- scalarisation ----------------------------------------------------------------------
 

@@ -53,12 +53,9 @@ from haulage.compiler.simt.regions.iteration_ranges import IterationRanges, with
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, declarations
 from haulage.compiler.simt.vectorize.scalar_regions import scattered
-from haulage.compiler.simt.vectorize.strip_loop import StripLoop
+from haulage.compiler.simt.vectorize.strip_loop import Outcome, run_strips
 from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.forks import cached_property
-
-# What a region came to: the next region, and the fault; None where nobody asks.
-Outcome = tuple[str | None, str | None]
 
 
 def write(
@@ -388,11 +385,15 @@ class _BlockFunction:
         """Run a vectorised region for one strip of threads after the other."""
         width = self.vectorized[region.number].width
         ranges = self.everyone if self.ranges.of_kernel else None
-        loop = StripLoop(
-            self.builder, self.block, self.axes, width, ranges, faults=self.body.may_fail
+        return run_strips(
+            self.builder,
+            self.block,
+            self.axes,
+            width,
+            ranges,
+            lambda index, linear, lanes: self._call(region, index, linear, given, lanes=lanes),
+            faults=self.body.may_fail,
         )
-        outcome = self._call(region, loop.index, loop.linear, given, lanes=loop.lanes)
-        return loop.close(*outcome)
 
     @property
     def _innermost(self) -> int:
