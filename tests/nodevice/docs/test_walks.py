@@ -78,8 +78,8 @@ def test_a_walk_names_the_files_that_a_value_passes(way):
                 "down": (back, lambda there=there, back=back: there.copy_to_host(back)),
                 "launch": (there, lambda there=there: double[8, 128](there)),
             }
-            for _ in range(2):  # the second launch has a plan
-                found = passed(*calls[way])
-                assert found
-                steps = found - set(named(WALKS[way]))
-                assert {step for step in steps if not step.startswith("runtime/geometry/")} == set()
+            # The second launch has a plan, and passes compiled code only.
+            found = passed(*calls[way]) | passed(*calls[way])
+            assert found
+            steps = found - set(named(WALKS[way]))
+            assert {step for step in steps if not step.startswith("runtime/geometry/")} == set()
