@@ -1,6 +1,5 @@
-"""Whole-function vectorisation of parallel regions with loops that threads leave at different
-times.
+"""Whole-function vectorisation of parallel regions whose threads leave loops at different times.
 
-In comes a parallel region, out comes a function on vectors with a lane for each of a few threads
-and masks for its control flow, as ispc makes them.
+In comes a parallel region (`plan` chooses which), out comes a function on vectors with a lane for
+each of a few threads and a mask for each block, as ispc and the Region Vectorizer make them.
 """

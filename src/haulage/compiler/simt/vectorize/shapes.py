@@ -190,7 +190,7 @@ class Shapes:
     # ---- control flow -----------------------------------------------------------------------
 
     def _leaves_divergent(self, source: str, label: str) -> bool:
-        """Whether a divergent loop is left on the way from one block to another."""
+        """Whether a divergent loop is left between one block and another."""
         return any(loop.header in self.divergent for loop in self._tree.loops_left(source, label))
 
     def _diverge(self) -> bool:
