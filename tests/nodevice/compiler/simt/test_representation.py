@@ -13,7 +13,6 @@ ELSEWHERE = {
     "emit/block_function.py": "numbers of the metadata nodes of a module's text",
     "loops/block_coalescing.py": "the functions of a module's text that were not inlined",
     "pipeline.py": "whether a module's text has any atomic operation or fence",
-    "vectorize/vector_forms.py": "types, and names of intrinsics",
 }
 
 
