@@ -478,7 +478,12 @@ def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
     rare = frozenset((*state.remainders, *state.analyses.get(single_thread_blocks)))
-    vectorizer = plan.Vectorizer(state.body, _memory_of_regions(state), state.geometry)
+    vectorizer = plan.Vectorizer(
+        state.body,
+        _memory_of_regions(state),
+        state.geometry,
+        rematerializes=state.is_on("rematerialization"),
+    )
     state.cut, state.vectors = vectorizer.plan_regions(
         state.split,
         _split_labels(state),
@@ -514,7 +519,12 @@ def _split_into_regions(state: Compilation) -> None:
         state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, ranges)
         exiting = state.flow.exiting - state.kernel_guards.labels
         state.flow = replace(state.flow, exiting=exiting)
-    state.regions = parallel_regions.divide(state.cut, state.flow, _memory_of_regions(state))
+    state.regions = parallel_regions.divide(
+        state.cut,
+        state.flow,
+        _memory_of_regions(state),
+        rematerializes=state.is_on("rematerialization"),
+    )
 
 
 def _iteration_ranges(state: Compilation) -> None:

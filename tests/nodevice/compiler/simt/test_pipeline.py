@@ -1,5 +1,6 @@
 """The passes of the CPU compiler: declared once, run in that order, switched off by name."""
 
+import math
 import re
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import numpy as np
 import pytest
 
 import haulage
+from doubles.kernels import butterflies, row_sums
 from haulage import cuda
 from haulage.compiler.simt import passes, pipeline
+from haulage.targets.cpu import host
 
 ROOT = Path(__file__).parents[4]
 SIGNATURE = "void(float32[::1], float32[::1])"
@@ -59,6 +62,117 @@ def test_a_pass_that_is_switched_off_does_not_run(monkeypatch):
     assert "iteration-ranges" in usual.stages
     assert "iteration-ranges" not in other.stages
     assert usual.llvm != other.llvm
+
+
+def strided(x, out):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        out[i] = x[i] + 1
+
+
+def scattered(x, out):
+    room = cuda.shared.array(128, np.float32)
+    t = cuda.threadIdx.x
+    room[2 * t] = x[t]
+    room[2 * t + 1] = x[t + 64]
+    cuda.syncthreads()
+    room[(2 * t * 5) % 128] += 1
+    cuda.syncthreads()
+    out[t] = room[t] + x[t // out.size]
+
+
+def newton(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        y = x[i]
+        while abs(y * y - x[i]) > np.float32(1e-6) * x[i]:
+            y = np.float32(0.5) * (y + x[i] / y)
+        out[i] = y
+
+
+def roots(x, out):
+    i = cuda.grid(1)
+    room = cuda.shared.array(64, np.float32)
+    room[cuda.threadIdx.x] = x[i]
+    cuda.syncthreads()
+    y = room[63 - cuda.threadIdx.x]
+    while y > 1:
+        y = np.float32(0.5) * y
+    cuda.atomic.add(room, i % 7, math.sqrt(y) * x[i] + math.sqrt(x[i] + 1))
+    cuda.syncthreads()
+    out[i] = room[cuda.threadIdx.x]
+
+
+def border(x, out):
+    tile = cuda.shared.array(66, np.float32)
+    i, t = cuda.grid(1), cuda.threadIdx.x
+    if i < x.size:
+        tile[t + 1] = x[i]
+        if t == 0:
+            tile[0] = x[cuda.blockIdx.x]
+        out[i] = 0
+    cuda.syncthreads()
+    if i < x.size:
+        out[i] = tile[t] + tile[t + 1]
+
+
+def plane(x, out):
+    i, j = cuda.grid(2)
+    if 0 < i < x.shape[0] - 1 and 0 < j < x.shape[1] - 1:
+        out[i, j] = x[i - 1, j] + x[i, j - 1]
+    elif i < x.shape[0] and j < x.shape[1]:
+        out[i, j] = x[i, j]
+
+
+def tile_sums(x, out):
+    room = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    room[t] = x[t]
+    cuda.syncthreads()
+    total = np.float32(0)
+    for k in range(64):
+        total += room[k] * x[t]
+    out[t] = total
+
+
+def many_barriers(times):
+    """A kernel with as many barriers, none of them in a loop."""
+    lines = ["def many(x, out):", "    room = cuda.shared.array(64, np.float32)"]
+    lines += ["    t = cuda.threadIdx.x", "    value = x[t]"]
+    for k in range(times):
+        lines += ["    room[t] = value", "    cuda.syncthreads()"]
+        lines += [f"    value += room[(t + {k}) % 64] * room[(t * {k + 3}) % 64]"]
+        lines += ["    cuda.syncthreads()"]
+    made = {"cuda": cuda, "np": np}
+    exec("\n".join([*lines, "    out[t] = value"]), made)
+    return made["many"]
+
+
+LINE, PLANE = SIGNATURE, "void(float32[:, ::1], float32[:, ::1])"
+CASES = [
+    *((each, LINE, (64, 1, 1)) for each in (tree, strided, scattered, newton, roots, border)),
+    *((each, LINE, (64, 1, 1)) for each in (tile_sums, many_barriers(30), butterflies(64))),
+    (plane, PLANE, (16, 16, 1)),
+    (row_sums, "void(float32[:, ::1], float32[::1])", (64, 1, 1)),
+]
+
+
+def test_every_pass_that_can_be_switched_off_makes_a_difference_somewhere():
+    """No name is accepted and ignored."""
+    target = host()
+    cleaned = [
+        (haulage.compile(kernel, kinds, block=block).stages["clean"], block)
+        for kernel, kinds, block in CASES
+    ]
+
+    def made(*off):
+        return [
+            pipeline.transform(text, target, block, "auto", off=frozenset(off)).llvm
+            for text, block in cleaned
+        ]
+
+    usual = made()
+    assert made() == usual
+    assert [name for name in passes.optional() if made(name) == usual] == []
 
 
 @pytest.mark.parametrize(

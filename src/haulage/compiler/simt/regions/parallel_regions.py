@@ -72,18 +72,25 @@ class Regions:
         return [slot for name, slot in self.slots.items() if name in live and name in made]
 
 
-def divide(function: Function, uniformity: Uniformity, storage: frozenset[str]) -> Regions:
+def divide(
+    function: Function,
+    uniformity: Uniformity,
+    storage: frozenset[str],
+    *,
+    rematerializes: bool = True,
+) -> Regions:
     """Divide a function whose regions end somewhere (`fission.split`) into these.
 
     `uniformity` is that of the function before it was split; `storage` are the names of its shared
-    and private memory, which every region has at hand.
+    and private memory, which every region has at hand. Without `rematerializes` all that a region
+    needs is kept for it.
     """
     analyses = Analyses(function)
     targets = {label: _target(block) for label, block in function.blocks.items()}
     entries = [each for each in targets.values() if each is not None]
     varying = uniformity.varying
     available = {parameter.name for parameter in function.parameters} | storage
-    rematerialization = Rematerialization(function, varying, available)
+    rematerialization = Rematerialization(function, varying, available, enabled=rematerializes)
     live, again = _settle(analyses, varying, rematerialization, entries, storage)
     definitions = analyses.definitions
     slots = {

@@ -32,10 +32,18 @@ _MOST_STEPS = 24
 class Rematerialization:
     """What can be computed again, and from which leaves, in one function.
 
-    `available` are names that every region has anyway: parameters and the like.
+    `available` are names that every region has anyway: parameters and the like. Nothing can if it
+    is not `enabled`.
     """
 
-    def __init__(self, function: Function, varying: Set[str], available: Set[str]) -> None:
+    def __init__(
+        self,
+        function: Function,
+        varying: Set[str],
+        available: Set[str],
+        *,
+        enabled: bool = True,
+    ) -> None:
         self._varying = varying
         self._available = available
         self._items: dict[str, Instruction] = {}
@@ -49,7 +57,7 @@ class Rematerialization:
                     continue
                 self._items[item.result] = item
                 self._position[item.result] = len(self._position)
-                if is_arithmetic(item) and all(map(self._is_available, item.uses)):
+                if enabled and is_arithmetic(item) and all(map(self._is_available, item.uses)):
                     self._possible.add(item.result)
 
     def _is_available(self, name: str) -> bool:

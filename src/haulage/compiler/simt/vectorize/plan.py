@@ -61,9 +61,18 @@ class Plan:
 
 
 class Vectorizer:
-    """Plans for a kernel; `own_memory` are the names of the memory that every region has."""
+    """Plans for a kernel; `own_memory` are the names of the memory that every region has. With
+    `rematerializes` regions compute cheap values again."""
 
-    def __init__(self, body: Body, own_memory: frozenset[str], geometry: Geometry) -> None:
+    def __init__(
+        self,
+        body: Body,
+        own_memory: frozenset[str],
+        geometry: Geometry,
+        *,
+        rematerializes: bool = True,
+    ) -> None:
+        self._rematerializes = rematerializes
         self._body = body
         self._own_memory = own_memory
         self._geometry = geometry
@@ -148,7 +157,9 @@ class Vectorizer:
         """The plan with the kernel's guards `first` as bounds; None if some lanes would have to
         test them."""
         staying = replace(present, exiting=present.exiting - first.labels)
-        divided = parallel_regions.divide(function, staying, self._own_memory)
+        divided = parallel_regions.divide(
+            function, staying, self._own_memory, rematerializes=self._rematerializes
+        )
         if first.guards and divided.masked:
             return None
         clipped = iteration_ranges.find(
