@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from haulage.compiler.simt.passes import PASSES
 
 # Beside the passes: ways to run a block's threads, which take much else away.
-WAYS = {"scalar": "threads one after the other in each piece: nothing is widened or interchanged"}
+WAYS = {"scalar": "threads one after the other in each region: nothing is vectorised"}
 
 
 def known() -> dict[str, str]:
