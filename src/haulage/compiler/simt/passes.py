@@ -78,13 +78,6 @@ PASSES: tuple[Pass, ...] = (
         needs=("affine forms", "value ranges"),
     ),
     Pass(
-        "remainder-masks",
-        "loops",
-        "Remainders by what can only be a power of two become masks.",
-        "strength reduction; LLVM's InstCombine does it where it sees a constant",
-        needs=("value ranges", "uniformity"),
-    ),
-    Pass(
         "vector-divisions",
         "loops",
         "Divisions of integers become calls of functions that divide vectors by way of doubles.",
@@ -99,14 +92,6 @@ PASSES: tuple[Pass, ...] = (
         needs=("dominators", "uniformity"),
         keeps=("control flow", "uniformity"),
         required=True,
-    ),
-    Pass(
-        "guard-hoisting",
-        "regions",
-        "What threads with one index do amid the work of others is hoisted to a region of its own.",
-        f"index-set splitting; {_ALLEN}, chapter 5",
-        needs=("dominators", "uniformity"),
-        keeps=(),
     ),
     Pass(
         "warp-collectives",
@@ -138,13 +123,6 @@ PASSES: tuple[Pass, ...] = (
         "Regions begin at bounds checks and end behind what these guard.",
         "loop fission, so that a check becomes the bounds of a loop",
         needs=("dominators", "uniformity"),
-    ),
-    Pass(
-        "atomic-fission",
-        "regions",
-        "Regions end around atomic operations, so that the rest can be vectorised.",
-        f"loop distribution; {_ALLEN}, chapter 5",
-        needs=("uniformity",),
     ),
     Pass(
         "strip-mining",
@@ -203,12 +181,6 @@ PASSES: tuple[Pass, ...] = (
         "Regions whose threads are far apart in all that they access are not vectorised.",
         "the cost model of LLVM's loop vectoriser takes gathers for cheaper than they are",
         needs=("affine forms",),
-    ),
-    Pass(
-        "outlining",
-        "work_items",
-        "Regions of big kernels become functions of their own, which LLVM compiles sooner.",
-        "LLVM's CodeExtractor",
     ),
     Pass(
         "work-item-loops",

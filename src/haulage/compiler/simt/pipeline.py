@@ -19,7 +19,6 @@ from haulage.compiler.simt.analysis import (
     uniformity,
     warps,
 )
-from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.early_exit import EarlyExit
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -49,7 +48,6 @@ from haulage.compiler.simt.regions import (
     exchanges,
     fission,
     guard_fission,
-    guard_hoisting,
     iteration_ranges,
     loop_interchange,
     parallel_regions,
@@ -71,9 +69,9 @@ STRATEGIES = (AUTO, REGIONS, SCALAR, COROUTINES)
 # fmt: off
 _FOR_VECTORS = frozenset((
     "privatized-reductions", "axis-order", "grid-stride-loops", "block-coalescing",
-    "remainder-masks", "vector-divisions", "guard-hoisting", "kernel-vectorization",
-    "loop-interchange", "guard-fission", "atomic-fission", "strip-mining", "region-vectorization",
-    "iteration-ranges", "index-set-splitting", "unroll-and-jam",
+    "vector-divisions", "kernel-vectorization", "loop-interchange", "guard-fission",
+    "strip-mining", "region-vectorization", "iteration-ranges", "index-set-splitting",
+    "unroll-and-jam",
 ))
 # fmt: on
 
@@ -154,15 +152,13 @@ class Compilation:
     helpers: list[str] = field(default_factory=list)
     _analyses: Analyses | None = field(default=None, init=False)
 
-    # Where to split: at the headers of interchanged loops, in front of blocks, around atomic
-    # operations. `remainders` are the loops that grid-stride loops left.
+    # Where to split: at the headers of interchanged loops, and in front of blocks. `remainders`
+    # are the loops that grid-stride loops left.
     split: Function = field(init=False)
     collectives: Mapping[str, Exchange] = field(default_factory=dict)
     remainders: dict[str, str] = field(default_factory=dict)
-    hoisted: list[str] = field(default_factory=list)
     interchanged: list[str] = field(default_factory=list)
     at_guards: list[str] = field(default_factory=list)
-    around_atomics: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     strips: Mapping[str, int] = field(default_factory=dict)
     around_strips: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -228,12 +224,6 @@ class Compilation:
         first = iteration_ranges.kernel_guards(self.function, self.flow.varying, ranges)
         return bool(self.flow.exiting - first.labels)
 
-    def analyse(self, exits: Mapping[str, EarlyExit]) -> None:
-        """Find anew which values vary, after blocks were changed."""
-        analyses = self.analyses
-        self.together = analyses.get(uniformity.analyse, self.private)
-        self.flow = analyses.get(uniformity.analyse, self.private, frozenset(exits), self.lanes)
-
 
 def transform(
     text: str,
@@ -292,8 +282,7 @@ def _shown(state: Compilation) -> str:
         "privatized": ", ".join(each.array.data for each in state.privatized),
         "remainders of grid-stride loops": ", ".join(state.remainders),
         "interchanged loops": ", ".join(state.interchanged),
-        "split at": ", ".join([*state.hoisted, *state.at_guards]),
-        "split around atomic operations in": ", ".join(state.around_atomics),
+        "split at": ", ".join(state.at_guards),
         "strips": ", ".join(state.strips),
         "vectorized regions": ", ".join(map(str, state.vectors.vectorized)),
     }
@@ -370,8 +359,7 @@ def _grid_stride_loops(state: Compilation) -> None:
     state.remainders = dict(split.remainders)
     state.change(split.function)
     analyses = state.analyses
-    exits = analyses.get(early_exit.early_exits) if state.is_on("early-exits") else {}
-    staying = frozenset(exits) - split.labels
+    staying = frozenset(analyses.get(early_exit.early_exits)) - split.labels
     state.flow = analyses.get(uniformity.analyse, state.private, staying, state.lanes)
 
 
@@ -386,11 +374,6 @@ def _coalesce_blocks(state: Compilation) -> None:
         state.change(block_coalescing.prepared(state.analyses, state.coalesced, state.block))
 
 
-def _mask_remainders(state: Compilation) -> None:
-    integer_divisions.mask_remainders(state.analyses, state.flow.varying)
-    state.analyses.invalidate(same_graph=True)
-
-
 def _vector_divisions(state: Compilation) -> None:
     varying = state.flow.varying
     state.declarations = integer_divisions.call_divisions(state.analyses, varying, state.target)
@@ -403,18 +386,6 @@ def _speculate_divisions(state: Compilation) -> None:
     axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
     state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
     state.analyses.invalidate(same_graph=True)
-
-
-def _hoist_guards(state: Compilation) -> None:
-    if not state.has_ranges or state.remainders or not barriers(state.function):
-        return
-    if state.keeps_states():
-        return
-    function, state.hoisted = guard_hoisting.hoist(state.analyses, state.flow, state.held)
-    if state.hoisted:
-        state.change(function)
-        on = state.is_on("early-exits")
-        state.analyse(state.analyses.get(early_exit.early_exits) if on else {})
 
 
 def _split_collectives(state: Compilation) -> None:
@@ -445,10 +416,6 @@ def _split_at_guards(state: Compilation) -> None:
     state.at_guards = guard_fission.places(state.analyses, state.flow, state.held)
 
 
-def _split_around_atomics(state: Compilation) -> None:
-    state.around_atomics = fission.around_atomics(state.split, state.flow, state.held)
-
-
 def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
@@ -470,8 +437,7 @@ def _is_undecided(state: Compilation) -> bool:
 def _split_labels(state: Compilation) -> list[str]:
     """Labels of the blocks to split at."""
     rests = state.remainders.values()
-    hoisted = state.hoisted if not state.keeps_states() else []
-    return list(dict.fromkeys([*state.interchanged, *rests, *state.at_guards, *hoisted]))
+    return list(dict.fromkeys([*state.interchanged, *rests, *state.at_guards]))
 
 
 def _vectorize_regions(state: Compilation) -> None:
@@ -487,7 +453,6 @@ def _vectorize_regions(state: Compilation) -> None:
     state.cut, state.vectors = vectorizer.plan_regions(
         state.split,
         _split_labels(state),
-        state.around_atomics,
         state.strips,
         state.around_strips,
         rare,
@@ -512,7 +477,7 @@ def _split_into_regions(state: Compilation) -> None:
         state.cut = state.regions.function
         return
     if state.cut is None:
-        state.cut = fission.split(state.split, _split_labels(state), state.around_atomics)
+        state.cut = fission.split(state.split, _split_labels(state))
     ranges = state.analyses.get(ValueRanges)
     if state.has_ranges:
         varying = state.flow.varying
@@ -593,15 +558,12 @@ _RUN: dict[str, Callable[[Compilation], None]] = {
     "axis-order": _axis_order,
     "grid-stride-loops": _grid_stride_loops,
     "block-coalescing": _coalesce_blocks,
-    "remainder-masks": _mask_remainders,
     "vector-divisions": _vector_divisions,
     "division-speculation": _speculate_divisions,
-    "guard-hoisting": _hoist_guards,
     "warp-collectives": _split_collectives,
     "kernel-vectorization": _vectorize_kernel,
     "loop-interchange": _interchange_loops,
     "guard-fission": _split_at_guards,
-    "atomic-fission": _split_around_atomics,
     "strip-mining": _strip_mine,
     "region-vectorization": _vectorize_regions,
     "region-fission": _split_into_regions,

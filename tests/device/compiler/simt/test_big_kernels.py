@@ -1,9 +1,8 @@
-"""Kernels of so many barriers and loops that each state of their block is a function."""
+"""Kernels of many barriers and loops, whose block functions are big."""
 
 import numpy as np
 import pytest
 
-import haulage
 from haulage import cuda
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
@@ -69,25 +68,3 @@ def test_a_kernel_with_many_barriers_and_loops(way, n):
     out = cuda.device_array(x.size, np.int64)
     cuda.jit(made_from(SOURCE))[4, 32](cuda.to_device(x), out, n)
     np.testing.assert_array_equal(out.copy_to_host(), expected(x, n))
-
-
-@pytest.mark.emitted
-def test_states_of_big_kernels_are_functions_and_those_of_small_ones_are_not():
-    def small(x):
-        x[cuda.threadIdx.x] += 1
-        cuda.syncthreads()
-        x[cuda.threadIdx.x ^ 1] += 1
-
-    big = haulage.compile(made_from(SOURCE), "void(int64[::1], int64[::1], int64)", block=32)
-    functions = big.stages["blocks"].count("define internal i32 @haulage.work_item_loop.")
-    assert functions == big.metadata["regions"]
-    code = haulage.compile(small, "void(int64[::1])", block=32)
-    assert code.metadata["regions"] == 2
-    assert "@haulage.work_item_loop." not in code.stages["blocks"]
-
-
-@pytest.mark.emitted
-def test_outlining_can_be_switched_off(monkeypatch):
-    monkeypatch.setenv("HAULAGE_CPU_PASSES", "-outlining")
-    code = haulage.compile(made_from(SOURCE), "void(int64[::1], int64[::1], int64)", block=32)
-    assert "@haulage.work_item_loop." not in code.stages["blocks"]

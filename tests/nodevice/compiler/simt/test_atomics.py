@@ -1,6 +1,5 @@
 """Atomic operations in compiled kernels: which are real, which plain, and what is cut off them."""
 
-import math
 import re
 
 import numpy as np
@@ -11,7 +10,6 @@ from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops import block_atomics
-from haulage.compiler.simt.regions import fission
 from nodevice.compiler.simt.llvm_models import model_of
 
 
@@ -61,32 +59,6 @@ def test_only_what_is_certainly_in_a_room_becomes_plain():
     # For the analyses nothing changed.
     assert [item.stays for item in (a, b, c, d)] == [True] * 4
     assert {"%b", "%c"} <= uniformity.analyse(Analyses(function), frozenset()).varying
-
-
-def long_way(x, out):
-    i = cuda.grid(1)
-    value = math.sqrt(x[i]) * x[i] + math.sqrt(x[i] + np.float32(1))
-    cuda.atomic.add(out, i % 7, value)
-
-
-def test_what_stands_before_an_atomic_is_widened():
-    code = haulage.compile(long_way, "void(float32[::1], float32[::1])", block=256)
-    assert code.metadata["regions"] > 1
-    assert re.search(r"@llvm.sqrt.v\d+f32", code.llvm)
-
-
-def test_a_short_loop_with_an_atomic_is_left_whole():
-    function = model_of("""
-define i32 @kernel(i32 %threadIdx.x, ptr %given) {
-entry:
-  %wide = zext i32 %threadIdx.x to i64
-  %place = getelementptr i32, ptr %given, i64 %wide
-  %a = atomicrmw add ptr %place, i32 1 monotonic, align 4
-  ret i32 0
-}
-""")
-    flow = uniformity.analyse(Analyses(function), frozenset())
-    assert fission.around_atomics(function, flow, frozenset()) == {}
 
 
 # ---- arrays that are only added to --------------------------------------------------------------

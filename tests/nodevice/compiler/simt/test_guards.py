@@ -5,9 +5,9 @@ import pytest
 from haulage.compiler.simt.analysis import guards, uniformity
 from haulage.compiler.simt.analysis.affine import AvailableForms
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.single_thread import IndexEquations, single_thread_blocks
+from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.regions import guard_fission, guard_hoisting
+from haulage.compiler.simt.regions import guard_fission
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 GUARD = """
@@ -114,13 +114,8 @@ end:
 """
 
 
-def test_conditions_that_threads_with_one_index_pass():
-    function = model_of(EQUATIONS)
-    equations = IndexEquations(Analyses(function))
-    names = ("first", "last", "any", "half", "both", "either", "other")
-    outcomes = [equations.outcome(f"%{name}", {"%threadIdx.x", "%own"}) for name in names]
-    assert outcomes == [True, False, None, None, True, None, False]
-    assert single_thread_blocks(Analyses(function)) == {"%mine"}
+def test_blocks_that_only_threads_with_one_index_come_to():
+    assert single_thread_blocks(Analyses(model_of(EQUATIONS))) == {"%mine"}
 
 
 HALVING = (
@@ -160,40 +155,3 @@ def test_regions_begin_at_guards_behind_barriers_and_end_behind_what_they_guard(
     flow = Analyses(function).get(uniformity.analyse, frozenset())
     assert guard_fission.places(Analyses(function), flow, set()) == ["%behind", "%loop", "%last"]
     assert guard_fission.places(Analyses(function), flow, {"%behind"}) == ["%loop"]
-
-
-BORDER = """
-define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %p) {
-entry:
-  %inside = icmp slt i32 %threadIdx.x, %n
-  br i1 %inside, label %work, label %end
-work:
-  store i32 1, ptr %p
-  %first = icmp eq i32 %threadIdx.x, 0
-  br i1 %first, label %border, label %rest
-border:
-  store i32 2, ptr %p
-  br label %rest
-rest:
-  store i32 3, ptr %p
-  br label %end
-end:
-  ret i32 0
-}
-"""
-
-
-def test_what_one_thread_does_is_hoisted_to_a_region_of_its_own():
-    function = model_of(BORDER)
-    flow = Analyses(function).get(uniformity.analyse, frozenset())
-    hoisted, splits = guard_hoisting.hoist(Analyses(function), flow, set())
-    guard, rest = splits
-    successors = hoisted.successors()
-    assert successors["%work"] == (guard,)
-    assert successors["%entry"] == ("%work", guard)
-    assert successors[guard] == ("%border", rest)
-    assert successors["%border"] == (rest,)
-    assert successors[rest] == ("%rest", "%end")
-    both = hoisted.items()[hoisted.blocks[guard].condition]
-    assert both.opcode == "select"
-    assert guard_hoisting.hoist(Analyses(function), flow, {"%work"}) == (function, [])

@@ -7,11 +7,7 @@ import pytest
 
 import haulage
 from haulage import cuda
-from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.loops.integer_divisions import mask_remainders, powers_of_two
 from haulage.targets import cpu
-from nodevice.compiler.simt.llvm_models import model_of
 
 
 def rows_and_columns(x, o, wide):
@@ -89,40 +85,3 @@ def test_divisions_by_constants_stay_products():
 
 def test_a_search_by_divisions_is_left_to_one_thread_after_the_other():
     assert "lanes.start" not in code_of(smallest_factors, INTS.format("int32")).stages["blocks"]
-
-
-# h is 1, 2, 4, ...; g is 3 at first, f is halved as a signed number that may be the least of all.
-REMAINDERS = """define i32 @kernel(i64 range(i64 0, 1024) %t, i64 %n, i64 %m) {
-entry:
-  %least = shl i64 1, %n
-  br label %loop
-loop:
-  %h = phi i64 [ 1, %entry ], [ %h.next, %loop ]
-  %g = phi i64 [ 3, %entry ], [ %g.next, %loop ]
-  %f = phi i64 [ %least, %entry ], [ %f.next, %loop ]
-  %h.next = shl i64 %h, 1
-  %g.next = shl i64 %g, 1
-  %f.next = ashr i64 %f, 1
-  %a = srem i64 %t, %h
-  %b = srem i64 %t, %g
-  %c = srem i64 %t, %f
-  %d = srem i64 %m, %h
-  %e = srem i64 %t, %least
-  %more = icmp slt i64 %h, %n
-  br i1 %more, label %loop, label %end
-end:
-  ret i32 0
-}
-"""
-
-
-def test_remainders_by_powers_of_two_are_masks():
-    function = model_of(REMAINDERS)
-    powers = powers_of_two(function, ValueRanges(Analyses(function)))
-    assert powers == {"%h", "%h.next", "%least"}
-    mask_remainders(Analyses(function), {f"%{name}" for name in "tabcde"})
-    made = {item.result: item for item in function.blocks["%loop"].body}
-    opcodes = {name: made[f"%{name}"].opcode for name in "abcde"}
-    assert opcodes == {"a": "and", "b": "srem", "c": "srem", "d": "srem", "e": "and"}
-    mask = made["%a"].uses[1]
-    assert made[mask].text == f"{mask} = add i64 %h, -1"

@@ -1,4 +1,4 @@
-"""What work-item loops are made of: regions' functions, loop nests and bounds, leaders, outlining.
+"""What work-item loops are made of: regions' functions, loop nests and bounds, leaders.
 
 Functions that are built here take no arguments, so LLVM folds what they return to a number.
 """
@@ -13,7 +13,6 @@ from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.emit import outlining
 from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
 from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes, split_index_set
@@ -225,35 +224,6 @@ def test_the_leader_is_the_first_thread_that_has_not_left(states, expected):
     builder.block("%nobody")
     builder.ret("i32", "9")
     assert folded(builder) == expected
-
-
-def test_blocks_become_a_function_that_says_where_to_go_on():
-    builder = Builder("whole", [("ptr", "%data"), ("i32", "%n")], "i32", linkage="")
-    builder.block("%start")
-    one = builder.load("i32", "%data", name="%one")
-    builder.jump("%state")
-    builder.block("%state")
-    two = builder.binary("add", "i32", one, "%n", name="%two")
-    builder.branch(builder.compare("eq", "i32", two, "3"), "%more", "%left")
-    builder.block("%more")
-    builder.store("i32", two, "%data")
-    builder.jump("%right")
-    for label, value in (("%left", "1"), ("%right", "2")):
-        builder.block(label)
-        builder.ret("i32", value)
-    function = builder.function
-    types = outlining.types_of(function, ["%data"])
-    made = outlining.outline(function, ["%state", "%more"], "state", types)
-    assert [(each.type, each.name) for each in made.parameters] == [
-        ("i32", "%one"),
-        ("i32", "%n"),
-        ("ptr noalias", "%data"),
-    ]
-    assert list(function.blocks) == ["%start", "%state", "%left", "%right"]
-    (call,) = function.blocks["%state"].body
-    assert (call.callee, call.uses) == ("state", ("%one", "%n", "%data"))
-    assert function.blocks["%state"].terminator.targets == ("%left", "%right")
-    assert {"%state", "%more"} < set(made.blocks)
 
 
 def test_metadata_lets_llvm_widen_a_loop_or_not():

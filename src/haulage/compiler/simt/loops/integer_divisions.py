@@ -1,15 +1,10 @@
 """Integer divisions that differ from thread to thread become what vectors have instructions for.
 
-Remainders by what can only be a power of two are masks. In `h = 1; while h < n: ... t % h ...; h *=
-2` LLVM makes a shift of `t // h`, but keeps the remainder, as it does not see that `h` is not
-negative. It need not see that: the one power of two that is negative, the least of all numbers,
-leaves what it divides as it is, and so does its mask.
-
-Other divisions become calls of our mathematics. No processor that we know of divides vectors of
-integers, so LLVM takes one lane after another for them, under a condition even with a branch for
-each. By way of doubles (`mathematics/divisions.py`) they are vectorised like all else, and what all
-threads divide by is made a double once. The quotients are exact, so they are the same as those of
-the strategies in which divisions stay as they are.
+No processor that we know of divides vectors of integers, so LLVM takes one lane after another for
+them, under a condition even with a branch for each. Divisions by anything but a constant become
+calls of our mathematics: by way of doubles (`mathematics/divisions.py`) they are vectorised like
+all else, and what all threads divide by is made a double once. The quotients are exact, so they are
+the same as those of the strategies in which divisions stay as they are.
 
 A division that may fail is only made under its condition. Where it is the same for all lanes of a
 vector, LLVM's loop vectoriser makes it once, under the condition of the first lane, and where that
@@ -26,79 +21,17 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand, value_name
-from haulage.compiler.simt.ir.types import bits_of
+from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.base import Target
 
-_REMAINDERS = frozenset(("srem", "urem"))
 
-
-def mask_remainders(analyses: Analyses, varying: Set[str]) -> None:
-    """Replace the remainders of numbers that are not negative, and are in `varying`, by powers of
-    two that all threads have in common."""
-    function = analyses.function
-    if not _has_any(function, _REMAINDERS, varying):
-        return
-    ranges = analyses.get(ValueRanges)
-    powers = powers_of_two(function, ranges)
-    for block in function.blocks.values():
-        body: list[Instruction] = []
-        for item in block.body:
-            if item.opcode in _REMAINDERS and item.result in varying:
-                dividend, divisor = item.operands
-                is_power = divisor.text in powers and divisor.text not in varying
-                if is_power and ranges.is_nonnegative(dividend.text):
-                    assert item.result is not None
-                    mask = value_name(item.result, "mask")
-                    body.append(build.binary(mask, "add", item.type, divisor.text, "-1"))
-                    item = build.binary(item.result, "and", item.type, dividend.text, mask)
-            body.append(item)
-        block.body = body
-
-
-def _has_any(function: Function, opcodes: Set[str], varying: Set[str]) -> bool:
+def _has_any(function: Function, varying: Set[str]) -> bool:
     """Whether there is a division with a result in `varying` by anything but a constant."""
     return any(
-        item.opcode in opcodes and item.result in varying and item.operands[1].is_local
+        item.opcode in DIVISIONS and item.result in varying and item.operands[1].is_local
         for item in function.instructions()
     )
-
-
-def powers_of_two(function: Function, ranges: ValueRanges) -> frozenset[str]:
-    """Names of the results that are a power of two, as an unsigned number, or 0.
-
-    What goes round a loop is taken for a power until something shows that it may not be.
-    """
-    items = {name: item for name, item in function.items().items() if bits_of(item.type)}
-    supposed = set(items)
-    changed = True
-    while changed:
-        kept = {name for name in supposed if _is_power(items[name], supposed, ranges)}
-        changed = kept != supposed
-        supposed = kept
-    return frozenset(supposed)
-
-
-def _is_power(item: Instruction, supposed: Set[str], ranges: ValueRanges) -> bool:
-    def is_power(operand: Operand) -> bool:
-        number = operand.number
-        return operand.text in supposed or ((number or 0) > 0 and (number or 0).bit_count() == 1)
-
-    opcode, operands = item.opcode, item.operands
-    if opcode in ("phi", "zext", "trunc", "freeze"):
-        return all(map(is_power, operands))
-    if opcode == "select":
-        return is_power(operands[1]) and is_power(operands[2])
-    if opcode in ("shl", "lshr"):
-        return is_power(operands[0])
-    if opcode in ("udiv", "mul"):
-        return all(map(is_power, operands))
-    # Of the one power that is negative these make another number.
-    if opcode == "ashr" or (opcode == "sdiv" and operands[1].number is not None):
-        divides = opcode == "ashr" or is_power(operands[1])
-        return divides and is_power(operands[0]) and ranges.is_nonnegative(operands[0].text)
-    return False
 
 
 def call_divisions(analyses: Analyses, varying: Set[str], target: Target) -> list[str]:
@@ -106,7 +39,7 @@ def call_divisions(analyses: Analyses, varying: Set[str], target: Target) -> lis
     `varying`; the declarations of what is called now."""
     function = analyses.function
     # Without a rounding of its own for integers a processor is no faster by doubles.
-    if not target.has_fused or not _has_any(function, DIVISIONS, varying):
+    if not target.has_fused or not _has_any(function, varying):
         return []
     ranges = analyses.get(ValueRanges)
     wide = "+avx512dq" in target.features.split(",")

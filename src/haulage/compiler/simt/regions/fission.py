@@ -1,12 +1,12 @@
 """Loop fission: where a kernel's body is split into regions, each a loop of its own over threads.
 
 That is at its barriers (pocl: Jääskeläinen et al., "pocl: A Performance-Portable OpenCL
-Implementation", 2015), at the headers of loops that all threads are in together, which turns those
-loops outside the loop over the threads, and around atomic operations.
+Implementation", 2015), and at the headers of loops that all threads are in together, which turns
+those loops outside the loop over the threads.
 """
 
 import itertools
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 from haulage.compiler.simt.analysis import exit_codes, uniformity
 from haulage.compiler.simt.analysis.barriers import (
@@ -20,14 +20,11 @@ from haulage.compiler.simt.analysis.early_exit import early_exits
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd
+from haulage.compiler.simt.ir.model import Function, RegionEnd
 from haulage.targets.cpu import BARRIER, GRID_BARRIER
 
 # Why a region ends at a barrier, if not for the sake of a warp.
 _REASONS = {BARRIER: "barrier", GRID_BARRIER: "grid"}
-# A loop of its own over the threads, and what it keeps in slots for the others, costs about as much
-# as so many instructions that are not widened.
-_WORTH = 6
 
 
 def divergent_barriers(
@@ -67,33 +64,6 @@ def divergent_loops(analyses: Analyses, flow: Uniformity) -> set[str]:
         for loop in analyses.loops
         if loop.header in flow.divergent or loop.labels & flow.exiting
     }
-
-
-def around_atomics(
-    function: Function, flow: Uniformity, held: Set[str]
-) -> dict[str, tuple[int, int]]:
-    """For each block that is worth it: the indices of its body to split it at, in front of the
-    first of its atomic operations and behind the last.
-
-    LLVM must not widen an atomic operation, and one keeps the whole loop over the threads around it
-    scalar; in a region of its own it does not. All threads have to come to it together, with no
-    lock held, which they may in blocks of `held` (`locks.py`).
-    """
-    found: dict[str, tuple[int, int]] = {}
-    for block in function.blocks.values():
-        atomics = [index for index, item in enumerate(block.body) if _is_atomic(item)]
-        if not atomics or block.label in flow.divergent | held:
-            continue
-        first, last = atomics[0], atomics[-1]
-        rest = [*block.body[:first], *block.body[last + 1 :]]
-        # What is uniform is not worked out for each thread anyway.
-        if sum(item.result is None or item.result in flow.varying for item in rest) >= _WORTH:
-            found[block.label] = first, last + 1
-    return found
-
-
-def _is_atomic(item: Instruction) -> bool:
-    return item.opcode in ("atomicrmw", "cmpxchg")
 
 
 def split(

@@ -102,29 +102,24 @@ class Vectorizer:
         self,
         split: Function,
         loops: list[str],
-        around: Mapping[str, tuple[int, ...]],
         strips: Mapping[str, int],
         around_strips: Mapping[str, tuple[int, ...]],
         rare: Set[str],
         present: Uniformity,
     ) -> tuple[Function, Plan]:
         """A kernel's function, which is `split` where lanes exchange values, split at the headers
-        `loops` and `around` atomic operations too; and the plan for it.
+        `loops` too; and the plan for it.
 
         It is not split at those of the loops that are to be strip-mined, `strips`, if they can be
         vectorised, but perhaps around them (`around_strips`). `rare` are the headers of loops that
         hardly any thread comes to.
         """
         kept = [header for header in loops if header not in strips]
-        both = {
-            label: (*around.get(label, ()), *around_strips.get(label, ()))
-            for label in {**around, **around_strips}
-        }
-        function = fission.split(split, kept, both)
+        function = fission.split(split, kept, around_strips)
         plan = self._plan(function, {*kept, *rare}, strips, present)
         if plan.headers() >= strips.keys():
             return function, plan
-        function = fission.split(split, loops, around)
+        function = fission.split(split, loops)
         return function, self._plan(function, {*rare, *loops}, {}, present)
 
     def _plan(

@@ -13,7 +13,6 @@ from math import prod
 
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.coroutines.cooperative_grid import Frame
-from haulage.compiler.simt.emit import outlining
 from haulage.compiler.simt.emit.block_function import (
     Metadata,
     allocate_private,
@@ -102,11 +101,11 @@ def write(
     writer = _BlockFunction(
         functions, block, order, metadata, cooperative, vectorized, run, jammed, off
     )
-    written = writer.functions()
+    written = writer.function()
     if writer.frame is not None:
         texts.append(writer.frame.text())
-    texts += map(definition, written)
-    if any(item.callee == COUNT for function in written for item in function.instructions()):
+    texts.append(definition(written))
+    if any(item.callee == COUNT for item in written.instructions()):
         texts.insert(0, COUNT_DEFINITION)
     return "\n\n".join(texts)
 
@@ -155,31 +154,19 @@ class _BlockFunction:
             parameters.append((f"i32 range(i32 1, {self.run.width + 1})", WIDTH))
         return parameters
 
-    def functions(self) -> list[Function]:
-        """The block function, behind those that are outlined from it."""
+    def function(self) -> Function:
         builder = self.builder
         builder.block("%block.start")
         self._allocate()
         self._start()
-        blocks_of: list[list[str]] = []
         for region in self.regions.regions:
-            before = len(builder.function.blocks)
             self._region(region)
-            blocks_of.append(list(builder.function.blocks)[before:])
         builder.block("%done")
         fault = "0"
         if self.body.may_fail:
             fault = builder.load("i32", "%fault", name="result")
         builder.ret("i32", fault)
-        if "outlining" in self.off or not outlining.is_worth_it(self.regions):
-            return [builder.function]
-        contexts = [value_name(name, "context") for name in self.regions.slots]
-        types = outlining.types_of(builder.function, contexts)
-        outlined = [
-            outlining.outline(builder.function, labels, f"haulage.work_item_loop.{k}", types)
-            for k, labels in enumerate(blocks_of)
-        ]
-        return [*outlined, builder.function]
+        return builder.function
 
     # ---- storage and start ----------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import haulage
 from haulage import cuda
 
 pytestmark = [pytest.mark.ptx, pytest.mark.usefixtures("device")]
@@ -99,13 +98,6 @@ def test_a_thread_does_what_it_does_in_its_order(way):
     room += 1
     room[5] -= 1
     np.testing.assert_array_equal(out, room[::-1])
-
-
-@pytest.mark.emitted
-def test_borders_of_tiles_are_no_scatters():
-    code = haulage.compile(heat, "void(float32[:,::1], float32[:,::1])", block=(WIDE, HIGH))
-    assert "x float>" in code.stages["llvm"]
-    assert "masked" not in code.stages["llvm"]
 
 
 def divided(x, out, d):
