@@ -3,7 +3,7 @@
 import pytest
 
 from haulage.compiler import llvm
-from haulage.compiler.simt.ir import reader
+from haulage.compiler.simt.ir import reader, writer
 from haulage.compiler.simt.ir.types import first_type, split_list
 
 TEXT = """
@@ -100,7 +100,9 @@ def test_each_instruction_is_read_as_llvm_has_it(module):
 
 def test_instructions_are_written_as_they_were_read(module):
     lines = [line.strip() for line in reader.definition(str(module), "f") if line[:2] == "  "]
-    assert [reader.read_instruction(line).text for line in lines] == lines
+    items = [reader.read_instruction(line) for line in lines]
+    assert [writer.written(item) for item in items] == lines
+    assert [item.text for item in items] == lines
 
 
 def test_targets_and_the_sources_of_phis_are_in_the_order_of_the_text(module):
@@ -119,6 +121,8 @@ def test_types_with_brackets_and_lists_of_them():
         "<2 x i32> <i32 1, i32 2>",
         "i32 (ptr, ...) %f",
     ]
+    assert split_list('i32 %"a, (b", label %c') == ['i32 %"a, (b"', "label %c"]
+    assert split_list(" ") == []
 
 
 @pytest.mark.parametrize(
@@ -134,11 +138,16 @@ def test_types_with_brackets_and_lists_of_them():
         "call void @f(ptr noundef nonnull align 16 dereferenceable(8) %p, i32 range(i32 0, 5) 3)",
         "%i = call i8 @g(ptr byval({ i32, i64 }) align 8 %p, ptr getelementptr (i8, ptr @t, i8 4))",
         "switch i32 %v, label %other [ i32 -1, label %a i32 7, label %b ]",
+        'br i1 %c, label %"a, b", label %d, !prof !4',
+        "switch i8 %v, label %other [  ]",
+        "%d = fdiv double %x, 2.000000e+00, !fpmath !1",
+        "%p = phi <2 x i1> [ <i1 true, i1 false>, %a ], [ %v, %b ], !haulage.x !2",
+        'call void asm sideeffect "a, (b", "~{memory}"(), !srcloc !5',
         "%s = select <2 x i1> <i1 true, i1 false>, <2 x i8> splat (i8 1), <2 x i8> %v",
     ],
 )
 def test_forms_of_gpus_and_of_constants_come_back_as_they_were(line):
-    assert reader.read_instruction(line).text == line
+    assert writer.written(reader.read_instruction(line)) == line
 
 
 def test_an_instruction_that_no_kernel_has_is_an_error():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from haulage.compiler.simt.ir import writer
+from haulage.compiler.simt.ir.types import TERMINATORS
 from haulage.forks import cached_property
 
 
@@ -89,8 +90,8 @@ class Instruction:
         made = object.__new__(Instruction)
         own = made.__dict__
         own.update(self.__dict__)
-        own.pop("text", None)
-        own.pop("uses", None)
+        for known in ("text", "uses"):
+            own.pop(known, None)
         own.update(changes)
         return made
 
@@ -114,8 +115,7 @@ class Instruction:
     @property
     def incoming(self) -> tuple[tuple[str, str], ...]:
         """(value, label) for each source of a phi."""
-        texts = (operand.text for operand in self.operands)
-        return tuple(zip(texts, self.sources, strict=True)) if self.sources else ()
+        return tuple(zip([operand.text for operand in self.operands], self.sources, strict=False))
 
     @property
     def address(self) -> Operand | None:
@@ -151,7 +151,7 @@ class Instruction:
 
     def renamed(self, names: Mapping[str, str]) -> "Instruction":
         """With local values, its result and labels among them, replaced as `names` says."""
-        if not (names.keys() & {*self.uses, self.result, *self.targets, *self.sources}):
+        if names.keys().isdisjoint((*self.uses, self.result, *self.targets, *self.sources)):
             return self
         return self.changed(
             result=self.result and names.get(self.result, self.result),
@@ -223,6 +223,13 @@ class Block:
         if isinstance(self.terminator, Instruction):
             yield self.terminator
 
+    def add(self, item: Instruction) -> None:
+        """An instruction behind others of its sort."""
+        if item.opcode in TERMINATORS:
+            self.terminator = item
+        else:
+            (self.phis if item.opcode == "phi" else self.body).append(item)
+
     def change(self, changed: Callable[[Instruction], Instruction]) -> None:
         """Put what `changed` makes of each instruction in its place."""
         self.phis = [changed(item) for item in self.phis]
@@ -263,10 +270,10 @@ class Function:
     def definitions(self) -> dict[str, tuple[str, Instruction]]:
         """For each result: the label of its block, and its instruction."""
         return {
-            instruction.result: (block.label, instruction)
+            item.result: (block.label, item)
             for block in self.blocks.values()
-            for instruction in block.instructions()
-            if instruction.result is not None
+            for item in block.instructions()
+            if item.result is not None
         }
 
     def items(self) -> dict[str, Instruction]:
@@ -316,19 +323,12 @@ class Function:
         head = self.blocks[label]
         tail = Block(new_label, [], head.body[index:], head.terminator)
         head.body, head.terminator = head.body[:index], cut
-        ordered: dict[str, Block] = {}
-        for block in self.blocks.values():
-            ordered[block.label] = block
-            if block is head:
-                ordered[new_label] = tail
-        self.blocks = ordered
+        blocks = [*self.blocks.values()]
+        blocks.insert([*self.blocks].index(label) + 1, tail)
+        self.blocks = {block.label: block for block in blocks}
         for successor in tail.successors:
             follower = self.blocks[successor]
-            follower.phis = [_from_other_block(phi, label, new_label) for phi in follower.phis]
-
-
-def _from_other_block(phi: Instruction, old: str, new: str) -> Instruction:
-    return phi.changed(sources=tuple(new if label == old else label for label in phi.sources))
+            follower.phis = [phi.renamed({label: new_label}) for phi in follower.phis]
 
 
 def value_name(name: str, suffix: str) -> str:

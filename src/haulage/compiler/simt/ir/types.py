@@ -1,7 +1,15 @@
-"""LLVM's types, opcodes and flags, in text as LLVM prints it."""
+"""LLVM's types, opcodes and flags, in text as LLVM prints it, and what stands where in an
+instruction."""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from haulage.compiler.simt.ir.model import Operand
 
 # fmt: off
 BINARY = frozenset((
@@ -20,41 +28,43 @@ PROMISES = frozenset(("nuw", "nsw", "exact", "disjoint", "nneg", "samesign", "in
 FAST_MATH = frozenset(("fast", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc"))
 # What may stand between an opcode and the first type.
 FLAGS = PROMISES | FAST_MATH | {"atomic", "volatile", "weak"}
+# What may stand before `call`.
+TAIL_CALLS = frozenset(("tail", "musttail", "notail"))
 # fmt: on
 _OPENING, _CLOSING = "([{<", ")]}>"
-_SEPARATOR = re.compile(r"[][(){}<>,]")
+_BRACKET = re.compile(r'[][(){}<>"]')
+_MARK = re.compile(r'"[^"]*"|[][(){}<>,]')
 _VECTOR = re.compile(r"<(?P<count>[^<>]* x )(?P<element>[^<>]+)>")
+_FIRST_TYPE = re.compile(r"ptr addrspace\(\d+\)|[^ ,]+")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8}
 
 
 def split_list(text: str) -> list[str]:
-    """The parts of a list between commas, but for those within brackets."""
+    """The parts of a list between commas, but for those within brackets and quotes."""
+    text = text.strip()
+    if not _BRACKET.search(text):
+        return text.split(", ") if text else []
     parts: list[str] = []
     depth = start = 0
-    for found in _SEPARATOR.finditer(text):
-        character = found[0]
-        if character in _OPENING:
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        if mark in _OPENING:
             depth += 1
-        elif character in _CLOSING:
+        elif mark in _CLOSING:
             depth -= 1
-        elif depth == 0:
+        elif depth == 0 and mark == ",":
             parts.append(text[start : found.start()].strip())
             start = found.end()
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
+    return [*parts, text[start:].strip()]
 
 
 def matching(text: str, opening: int) -> int:
     """Where the bracket closes that is opened at a place of `text`."""
     depth = 0
-    for found in _SEPARATOR.finditer(text, opening):
-        character = found[0]
-        if character in _OPENING:
-            depth += 1
-        elif character in _CLOSING:
-            depth -= 1
-            if depth == 0:
-                return found.start()
+    for found in _MARK.finditer(text, opening):
+        depth += (found[0] in _OPENING) - (found[0] in _CLOSING)
+        if depth == 0:
+            return found.start()
     raise AssertionError(f"no end in {text!r}")
 
 
@@ -62,35 +72,18 @@ def first_type(text: str) -> str:
     """The type that `text` begins with."""
     if text[0] in _OPENING:
         return text[: matching(text, 0) + 1]
-    kind = text.split(" ", 1)[0].rstrip(",")
-    if text.startswith("ptr addrspace("):
-        return text[: text.index(")") + 1]
-    return kind
-
-
-def last_type(text: str) -> str:
-    """The type that `text` ends with."""
-    if text[-1] not in _CLOSING:
-        return text.rsplit(" ", 1)[-1]
-    depth = 0
-    for index in range(len(text) - 1, -1, -1):
-        if text[index] in _CLOSING:
-            depth += 1
-        elif text[index] in _OPENING:
-            depth -= 1
-            if depth == 0:
-                # Of a function with more arguments than it names, the type before its parameters.
-                return last_type(text[:index].rstrip()) if text[-1] == ")" else text[index:]
-    raise AssertionError(f"no type in {text!r}")
+    found = _FIRST_TYPE.match(text)
+    assert found is not None, text
+    return found[0]
 
 
 def like(kind: str, element: str) -> str:
     """The type `element`, or a vector of as many as the type `kind` has."""
-    vector = _VECTOR.fullmatch(kind)
+    vector = _VECTOR.fullmatch(kind) if kind[0] == "<" else None
     return f"<{vector['count']}{element}>" if vector else element
 
 
-def element_type(aggregate: str, indices: tuple[int, ...]) -> str:
+def element_type(aggregate: str, indices: Sequence[int] = (0,)) -> str:
     """The type of an element of a structure, an array or a vector."""
     for index in indices:
         if aggregate[0] == "[" or _VECTOR.fullmatch(aggregate):
@@ -106,6 +99,7 @@ def bits_of(kind: str) -> int | None:
     return int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else None
 
 
+@cache
 def size_of(kind: str) -> int | None:
     """Bytes of a scalar type, or of an array of one; None for others."""
     if kind in _SIZES:
@@ -118,3 +112,44 @@ def size_of(kind: str) -> int | None:
     count, _, element = kind[1:-1].partition(" x ")
     size = size_of(element)
     return None if size is None else int(count) * size
+
+
+class Form(NamedTuple):
+    """How an instruction goes on behind its opcode and flags: with the field `first` of
+    `Instruction`, if any, and a list of operands, constant indices or labels. `pair` are two
+    operands of one type, which is written once. `kind` gives the type of the result by the
+    operands and indices, where no field has it."""
+
+    kind: Callable[[Sequence[Operand], Sequence[int]], str]
+    first: str = ""
+    pair: bool = False
+
+
+def _of_element_address(operands: Sequence[Operand], indices: Sequence[int]) -> str:
+    vectors = (operand.type for operand in operands if operand.type[0] == "<")
+    return like(next(vectors, "i64"), "ptr")
+
+
+_NOTHING = Form(lambda operands, indices: "void")
+_LIKE_FIRST = Form(lambda operands, indices: operands[0].type)
+FORMS = {
+    **dict.fromkeys(BINARY, _LIKE_FIRST._replace(pair=True)),
+    **dict.fromkeys((*UNARY, "insertvalue", "insertelement"), _LIKE_FIRST),
+    **dict.fromkeys(CASTS, _LIKE_FIRST),
+    **dict.fromkeys(
+        COMPARISONS, Form(lambda operands, _: like(operands[0].type, "i1"), "predicate", True)
+    ),
+    **dict.fromkeys((*TERMINATORS, "store", "fence"), _NOTHING),
+    **dict.fromkeys(("phi", "load"), Form(lambda operands, _: operands[0].type, "type")),
+    "alloca": Form(lambda operands, _: "ptr", "source_type"),
+    "getelementptr": Form(_of_element_address, "source_type"),
+    "select": Form(lambda operands, _: operands[1].type),
+    "atomicrmw": Form(lambda operands, _: operands[1].type, "predicate"),
+    "cmpxchg": Form(lambda operands, _: f"{{ {operands[1].type}, i1 }}"),
+    "extractvalue": Form(lambda operands, indices: element_type(operands[0].type, indices)),
+    "extractelement": Form(lambda operands, _: element_type(operands[0].type)),
+    "shufflevector": Form(
+        lambda operands, _: like(operands[2].type, element_type(operands[0].type))
+    ),
+    "call": _NOTHING,
+}
