@@ -1,7 +1,7 @@
 """What is known of a function is worked out once, until the function changes."""
 
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from nodevice.compiler.simt.llvm_models import SUMS, model_of
 
 
@@ -32,7 +32,7 @@ def test_graphs_outlive_a_change_of_instructions():
     assert not analyses.dominates("%end", "%loop")
     assert analyses.innermost_loop("%entry") is None
     assert "%more" not in analyses.items
-    function.blocks["%end"].body.append(build.binary("%more", "add", "i64", "%t", "1"))
+    function.blocks["%end"].body.append(Builder.binary("add", "i64", "%t", "1", name="%more"))
     analyses.invalidate(same_graph=True)
     assert "%more" in analyses.items
     assert analyses.loops is loops

@@ -67,3 +67,13 @@ def test_numbers_are_rounded_up_to_multiples():
     b = _open("rounded")
     b.ret("i64", b.round_up("%n", "16"))
     assert [_called(b, number) for number in (0, 1, 16, 17)] == [0, 16, 16, 32]
+
+
+def test_an_instruction_is_made_alone_or_at_the_end_of_a_function():
+    item = Builder.binary("add", "i64", "%n", "1", "nuw", name="%more")
+    assert item.text == "%more = add nuw i64 %n, 1"
+    b = _open("more")
+    names = [b.add(item), *(b.binary("add", "i64", "%n", "2", name=name) for name in ("more", ""))]
+    assert names == ["%more", "%more1", "%v.1"]
+    assert b.store("i64", "%n", "%p") == b.call("void", "f", ()) == ""
+    assert [each.result for each in b.function.blocks["%start"].body] == [*names, None, None]

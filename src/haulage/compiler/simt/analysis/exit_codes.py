@@ -15,7 +15,7 @@ from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import block_barriers
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
 from haulage.targets.cpu import YIELD
 
@@ -43,8 +43,8 @@ def fault_of(code: str, name: str) -> tuple[str, list[Instruction]]:
         return ("0" if number_of(int(code)) is not None else code), []
     is_end = value_name(name, "is.end")
     return name, [
-        build.compare(is_end, "uge", "i32", code, str(code_of(1))),
-        build.select(name, is_end, "i32", "0", code),
+        Builder.compare("uge", "i32", code, str(code_of(1)), name=is_end),
+        Builder.select(is_end, "i32", "0", code, name=name),
     ]
 
 

@@ -39,7 +39,8 @@ from haulage.compiler.simt.analysis.memory_dependence import (
     is_same_address,
     may_alias,
 )
-from haulage.compiler.simt.ir import build, reader
+from haulage.compiler.simt.ir import reader
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
 from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.cpu import YIELD
@@ -90,8 +91,8 @@ def marked(text: str, name: str) -> str | None:
 def _insert_yield(function: Function, edge: Edge, label: str) -> None:
     """Split an edge, at which the thread lets others go on."""
     source, target = (function.blocks[each] for each in edge)
-    call = build.call(None, "void", YIELD, ())
-    function.blocks[label] = Block(label, [], [call], build.jump(target.label))
+    call = Builder.call("void", YIELD, ())
+    function.blocks[label] = Block(label, [], [call], Builder.jump(target.label))
     assert isinstance(source.terminator, Instruction)
     targets = tuple(label if to == target.label else to for to in source.terminator.targets)
     source.terminator = replace(source.terminator, targets=targets)
@@ -101,7 +102,7 @@ def _insert_yield(function: Function, edge: Edge, label: str) -> None:
         sources = [
             (value.text, label if at == source.label else at) for at, value in incoming.items()
         ]
-        target.phis[number] = build.phi(phi.result or "", phi.type, sources)
+        target.phis[number] = Builder.phi(phi.type, sources, name=phi.result or "")
 
 
 def waiting_edges(analyses: Analyses) -> list[Edge]:

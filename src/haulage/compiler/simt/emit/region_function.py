@@ -206,7 +206,7 @@ class _Writer:
                 for value, label in phi.incoming
                 if label in self._inside
             ]
-            builder.phi(phi.type, incoming, phi.result)
+            builder.phi(phi.type, incoming, phi.result or "")
         for phi in block.phis:
             self._spill(phi.result)
         for item in block.body:

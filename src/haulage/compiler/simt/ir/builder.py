@@ -1,16 +1,39 @@
-"""Writes a function block by block: what emitters make, as instructions rather than as text."""
+"""Makes instructions, alone or at the end of a function that is written block by block."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, Generic, ParamSpec, overload
 
-from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, Parameter
-from haulage.compiler.simt.ir.types import TERMINATORS, element_type
+from haulage.compiler.simt.ir.types import element_type, like
 
 # (type, name or constant) of a value.
 Typed = tuple[str, str]
 # (kind, node) pairs.
 MetadataPairs = tuple[tuple[str, str], ...]
+
+_Given = ParamSpec("_Given")
+
+
+class _Form(Generic[_Given]):
+    """A form of instruction: `Builder.load(...)` makes one, and the method of a builder adds what
+    was made, and returns the name of its result."""
+
+    def __init__(self, make: Callable[_Given, Instruction]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, builder: None, owner: object = None) -> Callable[_Given, Instruction]: ...
+
+    @overload
+    def __get__(self, builder: "Builder", owner: object = None) -> Callable[_Given, str]: ...
+
+    def __get__(self, builder: "Builder | None", owner: object = None) -> Callable[..., Any]:
+        make = self._make
+        if builder is None:
+            return make
+        return lambda *args, **kwargs: builder.add(make(*args, **kwargs))
 
 
 class Loop:
@@ -41,7 +64,7 @@ class Loop:
     def phis(self, before: str) -> list[Instruction]:
         """The carried values of a loop that is entered from `before` and ends in this block."""
         return [
-            build.phi(name, kind, [(first, before), (self._next[name], self._builder.current)])
+            Builder.phi(kind, [(first, before), (self._next[name], self._builder.current)], name)
             for name, (kind, first) in self._carried.items()
         ]
 
@@ -51,7 +74,8 @@ class Builder:
 
     Each method that makes a value returns its name. A name that is asked for with its `%` is used
     as it is; one without is a hint, and gets a number if it is taken (as LLVM's IRBuilder does it);
-    `stem` is what others begin with.
+    `stem` is what others begin with. The methods for one instruction each can be called without a
+    builder, as `Builder.load(...)`, and then return the instruction.
     """
 
     def __init__(
@@ -85,16 +109,15 @@ class Builder:
         """An instruction at the end of the current block; the name of its result, or ""."""
         block = self.function.blocks[self.current]
         assert block.terminator is None, f"{item.text} stands behind the end of {block.label}"
-        if item.is_phi:
-            block.phis.append(item)
-        elif item.opcode in TERMINATORS:
-            block.terminator = item
-        else:
-            block.body.append(item)
-        if item.result is None:
+        name = item.result
+        if name is not None and name[:1] != "%":
+            name = self.name(name) if name else self.fresh()
+            item = item.changed(result=name)
+        block.add(item)
+        if name is None:
             return ""
-        self._taken.add(item.result)
-        return item.result
+        self._taken.add(name)
+        return name
 
     def extend(self, items: Iterable[Instruction]) -> None:
         """Several instructions at the end of the current block."""
@@ -115,163 +138,210 @@ class Builder:
         self._taken.add(name)
         return name
 
-    def _named(self, name: str | None) -> str:
-        if name is None:
-            return self.fresh()
-        return name if name[0] == "%" else self.name(name)
+    # ---- one instruction ----------------------------------------------------------------------
 
-    # ---- instructions -----------------------------------------------------------------------
-
+    @_Form
+    @staticmethod
     def binary(
-        self, opcode: str, kind: str, left: str, right: str, *flags: str, name: str | None = None
-    ) -> str:
+        opcode: str, kind: str, left: str, right: str, *flags: str, name: str = ""
+    ) -> Instruction:
         """An arithmetic operation on two values of one type."""
-        return self.add(build.binary(self._named(name), opcode, kind, left, right, *flags))
+        operands = Operand(kind, left), Operand(kind, right)
+        return Instruction(opcode, kind, name, operands, flags=flags)
 
-    def compare(
-        self, predicate: str, kind: str, left: str, right: str, name: str | None = None
-    ) -> str:
-        """A comparison of two values of one type."""
-        return self.add(build.compare(self._named(name), predicate, kind, left, right))
+    @_Form
+    @staticmethod
+    def compare(predicate: str, kind: str, left: str, right: str, name: str = "") -> Instruction:
+        """A comparison of two integers or addresses, or, with a predicate of those, of floats."""
+        opcode = "fcmp" if predicate[0] == "o" or predicate in ("uno", "une") else "icmp"
+        operands = Operand(kind, left), Operand(kind, right)
+        return Instruction(opcode, like(kind, "i1"), name, operands, predicate=predicate)
 
-    def select(
-        self, condition: str, kind: str, one: str, other: str, name: str | None = None
-    ) -> str:
-        """One value where a condition holds, else the other."""
-        return self.add(build.select(self._named(name), condition, kind, one, other))
+    @_Form
+    @staticmethod
+    def select(condition: str, kind: str, one: str, other: str, name: str = "") -> Instruction:
+        """The first value where an i1 holds, else the other."""
+        operands = Operand("i1", condition), Operand(kind, one), Operand(kind, other)
+        return Instruction("select", kind, name, operands)
 
-    def cast(self, opcode: str, kind: str, value: str, made: str, name: str | None = None) -> str:
+    @_Form
+    @staticmethod
+    def cast(opcode: str, kind: str, value: str, made: str, name: str = "") -> Instruction:
         """A value of the type `kind` as one of the type `made`."""
-        return self.add(build.cast(self._named(name), opcode, kind, value, made))
+        return Instruction(opcode, made, name, (Operand(kind, value),))
 
-    def freeze(self, kind: str, value: str, name: str | None = None) -> str:
+    @_Form
+    @staticmethod
+    def freeze(kind: str, value: str, name: str = "") -> Instruction:
         """A value, or any one of its type where it is undefined."""
-        return self.add(Instruction("freeze", kind, self._named(name), (Operand(kind, value),)))
+        return Instruction("freeze", kind, name, (Operand(kind, value),))
 
-    def extract_element(self, kind: str, vector: str, index: str) -> str:
-        """An element of a vector of the type `kind`, by an i32."""
-        operands = Operand(kind, vector), Operand("i32", index)
-        made = element_type(kind, (0,))
-        return self.add(Instruction("extractelement", made, self.fresh(), operands))
+    @_Form
+    @staticmethod
+    def phi(kind: str, incoming: Iterable[Typed], name: str = "") -> Instruction:
+        """A phi of (value, label) pairs."""
+        pairs = tuple(incoming)
+        operands = tuple(Operand(kind, value) for value, _ in pairs)
+        return Instruction("phi", kind, name, operands, sources=tuple(label for _, label in pairs))
 
-    def shuffle(self, kind: str, vector: str, places: Sequence[int]) -> str:
-        """A vector of the elements of another one, of the type `kind`, at constant places."""
-        listed = ", ".join(f"i32 {place}" for place in places)
-        count = f"<{len(places)} x "
-        operands = (
-            Operand(kind, vector),
-            Operand(kind, "poison"),
-            Operand(f"{count}i32>", f"<{listed}>" if any(places) else "zeroinitializer"),
-        )
-        made = f"{count}{element_type(kind, (0,))}>"
-        return self.add(Instruction("shufflevector", made, self.fresh(), operands))
-
-    def splat(self, count: int, kind: str, value: str) -> str:
-        """A vector of `count` times one value."""
-        vector = f"<{count} x {kind}>"
-        operands = Operand(vector, "poison"), Operand(kind, value), Operand("i32", "0")
-        first = self.add(Instruction("insertelement", vector, self.fresh(), operands))
-        return self.shuffle(vector, first, [0] * count)
-
+    @_Form
+    @staticmethod
     def allocate(
-        self, kind: str, align: int = 0, name: str | None = None, count: Typed | None = None
-    ) -> str:
+        kind: str, align: int = 0, name: str = "", count: Typed | None = None
+    ) -> Instruction:
         """Memory on the stack for a value of a type, or for `count` of them."""
         operands = () if count is None else (Operand(*count),)
-        result = self._named(name)
-        item = Instruction("alloca", "ptr", result, operands, source_type=kind, align=align)
-        return self.add(item)
+        return Instruction("alloca", "ptr", name, operands, source_type=kind, align=align)
 
-    def load(self, kind: str, address: str, align: int = 0, name: str | None = None) -> str:
+    @_Form
+    @staticmethod
+    def load(kind: str, address: str, align: int = 0, name: str = "") -> Instruction:
         """A plain load."""
-        return self.add(build.load(self._named(name), kind, address, align))
+        return Instruction("load", kind, name, (Operand("ptr", address),), align=align)
 
-    def store(self, kind: str, value: str, address: str, align: int = 0) -> None:
+    @_Form
+    @staticmethod
+    def store(kind: str, value: str, address: str, align: int = 0) -> Instruction:
         """A plain store."""
-        self.add(build.store(kind, value, address, align))
+        operands = Operand(kind, value), Operand("ptr", address)
+        return Instruction("store", "void", None, operands, align=align)
 
+    @_Form
+    @staticmethod
+    def atomic(
+        operation: str, kind: str, address: str, value: str, ordering: str, name: str = ""
+    ) -> Instruction:
+        """An `atomicrmw`, which gives what was there before."""
+        operands = Operand("ptr", address), Operand(kind, value)
+        return Instruction(
+            "atomicrmw", kind, name, operands, predicate=operation, ordering=ordering
+        )
+
+    @_Form
+    @staticmethod
     def element(
-        self,
-        kind: str,
-        base: str,
-        index: str,
-        *flags: str,
-        by: str = "i64",
-        name: str | None = None,
-    ) -> str:
+        kind: str, base: str, index: str, *flags: str, by: str = "i64", name: str = ""
+    ) -> Instruction:
         """The address of an element, counted from `base` by an index of the type `by`."""
-        return self.add(build.element(self._named(name), kind, base, index, *flags, by=by))
+        operands = Operand("ptr", base), Operand(by, index)
+        return Instruction("getelementptr", "ptr", name, operands, flags=flags, source_type=kind)
 
-    def at(
-        self, kind: str, base: str, index: str | int, name: str | None = None, by: str = "i64"
-    ) -> str:
-        """The address of an element of memory that `base` points into."""
-        return self.element(kind, base, str(index), "inbounds", name=name, by=by)
+    @_Form
+    @staticmethod
+    def extract(kind: str, aggregate: str, index: int, name: str = "") -> Instruction:
+        """A place of a structure of the type `kind`."""
+        made, operands = element_type(kind, (index,)), (Operand(kind, aggregate),)
+        return Instruction("extractvalue", made, name, operands, indices=(index,))
 
+    @_Form
+    @staticmethod
+    def insert(kind: str, aggregate: str, value: Typed, index: int, name: str = "") -> Instruction:
+        """A structure of the type `kind` with a value in one of its places."""
+        operands = Operand(kind, aggregate), Operand(*value)
+        return Instruction("insertvalue", kind, name, operands, indices=(index,))
+
+    @_Form
+    @staticmethod
+    def extract_element(kind: str, vector: str, index: Typed, name: str = "") -> Instruction:
+        """An element of a vector of the type `kind`."""
+        operands = Operand(kind, vector), Operand(*index)
+        return Instruction("extractelement", element_type(kind), name, operands)
+
+    @_Form
+    @staticmethod
+    def insert_element(
+        kind: str, vector: str, value: Typed, index: Typed, name: str = ""
+    ) -> Instruction:
+        """A vector of the type `kind` with a value in one of its places."""
+        operands = Operand(kind, vector), Operand(*value), Operand(*index)
+        return Instruction("insertelement", kind, name, operands)
+
+    @_Form
+    @staticmethod
+    def shuffle(kind: str, vector: str, places: Sequence[int], name: str = "") -> Instruction:
+        """A vector of the elements of another one, of the type `kind`, at constant places."""
+        count = f"<{len(places)} x "
+        listed = ", ".join(f"i32 {place}" for place in places)
+        mask = Operand(f"{count}i32>", f"<{listed}>" if any(places) else "zeroinitializer")
+        operands = Operand(kind, vector), Operand(kind, "poison"), mask
+        return Instruction("shufflevector", f"{count}{element_type(kind)}>", name, operands)
+
+    @_Form
+    @staticmethod
     def call(
-        self,
         kind: str,
         callee: str,
         arguments: Sequence[Typed],
-        name: str | None = None,
+        name: str = "",
         metadata: MetadataPairs = (),
-    ) -> str:
+    ) -> Instruction:
         """A call of a function."""
-        result = None if kind == "void" else self._named(name)
-        return self.add(build.call(result, kind, callee, arguments, metadata))
+        return Instruction(
+            "call",
+            kind,
+            None if kind == "void" else name,
+            tuple(Operand(*argument) for argument in arguments),
+            source_type=kind,
+            callee=callee,
+            called=f"@{callee}",
+            metadata=metadata,
+        )
 
-    def extremum(self, which: str, kind: str, one: str, other: str, name: str | None = None) -> str:
+    @_Form
+    @staticmethod
+    def jump(label: str) -> Instruction:
+        """Go on in another block."""
+        return Instruction("br", "void", targets=(label,))
+
+    @_Form
+    @staticmethod
+    def branch(condition: str, label: str, other: str, metadata: MetadataPairs = ()) -> Instruction:
+        """Go on in `label` where an i1 holds, else in `other`."""
+        operands, targets = (Operand("i1", condition),), (label, other)
+        return Instruction("br", "void", None, operands, targets=targets, metadata=metadata)
+
+    @_Form
+    @staticmethod
+    def switch(
+        kind: str, value: str, default: str, cases: Sequence[tuple[int, str]]
+    ) -> Instruction:
+        """Go on in the block of the case that a value is, or in `default`."""
+        targets = (default, *(label for _, label in cases))
+        indices, operands = tuple(number for number, _ in cases), (Operand(kind, value),)
+        return Instruction("switch", "void", None, operands, targets=targets, indices=indices)
+
+    @_Form
+    @staticmethod
+    def ret(kind: str = "void", value: str = "") -> Instruction:
+        """End the function."""
+        return Instruction("ret", "void", None, () if kind == "void" else (Operand(kind, value),))
+
+    @_Form
+    @staticmethod
+    def unreachable() -> Instruction:
+        """End where control never comes."""
+        return Instruction("unreachable", "void")
+
+    # ---- several ------------------------------------------------------------------------------
+
+    def at(self, kind: str, base: str, index: str | int, name: str = "", by: str = "i64") -> str:
+        """The address of an element of memory that `base` points into."""
+        return self.element(kind, base, str(index), "inbounds", name=name, by=by)
+
+    def extremum(self, which: str, kind: str, one: str, other: str, name: str = "") -> str:
         """The smaller or larger of two integers; `which` is "umin", "umax", "smin" or "smax"."""
         return self.call(kind, f"llvm.{which}.{kind}", ((kind, one), (kind, other)), name)
 
-    def atomic(self, operation: str, kind: str, address: str, value: str, ordering: str) -> str:
-        """An `atomicrmw`; returns what was there before."""
-        return self.add(build.atomic(self.fresh(), operation, kind, address, value, ordering))
-
-    def round_up(self, value: str, multiple: str, name: str | None = None) -> str:
+    def round_up(self, value: str, multiple: str, name: str = "") -> str:
         """An i64 rounded up to a multiple of a power of two."""
         over = self.binary("add", "i64", value, self.binary("sub", "i64", multiple, "1"))
         return self.binary("and", "i64", over, self.binary("sub", "i64", "0", multiple), name=name)
 
-    def phi(self, kind: str, incoming: Iterable[Typed], name: str | None = None) -> str:
-        """A phi of (value, label) pairs."""
-        return self.add(build.phi(self._named(name), kind, incoming))
-
-    def extract(self, kind: str, aggregate: str, index: int, name: str | None = None) -> str:
-        """A place of a structure of the type `kind`."""
-        return self.add(build.extract_value(self._named(name), (kind, aggregate), index))
-
-    def insert(
-        self, kind: str, aggregate: str, value: Typed, index: int, name: str | None = None
-    ) -> str:
-        """A structure of the type `kind` with a value in one of its places."""
-        return self.add(build.insert_value(self._named(name), (kind, aggregate), value, index))
-
-    # ---- ends -------------------------------------------------------------------------------
-
-    def jump(self, label: str) -> None:
-        """Go on in another block."""
-        self.add(build.jump(label))
-
-    def branch(self, condition: str, label: str, other: str, metadata: MetadataPairs = ()) -> None:
-        """Go on in `label` where a condition holds, else in `other`."""
-        self.add(build.branch(condition, label, other, metadata))
-
-    def switch(self, kind: str, value: str, default: str, cases: Sequence[tuple[int, str]]) -> None:
-        """Go on in the block of the case that a value is, or in `default`."""
-        targets = (default, *(label for _, label in cases))
-        numbers = tuple(number for number, _ in cases)
-        operands = (Operand(kind, value),)
-        self.add(Instruction("switch", "void", None, operands, targets=targets, indices=numbers))
-
-    def ret(self, kind: str = "void", value: str = "") -> None:
-        """End the function."""
-        operands = () if kind == "void" else (Operand(kind, value),)
-        self.add(Instruction("ret", "void", None, operands))
-
-    def unreachable(self) -> None:
-        """End where control never comes."""
-        self.add(Instruction("unreachable", "void"))
+    def splat(self, count: int, kind: str, value: str) -> str:
+        """A vector of `count` times one value."""
+        vector = f"<{count} x {kind}>"
+        first = self.insert_element(vector, "poison", (kind, value), ("i32", "0"))
+        return self.shuffle(vector, first, [0] * count)
 
     # ---- structured control flow -----------------------------------------------------------
 

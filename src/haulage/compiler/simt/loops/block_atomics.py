@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
-from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Instruction, value_name
 
 # Flags of an atomic instruction that is a few plain ones, and of one that adds to a private copy of
@@ -52,7 +52,7 @@ def expanded(item: Instruction) -> list[Instruction]:
         at, added, copy, data = item.operands
         pointers = [("ptr", each.text) for each in (copy, data, at)]
         arguments = [*pointers, (added.type, added.text)]
-        return [build.call(None, "void", copy_function(item), arguments)]
+        return [Builder.call("void", copy_function(item), arguments)]
     if PLAIN not in item.flags:
         return [item]
     assert item.result is not None
@@ -62,9 +62,9 @@ def expanded(item: Instruction) -> list[Instruction]:
     value = item.operands[1]
     steps, new = changed(item.predicate, value.type, item.result, value.text)
     return [
-        build.load(item.result, value.type, address, item.align),
+        Builder.load(value.type, address, item.align, name=item.result),
         *steps,
-        build.store(value.type, new, address, item.align),
+        Builder.store(value.type, new, address, item.align),
     ]
 
 
@@ -79,34 +79,34 @@ def changed(operation: str, kind: str, old: str, value: str) -> tuple[list[Instr
         return [], value
     if operation in _ARITHMETIC:
         opcode, flags = _ARITHMETIC[operation]
-        return [build.binary(new, opcode, kind, old, value, *flags)], new
+        return [Builder.binary(opcode, kind, old, value, *flags, name=new)], new
     if operation in _COMPARED:
         return [
-            build.compare(test, _COMPARED[operation], kind, old, value),
-            build.select(new, test, kind, old, value),
+            Builder.compare(_COMPARED[operation], kind, old, value, name=test),
+            Builder.select(test, kind, old, value, name=new),
         ], new
     if operation in _COMPARED_FLOATS:
         missing = value_name(old, "missing")
         return [
-            build.compare(test, _COMPARED_FLOATS[operation], kind, old, value),
-            build.compare(missing, "uno", kind, value, value),
-            build.binary(other, "or", "i1", test, missing),
-            build.select(new, other, kind, old, value),
+            Builder.compare(_COMPARED_FLOATS[operation], kind, old, value, name=test),
+            Builder.compare("uno", kind, value, value, name=missing),
+            Builder.binary("or", "i1", test, missing, name=other),
+            Builder.select(other, kind, old, value, name=new),
         ], new
     if operation == "uinc_wrap":
         return [
-            build.binary(other, "add", kind, old, "1"),
-            build.compare(test, "uge", kind, old, value),
-            build.select(new, test, kind, "0", other),
+            Builder.binary("add", kind, old, "1", name=other),
+            Builder.compare("uge", kind, old, value, name=test),
+            Builder.select(test, kind, "0", other, name=new),
         ], new
     if operation == "udec_wrap":
         beyond, nought = value_name(old, "beyond"), value_name(old, "nought")
         return [
-            build.binary(other, "sub", kind, old, "1"),
-            build.compare(beyond, "ugt", kind, old, value),
-            build.compare(nought, "eq", kind, old, "0"),
-            build.binary(test, "or", "i1", beyond, nought),
-            build.select(new, test, kind, value, other),
+            Builder.binary("sub", kind, old, "1", name=other),
+            Builder.compare("ugt", kind, old, value, name=beyond),
+            Builder.compare("eq", kind, old, "0", name=nought),
+            Builder.binary("or", "i1", beyond, nought, name=test),
+            Builder.select(test, kind, value, other, name=new),
         ], new
     raise ValueError(f"atomicrmw {operation} is not among what kernels can do")
 
@@ -116,10 +116,10 @@ def _compare_and_swap(item: Instruction, pair: str, address: str) -> list[Instru
     kind = value.type
     old, same, new, half = (value_name(pair, part) for part in ("old", "same", "new", "half"))
     return [
-        build.load(old, kind, address, item.align),
-        build.compare(same, "eq", kind, old, wanted.text),
-        build.select(new, same, kind, value.text, old),
-        build.store(kind, new, address, item.align),
-        build.insert_value(half, (item.type, "poison"), (kind, old), 0),
-        build.insert_value(pair, (item.type, half), ("i1", same), 1),
+        Builder.load(kind, address, item.align, name=old),
+        Builder.compare("eq", kind, old, wanted.text, name=same),
+        Builder.select(same, kind, value.text, old, name=new),
+        Builder.store(kind, new, address, item.align),
+        Builder.insert(item.type, "poison", (kind, old), 0, name=half),
+        Builder.insert(item.type, half, ("i1", same), 1, name=pair),
     ]

@@ -28,7 +28,6 @@ from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, value_name
 from haulage.compiler.simt.ir.types import TERMINATORS
@@ -585,10 +584,10 @@ class _Splitter:
             count = next(phi for phi in header.phis if phi.result == self._counter.count)
             begun[self._counter.count] = names[loop.sources(count)[0]]
         header.phis = [
-            build.phi(
-                phi.result or "",
+            Builder.phi(
                 phi.type,
                 ((begun[phi.result or ""], path[-1].label), (loop.sources(phi)[1], loop.latch)),
+                name=phi.result or "",
             )
             for phi in header.phis
         ]
@@ -608,7 +607,7 @@ class _Splitter:
                 for each, label in phi.incoming
             ]
             incoming.append((value, self._new("between")))
-            after.phis[number] = build.phi(phi.result, phi.type, incoming)
+            after.phis[number] = Builder.phi(phi.type, incoming, name=phi.result)
 
     def _clone(self, item: Instruction) -> Instruction:
         return item.renamed(self._inside)

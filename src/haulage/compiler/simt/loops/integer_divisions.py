@@ -19,7 +19,6 @@ from haulage.compiler.mathematics.divisions import NEAR
 from haulage.compiler.mathematics.ir import SUFFIXES
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.compiler.simt.ir.writer import definition
@@ -52,7 +51,8 @@ def call_divisions(analyses: Analyses, varying: Set[str], target: Target) -> lis
             if word is not None:
                 callee = f"{PREFIX}{word}.{SUFFIXES[item.type]}"
                 arguments = [(each.type, each.text) for each in item.operands]
-                block.body[place] = build.call(item.result, item.type, callee, arguments)
+                called = Builder.call(item.type, callee, arguments, name=item.result or "")
+                block.body[place] = called
                 declared[declaration(word, item.type)] = None
     return list(declared)
 
@@ -92,7 +92,7 @@ def speculate(function: Function, divergent: Set[str], axes: Set[str]) -> list[s
         name = f"{SPECULATED}{item.opcode}.{item.type}"
         called[name] = _safe_division(name, item.opcode, item.type)
         arguments = [(each.type, each.text) for each in item.operands]
-        body[place] = build.call(item.result, item.type, name, arguments)
+        body[place] = Builder.call(item.type, name, arguments, name=item.result)
     return list(called.values())
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from haulage.compiler.simt.analysis.barriers import place_of
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import is_uniform_exchange
-from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
 from haulage.targets.cpu_lanes import EXCHANGES, MATCH_NAMES
 
@@ -163,8 +163,8 @@ def _answered(
         # Both answers as one value, as the call gave them.
         half, lanes = f"%{stem}.half", f"i{exchange.lanes}"
         result += [
-            build.insert_value(half, (call.type, "poison"), (lanes, names[0]), 0),
-            build.insert_value(call.result, (call.type, half), (lanes, names[1]), 1),
+            Builder.insert(call.type, "poison", (lanes, names[0]), 0, name=half),
+            Builder.insert(call.type, half, (lanes, names[1]), 1, name=call.result),
         ]
     return result
 
@@ -172,19 +172,19 @@ def _answered(
 def _load(exchange: Exchange, part: str, stem: str, name: str) -> list[Instruction]:
     storage, kind = exchange.storage(part), f"i{exchange.width(part)}"
     if exchange.alike:
-        return [build.load(name, kind, storage)]
+        return [Builder.load(kind, storage, name=name)]
     address = f"%{stem}.{part}"
-    return [_element(kind, storage, address), build.load(name, kind, address)]
+    return [_element(kind, storage, address), Builder.load(kind, address, name=name)]
 
 
 def _store(
     value: Operand, storage: str, address: str, *, single: bool = False
 ) -> list[Instruction]:
     if single:
-        return [build.store(value.type, value.text, storage)]
+        return [Builder.store(value.type, value.text, storage)]
     element = _element(value.type, storage, address)
-    return [element, build.store(value.type, value.text, address)]
+    return [element, Builder.store(value.type, value.text, address)]
 
 
 def _element(kind: str, storage: str, address: str) -> Instruction:
-    return build.element(address, kind, storage, _LANE, "inbounds")
+    return Builder.element(kind, storage, _LANE, "inbounds", name=address)

@@ -103,14 +103,11 @@ class VectorBuilder(Builder):
 
     def insert_lane(self, kind: str, vector: str, value: str, lane: Typed) -> str:
         """A vector with another value in one lane."""
-        whole = self.vector_type(kind)
-        operands = Operand(whole, vector), Operand(kind, value), Operand(*lane)
-        return self.add(Instruction("insertelement", whole, self.fresh(), operands))
+        return self.insert_element(self.vector_type(kind), vector, (kind, value), lane)
 
     def extract_lane(self, kind: str, vector: str, lane: Typed) -> str:
         """The value of one lane."""
-        operands = Operand(self.vector_type(kind), vector), Operand(*lane)
-        return self.add(Instruction("extractelement", kind, self.fresh(), operands))
+        return self.extract_element(self.vector_type(kind), vector, lane)
 
     def extract_last(self, kind: str, vector: str, mask: str) -> str:
         """The value of the last active lane."""

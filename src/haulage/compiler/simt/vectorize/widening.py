@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from haulage.compiler.mathematics.definitions import has_branch, is_mathematics
-from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import FAST_MATH
 from haulage.compiler.simt.loops.block_atomics import expanded
@@ -203,7 +203,7 @@ class Widening:
         name, _, suffix = callee.rpartition(".")
         name = f"{name}.v{builder.width}{suffix}"
         flags = tuple(flag for flag in item.flags if flag in FAST_MATH)
-        made = build.call(builder.fresh(), kind, name, arguments)
+        made = Builder.call(kind, name, arguments, name=builder.fresh())
         return builder.add(made.changed(flags=flags))
 
     # ---- memory -----------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Widening:
         if self._shapes.likely(address, values.label) != BYTES[kind]:
             return [(scattered(addresses), builder.current)]
         vector = builder.vector_type("ptr")
-        first = builder.extract_element(vector, addresses, "0")
+        first = builder.extract_element(vector, addresses, ("i32", "0"))
         expected = builder.linear("ptr", first, BYTES[kind])
         differs = builder.compare("ne", vector, addresses, expected)
         apart = builder.any_lane(builder.logical_and(mask, differs))

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.ir import build
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.vector_forms import elementwise
@@ -93,7 +93,7 @@ def jammed(function: Function, axis: str) -> Function | None:
         for label, block in function.blocks.items()
     }
     blocks[function.entry].body[:0] = [
-        build.binary(names[name], "add", kind, name, str(k))
+        Builder.binary("add", kind, name, str(k), name=names[name])
         for k, names in enumerate(copies, 1)
         for name, kind in own.items()
     ]

@@ -77,7 +77,7 @@ def _shuffle_all(b: Builder, collective: Exchange, values: str, leader: str) -> 
     kind, vector = f"i{collective.bits}", _vector(collective)
     number = _given(b, collective, "asked", leader)
     if collective.alike:
-        result = kind, b.extract_element(vector, values, number)
+        result = kind, b.extract_element(vector, values, ("i32", number))
     else:
         arguments = [(vector, values), ("i32", number)]
         result = vector, b.call(vector, _permutation_name(collective), arguments)
