@@ -17,12 +17,11 @@ from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
-from haulage.compiler.simt.vectorize.builder import VectorBuilder
+from haulage.compiler.simt.vectorize.builder import VectorBuilder, has_vector_form, is_scalarized
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
-from haulage.compiler.simt.vectorize.loop_tree import Irreducible, LoopTree
+from haulage.compiler.simt.vectorize.linear_order import Irreducible, LinearOrder
 from haulage.compiler.simt.vectorize.shapes import Shapes
 from haulage.compiler.simt.vectorize.strip_loop import run_strips
-from haulage.compiler.simt.vectorize.vector_forms import has_vector_form, is_scalarized
 from haulage.targets.cpu import host
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -75,9 +74,9 @@ end:
 
 def shapes_of(text):
     function = model_of(text)
-    tree = LoopTree(function.successors(), function.entry)
+    order = LinearOrder(function.blocks, function.entry)
     known = {"%threadIdx.x": 1, "%n": 0, "%data": 0}
-    return Shapes(function.blocks, tree, known, frozenset(("%threadIdx.x",)))
+    return Shapes(function.blocks, order, known, frozenset(("%threadIdx.x",)))
 
 
 def vectorized(text, width=8):
@@ -102,17 +101,100 @@ def returned(builder, kind, value):
 
 def test_loops_stand_together_and_within_one_another():
     function = model_of(NESTED)
-    tree = LoopTree(function.successors(), function.entry)
-    (entry, own, end) = tree.root.items
-    assert (entry, own.header, end) == ("%entry", "%own", "%end")
-    assert [getattr(item, "header", item) for item in own.items] == ["%own", "%same", "%latch"]
-    assert tree.root.equivalent["%end"] in ("%own", "%entry")
+    order = LinearOrder(function.blocks, function.entry)
+    assert order.labels == ["%entry", "%own", "%same", "%latch", "%end"]
+    (entry, own, end) = order.items(None)
+    assert (entry[0], own[0], end[0]) == ("%entry", "%own", "%end")
+    assert [label for label, _ in order.items(own[1])] == ["%own", "%same", "%latch"]
+    assert order.equivalent["%end"] in ("%own", "%entry")
+    assert order.equivalent["%latch"] in ("%own", "%same")
+
+
+# The loop of two blocks is left in both; what is behind either is not among its blocks.
+LEFT_TWICE = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+entry:
+  br label %head
+head:
+  %k = phi i32 [ 0, %entry ], [ %k.next, %other ], [ %k.next, %one ]
+  %k.next = add i32 %k, 1
+  %odd = icmp ult i32 %threadIdx.x, %k
+  br i1 %odd, label %one, label %other
+one:
+  %found = icmp eq i32 %k, %n
+  br i1 %found, label %first, label %head
+other:
+  %late = icmp eq i32 %k, 9
+  br i1 %late, label %second, label %head
+first:
+  br label %end
+second:
+  br label %end
+end:
+  %how = phi i32 [ 1, %first ], [ 2, %second ]
+  ret i32 %how
+}
+"""
+
+
+def test_the_blocks_of_a_loop_stand_together_however_it_is_left():
+    function = model_of(LEFT_TWICE)
+    order = LinearOrder(function.blocks, function.entry)
+    place = order.labels.index
+    assert max(map(place, ("%head", "%one", "%other"))) < min(map(place, ("%first", "%second")))
+    assert "%first" not in order.equivalent
+    assert order.equivalent["%end"] == "%head"
+    shapes = shapes_of(LEFT_TWICE)
+    assert shapes.divergent == {"%head"}
+    assert shapes.of("%how") is None
 
 
 def test_a_cycle_with_two_entries_cannot_be_linearised():
-    edges = {"%a": ("%b", "%c"), "%b": ("%c",), "%c": ("%b",)}
+    function = model_of(
+        """
+define i32 @kernel(i1 %c) {
+a:
+  br i1 %c, label %b, label %d
+b:
+  br label %d
+d:
+  br label %b
+}
+"""
+    )
     with pytest.raises(Irreducible):
-        LoopTree(edges, "%a")
+        LinearOrder(function.blocks, function.entry)
+
+
+# Only some lanes come to the loop, and some not to all of an iteration, but they leave together.
+TOGETHER = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
+entry:
+  %odd = trunc i32 %threadIdx.x to i1
+  br i1 %odd, label %loop, label %end
+loop:
+  %k = phi i32 [ 0, %entry ], [ %k.next, %test ]
+  %sum = phi i32 [ 0, %entry ], [ %met, %test ]
+  %k.next = add i32 %k, 1
+  %low = icmp ult i32 %k, %threadIdx.x
+  br i1 %low, label %test, label %rest
+rest:
+  %more = add i32 %sum, 1
+  br label %test
+test:
+  %met = phi i32 [ %sum, %loop ], [ %more, %rest ]
+  %last = icmp eq i32 %k, %n
+  br i1 %last, label %end, label %loop
+end:
+  ret i32 0
+}
+"""
+
+
+def test_a_loop_that_all_lanes_in_it_leave_together_is_not_divergent():
+    shapes = shapes_of(TOGETHER)
+    assert not shapes.divergent
+    assert (shapes.of("%k"), shapes.of("%sum"), shapes.of("%met")) == (0, None, None)
 
 
 def test_what_lanes_have_in_common_in_a_loop_differs_behind_it():

@@ -1,15 +1,49 @@
-"""Writes functions on vectors: a lane for each thread, and masks instead of branches."""
+"""Writes functions on vectors: a lane for each thread, and masks instead of branches.
+
+Which instructions have a form on vectors LLVM's `isTriviallyVectorizable` tells of intrinsics; all
+others are scalarised.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from haulage.compiler.mathematics.definitions import DIVISIONS, is_mathematics
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Instruction, Operand
-from haulage.compiler.simt.ir.types import bits_of, element_type
-from haulage.compiler.simt.vectorize.vector_forms import BYTES
+from haulage.compiler.simt.ir.types import (
+    BINARY,
+    CASTS,
+    COMPARISONS,
+    UNARY,
+    bits_of,
+    element_type,
+    size_of,
+)
 
 EVERY_LANE = "splat (i1 true)"
 NO_LANE = ZERO = "zeroinitializer"
+
+_FORMS = (BINARY | UNARY | COMPARISONS | CASTS) - {"addrspacecast", "ptrtoaddr"} | {
+    "select",
+    "getelementptr",
+}
+# Intrinsics that do to a vector what they do to each of its elements; with how many of the operands
+# are no vectors then.
+# fmt: off
+_ELEMENTWISE = {
+    **dict.fromkeys((
+        "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "fma",
+        "fmuladd", "copysign", "minnum", "maxnum", "minimum", "maximum", "smax", "smin", "umax",
+        "umin", "ctpop", "bswap", "bitreverse", "fshl", "fshr", "sadd.sat", "uadd.sat", "ssub.sat",
+        "usub.sat", "canonicalize",
+    ), 0),
+    **dict.fromkeys(("abs", "ctlz", "cttz"), 1),
+}
+_ELEMENTS = ("i1", "i8", "i16", "i32", "i64", "half", "float", "double", "ptr")
+# fmt: on
+
+# The types that a vector may have elements of, and their bytes in memory.
+BYTES = {kind: size_of(kind) or 0 for kind in _ELEMENTS}
 
 _Made = TypeVar("_Made")
 
@@ -214,3 +248,41 @@ def _signed(number: int, bits: int) -> int:
 def _in_memory(kind: str) -> str:
     # A vector of bits would be stored with eight to a byte.
     return "i8" if kind == "i1" else kind
+
+
+def elementwise(callee: str | None) -> int | None:
+    """How many operands stay scalar if a call is made on vectors, or None if it can not be."""
+    if callee is None:
+        return None
+    if is_mathematics(callee):
+        return 0
+    name, _, suffix = callee.rpartition(".")
+    if not name.startswith("llvm.") or suffix[:1] not in ("i", "f") or not suffix[1:].isdigit():
+        return None
+    return _ELEMENTWISE.get(name.removeprefix("llvm."))
+
+
+def has_vector_form(item: Instruction) -> bool:
+    """Whether an instruction, other than a phi, has a form on vectors."""
+    if item.opcode in ("load", "store"):
+        if item.stays:
+            return False
+    elif item.opcode == "call":
+        if elementwise(item.callee) is None:
+            return False
+    elif item.opcode not in _FORMS:
+        return False
+    types = {operand.type for operand in item.operands}
+    return types <= BYTES.keys() and (item.opcode == "store" or item.type in BYTES)
+
+
+def is_scalarized(item: Instruction) -> bool:
+    """Whether an instruction whose lanes differ is done for one lane after the other, as a long
+    division is: written out for each lane it would be many times the code, and no faster."""
+    if item.opcode == "frem" or not has_vector_form(item):
+        return True
+    divisor = item.operands[1] if item.opcode in DIVISIONS else None
+    if divisor is None:
+        return False
+    number = divisor.number
+    return number in (None, 0, -1) or (divisor.type == "i64" and number & (number - 1) != 0)

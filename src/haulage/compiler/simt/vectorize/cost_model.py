@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.control_flow import EXIT
+from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
-from haulage.compiler.simt.vectorize.loop_tree import LoopTree, Node
+from haulage.compiler.simt.vectorize.builder import BYTES, has_vector_form, is_scalarized
+from haulage.compiler.simt.vectorize.linear_order import LinearOrder
 from haulage.compiler.simt.vectorize.shapes import Shapes
-from haulage.compiler.simt.vectorize.vector_forms import BYTES, has_vector_form, is_scalarized
 
 # The instructions of a function such as exp, roughly.
 _MATHEMATICS = 20
@@ -55,9 +55,9 @@ def is_profitable(work: Work) -> bool:
     return work.arithmetic >= least
 
 
-def work_of(blocks: Mapping[str, Block], tree: LoopTree, shapes: Shapes) -> Work:
+def work_of(blocks: Mapping[str, Block], order: LinearOrder, shapes: Shapes) -> Work:
     """Count the work of a region."""
-    loops = tree.loops()
+    loops = order.loops
     looped = {label for loop in loops for label in loop.labels}
     # A search by division takes an iteration or hundreds: most lanes would wait.
     searching = {label for loop in loops if _exits(blocks, loop) > 1 for label in loop.labels}
@@ -82,7 +82,7 @@ def work_of(blocks: Mapping[str, Block], tree: LoopTree, shapes: Shapes) -> Work
                 elif shape != 0:
                     gathered.append(address)
                     scattered += item.opcode == "store"
-        is_inside = tree.node_of[label].labels.issuperset(block.successors)
+        is_inside = order.loops_around[label][0].labels.issuperset(block.successors)
         parts = parts or (is_inside and shapes.is_divergent(label))
     return Work(
         arithmetic,
@@ -91,27 +91,21 @@ def work_of(blocks: Mapping[str, Block], tree: LoopTree, shapes: Shapes) -> Work
         consecutive,
         scalarized,
         parts,
-        any(_is_nested(loop, shapes) for loop in loops),
+        any(
+            sum(loop.header in shapes.divergent for loop in order.loops_around[label]) > 1
+            for label in looped
+        ),
         _follows_loads(blocks, looped, set(gathered)),
     )
 
 
-def _exits(blocks: Mapping[str, Block], loop: Node) -> int:
+def _exits(blocks: Mapping[str, Block], loop: Loop) -> int:
     """From how many blocks threads can leave a loop, but for edges that hardly any takes."""
     return sum(
         not loop.labels.issuperset(block.successors)
         and not (isinstance(block.terminator, Instruction) and block.terminator.is_foretold)
         for block in map(blocks.__getitem__, loop.labels)
     )
-
-
-def _is_nested(loop: Node, shapes: Shapes) -> bool:
-    around = loop.parent
-    while loop.header in shapes.divergent and around is not None:
-        if around.is_loop and around.header in shapes.divergent:
-            return True
-        around = around.parent
-    return False
 
 
 def _follows_loads(blocks: Mapping[str, Block], looped: set[str], addresses: set[str]) -> bool:

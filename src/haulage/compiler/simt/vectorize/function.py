@@ -13,17 +13,23 @@ from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.emit.block_function import private_stride
 from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
+from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
-from haulage.compiler.simt.vectorize.builder import EVERY_LANE, ZERO, VectorBuilder
+from haulage.compiler.simt.vectorize.builder import (
+    BYTES,
+    EVERY_LANE,
+    ZERO,
+    VectorBuilder,
+    has_vector_form,
+)
 from haulage.compiler.simt.vectorize.cost_model import Work, work_of
+from haulage.compiler.simt.vectorize.linear_order import LinearOrder
 from haulage.compiler.simt.vectorize.linearization import Linearization
-from haulage.compiler.simt.vectorize.loop_tree import LoopTree, successors_within
 from haulage.compiler.simt.vectorize.shapes import Shape, Shapes
-from haulage.compiler.simt.vectorize.vector_forms import BYTES
-from haulage.compiler.simt.vectorize.widening import Values, Widening, can_write
+from haulage.compiler.simt.vectorize.widening import Values
 from haulage.forks import cached_property
 
 _INDICES = tuple(f"%threadIdx.{axis}" for axis in AXES)
@@ -64,9 +70,10 @@ class VectorizedRegion:
         self.is_clipped = bool(functions.ranges.of_kernel)
         blocks = self.regions.function.blocks
         self.blocks = {label: _renamed(blocks[label], self.guards) for label in region.labels}
-        self.steps, self.live_in = _live_in(region)
-        self.defined = functions.made_in[region.number]
-        self.tree = LoopTree(successors_within(self.blocks), region.entry)
+        # What is recomputed comes first.
+        steps = [step for step in region.steps if step.result not in region.loaded]
+        self.blocks[_START] = Block(_START, [], steps, build.jump(region.entry))
+        self.order = LinearOrder(self.blocks, _START)
         self.shapes = self._find_shapes()
 
     @property
@@ -77,7 +84,7 @@ class VectorizedRegion:
     @cached_property
     def work(self) -> Work:
         """What the loops of the region do."""
-        return work_of(self.blocks, self.tree, self.shapes)
+        return work_of(self.blocks, self.order, self.shapes)
 
     def function(self) -> Function:
         """The region's function on vectors."""
@@ -87,7 +94,6 @@ class VectorizedRegion:
     def types(self) -> dict[str, str]:
         """The types of all values in one lane."""
         types = {name: item.type for name, item in self.functions.items.items()}
-        types |= {step.result: step.type for step in self.steps if step.result}
         types |= {each.name: each.type.split(" ", 1)[0] for each in self.body.function.parameters}
         types |= dict.fromkeys(self.guards.values(), "i1")
         types |= {array.name: "ptr" for array in (*self.body.shared, *self.body.private)}
@@ -99,8 +105,8 @@ class VectorizedRegion:
         return [slot for slot in self.functions.stored(self.region) if slot.value in live]
 
     def _find_shapes(self) -> Shapes:
-        body, masked = self.body, self.regions.masked
-        uniform = [each.name for each in body.function.parameters]
+        body = self.body
+        uniform = [parameter.name for parameter in body.function.parameters]
         uniform += [array.name for array in body.shared]
         known: dict[str, Shape] = dict.fromkeys((*uniform, *self.guards.values(), *_INDICES), 0)
         known |= {array.name: private_stride(array) for array in body.private}
@@ -110,18 +116,8 @@ class VectorizedRegion:
         else:
             known |= {f"%threadIdx.{axis}": None for axis, _ in self.sizes}
         for name in self.region.loaded:
-            # Where threads have left, some go on with the old value while others make a new one.
-            varies = self.regions.slots[name].varying or (masked and name in self.defined)
-            known[name] = None if varies else 0
-        end = Instruction("unreachable", "void")
-        start = {_START: Block(_START, [], list(self.steps), end)}
-        tree = LoopTree({_START: ()}, _START)
-        before = Shapes(start, tree, known, frozenset(_INDICES))
-        known |= {step.result: before.of(step.result) for step in self.steps if step.result}
-        for name, arrived in self.live_in.items():
-            if arrived in known:
-                known[name] = None if masked and name in self.defined else known[arrived]
-        return Shapes(self.blocks, self.tree, known, frozenset(before.unsigned))
+            known[name] = None if self.regions.slots[name].varying else 0
+        return Shapes(self.blocks, self.order, known, frozenset(_INDICES))
 
     def uses(self) -> tuple[set[str], set[str]]:
         """(values used in other blocks than they are defined in, those used behind a divergent
@@ -133,9 +129,7 @@ class VectorizedRegion:
                 used += item.incoming if item.is_phi else [(name, label) for name in item.uses]
             if isinstance(block.terminator, RegionEnd):
                 used += [(slot.value, label) for slot in self.stored_at(block.terminator.target)]
-        used = [
-            (name, label) for name, label in used if label in self.blocks and name in definitions
-        ]
+        used = [each for each in used if each[1] in self.blocks and each[0] in definitions]
         crossing = {name for name, label in used if definitions[name][0] != label}
         return crossing, {name for name, label in used if self.shapes.outlives_loop(name, label)}
 
@@ -153,8 +147,7 @@ class _Writer:
         name = f"haulage.region.{of.region.number}"
         self._builder = VectorBuilder(name, parameters, RESULT, of.width)
         self._numbers = self._builder.vector_type("i32")
-        redefined = of.live_in.keys() & of.defined
-        self._values = Values(self._builder, of.shapes, of.types, *of.uses(), redefined)
+        self._values = Values(self._builder, of.shapes, of.types, *of.uses())
         self._next = self._builder.slot("i32")
         self._fault = self._builder.slot("i32")
         # The states of the lanes' threads, if threads may have left for good.
@@ -186,7 +179,7 @@ class _Writer:
         of = self._of
         self._begin(mask)
         blocks = Linearization(
-            self._builder, self._values, of.shapes, of.tree, of.blocks, self._end
+            self._builder, self._values, of.shapes, of.order, of.blocks, self._end
         )
         blocks.write(mask)
 
@@ -215,36 +208,17 @@ class _Writer:
     # ---- the region's start -----------------------------------------------------------------
 
     def _begin(self, mask: str) -> None:
-        """Load and recompute what is live when the region begins."""
-        of, builder, values = self._of, self._builder, self._values
-        values.label = self._region.entry
-        for parameter in self._body.function.parameters:
-            if self._shapes.of(parameter.name) is not None:
-                values.begin_with(parameter.name, parameter.name)
-        arrays = (*self._body.shared, *self._body.private)
-        for name in (*(array.name for array in arrays), *of.guards.values()):
-            values.begin_with(name, name)
+        """Find or load what is live when the region begins."""
+        of, builder, live_in = self._of, self._builder, self._values.live_in
+        given = [parameter.name for parameter in self._body.function.parameters]
+        given += [array.name for array in (*self._body.shared, *self._body.private)]
+        live_in |= {name: name for name in (*given, *of.guards.values())}
         self._begin_indices()
         for name in self._region.loaded:
             slot = self._regions.slots[name]
-            value = value_name(name, "in")
+            live_in[name] = value_name(name, "in")
             if slot.varying:
-                value = builder.masked_load(slot.type, self._element(slot, "slot"), mask)
-            elif self._shapes.of(name) is None:
-                value = builder.broadcast(slot.type, value)
-            values.begin_with(name, value)
-        widening = Widening(builder, values, self._shapes)
-        for step in of.steps:
-            widening.write(step, mask)
-            assert step.result is not None
-            values.begin_with(step.result, builder.available[step.result])
-        for name, arrived in of.live_in.items():
-            if name == arrived:
-                continue
-            if self._shapes.of(name) is None:
-                values.begin_with(name, values.vector(of.types[arrived], arrived))
-            else:
-                values.begin_with(name, values.scalar(arrived))
+                live_in[name] = builder.masked_load(slot.type, self._element(slot, "slot"), mask)
 
     def _begin_indices(self) -> None:
         """Compute the lanes' indices where they are no more than that of the first one and on."""
@@ -255,7 +229,7 @@ class _Writer:
         for axis, size in self._of.sizes:
             divisor = builder.broadcast("i32", str(size))
             index = builder.binary("urem", self._numbers, rest, divisor)
-            self._values.begin_with(f"%threadIdx.{axis}", index)
+            self._values.live_in[f"%threadIdx.{axis}"] = index
             rest = builder.binary("udiv", self._numbers, rest, divisor)
 
     def _element(self, slot: Slot, role: str) -> str:
@@ -326,16 +300,19 @@ def _types(item: Instruction) -> str:
 
 
 def can_vectorize(functions: RegionFunctions, region: Region) -> bool:
-    """Whether all that a region does can be widened or scalarised."""
+    """Whether all that a region does can be widened or scalarised. It may not begin with values
+    that it makes again: lanes that are off would lose them."""
     blocks = [functions.regions.function.blocks[label] for label in region.labels]
     types = {functions.regions.slots[name].type for name in region.loaded}
     types |= {slot.type for slot in functions.stored(region)}
     types |= {phi.type for block in blocks for phi in block.phis}
-    items = [item for block in blocks for item in block.body]
+    items = [*region.steps, *(item for block in blocks for item in block.body)]
     ends = [block.terminator for block in blocks if isinstance(block.terminator, Instruction)]
+    begun = {*region.loaded, *(step.result for step in region.steps)}
     return (
         types <= BYTES.keys()
-        and all(can_write(item) for item in (*items, *region.steps))
+        and begun.isdisjoint(functions.made_in[region.number])
+        and all(has_vector_form(each) or not each.result or each.type in BYTES for each in items)
         and all(end.opcode in ("br", "ret", "unreachable") for end in ends)
     )
 
@@ -348,20 +325,3 @@ def _renamed(block: Block, names: dict[str, str]) -> Block:
     if isinstance(end, Instruction):
         end = end.with_uses(names)
     return Block(block.label, block.phis, [item.with_uses(names) for item in block.body], end)
-
-
-def _live_in(region: Region) -> tuple[list[Instruction], dict[str, str]]:
-    """(what is recomputed first, under names of its own; for each value that is live when the
-    region begins the name that it then has)."""
-    names: dict[str, str] = {}
-    steps: list[Instruction] = []
-    for step in region.steps:
-        assert step.result is not None
-        if step.result in region.loaded:
-            continue
-        own = value_name(step.result, "in")
-        steps.append(step.renamed({**names, step.result: own}))
-        names[step.result] = own
-    live_in = {name: name for name in region.loaded}
-    live_in |= {name: names[name] for name in region.recomputed if name in names}
-    return steps, live_in

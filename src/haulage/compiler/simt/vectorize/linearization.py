@@ -1,20 +1,26 @@
 """Linearises the control flow of a region: masks instead of branches (control-flow to data-flow
 conversion, Allen et al., 1983).
 
-Blocks follow one another (`loop_tree.py`), each with the mask of the lanes that came to it, and are
-jumped over if there are none. A loop is repeated for the lanes that went back to its header, until
-none is left. What each lane had of a value when it left a loop is kept for it (`Values.define`).
+Blocks follow one another (`linear_order.py`), each with the mask of the lanes that came to it, and
+are jumped over if there are none. A loop is repeated for the lanes that went back to its header,
+until none is left. What each lane had of a value when it left a loop is kept for it
+(`Values.define`).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import DIVISIONS, is_mathematics
+from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.ir.model import Block, Instruction, RegionEnd
-from haulage.compiler.simt.vectorize.builder import EVERY_LANE, NO_LANE, VectorBuilder
-from haulage.compiler.simt.vectorize.loop_tree import LoopTree, Node, label_of
+from haulage.compiler.simt.vectorize.builder import (
+    EVERY_LANE,
+    NO_LANE,
+    VectorBuilder,
+    has_vector_form,
+)
+from haulage.compiler.simt.vectorize.linear_order import LinearOrder
 from haulage.compiler.simt.vectorize.shapes import Shapes
-from haulage.compiler.simt.vectorize.vector_forms import has_vector_form
 from haulage.compiler.simt.vectorize.widening import Values, Widening
 
 # Blocks of no more instructions than this, all plain arithmetic, are not worth jumping over.
@@ -42,32 +48,30 @@ class Linearization:
         builder: VectorBuilder,
         values: Values,
         shapes: Shapes,
-        tree: LoopTree,
+        order: LinearOrder,
         blocks: Mapping[str, Block],
         end: End,
     ) -> None:
         self._builder = builder
         self._values = values
         self._shapes = shapes
-        self._tree = tree
+        self._order = order
         self._blocks = blocks
         self._end = end
         self._widening = Widening(builder, values, shapes)
         # Whether some lane is surely active in the block that is being written.
         self._is_active = True
         mask = builder.mask_type
-        headers = [loop.header for loop in tree.loops()]
+        headers = [loop.header for loop in order.loops]
         divergent = [header for header in headers if header in shapes.divergent]
         # The lanes that came to a block, and whether any did.
         self._masks = {label: builder.slot(mask) for label in blocks}
         self._taken = {label: builder.slot("i1") for label in blocks}
-        # The lanes in this iteration of a divergent loop, and in the next; whether there is a next
-        # one of other loops.
-        self._active = {header: builder.slot(mask) for header in divergent}
+        # Whether any lane goes round a loop again; of a divergent loop the lanes that do, and those
+        # that are in this iteration.
+        self._more = {header: builder.slot("i1") for header in headers}
         self._next = {header: builder.slot(mask) for header in divergent}
-        self._more = {
-            header: builder.slot("i1") for header in headers if header not in shapes.divergent
-        }
+        self._active = {header: builder.slot(mask) for header in divergent}
         self._phis = {
             phi.result: builder.slot(self._kind(phi))
             for block in blocks.values()
@@ -84,16 +88,8 @@ class Linearization:
 
     def write(self, mask: str) -> None:
         """Write the blocks, which begin with the lanes of `mask`, at least one."""
-        root = self._tree.root
-        self._builder.store(self._builder.mask_type, mask, self._masks[root.header])
-        self._clear(root)
-        self._items(root)
-
-    def _clear(self, node: Node) -> None:
-        """Nobody has come to the items of a node yet."""
-        for label in map(label_of, node.items[1:]):
-            self._builder.store(self._builder.mask_type, NO_LANE, self._masks[label])
-            self._builder.store("i1", "false", self._taken[label])
+        self._builder.store(self._builder.mask_type, mask, self._masks[self._order.labels[0]])
+        self._items(None)
 
     def _copy(self, kind: str, source: str, target: str) -> None:
         self._builder.store(kind, self._builder.load(kind, source), target)
@@ -103,57 +99,57 @@ class Linearization:
         old = self._builder.load(kind, slot)
         self._builder.store(kind, self._builder.binary("or", kind, old, value), slot)
 
-    def _items(self, node: Node) -> None:
+    def _items(self, inside: Loop | None) -> None:
+        """Write one iteration of a loop, or all of the region."""
         builder = self._builder
-        reached = {node.header}
-        for item in node.items:
-            label = label_of(item)
-            same = node.equivalent.get(label)
+        first, *others = self._order.items(inside)
+        for label, _ in others:
+            # Nobody has come here yet.
+            builder.store(builder.mask_type, NO_LANE, self._masks[label])
+            builder.store("i1", "false", self._taken[label])
+        reached = {first[0]}
+        for label, loop in (first, *others):
+            same = self._order.equivalent.get(label) if label != first[0] else None
             if same is not None:
-                self._copy(builder.mask_type, self._mask_of(same, node), self._masks[label])
+                self._copy(builder.mask_type, self._mask_of(same, inside), self._masks[label])
                 if same in reached:
                     reached.add(label)
                 else:
                     self._copy("i1", self._taken[same], self._taken[label])
             self._is_active = label in reached
-            if label in reached or (not isinstance(item, Node) and self._is_short(item)):
-                self._item(item, node)
+            if label in reached or (loop is None and self._is_short(label)):
+                self._item(label, loop, inside)
                 continue
             self._is_active = True
             with builder.when(builder.load("i1", self._taken[label]), "lanes.here"):
-                self._item(item, node)
+                self._item(label, loop, inside)
 
-    def _item(self, item: str | Node, node: Node) -> None:
-        if isinstance(item, Node):
-            self._loop(item)
+    def _item(self, label: str, loop: Loop | None, inside: Loop | None) -> None:
+        if loop is not None:
+            self._loop(loop)
         else:
-            mask = self._builder.load(self._builder.mask_type, self._mask_of(item, node))
-            self._block(item, mask)
+            mask = self._builder.load(self._builder.mask_type, self._mask_of(label, inside))
+            self._block(label, mask)
 
-    def _mask_of(self, label: str, node: Node) -> str:
-        """The slot with the lanes that came to an item of a node."""
-        if node.is_loop and label == node.header:
+    def _mask_of(self, label: str, inside: Loop | None) -> str:
+        """The slot with the lanes that came to a block in this iteration."""
+        if inside is not None and label == inside.header:
             return self._active.get(label, self._masks[label])
         return self._masks[label]
 
-    def _loop(self, node: Node) -> None:
-        builder, header = self._builder, node.header
-        mask, is_divergent = builder.mask_type, header in self._active
+    def _loop(self, loop: Loop) -> None:
+        builder, header, mask = self._builder, loop.header, self._builder.mask_type
+        is_divergent = header in self._active
         if is_divergent:
             self._copy(mask, self._masks[header], self._active[header])
-        with builder.repeat("lanes.loop") as loop:
+        with builder.repeat("lanes.loop") as written:
+            builder.store("i1", "false", self._more[header])
             if is_divergent:
                 builder.store(mask, NO_LANE, self._next[header])
-            else:
-                builder.store("i1", "false", self._more[header])
-            self._clear(node)
-            self._items(node)
+            self._items(loop)
             if is_divergent:
-                following = builder.load(mask, self._next[header])
-                builder.store(mask, following, self._active[header])
-                loop.more = builder.any_lane(following)
-            else:
-                loop.more = builder.load("i1", self._more[header])
+                self._copy(mask, self._next[header], self._active[header])
+            written.more = builder.load("i1", self._more[header])
 
     def _is_short(self, label: str) -> bool:
         """Whether a block is written so that it does no harm if no lane is active."""
@@ -164,8 +160,6 @@ class Linearization:
         if not targets or (len(targets) > 1 and not self._shapes.is_divergent(label)):
             return False
         if not all(self._varies(phi) for target in targets for phi in self._blocks[target].phis):
-            return False
-        if any(self._values.would_lose(item.result) for item in block.instructions()):
             return False
         return all(
             has_vector_form(item)
@@ -218,18 +212,13 @@ class Linearization:
 
     def _follow(self, edge: _Edge) -> None:
         """Note which lanes take an edge, and what its phis take with it."""
-        target, mask = edge.target, self._builder.mask_type
+        target = edge.target
         self._pass_to_phis(edge)
-        if not self._is_back_edge(edge.source, target):
-            self._include(mask, self._masks[target], edge.mask)
-            self._include("i1", self._taken[target], edge.taken)
-        elif target in self._next:
-            self._include(mask, self._next[target], edge.mask)
-        else:
-            self._include("i1", self._more[target], edge.taken)
-
-    def _is_back_edge(self, source: str, target: str) -> bool:
-        return self._tree.node_of[target].is_back_edge(source, target)
+        is_next = self._order.is_back_edge(edge.source, target)
+        masks, taken = (self._next, self._more) if is_next else (self._masks, self._taken)
+        if target in masks:
+            self._include(self._builder.mask_type, masks[target], edge.mask)
+        self._include("i1", taken[target], edge.taken)
 
     def _pass_to_phis(self, edge: _Edge) -> None:
         builder, values = self._builder, self._values
@@ -253,11 +242,6 @@ class Linearization:
     def _is_only(self, edge: _Edge) -> bool:
         """Whether nothing that phis have yet to take could be lost by storing for all lanes."""
         source, target = edge.source, edge.target
-        is_back_edge = self._is_back_edge(source, target)
-        others = [
-            each
-            for each in self._tree.predecessors[target]
-            if self._is_back_edge(each, target) == is_back_edge
-        ]
-        left = self._tree.loops_left(source, target)
-        return len(others) == 1 and not any(loop.header in self._shapes.divergent for loop in left)
+        is_next = self._order.is_back_edge(source, target)
+        others = self._order.entering(target, back=is_next)
+        return len(others) == 1 and not self._shapes.leaves_divergent(source, target)

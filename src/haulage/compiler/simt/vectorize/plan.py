@@ -19,10 +19,10 @@ from haulage.compiler.simt.loops.strip_mining import all_stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
+from haulage.compiler.simt.vectorize.builder import BYTES, elementwise
 from haulage.compiler.simt.vectorize.cost_model import is_profitable
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
-from haulage.compiler.simt.vectorize.loop_tree import Irreducible, successors_within
-from haulage.compiler.simt.vectorize.vector_forms import BYTES, elementwise
+from haulage.compiler.simt.vectorize.linear_order import Irreducible
 
 # Two vectors of each value keep the processor's pipelines busier than one (LLVM's interleaving).
 _VECTORS = 2
@@ -237,8 +237,14 @@ class Vectorizer:
 
 def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
     """A region's own loops."""
-    blocks = {label: function.blocks[label] for label in region.labels}
-    return control_flow.natural_loops(successors_within(blocks), region.entry)
+    labels = set(region.labels)
+    inside = {
+        label: [each for each in function.blocks[label].successors if each in labels]
+        if isinstance(function.blocks[label].terminator, Instruction)
+        else []
+        for label in region.labels
+    }
+    return control_flow.natural_loops(inside, region.entry)
 
 
 def _is_foreign(item: Instruction) -> bool:

@@ -12,14 +12,14 @@ from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import FAST_MATH
 from haulage.compiler.simt.loops.block_atomics import expanded
-from haulage.compiler.simt.vectorize.builder import ZERO, VectorBuilder
-from haulage.compiler.simt.vectorize.shapes import Shape, Shapes, any_stride
-from haulage.compiler.simt.vectorize.vector_forms import (
+from haulage.compiler.simt.vectorize.builder import (
     BYTES,
+    ZERO,
+    VectorBuilder,
     elementwise,
-    has_vector_form,
-    is_long_division,
+    is_scalarized,
 )
+from haulage.compiler.simt.vectorize.shapes import Shape, Shapes, any_stride
 
 _Made = TypeVar("_Made")
 
@@ -28,8 +28,7 @@ class Values:
     """Defines and finds the values of one region.
 
     `types` are those of all names, `crossing` the values that are used in other blocks than they
-    are defined in, `outliving` those used behind a divergent loop, `redefined` those that are live
-    when the region begins and are defined in it as well.
+    are defined in, `outliving` those used behind a divergent loop.
     """
 
     def __init__(
@@ -39,16 +38,13 @@ class Values:
         types: Mapping[str, str],
         crossing: Iterable[str],
         outliving: Iterable[str],
-        redefined: Iterable[str],
     ) -> None:
         self._builder = builder
         self._shapes = shapes
         self._types = types
-        self._redefined = frozenset(redefined)
-        self._live_in: dict[str, str] = {}
-        self._slots = {
-            name: builder.slot(self._kind(name)) for name in sorted({*crossing, *self._redefined})
-        }
+        # The values that are live when the region begins, each as its shape is.
+        self.live_in: dict[str, str] = {}
+        self._slots = {name: builder.slot(self._kind(name)) for name in sorted(crossing)}
         # What each lane had of a value in its last iteration of a divergent loop.
         self._last = {
             name: builder.slot(builder.vector_type(types[name])) for name in sorted(outliving)
@@ -68,43 +64,17 @@ class Values:
         """The type that a value has in one lane."""
         return self._types[name]
 
-    def begin_with(self, name: str, value: str) -> None:
-        """A value, as its shape is, that is live when the region begins."""
-        if name not in self._redefined:
-            self._live_in[name] = value
-            return
-        builder, kind, shape = self._builder, self._types[name], self._shapes.of(name)
-        builder.store(self._kind(name), value, self._slots[name])
-        if name in self._last:
-            whole = value if shape is None else builder.linear(kind, value, shape)
-            builder.store(builder.vector_type(kind), whole, self._last[name])
-
-    def would_lose(self, name: str | None) -> bool:
-        """Whether `define` for no lane would replace the value that the region begins with."""
-        return name is not None and name in self._redefined and self._shapes.of(name) is not None
-
     def define(self, name: str, value: str, mask: str) -> None:
         """`value` is now that of `name`, in the lanes of `mask`."""
         builder, kind, shape = self._builder, self._types[name], self._shapes.of(name)
         builder.available[name] = value
         if name in self._last:
             whole = value if shape is None else builder.linear(kind, value, shape)
-            self._update(self._last[name], kind, whole, mask)
-        if name not in self._slots:
-            return
-        if name in self._redefined and shape is None:
-            # Lanes that are off still have what they began with.
-            builder.available[name] = self._update(self._slots[name], kind, value, mask)
-        else:
+            vector, slot = builder.vector_type(kind), self._last[name]
+            blended = builder.blend(mask, kind, whole, builder.load(vector, slot))
+            builder.store(vector, blended, slot)
+        if name in self._slots:
             builder.store(self._kind(name), value, self._slots[name])
-
-    def _update(self, slot: str, kind: str, value: str, mask: str) -> str:
-        """Replace the lanes of a mask in a slot; returns what is in it then."""
-        builder = self._builder
-        vector = builder.vector_type(kind)
-        blended = builder.blend(mask, kind, value, builder.load(vector, slot))
-        builder.store(vector, blended, slot)
-        return blended
 
     def scalar(self, value: str) -> str:
         """The first lane's number of a uniform or strided value, or the constant itself."""
@@ -121,8 +91,8 @@ class Values:
         return builder.once(("last", value), lambda: builder.load(builder.vector_type(kind), slot))
 
     def _find(self, name: str) -> str:
-        if name in self._live_in:
-            return self._live_in[name]
+        if name in self.live_in:
+            return self.live_in[name]
         builder = self._builder
         return builder.once(name, lambda: builder.load(self._kind(name), self._slots[name]))
 
@@ -138,8 +108,7 @@ class Widening:
     def write(self, item: Instruction, mask: str) -> None:
         """Write an instruction and define its result; `mask` are the active lanes."""
         shape = self._shapes.of(item.result) if item.result else None
-        # Written out for each lane a long division would be many times the code, and no faster.
-        if not has_vector_form(item) or (shape is None and is_long_division(item)):
+        if shape is None and is_scalarized(item):
             self._scalarize(item, mask)
             return
         if item.opcode == "store":
@@ -297,8 +266,3 @@ class Widening:
         builder.available = available
         if item.result:
             values.define(item.result, result, mask)
-
-
-def can_write(item: Instruction) -> bool:
-    """Whether an instruction, other than a phi, can be widened or scalarised."""
-    return has_vector_form(item) or item.result is None or item.type in BYTES

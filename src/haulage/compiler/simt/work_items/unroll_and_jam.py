@@ -16,7 +16,7 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
-from haulage.compiler.simt.vectorize.vector_forms import elementwise
+from haulage.compiler.simt.vectorize.builder import elementwise
 
 COPIES = 4
 
