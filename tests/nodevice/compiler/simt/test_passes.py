@@ -91,6 +91,34 @@ def test_values_vary_with_the_thread_and_where_threads_meet_again():
     assert flow.divergent == {"%own", "%inside"}
 
 
+# Where LLVM's GVN-PRE hoists no computation it merges two of the same.
+WORKED_OUT_TWICE = """
+define i32 @kernel(i32 %threadIdx.x, i32 %blockDim.x) {
+entry:
+  %is.first = icmp eq i32 %threadIdx.x, 0
+  br i1 %is.first, label %first, label %others
+first:
+  %one = zext i32 %blockDim.x to i64
+  %next = add i64 %one, 1
+  br label %join
+others:
+  %other = zext i32 %blockDim.x to i64
+  br label %join
+join:
+  %same = phi i64 [ %one, %first ], [ %other, %others ]
+  %differs = phi i64 [ %next, %first ], [ %other, %others ]
+  %of.index = phi i32 [ %threadIdx.x, %first ], [ %threadIdx.x, %others ]
+  ret i32 0
+}
+"""
+
+
+def test_what_threads_that_diverged_work_out_alike_is_uniform_where_they_meet():
+    flow = uniformity.analyse(Analyses(model_of(WORKED_OUT_TWICE)), frozenset())
+    assert "%same" not in flow.varying
+    assert {"%differs", "%of.index"} <= flow.varying
+
+
 def test_loads_of_a_threads_own_memory_vary():
     function = model_of(
         """define i32 @kernel(ptr %own, ptr %all) {

@@ -27,8 +27,8 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
     ANYWHERE,
     UnderlyingObjects,
+    are_congruent,
     is_idempotent,
-    is_same_address,
     may_alias,
 )
 from haulage.compiler.simt.ir.axes import AXES
@@ -109,7 +109,7 @@ def _is_own_lock(analyses: Analyses, loop: Loop) -> bool:
     lock = reads[0].operands[0]
     places = objects.at(lock)
     if ANYWHERE in places or any(
-        not is_same_address(analyses, item.operands[0], lock) for item in reads
+        not are_congruent(analyses, (item.operands[0], lock)) for item in reads
     ):
         return False
     acquires: dict[str, _Acquire] = {}
@@ -121,7 +121,7 @@ def _is_own_lock(analyses: Analyses, loop: Loop) -> bool:
                 continue
             if item.address is None or label in acquires or label in releases:
                 return False
-            if not is_same_address(analyses, item.address, lock):
+            if not are_congruent(analyses, (item.address, lock)):
                 return False
             acquire, stored = _acquire(block, item), _stored(item)
             if acquire is not None:

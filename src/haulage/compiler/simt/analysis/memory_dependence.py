@@ -115,9 +115,9 @@ def is_idempotent(item: Instruction, items: Mapping[str, Instruction]) -> bool:
     return operand.text in _ZEROS
 
 
-def is_same_address(analyses: Analyses, one: Operand, other: Operand) -> bool:
-    """Whether two addresses are worked out alike from the same values (value numbering)."""
-    return _expression(analyses, one.text) == _expression(analyses, other.text)
+def are_congruent(analyses: Analyses, values: Iterable[Operand]) -> bool:
+    """Whether values are worked out alike from the same ones (value numbering)."""
+    return len({_expression(analyses, each.text) for each in values}) <= 1
 
 
 def _expression(analyses: Analyses, name: str, depth: int = 8) -> object:

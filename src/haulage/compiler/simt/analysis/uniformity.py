@@ -1,9 +1,10 @@
 """Which values are uniform, the same in all threads of a block, and which blocks are divergent.
 
 The rule of sync dependence as in Karrenberg and Hack, "Improving Performance of OpenCL on CPUs"
-(CC 2012), and LLVM's `UniformityInfo`: a value varies if something it is made from does, or if it
-is merged where threads that diverged meet. A load from one address gives all threads one value,
-unless the memory may be written between the same two barriers (`memory_dependence.py`).
+(CC 2012), and LLVM's `UniformityInfo`: a value varies if something it is made from does, or if
+different ones are merged where threads that diverged meet. A load from one address gives all
+threads one value, unless the memory may be written between the same two barriers
+(`memory_dependence.py`).
 """
 
 from dataclasses import dataclass
@@ -75,7 +76,12 @@ def analyse(
                 )
                 merged = influenced | ({stop} - {control_flow.EXIT})
             divergent |= influenced
-            varying |= {phi.result for each in merged for phi in blocks[each].phis if phi.result}
+            varying |= {
+                phi.result
+                for each in merged
+                for phi in blocks[each].phis
+                if phi.result and not memory_dependence.are_congruent(analyses, phi.operands)
+            }
             if label in influenced:
                 # Threads leave this loop at different times: nothing in it is in step.
                 varying |= {

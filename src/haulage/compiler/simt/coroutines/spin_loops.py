@@ -35,8 +35,8 @@ from haulage.compiler.simt.analysis.exit_codes import Edge
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
     UnderlyingObjects,
+    are_congruent,
     is_idempotent,
-    is_same_address,
     may_alias,
 )
 from haulage.compiler.simt.ir import reader
@@ -439,7 +439,7 @@ class _SpinLoop:
             other is not item
             and other.opcode in ("atomicrmw", "store")
             and other.address is not None
-            and is_same_address(self._analyses, other.address, item.operands[0])
+            and are_congruent(self._analyses, (other.address, item.operands[0]))
             for _, other in self._bodies()
         )
 
