@@ -9,6 +9,7 @@ sets of ends are masks.
 """
 
 from collections.abc import Container, Iterable
+from typing import NamedTuple
 
 from haulage.compiler.ends import LEFT, code_of, number_of
 from haulage.compiler.mathematics.definitions import PURE
@@ -50,47 +51,80 @@ def fault_of(code: str, name: str) -> tuple[str, list[Instruction]]:
 
 def all_ends(analyses: Analyses) -> int:
     """The ends of a function."""
-    return ends_in(analyses, analyses.function.blocks, analyses.function.entry)
+    return _ends_of(analyses, (state.code for state in _returns(analyses)))
 
 
-def ends_in(analyses: Analyses, region: Iterable[str], start: str) -> int:
-    """The ends that threads come to which are at the block `start` and pass blocks of `region` only
-    (with those where they come from, for the codes that they bring)."""
-    passed = set(region)
-    found = 0
-    for label in passed:
-        code = return_code(analyses.function.blocks[label])
-        if code is not None:
-            found |= _ends_of(analyses, code, passed - {start}, passed)
-    return found
+def ends_in(analyses: Analyses, region: Container[str], start: str) -> int:
+    """The ends that threads come to which are at the block `start` and pass blocks of `region`
+    only."""
+    before = analyses.get(_paths_to_returns)
+    waiting = _returns(analyses)
+    found: set[_Returning] = set()
+    while waiting:
+        state = waiting.pop()
+        if state not in found and state.label in region:
+            found.add(state)
+            waiting += before[state] if state.label != start else ()
+    return _ends_of(analyses, (state.code for state in found if state.label == start))
 
 
-def _ends_of(
-    analyses: Analyses, code: str, entered: Container[str] = (), passed: Container[str] = ()
-) -> int:
-    """The ends of the codes that a value can be; phis in blocks `entered` come from `passed`."""
+def _ends_of(analyses: Analyses, codes: Iterable[str]) -> int:
+    """The ends of the codes that some values can be."""
     found = 0
     seen: set[str] = set()
-    waiting = [code]
+    waiting = list(codes)
     while waiting:
         value = waiting.pop()
         if value in seen:
             continue
         seen.add(value)
+        made = analyses.items.get(value)
         if not value.startswith("%"):
             number = number_of(int(value))
             found |= FAULT if number is None else 1 << number
-            continue
-        label, made = analyses.definitions.get(value, ("", None))
-        if made is not None and made.is_phi:
-            waiting += [
-                each for each, source in made.incoming if label not in entered or source in passed
-            ]
-        elif made is not None and made.opcode == "select":
-            waiting += [operand.text for operand in made.operands[1:]]
+        elif made is not None and (made.is_phi or made.opcode == "select"):
+            waiting += [each.text for each in made.operands[0 if made.is_phi else 1 :]]
         else:
             found |= UNKNOWN
     return found
+
+
+class _Returning(NamedTuple):
+    """A block, and the code that who is there will return: a value, or a constant."""
+
+    label: str
+    code: str
+
+
+def _returns(analyses: Analyses) -> list[_Returning]:
+    codes = {label: return_code(block) for label, block in analyses.function.blocks.items()}
+    return [_Returning(label, code) for label, code in codes.items() if code is not None]
+
+
+def _paths_to_returns(analyses: Analyses) -> dict[_Returning, list[_Returning]]:
+    """For each block that control comes to a `ret` from, and the code that is returned then: from
+    where control comes there."""
+    found: dict[_Returning, list[_Returning]] = {}
+    waiting = _returns(analyses)
+    while waiting:
+        state = waiting.pop()
+        if state in found:
+            continue
+        label, code = state
+        where, made = analyses.definitions.get(code, ("", None))
+        if made is not None and made.is_phi and where == label:
+            found[state] = [
+                _Returning(source, _told_apart(value)) for value, source in made.incoming
+            ]
+        else:
+            found[state] = [_Returning(source, code) for source in analyses.predecessors[label]]
+        waiting += found[state]
+    return found
+
+
+def _told_apart(code: str) -> str:
+    """One code of all those that are taken for the same: faults."""
+    return code if code.startswith("%") or number_of(int(code)) is not None else "1"
 
 
 # ---- barriers that threads skip ------------------------------------------------------------------
@@ -154,37 +188,17 @@ def skipping_edges(analyses: Analyses) -> dict[str, set[Edge]]:
 
 def _without_leaving(analyses: Analyses) -> dict[str, list[str]]:
     """The graph without the paths that lead to `LEFT` or to a fault only."""
-    gone: set[Edge] = set()
-    codes = {
-        label: code
-        for label, block in analyses.function.blocks.items()
-        if (code := return_code(block)) is not None and not _is_leaving(code)
+    before = analyses.get(_paths_to_returns)
+    staying = {state.label for state in before if not _is_leaving(state.code)}
+    kept: set[Edge] = {
+        (source.label, state.label)
+        for state, sources in before.items()
+        for source in sources
+        if not _is_leaving(source.code)
     }
-    waiting = list(codes.items())
-    done: set[tuple[str, str]] = set()
-    while waiting:
-        label, code = waiting.pop()
-        if (label, code) in done:
-            continue
-        done.add((label, code))
-        where, made = analyses.definitions.get(code, ("", None))
-        if made is None or where != label or not made.is_phi:
-            continue
-        for value, source in made.incoming:
-            if _is_leaving(value):
-                gone.add((source, label))
-            else:
-                waiting.append((source, value))
-    successors = {
-        label: [target for target in targets if (label, target) not in gone]
-        for label, targets in analyses.successors.items()
-    }
-    staying = control_flow.reachable_until(
-        control_flow.invert(successors), codes, control_flow.EXIT
-    )
     return {
-        label: [target for target in targets if target in staying]
-        for label, targets in successors.items()
+        label: [target for target in targets if (label, target) in kept]
+        for label, targets in analyses.successors.items()
         if label in staying or label == analyses.function.entry
     }
 
@@ -233,30 +247,19 @@ def _ends_of_observed(
 ) -> int:
     """The ends that threads come to which took one of `edges` and then, without coming to the block
     `barrier`, were in one of the blocks `observable`."""
-    found = 0
-    # Backwards: a block, the value in it that will be the code, whether one of `observable` is
-    # behind.
-    waiting = [
-        (label, code, False)
-        for label, block in analyses.function.blocks.items()
-        if (code := return_code(block)) is not None
-    ]
-    done = set(waiting)
+    before = analyses.get(_paths_to_returns)
+    codes: set[str] = set()
+    # Backwards, with whether one of `observable` is behind.
+    waiting = [(state, False) for state in _returns(analyses)]
+    done: set[tuple[_Returning, bool]] = set()
     while waiting:
-        label, code, seen = waiting.pop()
-        if label == barrier:
+        state, seen = waiting.pop()
+        if (state, seen) in done or state.label == barrier:
             continue
-        seen = seen or label in observable
-        where, made = analyses.definitions.get(code, ("", None))
-        if made is not None and where == label and made.is_phi:
-            sources = [(source, value) for value, source in made.incoming]
-        else:
-            sources = [(source, code) for source in analyses.predecessors[label]]
-        for source, value in sources:
-            if seen and (source, label) in edges:
-                found |= _ends_of(analyses, value)
-            state = (source, value, seen)
-            if state not in done:
-                done.add(state)
-                waiting.append(state)
-    return found
+        done.add((state, seen))
+        seen = seen or state.label in observable
+        for source in before[state]:
+            waiting.append((source, seen))
+            if seen and (source.label, state.label) in edges:
+                codes.add(source.code)
+    return _ends_of(analyses, codes)
