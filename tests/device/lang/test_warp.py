@@ -350,6 +350,18 @@ def test_votes(device, way, dtype, threads):
         np.testing.assert_array_equal(out.copy_to_host(), expected)
 
 
+@cuda.jit
+def votes_with_a_bound(x, limit, out):
+    i = cuda.grid(1)
+    out[i] = cuda.ballot_sync(FULL, i < x.size and x[i] > limit)
+
+
+def test_a_vote_on_two_conditions(device, way):
+    x, out = cuda.to_device(np.arange(40)), cuda.device_array(64, np.int64)
+    votes_with_a_bound[1, 64](x, 30, out)
+    assert [*out.copy_to_host()] == [*[-(1 << 31)] * 32, *[0xFF] * 32]
+
+
 def test_votes_of_the_lanes_in_a_mask(device, any_way):
     @cuda.jit
     def masked(x, out):

@@ -173,6 +173,8 @@ def _refuse_misused_words(function_ir: Any) -> None:
 def _read_in(statement: Any) -> Any:
     if isinstance(statement, ir.Assign):
         value = statement.value
+        if isinstance(value, ir.Var):
+            return (value,)
         return value.list_vars() if hasattr(value, "list_vars") else ()
     return statement.list_vars()
 
