@@ -70,8 +70,7 @@ STRATEGIES = (AUTO, REGIONS, SCALAR, COROUTINES)
 _FOR_VECTORS = frozenset((
     "privatized-reductions", "axis-order", "grid-stride-loops", "block-coalescing",
     "vector-divisions", "kernel-vectorization", "loop-interchange", "guard-fission",
-    "strip-mining", "region-vectorization", "iteration-ranges", "index-set-splitting",
-    "unroll-and-jam",
+    "strip-mining", "region-vectorization", "iteration-ranges", "unroll-and-jam",
 ))
 # fmt: on
 
@@ -496,20 +495,18 @@ def _iteration_ranges(state: Compilation) -> None:
     if state.vectors.regions is not None or state.lanes is not None:
         return
     assert state.regions is not None
-    splits = not state.body.may_fail and state.is_on("index-set-splitting")
     state.ranges = iteration_ranges.find(
         state.regions,
         state.flow.varying,
         state.analyses.get(ValueRanges),
         state.kernel_guards.guards,
-        splits=splits,
     )
 
 
 def _work_item_loops(state: Compilation) -> None:
     assert state.regions is not None
     ranges = state.ranges or iteration_ranges.unbounded(state.regions)
-    _choose_run(state, ranges)
+    _choose_run(state)
     metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
     if state.lanes is None:
         text = work_item_loops.write(
@@ -533,15 +530,15 @@ def _work_item_loops(state: Compilation) -> None:
     state.parts.append(f"{text}\n\n{metadata.text()}")
 
 
-def _choose_run(state: Compilation, ranges: IterationRanges) -> None:
+def _choose_run(state: Compilation) -> None:
     """Coalesce blocks where that is faster."""
     axis = state.coalesced_order[-1]
     assert state.regions is not None
     if state.vectors.regions is not None or axis not in state.coalesced or state.regions.masked:
         return
-    inner, first, split = state.order[-1], state.kernel_guards, ranges.splits[0]
+    inner, first = state.order[-1], state.kernel_guards
     varying = state.flow.varying
-    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first, split):
+    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first):
         state.run = block_coalescing.run_of(axis, state.block)
     if state.run is not None:
         state.order = state.coalesced_order

@@ -133,14 +133,6 @@ def of_three_channels(x, n):
     x[i, j, 2] = x[i, j, 0] + x[i, j, 1]
 
 
-def bordered(x, n):
-    i, j = cuda.grid(2)
-    if 0 < j < n - 1:
-        x[i, j] = 1
-    elif j < n:
-        x[i, j] = 2
-
-
 def chosen(x, n):
     i, j = cuda.grid(2)
     if (j < n - 1) != (x[i, j] > 0):
@@ -161,10 +153,6 @@ def in_a_loop(x, n):
 )
 def test_kernels_whose_long_loops_would_be_slower_are_run_block_by_block(kernel, signature):
     assert not runs_of(kernel, signature, (16, 16))
-
-
-def test_borders_are_loops_of_their_own_beside_long_ones():
-    assert runs_of(bordered, PLANE, (16, 16))
 
 
 def test_blocks_across_the_rows_of_memory_are_run_along_them_though_stores_are_masked():

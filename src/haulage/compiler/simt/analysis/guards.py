@@ -48,13 +48,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class Guards:
-    """What threads must pass, and `labels` of the blocks whose branches are settled by it.
-    `split` is a condition that sends threads two ways, with something to do on each of them, and
-    who passes it are a range of each axis."""
+    """What threads must pass, and `labels` of the blocks whose branches are settled by it."""
 
     guards: tuple[Guard, ...] = ()
     labels: frozenset[str] = frozenset()
-    split: Guard | None = None
 
 
 def find(
@@ -68,7 +65,6 @@ def find(
     guards: dict[str, Guard] = {}
     settled: set[str] = set()
     seen: set[str] = set()
-    split: Guard | None = None
     label = entry
     while label not in seen:
         seen.add(label)
@@ -83,9 +79,6 @@ def find(
             break
         idle = [search.is_idle(target, label) for target in targets]
         if idle[0] == idle[1]:
-            if not idle[0]:
-                bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
-                split = search.split(condition, bounds)
             break
         outcome, whole = idle[1], True
         for leaf, wanted in search.leaves(condition, outcome):
@@ -99,7 +92,7 @@ def find(
         if whole:
             settled.add(label)
         label = targets[0] if outcome else targets[1]
-    return Guards(tuple(guards.values()), frozenset(settled), split)
+    return Guards(tuple(guards.values()), frozenset(settled))
 
 
 def returns_idly(block: Block) -> bool:
@@ -150,19 +143,6 @@ class _Search:
         if opcode != ("and" if outcome else "or"):
             return [(condition, outcome)]
         return [leaf for part in parts for leaf in self.leaves(part.text, outcome)]
-
-    def split(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
-        """A condition as a guard that those who pass it are a range of each axis by. `met` are the
-        bounds that all who ask have passed."""
-        for outcome in (True, False):
-            leaves = self.leaves(condition, outcome)
-            found = [self.guard(leaf, wanted, met) for leaf, wanted in leaves]
-            bounds = tuple(bound for guard in found if guard for bound in guard.bounds)
-            if all(guard and guard.bounds for guard in found) and not any(
-                bound.equation for bound in bounds
-            ):
-                return Guard(condition, outcome, bounds)
-        return None
 
     def guard(self, leaf: str, wanted: bool, met: tuple[Bound, ...]) -> Guard | None:
         """The condition `leaf` as a guard, if it is one: uniform, or about one index. `met` are the

@@ -70,9 +70,7 @@ class RegionFunctions:
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
         own = self.ranges.of_regions[region.number]
-        split = self.ranges.splits[region.number]
-        told = own if split is None else (*own, split)
-        return told if region.number else self.ranges.of_kernel + told
+        return own if region.number else self.ranges.of_kernel + own
 
     def context_parameters(self, region: Region) -> list[ContextParameter]:
         """What the region is given of the context."""

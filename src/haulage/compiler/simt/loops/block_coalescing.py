@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import Form, Symbol, forms, number
 from haulage.compiler.simt.analysis.barriers import barriers
-from haulage.compiler.simt.analysis.guards import Guard, Guards
+from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import UNKNOWN, StrideAnalysis
@@ -27,7 +27,6 @@ from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import PROMISES, bits_of
-from haulage.compiler.simt.regions.iteration_ranges import blocks_on_side
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
 
@@ -194,13 +193,11 @@ def is_profitable(
     alone: str,
     varying: Set[str],
     settled: Guards,
-    split: Guard | None,
 ) -> bool:
     """Whether a kernel is faster with blocks coalesced along an axis.
 
     `alone` is the axis that a block by itself is run along, `settled` are the guards that loops are
-    bounded by, `split` is a condition that splits them, `varying` the values that differ from
-    thread to thread.
+    bounded by, `varying` the values that differ from thread to thread.
 
     Long loops suit memory. But a loop whose trip count LLVM knows is sometimes vectorised, or
     unrolled, where a longer one is not: with accesses by a stride that is known to nobody, or with
@@ -216,23 +213,17 @@ def is_profitable(
     if any(strides.of(item.address)[position] == UNKNOWN for item in accesses):
         return False
     # Neighbours in memory are worth any mask.
-    return axis != alone or not _masks_stores(function, varying, settled, split)
+    return axis != alone or not _masks_stores(function, varying, settled)
 
 
-def _masks_stores(
-    function: Function, varying: Set[str], settled: Guards, split: Guard | None
-) -> bool:
+def _masks_stores(function: Function, varying: Set[str], settled: Guards) -> bool:
     """Whether a store of most threads is under a bound on indices that no loop ends at."""
     told = {guard.condition for guard in settled.guards}
-    labels: Set[str] = function.blocks.keys()
-    if split is not None:
-        told.add(split.condition)
-        labels = blocks_on_side(function, function.entry, split, passes=True)
     items, successors = function.items(), function.successors()
     meeting = control_flow.immediate_postdominators(successors)
     for label, block in function.blocks.items():
         end = block.terminator
-        if label in settled.labels or label not in labels:
+        if label in settled.labels:
             continue
         if isinstance(end, RegionEnd) or end is None or len(end.targets) < 2:
             continue

@@ -157,9 +157,7 @@ class Vectorizer:
         )
         if first.guards and divided.masked:
             return None
-        clipped = iteration_ranges.find(
-            divided, present.varying, ranges, first.guards, splits=not self._body.may_fail
-        )
+        clipped = iteration_ranges.find(divided, present.varying, ranges, first.guards)
         # Lanes are masked by guards of their own region.
         unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
         found = self._vectorize(divided, unclipped, left, strips)

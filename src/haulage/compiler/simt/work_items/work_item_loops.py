@@ -33,7 +33,6 @@ from haulage.compiler.simt.emit.loop_nest import (
     LoopNest,
     linear_index,
     looped_axes,
-    split_index_set,
 )
 from haulage.compiler.simt.emit.region_call import (
     Thread,
@@ -48,7 +47,7 @@ from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
-from haulage.compiler.simt.regions.iteration_ranges import IterationRanges, without_splits
+from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, declarations
 from haulage.compiler.simt.vectorize.scalar_regions import scattered
@@ -83,7 +82,7 @@ def write(
             for region in regions.regions
             if region.number not in vectorized and unroll_and_jam.is_worth_it(body, regions, region)
         )
-    functions = RegionFunctions(body, regions, without_splits(ranges, jams))
+    functions = RegionFunctions(body, regions, ranges)
     texts: list[str] = []
     jammed: dict[int, Function] = {}
     for region in regions.regions:
@@ -282,30 +281,16 @@ class _BlockFunction:
         builder.block(f"%region.{k}")
         given, loaded = context_arguments(builder, self.region_functions, region, "context")
         bounds = BoundsWriter(builder, self.ranges.items, self._block_sizes, loaded)
-        condition = self.ranges.splits[k]
         outcome: Outcome = None, None
         if k in self.vectorized:
             outcome = self._run_strips(region, given)
-        elif condition is not None:
-            split_index_set(
-                builder,
-                bounds,
-                condition,
-                self.everyone,
-                self.sizes,
-                self.axes,
-                lambda ranges, passing: self._run(region, ranges, given, passing=passing),
-                self.metadata.kept_loop(),
-            )
         elif self.ranges.of_regions[k]:
             outcome = self._run_guarded(region, bounds, given)
         else:
             outcome = self._run(region, self.everyone, given)
         self._go_on(region, outcome)
 
-    def _run(
-        self, region: Region, ranges: Ranges, given: list[Typed], *, passing: bool = True
-    ) -> Outcome:
+    def _run(self, region: Region, ranges: Ranges, given: list[Typed]) -> Outcome:
         """Run a region for the threads of some ranges."""
         metadata, is_jammed = self.metadata, region.number in self.jammed
         column = not is_jammed and self._is_of_a_column(region)
@@ -320,9 +305,7 @@ class _BlockFunction:
             following, fault = self._call_several(region, nest, given)
         else:
             access = metadata.access() if region.is_parallel else ()
-            following, fault = self._call(
-                region, nest.index, nest.linear, given, passing=passing, access=access
-            )
+            following, fault = self._call(region, nest.index, nest.linear, given, access=access)
         return following, nest.close(fault)
 
     def _run_guarded(self, region: Region, bounds: BoundsWriter, given: list[Typed]) -> Outcome:
@@ -416,7 +399,7 @@ class _BlockFunction:
         """Call a region's function, or another one for it, for one thread. If that is not `passing`
         the region's own guards, it is told so."""
         builder, k = self.builder, region.number
-        own = (*self.ranges.of_regions[k], self.ranges.splits[k])
+        own = self.ranges.of_regions[k]
         arguments = list(given)
         if self.regions.masked:
             arguments.append(("ptr", "%states"))
