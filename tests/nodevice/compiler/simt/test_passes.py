@@ -119,6 +119,35 @@ def test_what_threads_that_diverged_work_out_alike_is_uniform_where_they_meet():
     assert {"%differs", "%of.index"} <= flow.varying
 
 
+# As `while i < n: ...` with a loop behind it: LLVM lets the first end at the header of the second.
+MET_AT_A_HEADER = """
+define i32 @kernel(i32 %threadIdx.x, i32 %n) {
+entry:
+  br label %own
+own:
+  %index = phi i32 [ %threadIdx.x, %entry ], [ %next, %own ]
+  %next = add i32 %index, 7
+  %goes.on = icmp slt i32 %next, %n
+  br i1 %goes.on, label %own, label %halving
+halving:
+  %stride = phi i32 [ 512, %own ], [ %half, %halving ]
+  %left = phi i32 [ %next, %own ], [ 0, %halving ]
+  %half = lshr i32 %stride, 1
+  %more = icmp ne i32 %half, 0
+  br i1 %more, label %halving, label %done
+done:
+  ret i32 0
+}
+"""
+
+
+def test_threads_that_diverged_enter_the_next_loop_with_one_value():
+    flow = uniformity.analyse(Analyses(model_of(MET_AT_A_HEADER)), frozenset())
+    assert flow.divergent == {"%own"}
+    assert not flow.varying & {"%stride", "%half", "%more"}
+    assert {"%next", "%left"} <= flow.varying
+
+
 def test_loads_of_a_threads_own_memory_vary():
     function = model_of(
         """define i32 @kernel(ptr %own, ptr %all) {

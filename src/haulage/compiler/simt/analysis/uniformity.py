@@ -7,6 +7,7 @@ threads one value, unless the memory may be written between the same two barrier
 (`memory_dependence.py`).
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import PURE
@@ -68,20 +69,17 @@ def analyse(
             changed = True
             if label in leaving:
                 exiting.add(label)
-                influenced = merged = leaving[label]
+                influenced = leaving[label]
             else:
                 stop = analyses.postdominators.get(label, control_flow.EXIT)
                 influenced = frozenset(
                     control_flow.reachable_until(analyses.successors, block.successors, stop)
                 )
-                merged = influenced | ({stop} - {control_flow.EXIT})
+                if stop != control_flow.EXIT:
+                    varying |= _merged(analyses, blocks[stop], influenced | {label})
             divergent |= influenced
-            varying |= {
-                phi.result
-                for each in merged
-                for phi in blocks[each].phis
-                if phi.result and not memory_dependence.are_congruent(analyses, phi.operands)
-            }
+            for each in influenced:
+                varying |= _merged(analyses, blocks[each], blocks.keys())
             if label in influenced:
                 # Threads leave this loop at different times: nothing in it is in step.
                 varying |= {
@@ -91,6 +89,20 @@ def analyse(
                     if item.result
                 }
     return Uniformity(frozenset(varying), frozenset(divergent), frozenset(exiting))
+
+
+def _merged(analyses: Analyses, block: Block, apart: Set[str]) -> set[str]:
+    """The phis of a block to which threads bring different values out of the blocks `apart`."""
+    found = set()
+    for phi in block.phis:
+        brought = [
+            operand
+            for operand, label in zip(phi.operands, phi.sources, strict=True)
+            if label in apart
+        ]
+        if phi.result and not memory_dependence.are_congruent(analyses, brought):
+            found.add(phi.result)
+    return found
 
 
 def _branches_on(block: Block, varying: set[str]) -> bool:
