@@ -13,9 +13,8 @@ from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.analysis.exit_codes import return_code
 from haulage.compiler.simt.emit.block_function import private_stride
 from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
-from haulage.compiler.simt.ir import build
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.builder import Typed
+from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
 from haulage.compiler.simt.vectorize.builder import (
@@ -72,7 +71,7 @@ class VectorizedRegion:
         self.blocks = {label: _renamed(blocks[label], self.guards) for label in region.labels}
         # What is recomputed comes first.
         steps = [step for step in region.steps if step.result not in region.loaded]
-        self.blocks[_START] = Block(_START, [], steps, build.jump(region.entry))
+        self.blocks[_START] = Block(_START, [], steps, Builder.jump(region.entry))
         self.order = LinearOrder(self.blocks, _START)
         self.shapes = self._find_shapes()
 
