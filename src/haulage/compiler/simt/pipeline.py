@@ -308,14 +308,14 @@ def _look_for_waits(state: Compilation) -> None:
 
 def _block_atomics(state: Compilation) -> None:
     block_atomics.mark_plain(state.analyses, state.own_memory | {f"%{DYNAMIC_SHARED}"})
-    state.analyses.invalidate(same_graph=True)
+    state.analyses.invalidate()
 
 
 def _privatize(state: Compilation) -> None:
     own = state.own_memory | {f"%{DYNAMIC_SHARED}"}
     state.privatized = privatization.find(state.analyses, own)
     state.copies = privatization.mark(state.analyses, state.privatized)
-    state.analyses.invalidate(same_graph=True)
+    state.analyses.invalidate()
 
 
 def _early_exits(state: Compilation) -> None:
@@ -376,7 +376,7 @@ def _coalesce_blocks(state: Compilation) -> None:
 def _vector_divisions(state: Compilation) -> None:
     varying = state.flow.varying
     state.declarations = integer_divisions.call_divisions(state.analyses, varying, state.target)
-    state.analyses.invalidate(same_graph=True)
+    state.analyses.invalidate()
 
 
 def _speculate_divisions(state: Compilation) -> None:
@@ -384,7 +384,7 @@ def _speculate_divisions(state: Compilation) -> None:
         return
     axes = {state.order[-1], state.coalesced_order[-1]} if state.lanes is None else {"x"}
     state.helpers = integer_divisions.speculate(state.function, state.flow.divergent, axes)
-    state.analyses.invalidate(same_graph=True)
+    state.analyses.invalidate()
 
 
 def _split_collectives(state: Compilation) -> None:

@@ -23,10 +23,8 @@ from haulage.forks import cached_property
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-# What is about the control-flow graph only.
-_OF_THE_GRAPH = frozenset(
-    ("successors", "predecessors", "order", "dominators", "postdominators", "loops")
-)
+# What holds as long as the control-flow graph is the same.
+_OF_THE_GRAPH = frozenset(("predecessors", "order", "dominators", "postdominators", "loops"))
 
 
 class Analyses:
@@ -34,7 +32,9 @@ class Analyses:
 
     def __init__(self, function: Function) -> None:
         self.function = function
+        self.successors = function.successors()
         self._results: dict[Hashable, object] = {}
+        self._instructions = self._listed()
 
     def get(
         self,
@@ -48,13 +48,17 @@ class Analyses:
             self._results[key] = analysis(self, *args, **kwargs)
         return self._results[key]  # type: ignore[return-value]
 
-    def invalidate(self, *, same_graph: bool = False) -> None:
-        """Forget all results, since instructions have changed. With `same_graph` no block, edge or
-        terminator has, and what is about the control-flow graph is kept."""
-        kept = {"function"} | (_OF_THE_GRAPH if same_graph else set())
-        for name in self.__dict__.keys() - kept:
-            del self.__dict__[name]
-        self._results = {}
+    def invalidate(self) -> None:
+        """Forget what no longer holds, if blocks or instructions are others than before."""
+        now, kept = Analyses(self.function), self.__dict__
+        if now.successors != self.successors:
+            kept = {}
+        elif now._instructions != self._instructions:
+            kept = {name: kept[name] for name in _OF_THE_GRAPH & kept.keys()}
+        self.__dict__ = now.__dict__ | kept
+
+    def _listed(self) -> dict[str, list[Instruction]]:
+        return {label: [*block.instructions()] for label, block in self.function.blocks.items()}
 
     # ---- of the instructions ----------------------------------------------------------------
 
@@ -74,11 +78,6 @@ class Analyses:
         return self.function.users()
 
     # ---- of the graph -----------------------------------------------------------------------
-
-    @cached_property
-    def successors(self) -> Mapping[str, tuple[str, ...]]:
-        """For each label those that control can go to."""
-        return self.function.successors()
 
     @cached_property
     def predecessors(self) -> Mapping[str, list[str]]:

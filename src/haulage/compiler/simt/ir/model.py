@@ -40,9 +40,9 @@ class Operand:
         return {"true": 1, "false": 0}.get(text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instruction:
-    """One instruction.
+    """One instruction, which is no other than itself.
 
     `type` is that of its result ("void" without one), `operands` all values that it takes, in
     LLVM's order: of a store the value and then the address, of a phi what it takes from each of

@@ -38,7 +38,7 @@ def mark_plain(analyses: Analyses, storage: frozenset[str]) -> None:
             else item
             for item in block.body
         ]
-    analyses.invalidate(same_graph=True)
+    analyses.invalidate()
 
 
 def copy_function(item: Instruction) -> str:
