@@ -111,8 +111,8 @@ class Builder:
         assert block.terminator is None, f"{item.text} stands behind the end of {block.label}"
         name = item.result
         if name is not None and name[:1] != "%":
-            name = self.name(name) if name else self.fresh()
-            item = item.changed(result=name)
+            # Just made, it is named in place.
+            name = vars(item)["result"] = self.name(name) if name else self.fresh()
         block.add(item)
         if name is None:
             return ""

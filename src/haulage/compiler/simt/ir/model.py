@@ -7,6 +7,7 @@ functions and globals their `@`.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from haulage.compiler.simt.ir import writer
@@ -32,12 +33,14 @@ class Operand:
     @property
     def number(self) -> int | None:
         """The number that an integer constant is; of an i1 0 or 1."""
-        text = self.text
-        if text[0] == "%":
-            return None
-        if text[-1].isdigit() and text.removeprefix("-").isdigit():
-            return int(text)
-        return {"true": 1, "false": 0}.get(text)
+        return None if self.text[0] == "%" else _number(self.text)
+
+
+@cache
+def _number(constant: str) -> int | None:
+    if constant.removeprefix("-").isdigit():
+        return int(constant)
+    return {"true": 1, "false": 0}.get(constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +268,10 @@ class Function:
     def instructions(self) -> Iterator[Instruction]:
         """All instructions, block by block."""
         for block in self.blocks.values():
-            yield from block.instructions()
+            yield from block.phis
+            yield from block.body
+            if isinstance(block.terminator, Instruction):
+                yield block.terminator
 
     def definitions(self) -> dict[str, tuple[str, Instruction]]:
         """For each result: the label of its block, and its instruction."""

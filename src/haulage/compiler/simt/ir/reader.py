@@ -33,6 +33,8 @@ _ATOMIC = frozenset(("atomicrmw", "cmpxchg", "fence"))
 # An address that is a number, as captured arrays have, unless a constant is counted from it.
 _NUMBER = re.compile(r"\bptr inttoptr \((i64 -?\d+) to ptr\)")
 _COUNTED = re.compile(r"getelementptr [a-z ]*\(")
+# What a part of a list can begin with that is no operand: `label`, `align`, `addrspace` among them.
+_NO_OPERAND = frozenset("![la0123456789")
 _EXPRESSION = r"(?:getelementptr|inttoptr|ptrtoint|addrspacecast|bitcast|trunc|splat)\b"
 # What an argument may have between its type and its value.
 _ATTRIBUTES = re.compile(
@@ -159,7 +161,9 @@ def _with_fields(
     operands: list[Operand] = []
     lists: dict[str, list[Any]] = {}
     for part in parts:
-        if part[0] == "!":
+        if part[0] not in _NO_OPERAND:
+            operands.append(_operand(part))
+        elif part[0] == "!":
             lists.setdefault("metadata", []).append(tuple(part[1:].split(" ", 1)))
         elif part[0] == "[" and opcode == "phi":
             value, label = split_list(part[1:-1])

@@ -59,8 +59,9 @@ def _listed(item: Instruction) -> str:
     opcode, operands, form = item.opcode, item.operands, FORMS[item.opcode]
     words = [opcode, *item.flags, item.predicate] if item.predicate else [opcode, *item.flags]
     if form.pair:
-        listed = [_typed(operands[0]), operands[1].text]
-    elif opcode == "phi":
+        one, other = operands
+        return f"{' '.join(words)} {one.type} {one.text}, {other.text}"
+    if opcode == "phi":
         words.append(item.type)
         listed = [f"[ {value}, {label} ]" for value, label in item.incoming]
     elif opcode in CASTS:
@@ -73,9 +74,12 @@ def _listed(item: Instruction) -> str:
         )
         listed = [_typed(operands[0]), f"label {default} [ {of_cases} ]"]
     else:
-        first = [getattr(item, form.first)] if form.first and not item.predicate else []
-        labels = [f"label {label}" for label in item.targets]
-        listed = [*first, *map(_typed, operands), *labels, *map(str, item.indices)]
+        listed = [*map(_typed, operands)]
+        if form.first and not item.predicate:
+            listed.insert(0, getattr(item, form.first))
+        elif item.targets or item.indices:
+            listed += [f"label {label}" for label in item.targets]
+            listed += map(str, item.indices)
     if listed:
         words.append(", ".join(listed))
     elif opcode == "ret":
