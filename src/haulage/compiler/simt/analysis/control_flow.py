@@ -131,7 +131,7 @@ def _add_backwards(body: set[str], start: str, predecessors: Mapping[str, Iterab
             stack.extend(predecessors[label])
 
 
-def reachable_until(successors: Successors, starts: Iterable[str], stop: str) -> set[str]:
+def reachable_until(successors: Successors, starts: Iterable[str], stop: str = EXIT) -> set[str]:
     """Labels that can be reached from `starts` (them included) without going through `stop`."""
     seen: set[str] = set()
     stack = list(starts)

@@ -45,7 +45,7 @@ def early_exits(analyses: Analyses) -> dict[str, EarlyExit]:
             continue
         stop = analyses.postdominators.get(label, control_flow.EXIT)
         for leaving, staying in (targets, targets[::-1]):
-            last = control_flow.reachable_until(successors, [leaving], control_flow.EXIT)
+            last = control_flow.reachable_until(successors, [leaving])
             if label in last or last & obstacles:
                 continue
             others = control_flow.reachable_until(successors, [staying], stop) - last

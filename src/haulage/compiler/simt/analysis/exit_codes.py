@@ -169,7 +169,7 @@ def skipping_edges(analyses: Analyses) -> dict[str, set[Edge]]:
     meeting = control_flow.immediate_postdominators(successors)
     loops = control_flow.natural_loops(successors, analyses.function.entry)
     before = control_flow.reachable_until(
-        control_flow.invert(successors), places & successors.keys(), control_flow.EXIT
+        control_flow.invert(successors), places & successors.keys()
     )
     for label in before:
         arms = set(successors[label])
@@ -208,7 +208,7 @@ def _is_leaving(code: str) -> bool:
 
 
 def _reachable(analyses: Analyses, start: str) -> set[str]:
-    return control_flow.reachable_until(analyses.successors, [start], control_flow.EXIT)
+    return control_flow.reachable_until(analyses.successors, [start])
 
 
 def is_alone(analyses: Analyses, label: str) -> bool:

@@ -166,12 +166,10 @@ def _is_released_when_held(
     free = {**successors, **{label: (each.fails,) for label, each in acquires.items()}}
     locked = {**successors, **dict.fromkeys((*acquires, *releases), ())}
     starts = {to for label in releases for to in successors[label]}
-    without = control_flow.reachable_until(
-        free, {analyses.function.entry} | starts, control_flow.EXIT
-    )
+    without = control_flow.reachable_until(free, {analyses.function.entry} | starts)
     successes = {to for label in acquires for to in successors[label]}
     successes -= {each.fails for each in acquires.values()}
-    inside = control_flow.reachable_until(locked, successes, control_flow.EXIT)
+    inside = control_flow.reachable_until(locked, successes)
     waits = any(item.callee in BARRIERS for label in inside for item in blocks[label].body)
     return not waits and not without & releases.keys()
 
@@ -237,7 +235,7 @@ def _behind(analyses: Analyses, loop: Loop) -> set[str]:
         label: () if _has_barrier(block) else block.successors
         for label, block in analyses.function.blocks.items()
     }
-    return control_flow.reachable_until(onward, exits, control_flow.EXIT)
+    return control_flow.reachable_until(onward, exits)
 
 
 def _before_writes(analyses: Analyses, places: Set[str]) -> set[str]:
@@ -253,7 +251,7 @@ def _before_writes(analyses: Analyses, places: Set[str]) -> set[str]:
         label: [source for source in sources if not _has_barrier(blocks[source])]
         for label, sources in analyses.predecessors.items()
     }
-    return control_flow.reachable_until(backwards, writing, control_flow.EXIT)
+    return control_flow.reachable_until(backwards, writing)
 
 
 def _before_barrier(block: Block) -> Iterable[Instruction]:

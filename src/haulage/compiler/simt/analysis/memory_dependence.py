@@ -220,6 +220,6 @@ class _Segments:
 
     def together(self, segment: str) -> set[str]:
         """The segments that can be reached from `segment`, or reach it, without a barrier."""
-        after = control_flow.reachable_until(self._after, [segment], control_flow.EXIT)
-        before = control_flow.reachable_until(self._before, [segment], control_flow.EXIT)
+        after = control_flow.reachable_until(self._after, [segment])
+        before = control_flow.reachable_until(self._before, [segment])
         return after | before

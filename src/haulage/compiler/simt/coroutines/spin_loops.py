@@ -25,12 +25,13 @@ and Testing GPU Workgroup Progress Models", OOPSLA 2021).
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+from typing import NamedTuple
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
-from haulage.compiler.simt.analysis.control_flow import Loop
+from haulage.compiler.simt.analysis.control_flow import Loop, reachable_until
 from haulage.compiler.simt.analysis.exit_codes import Edge
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
@@ -45,8 +46,8 @@ from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
 from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.cpu import YIELD
 
-_READING = frozenset(("load", "atomicrmw", "cmpxchg"))
-_ACCESSES = _READING | {"store", "call"}
+READING = frozenset(("load", "atomicrmw", "cmpxchg"))
+_ACCESSES = READING | {"store", "call"}
 _ADDITIONS = frozenset(("add", "sub", "fadd", "fsub"))
 # Conditions that several branches of a loop go by, as those of `range` do, are told apart, so many
 # of them.
@@ -128,7 +129,7 @@ def _written(analyses: Analyses) -> list[set[str]]:
 def _awaited(analyses: Analyses, item: Instruction) -> set[str]:
     """The objects that an instruction reads and threads may write meanwhile, if there are any. Who
     reads by an atomic operation expects that, whatever this kernel writes."""
-    if item.opcode not in _READING or not item.operands[0].is_local:
+    if item.opcode not in READING or not item.operands[0].is_local:
         return set()
     places = analyses.get(UnderlyingObjects).at(item.operands[0])
     made = (analyses.items.get(place) for place in places)
@@ -138,9 +139,8 @@ def _awaited(analyses: Analyses, item: Instruction) -> set[str]:
     return places if item.stays or written else set()
 
 
-@dataclass(frozen=True)
-class _Changes:
-    """On which edges a value of the loop's header changes, and on which of them by itself."""
+class _Changes(NamedTuple):
+    """The edges on which a value of the loop's header changes, and those on which by itself."""
 
     edges: frozenset[Edge]
     by_itself: frozenset[Edge]
@@ -153,11 +153,17 @@ class _SpinLoop:
         self._analyses, self._loop = analyses, loop
         blocks = analyses.function.blocks
         self._blocks = {label: block for label, block in blocks.items() if label in loop.labels}
-        self._where = {
-            item.result: label
-            for label, block in self._blocks.items()
-            for item in block.instructions()
-            if item.result
+        self._bodies = [
+            (label, item) for label, block in self._blocks.items() for item in block.body
+        ]
+        # The loop's instructions, where they are, and the values that are made from each.
+        defined = analyses.definitions.items()
+        inside = {name: made for name, made in defined if made[0] in loop.labels}
+        self._where = {name: label for name, (label, _) in inside.items()}
+        self._items = {name: item for name, (_, item) in inside.items()}
+        self._users = {
+            name: [user.result for user in analyses.users.get(name, ()) if user.result in inside]
+            for name in inside
         }
         self._edges: set[Edge] = {
             (label, target)
@@ -167,35 +173,37 @@ class _SpinLoop:
         }
         self._cases = self._cases_of_conditions()
         self._known_paths: dict[tuple[frozenset[str], frozenset[Edge]], list[set[str]]] = {}
-        self._counters = {
-            phi.result: self._changes(phi) for phi in self._blocks[loop.header].phis if phi.result
+        self._counters = self._changes()
+        self._ends = {
+            name
+            for block in self._blocks.values()
+            if set(block.successors) - loop.labels and isinstance(block.terminator, Instruction)
+            for name in block.terminator.uses
         }
-
-    def _bodies(self) -> Iterator[tuple[str, Instruction]]:
-        return ((label, item) for label, block in self._blocks.items() for item in block.body)
 
     def waiting(self, found: set[str]) -> list[Edge]:
         """The edges on which an iteration ends that waited. The names of the answers that it waited
         for are added to `found`; those that are there already are awaited in an inner loop."""
-        barriers = {label for label, item in self._bodies() if item.callee in BLOCK_WIDE}
+        barriers = {label for label, item in self._bodies if item.callee in BLOCK_WIDE}
         reads = {
-            item.result: places
-            for _, item in self._bodies()
+            item: places
+            for _, item in self._bodies
             for places in (_awaited(self._analyses, item),)
             if places and item.result and item.result not in found
         }
         if not reads or not self._paths(barriers, set()):
             return []
-        counted = self._counted(self._made_from(reads))
+        counted = self._counted(self._made_from(item.result for item in reads))
         # Most loops count their iterations, and end here.
         if not self._paths(barriers, counted):
             return []
         edges: dict[Edge, None] = {}
-        for name, places in reads.items():
-            gone = counted | self._moves(name)
-            for labels in self._paths(barriers | self._progress(name, places), gone):
-                if self._where[name] in labels and self._decides(name, labels, gone):
-                    found.add(name)
+        for item, places in reads.items():
+            assert item.result is not None
+            gone = counted | self._moves(item)
+            for labels in self._paths(barriers | self._progress(item, places), gone):
+                if self._where[item.result] in labels and self._decides(item.result, labels, gone):
+                    found.add(item.result)
                     ends = {(label, self._loop.header) for label in labels} & self._edges
                     edges.update(dict.fromkeys(sorted(ends - gone)))
         return list(edges)
@@ -235,12 +243,10 @@ class _SpinLoop:
             onward: dict[str, list[str]] = {label: [] for label in self._blocks}
             for source, target in left:
                 onward[source].append(target)
-            behind = control_flow.reachable_until(onward, onward[header], control_flow.EXIT)
-            if header not in behind:
+            labels = reachable_until(onward, onward[header])
+            labels &= reachable_until(control_flow.invert(onward), [header])
+            if header not in labels:
                 return set()
-            labels = behind & control_flow.reachable_until(
-                control_flow.invert(onward), [header], control_flow.EXIT
-            )
             left = {edge for edge in left if labels.issuperset(edge)}
             never = self._never_taken(labels, left)
             if not never:
@@ -255,24 +261,22 @@ class _SpinLoop:
         before: dict[str, int | None] = {"": None}
         while known != before:
             before = dict(known)
-            for label in labels:
-                for phi in self._blocks[label].phis:
-                    given = {
-                        self._number(operand, known)
-                        for operand, source in zip(phi.operands, phi.sources, strict=True)
-                        if (source, label) in edges
-                    } - {_ANY}
-                    if given:
-                        known[phi.result or ""] = given.pop() if len(given) == 1 else None
+            for phi in (phi for label in labels for phi in self._blocks[label].phis):
+                given = {
+                    self._number(operand, known)
+                    for operand, source in zip(phi.operands, phi.sources, strict=True)
+                    if (source, self._where[phi.result or ""]) in edges
+                } - {_ANY}
+                if given:
+                    known[phi.result or ""] = given.pop() if len(given) == 1 else None
         found: set[Edge] = set()
         for label in labels:
             end = self._blocks[label].terminator
-            if self._blocks[label].condition is None or not isinstance(end, Instruction):
-                continue
-            number = self._number(end.operands[0], known)
-            if number in (0, 1) and end.targets[0] != end.targets[1]:
-                # The arm that is not taken.
-                found.add((label, end.targets[1 if number else 0]))
+            if self._blocks[label].condition is not None and isinstance(end, Instruction):
+                number = self._number(end.operands[0], known)
+                if number in (0, 1) and end.targets[0] != end.targets[1]:
+                    # The arm that is not taken.
+                    found.add((label, end.targets[1 if number else 0]))
         return found & edges
 
     def _number(self, operand: Operand, known: Mapping[str, int | None]) -> int | None:
@@ -280,7 +284,7 @@ class _SpinLoop:
         any, as nothing is known yet, and None if it differs."""
         if not operand.is_local:
             return operand.number
-        item = self._item(operand.text)
+        item = self._items.get(operand.text)
         if item is None or item.is_phi:
             return known.get(operand.text, _ANY) if item is not None else None
         if len(item.uses) != 1:
@@ -295,75 +299,43 @@ class _SpinLoop:
 
     # ---- values -----------------------------------------------------------------------------
 
-    def _item(self, name: str) -> Instruction | None:
-        """The loop's instruction that makes a value."""
-        return self._analyses.items[name] if name in self._where else None
-
-    def _made_from(self, names: Iterable[str]) -> set[str]:
+    def _made_from(self, names: Iterable[str | None]) -> set[str]:
         """The loop's values that are made from some, these included (a forward slice)."""
-        found: set[str] = set()
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                users = self._analyses.users.get(name, ())
-                waiting += [item.result for item in users if item.result in self._where]
-        return found
+        return reachable_until(self._users, (name for name in names if name))
 
-    def _changes(self, phi: Instruction) -> _Changes:
-        """How a phi of the header changes."""
-        assert phi.result is not None
+    def _changes(self) -> dict[str, _Changes]:
+        """How the phis of the header change."""
         inside = self._loop.labels
-        # The phis that it is made from, and those of them that it is handed on by.
-        before: set[str] = set()
-        waiting = [phi.result]
-        while waiting:
-            name = waiting.pop()
-            item = self._item(name)
-            if name in before or item is None or not item.is_phi:
-                continue
-            before.add(name)
-            outer = item is phi
-            waiting += [value for value, source in item.incoming if not outer or source in inside]
-        items = self._analyses.items
-        same, more = {phi.result}, {phi.result}
-        while more:
-            more = {
-                name
-                for name in before - same
-                if any(value in same for value, _ in items[name].incoming)
-            }
-            same |= more
-        made = self._made_from([phi.result])
-        edges: dict[Edge, bool] = {}
-        for name in same:
-            for value, source in items[name].incoming:
-                if source in inside and value not in same:
-                    edge = (source, self._where[name])
-                    edges[edge] = edges.get(edge, False) or value in made
-        return _Changes(frozenset(edges), frozenset(edge for edge, own in edges.items() if own))
-
-    def _exit_conditions(self) -> set[str]:
-        """What decides whether the loop ends."""
-        return {
-            name
-            for block in self._blocks.values()
-            if set(block.successors) - self._loop.labels
-            and isinstance(block.terminator, Instruction)
-            for name in block.terminator.uses
+        phis = {name: item for name, item in self._items.items() if item.is_phi}
+        # What they hand on, unchanged, within an iteration and to the next one.
+        from_phis = {
+            name: [value for value, at in phi.incoming if value in phis and at in inside]
+            for name, phi in phis.items()
         }
+        to_phis = control_flow.invert(from_phis)
+        found: dict[str, _Changes] = {}
+        for name in (phi.result or "" for phi in self._blocks[self._loop.header].phis):
+            same = reachable_until(from_phis, [name]) & reachable_until(to_phis, [name])
+            made = self._made_from([name])
+            edges = [
+                ((source, self._where[each]), value in made)
+                for each in same
+                for value, source in phis[each].incoming
+                if source in inside and value not in same
+            ]
+            by_itself = frozenset(edge for edge, own in edges if own)
+            found[name] = _Changes(frozenset(edge for edge, _ in edges), by_itself)
+        return found
 
     # ---- progress ---------------------------------------------------------------------------
 
     def _counted(self, answers: Set[str]) -> set[Edge]:
         """The edges on which numbers change that end the loop, whatever `answers` are, if there is
         something done in its iterations."""
-        ends = self._exit_conditions() - answers
         found: set[Edge] = set()
         for name, changes in self._counters.items():
             made = self._made_from([name])
-            if made & ends and self._works(made):
+            if made & self._ends - answers and self._works(made):
                 found |= changes.edges
         return found
 
@@ -371,67 +343,53 @@ class _SpinLoop:
         """Whether something is stored in the loop, or accessed at one of the values `made`."""
         return any(
             item.opcode == "store" or (item.opcode in _ACCESSES and made.intersection(item.uses))
-            for _, item in self._bodies()
+            for _, item in self._bodies
             if not (item.callee or "").startswith("llvm.")
         )
 
-    def _moves(self, name: str) -> set[Edge]:
+    def _moves(self, access: Instruction) -> set[Edge]:
         """The edges on which an access moves to another place, or asks for something else."""
-        item = self._analyses.items[name]
-        waiting = [each.text for each in item.operands[: 2 if item.opcode == "cmpxchg" else 1]]
-        found: set[Edge] = set()
-        seen: set[str] = set()
-        while waiting:
-            value = waiting.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            made = self._item(value)
-            if value in self._counters:
-                found |= self._counters[value].edges
-            elif made is not None:
-                waiting += made.uses
-        return found
+        used = {
+            name: [] if name in self._counters else [use for use in item.uses if use in self._items]
+            for name, item in self._items.items()
+        }
+        asked = access.operands[: 2 if access.opcode == "cmpxchg" else 1]
+        behind = reachable_until(used, (each.text for each in asked if each.text in used))
+        return {
+            edge for name in behind & self._counters.keys() for edge in self._counters[name].edges
+        }
 
-    def _progress(self, name: str, places: Set[str]) -> set[str]:
+    def _progress(self, read: Instruction, places: Set[str]) -> set[str]:
         """Labels of the blocks in which the thread makes progress, for one that reads `places`."""
         objects = self._analyses.get(UnderlyingObjects)
-        undone = self._is_undone(self._analyses.items[name])
-        found: set[str] = set()
-        for label, item in self._bodies():
-            touches = item.address is not None and may_alias(objects.written_by(item), places)
-            if (
-                (item.opcode == "cmpxchg" and self._swaps_what_it_read(item))
-                or (item.opcode == "store" and not item.stays and touches)
-                or (self._adds(item) and not undone and touches)
-                or self._ends_by_adding(item)
-            ):
-                found.add(label)
-        return found
+        undone = self._is_undone(read)
+        return {
+            label
+            for label, item in self._bodies
+            for touches in (may_alias(objects.written_by(item), places),)
+            if (item.opcode == "cmpxchg" and self._swaps_what_it_read(item))
+            or (item.opcode == "store" and not item.stays and touches)
+            or (self._adds(item) and (self._ends_by_adding(item) or (touches and not undone)))
+        }
 
     def _swaps_what_it_read(self, item: Instruction) -> bool:
         objects = self._analyses.get(UnderlyingObjects)
         places = objects.at(item.operands[0])
-        read = [
+        read = (
             other.result
-            for _, other in self._bodies()
-            if other.opcode in _READING and other.result and objects.at(other.operands[0]) & places
-        ]
+            for _, other in self._bodies
+            if other.opcode in READING and objects.at(other.operands[0]) & places
+        )
         return item.operands[1].text in self._made_from(read)
 
     def _adds(self, item: Instruction) -> bool:
-        return (
-            item.opcode == "atomicrmw"
-            and item.predicate in _ADDITIONS
-            and not is_idempotent(item, self._analyses.items)
-        )
+        is_addition = item.opcode == "atomicrmw" and item.predicate in _ADDITIONS
+        return is_addition and not is_idempotent(item, self._analyses.items)
 
     def _ends_by_adding(self, item: Instruction) -> bool:
-        """Whether an addition is made by whose answer the loop ends, as with numbers that threads
-        take from a counter."""
-        if not self._adds(item) or item.result is None or self._is_undone(item):
-            return False
-        return not self._exit_conditions().isdisjoint(self._made_from([item.result]))
+        """Whether the loop ends by the answer of an addition, as with numbers that threads take
+        from a counter."""
+        return not self._is_undone(item) and bool(self._ends & self._made_from([item.result]))
 
     def _is_undone(self, item: Instruction) -> bool:
         """Whether an addition is followed by another write of the same place in the loop."""
@@ -440,7 +398,7 @@ class _SpinLoop:
             and other.opcode in ("atomicrmw", "store")
             and other.address is not None
             and are_congruent(self._analyses, (other.address, item.operands[0]))
-            for _, other in self._bodies()
+            for _, other in self._bodies
         )
 
     def _decides(self, name: str, labels: Set[str], gone: Set[Edge]) -> bool:
@@ -452,11 +410,12 @@ class _SpinLoop:
             if any({source, target} <= labels for source, target in changes.by_itself - gone)
         ]
         deciding = self._made_from([name]) - self._made_from(evolving)
+        ends = (self._blocks[label].terminator for label in labels)
         return any(
-            len(set(end.targets)) > 1 and not deciding.isdisjoint(end.uses)
-            for label in labels
-            for end in (self._blocks[label].terminator,)
-            if isinstance(end, Instruction)
+            isinstance(end, Instruction)
+            and len(set(end.targets)) > 1
+            and not deciding.isdisjoint(end.uses)
+            for end in ends
         )
 
 
