@@ -16,7 +16,7 @@ block, which goes on meanwhile, but not for another thread of its own. That does
   first one of each block that waits for blocks before it.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -26,11 +26,13 @@ from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
     ANYWHERE,
+    Segments,
     UnderlyingObjects,
     are_congruent,
     is_idempotent,
     may_alias,
 )
+from haulage.compiler.simt.analysis.single_thread import blocks_of_index
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Block, Instruction
 from haulage.targets.cpu import YIELD
@@ -41,21 +43,34 @@ _READING = frozenset(("load", "atomicrmw", "cmpxchg"))
 def held(analyses: Analyses) -> frozenset[str]:
     """Labels of the blocks at whose start a thread may hold a lock: a loop that waits is before
     them and a write to what it waits for behind them, with no barrier of the block in between."""
+    objects, segments = analyses.get(UnderlyingObjects), analyses.get(Segments, BLOCK_WIDE)
     found: set[str] = set()
     for loop in _waiting(analyses):
         awaited = _awaited(analyses, loop)
-        found |= _behind(analyses, loop) & _before_writes(analyses, awaited)
-    return frozenset(found)
+        exits = {to for label in loop.labels for to in analyses.successors[label]} - loop.labels
+        writing = [
+            segment
+            for segment, items in segments.items.items()
+            if any(may_alias(objects.written_by(item), awaited) for item in items)
+        ]
+        behind = control_flow.reachable_until(segments.after, (segments.first[to] for to in exits))
+        found |= behind & control_flow.reachable_until(segments.before, writing)
+    return frozenset(label for label, first in segments.first.items() if first in found)
 
 
 def are_contended(analyses: Analyses, block: tuple[int, int, int]) -> bool:
     """Whether a thread may wait for another one of its block, of this size (x, y, z)."""
-    loops = _waiting(analyses)
-    if not loops or prod(block) == 1:
+    if prod(block) == 1:
         return False
-    guarded = _of_one_thread(analyses, block)
+    axes = [f"%threadIdx.{axis}" for axis, size in zip(AXES, block, strict=True) if size > 1]
+    of_one_thread = [
+        labels
+        for (axis, number), labels in analyses.get(blocks_of_index).items()
+        if [axis] == axes and number is not None
+    ]
     return not all(
-        _is_of_one_thread(analyses, loop, guarded) or _is_own_lock(analyses, loop) for loop in loops
+        _is_of_one_thread(analyses, loop, of_one_thread) or _is_own_lock(analyses, loop)
+        for loop in _waiting(analyses)
     )
 
 
@@ -177,36 +192,7 @@ def _is_released_when_held(
 # ---- one thread ------------------------------------------------------------------------------
 
 
-def _of_one_thread(analyses: Analyses, block: tuple[int, int, int]) -> dict[int, set[str]]:
-    """For each index that a branch asks for: where control goes of the one thread that has it."""
-    axes = [axis for axis, size in zip(AXES, block, strict=True) if size > 1]
-    found: dict[int, set[str]] = {}
-    for label, each in analyses.function.blocks.items():
-        if len(axes) != 1 or each.condition is None or len(set(each.successors)) == 1:
-            continue
-        for outcome, target in zip((True, False), each.successors, strict=True):
-            if analyses.predecessors[target] == [label]:
-                for index in _indices(analyses, each.condition, outcome, f"%threadIdx.{axes[0]}"):
-                    found.setdefault(index, set()).add(target)
-    return found
-
-
-def _indices(analyses: Analyses, condition: str, outcome: bool, name: str) -> set[int]:
-    """The values of a thread's index, one of which it has if a condition has an outcome."""
-    item = analyses.items.get(condition)
-    if item is None:
-        return set()
-    if item.opcode == "icmp" and item.operands[0].text == name:
-        number = item.operands[1].number
-        is_it = item.predicate == ("eq" if outcome else "ne")
-        return {number} if is_it and number is not None else set()
-    is_and = item.opcode == "and" or (item.opcode == "select" and item.operands[2].number == 0)
-    if not is_and or not outcome or item.type != "i1" or len(item.uses) != 2:
-        return set()
-    return {index for each in item.uses for index in _indices(analyses, each, True, name)}
-
-
-def _is_of_one_thread(analyses: Analyses, loop: Loop, guarded: Mapping[int, set[str]]) -> bool:
+def _is_of_one_thread(analyses: Analyses, loop: Loop, of_one_thread: list[set[str]]) -> bool:
     """Whether one thread is in a loop, and it alone writes what it waits for there. What nobody
     seems to write another thread may have by another name."""
     objects, awaited = analyses.get(UnderlyingObjects), _awaited(analyses, loop)
@@ -216,50 +202,4 @@ def _is_of_one_thread(analyses: Analyses, loop: Loop, guarded: Mapping[int, set[
         for item in block.body
         if may_alias(objects.written_by(item), awaited) and not is_idempotent(item, analyses.items)
     }
-    return bool(writers) and any(
-        all(
-            any(analyses.dominates(start, label) for start in starts)
-            for label in {loop.header} | writers
-        )
-        for starts in guarded.values()
-    )
-
-
-# ---- where a lock is held --------------------------------------------------------------------
-
-
-def _behind(analyses: Analyses, loop: Loop) -> set[str]:
-    """Labels that can be come to from a loop, not in it, without a barrier of the block."""
-    exits = {to for label in loop.labels for to in analyses.successors[label]} - loop.labels
-    onward = {
-        label: () if _has_barrier(block) else block.successors
-        for label, block in analyses.function.blocks.items()
-    }
-    return control_flow.reachable_until(onward, exits)
-
-
-def _before_writes(analyses: Analyses, places: Set[str]) -> set[str]:
-    """Labels from whose start a write to `places` can be come to without a barrier of the block."""
-    objects = analyses.get(UnderlyingObjects)
-    blocks = analyses.function.blocks
-    writing = {
-        label
-        for label, block in blocks.items()
-        if any(may_alias(objects.written_by(item), places) for item in _before_barrier(block))
-    }
-    backwards = {
-        label: [source for source in sources if not _has_barrier(blocks[source])]
-        for label, sources in analyses.predecessors.items()
-    }
-    return control_flow.reachable_until(backwards, writing)
-
-
-def _before_barrier(block: Block) -> Iterable[Instruction]:
-    for item in block.body:
-        if item.callee in BLOCK_WIDE:
-            return
-        yield item
-
-
-def _has_barrier(block: Block) -> bool:
-    return any(item.callee in BLOCK_WIDE for item in block.body)
+    return bool(writers) and any({loop.header} | writers <= labels for labels in of_one_thread)

@@ -12,10 +12,9 @@ one address. A kernel may rely on what *one* of them gets: `old = x[0]`,
 """
 
 from collections.abc import Container, Iterable, Mapping, Set
-from itertools import pairwise
 
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.barriers import BARRIERS, barriers
+from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.targets.cpu_ir import SHARED_ADDRESS
@@ -177,7 +176,7 @@ def _captures(item: Instruction, address: str) -> bool:
 def clobbered_loads(analyses: Analyses, kinds: frozenset[str] = BARRIERS) -> frozenset[str]:
     """Names of loads whose memory may be written between the barriers of `kinds` around them."""
     objects = analyses.get(UnderlyingObjects)
-    segments = _Segments(analyses, kinds)
+    segments = analyses.get(Segments, kinds)
     writes = {
         segment: {each for item in items for each in objects.written_by(item)}
         for segment, items in segments.items.items()
@@ -195,31 +194,29 @@ def clobbered_loads(analyses: Analyses, kinds: frozenset[str] = BARRIERS) -> fro
     return frozenset(clobbered)
 
 
-class _Segments:
-    """The parts of a function's blocks between barriers, and which run between the same two."""
+class Segments:
+    """The parts of a function's blocks between barriers of `kinds`: their instructions, the first
+    one of each block, and where control goes and comes from without a barrier."""
 
     def __init__(self, analyses: Analyses, kinds: frozenset[str]) -> None:
         self.items: dict[str, list[Instruction]] = {}
-        blocks = analyses.function.blocks
-        places: dict[str, list[int]] = {}
-        for label, index, _ in barriers(analyses.function, kinds):
-            places.setdefault(label, []).append(index)
-        first: dict[str, str] = {}
+        self.first: dict[str, str] = {}
         last: dict[str, str] = {}
-        for label, block in blocks.items():
-            bounds = [0, *places.get(label, []), len(block.body)]
-            names = [f"{label}#{number}" for number in range(len(bounds) - 1)]
-            for name, (start, end) in zip(names, pairwise(bounds), strict=True):
-                self.items[name] = block.body[start:end]
-            first[label], last[label] = names[0], names[-1]
-        # Control passes from block to block, but over a barrier within a block it does not count.
-        self._after: dict[str, tuple[str, ...]] = dict.fromkeys(self.items, ())
+        for label, block in analyses.function.blocks.items():
+            self.first[label] = name = f"{label}#0"
+            self.items[name] = []
+            for number, item in enumerate(block.body, 1):
+                if item.callee in kinds:
+                    name = f"{label}#{number}"
+                    self.items[name] = []
+                self.items[name].append(item)
+            last[label] = name
+        self.after: dict[str, tuple[str, ...]] = dict.fromkeys(self.items, ())
         for label, targets in analyses.successors.items():
-            self._after[last[label]] = tuple(first[to] for to in targets)
-        self._before = control_flow.invert(self._after)
+            self.after[last[label]] = tuple(self.first[to] for to in targets)
+        self.before = control_flow.invert(self.after)
 
     def together(self, segment: str) -> set[str]:
         """The segments that can be reached from `segment`, or reach it, without a barrier."""
-        after = control_flow.reachable_until(self._after, [segment])
-        before = control_flow.reachable_until(self._before, [segment])
-        return after | before
+        after = control_flow.reachable_until(self.after, [segment])
+        return after | control_flow.reachable_until(self.before, [segment])
