@@ -291,7 +291,6 @@ end:
 def test_a_region_on_vectors_has_scalars_vectors_and_masks_by_the_shapes_of_its_values():
     region = vectorized(SUMS)
     assert region.is_along_rows
-    assert (region.work.consecutive, region.work.gathered) == (1, 0)
     function = region.function()
     loads = [item for item in function.instructions() if item.opcode == "load"]
     assert [item.type for item in loads if item.align] == ["i32"]

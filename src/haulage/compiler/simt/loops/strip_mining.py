@@ -56,13 +56,6 @@ def loops_to_strip_mine(
     }
 
 
-def all_stay_near(analyses: Analyses, shared: Iterable[Storage], position: int) -> bool:
-    """Whether all that the iterations of all loops access is common to the threads, or a row that
-    the iteration before left in the cache. Arguments as for `loops_to_strip_mine`."""
-    accesses = _Accesses(analyses, shared, position)
-    return all(map(accesses.stay_near, analyses.loops))
-
-
 class _Accesses:
     """How near to one another the accesses of a function are."""
 

@@ -24,7 +24,6 @@ from haulage.compiler.simt.vectorize.builder import (
     VectorBuilder,
     has_vector_form,
 )
-from haulage.compiler.simt.vectorize.cost_model import Work, work_of
 from haulage.compiler.simt.vectorize.linear_order import LinearOrder
 from haulage.compiler.simt.vectorize.linearization import Linearization
 from haulage.compiler.simt.vectorize.shapes import Shape, Shapes
@@ -79,11 +78,6 @@ class VectorizedRegion:
     def is_along_rows(self) -> bool:
         """Whether all lanes are neighbours along the fastest axis."""
         return self.shapes.of(f"%threadIdx.{self.sizes[0][0]}") == 1
-
-    @cached_property
-    def work(self) -> Work:
-        """What the loops of the region do."""
-        return work_of(self.blocks, self.order, self.shapes)
 
     def function(self) -> Function:
         """The region's function on vectors."""

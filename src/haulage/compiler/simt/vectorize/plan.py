@@ -4,8 +4,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import barriers
+from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
 from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -13,14 +15,17 @@ from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY
-from haulage.compiler.simt.loops.strip_mining import all_stay_near
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
-from haulage.compiler.simt.vectorize.builder import BYTES, elementwise
-from haulage.compiler.simt.vectorize.cost_model import is_profitable
+from haulage.compiler.simt.vectorize.builder import (
+    BYTES,
+    elementwise,
+    has_vector_form,
+    is_scalarized,
+)
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
 from haulage.compiler.simt.vectorize.linear_order import Irreducible
 
@@ -29,6 +34,14 @@ _VECTORS = 2
 # As many as multiply-adds are on their way at once, where nothing else is done.
 _MOST_VECTORS = 8
 _FEWEST_LANES = 8
+
+# The instructions of a function such as exp, roughly.
+_MATHEMATICS = 20
+# Gathers and scatters take as long as accesses one after the other; so much arithmetic has to come
+# with each that it is worth to have it for many lanes at once.
+_ARITHMETIC_PER_ACCESS = 8
+# A scalarised instruction takes longer than in a loop of its own.
+_ARITHMETIC_PER_SCALARIZED = 16
 
 
 @dataclass(frozen=True)
@@ -54,10 +67,7 @@ class Plan:
 
     def headers(self) -> set[str]:
         """The headers of the loops in vectorised regions."""
-        if self.regions is None:
-            return set()
-        regions = [self.regions.regions[number] for number in self.vectorized]
-        return {loop.header for region in regions for loop in _loops(self.regions.function, region)}
+        return {loop.header for each in self.vectorized.values() for loop in each.order.loops}
 
 
 class Vectorizer:
@@ -83,20 +93,8 @@ class Vectorizer:
         function = self._body.function
         if barriers(function):
             return Plan()
-        whole = parallel_regions.divide(fission.split(function, []), together, self._own_memory)
-        ranges = iteration_ranges.unbounded(whole)
-        found = self._vectorize(whole, ranges, None, {}).get(0)
-        if found is None:
-            return Plan()
-        position = AXES.index(self._geometry.axes[-1])
-        if found.work.consecutive and not all_stay_near(
-            Analyses(function), self._body.shared, position
-        ):
-            # Rows of memory are best read for the whole block, iteration by iteration.
-            return Plan()
-        if not is_profitable(found.work):
-            return Plan(stays_scalar=True)
-        return Plan(whole, ranges, {0: found})
+        loops = {loop.header for loop in Analyses(function).loops}
+        return self._plan(fission.split(function, []), loops, {}, together)
 
     def plan_regions(
         self,
@@ -108,88 +106,69 @@ class Vectorizer:
         present: Uniformity,
     ) -> tuple[Function, Plan]:
         """A kernel's function, which is `split` where lanes exchange values, split at the headers
-        `loops` too; and the plan for it.
+        `loops` too; and the plan for it: divergent loops are vectorised.
 
         It is not split at those of the loops that are to be strip-mined, `strips`, if they can be
         vectorised, but perhaps around them (`around_strips`). `rare` are the headers of loops that
         hardly any thread comes to.
         """
+        divergent = fission.divergent_loops(Analyses(self._body.function), present) - rare
         kept = [header for header in loops if header not in strips]
         function = fission.split(split, kept, around_strips)
-        plan = self._plan(function, {*kept, *rare}, strips, present)
+        plan = self._plan(function, {*divergent.difference(kept), *strips}, strips, present)
         if plan.headers() >= strips.keys():
             return function, plan
         function = fission.split(split, loops)
-        return function, self._plan(function, {*rare, *loops}, {}, present)
+        return function, self._plan(function, divergent.difference(loops), {}, present)
 
     def _plan(
-        self, function: Function, done: Set[str], strips: Mapping[str, int], present: Uniformity
+        self, function: Function, wanted: Set[str], strips: Mapping[str, int], present: Uniformity
     ) -> Plan:
-        """The plan for a function that is split, if divergent loops are left, or loops to
-        strip-mine. `done` are the headers of those that it is split at, or that hardly any thread
-        comes to."""
-        divergent = fission.divergent_loops(Analyses(self._body.function), present)
-        left = {*(divergent - done), *strips}
-        if not left:
+        """The plan for a function that is split; `wanted` are the headers of the loops to
+        vectorise. `strips` has for each loop to strip-mine how many values are live in it."""
+        if not wanted:
             return Plan()
         ranges = Analyses(function).get(ValueRanges)
         guards = iteration_ranges.kernel_guards(function, present.varying, ranges)
+        # Without guards as bounds where some lanes would have to test them.
         for first in (guards, Guards()):
-            plan = self._plan_with(function, left, strips, present, ranges, first)
-            if plan is not None:
-                return plan
+            staying = replace(present, exiting=present.exiting - first.labels)
+            divided = parallel_regions.divide(
+                function, staying, self._own_memory, rematerializes=self._rematerializes
+            )
+            if first.guards and divided.masked:
+                continue
+            clipped = iteration_ranges.find(divided, present.varying, ranges, first.guards)
+            # Lanes are masked by guards of their own region.
+            unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
+            possible = self._vectorize(divided, unclipped, wanted, strips)
+            found = {number: each for number, each in possible.items() if is_profitable(each)}
+            if not found:
+                return Plan(stays_scalar=bool(possible))
+            if not first.guards or all(each.is_along_rows for each in found.values()):
+                return Plan(divided, iteration_ranges.without_own(clipped, found), found)
         return Plan()
-
-    def _plan_with(
-        self,
-        function: Function,
-        left: Set[str],
-        strips: Mapping[str, int],
-        present: Uniformity,
-        ranges: ValueRanges,
-        first: Guards,
-    ) -> Plan | None:
-        """The plan with the kernel's guards `first` as bounds; None if some lanes would have to
-        test them."""
-        staying = replace(present, exiting=present.exiting - first.labels)
-        divided = parallel_regions.divide(
-            function, staying, self._own_memory, rematerializes=self._rematerializes
-        )
-        if first.guards and divided.masked:
-            return None
-        clipped = iteration_ranges.find(divided, present.varying, ranges, first.guards)
-        # Lanes are masked by guards of their own region.
-        unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
-        found = self._vectorize(divided, unclipped, left, strips)
-        found = {number: each for number, each in found.items() if is_profitable(each.work)}
-        if first.guards and not all(each.is_along_rows for each in found.values()):
-            return None
-        if not found:
-            return Plan()
-        return Plan(divided, iteration_ranges.without_own(clipped, found), found)
 
     def _vectorize(
         self,
         divided: Regions,
         ranges: IterationRanges,
-        left: Set[str] | None,
+        wanted: Set[str],
         strips: Mapping[str, int],
     ) -> dict[int, VectorizedRegion]:
-        """The regions that can be vectorised, of those with loops of which `left` has the header,
-        if that is given. `strips` has for each loop to strip-mine how many values are live in it.
-        """
+        """The regions that can be vectorised, of those with loops of which `wanted` has the
+        header."""
         functions = RegionFunctions(self._body, divided, ranges)
         found: dict[int, VectorizedRegion] = {}
         for region in divided.regions:
             loops = _loops(divided.function, region)
             headers = {loop.header for loop in loops}
-            if left is not None and headers.isdisjoint(left):
-                continue
-            live = [count for header, count in strips.items() if header in headers]
+            live = max((strips[each] for each in headers & strips.keys()), default=0)
             looped = {label for loop in loops for label in loop.labels}
-            vectorized = self._vectorize_region(functions, region, looped, max(live, default=0))
-            if vectorized is not None:
-                found[region.number] = vectorized
+            if not headers.isdisjoint(wanted):
+                vectorized = self._vectorize_region(functions, region, looped, live)
+                if vectorized is not None:
+                    found[region.number] = vectorized
         return found
 
     def _vectorize_region(
@@ -197,11 +176,10 @@ class Vectorizer:
     ) -> VectorizedRegion | None:
         """A region on vectors, or None if it cannot be vectorised.
 
-        A region without a loop of its own is left to LLVM. `live` is how many values of each thread
-        are live in a loop that all threads go round together, and that is to be strip-mined; 0 if
-        there is none.
+        `looped` are the blocks of its loops, `live` how many values of each thread are live in one
+        that all threads go round together, and that is to be strip-mined; 0 if there is none.
         """
-        if not looped or not can_vectorize(functions, region):
+        if not can_vectorize(functions, region):
             return None
         blocks = functions.regions.function.blocks
         items = [item for label in looped for item in blocks[label].instructions()]
@@ -233,16 +211,16 @@ class Vectorizer:
         return vectors
 
 
-def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
+def _loops(function: Function, region: Region) -> list[Loop]:
     """A region's own loops."""
-    labels = set(region.labels)
-    inside = {
-        label: [each for each in function.blocks[label].successors if each in labels]
-        if isinstance(function.blocks[label].terminator, Instruction)
-        else []
+    ends = {
+        label: function.blocks[label].successors
         for label in region.labels
+        if isinstance(function.blocks[label].terminator, Instruction)
     }
-    return control_flow.natural_loops(inside, region.entry)
+    return control_flow.natural_loops(
+        {label: ends.get(label, ()) for label in region.labels}, region.entry
+    )
 
 
 def _is_foreign(item: Instruction) -> bool:
@@ -255,3 +233,65 @@ def _common_bytes(items: list[Instruction]) -> int:
     if not sizes:
         sizes = [BYTES[item.type] for item in items if item.opcode in BINARY and item.type in BYTES]
     return max(4, max(sizes, key=lambda size: (sizes.count(size), size), default=4))
+
+
+def is_profitable(region: VectorizedRegion) -> bool:
+    """Whether lanes are faster than threads one after the other, by what the loops of a region
+    do."""
+    blocks, order, shapes = region.blocks, region.order, region.shapes
+    looped = {label for loop in order.loops for label in loop.labels}
+    # A search by division takes an iteration or hundreds: most lanes would wait.
+    searching = {label for loop in order.loops if _exits(blocks, loop) > 1 for label in loop.labels}
+    arithmetic = scattered = scalarized = 0
+    gathered: list[str] = []
+    parts = is_nested = False
+    for label in looped:
+        block, around = blocks[label], order.loops_around[label]
+        for item in block.body:
+            if item.opcode not in ("load", "store"):
+                if item.result is None or shapes.of(item.result) is not None:
+                    continue
+                if is_scalarized(item) or (label in searching and is_division(item.callee)):
+                    scalarized += 1
+                else:
+                    arithmetic += _MATHEMATICS if is_mathematics(item.callee) else 1
+            elif has_vector_form(item):
+                address = item.operands[-1].text
+                if shapes.likely(address, label) not in (0, BYTES[item.accessed_type]):
+                    gathered.append(address)
+                    scattered += item.opcode == "store"
+        is_inside = around[0].labels.issuperset(block.successors)
+        parts = parts or (is_inside and shapes.is_divergent(label))
+        is_nested = is_nested or sum(loop.header in shapes.divergent for loop in around) > 1
+    if not (scalarized or scattered) and (
+        (parts and not is_nested) or _follows_loads(blocks, looped, set(gathered))
+    ):
+        # Threads one after the other would wait for mispredicted branches, or for memory. In
+        # divergent loops within one another most lanes wait themselves; so they do for the few
+        # that write to places of their own, as an insertion or a stack does.
+        return True
+    least = _ARITHMETIC_PER_ACCESS * len(gathered) + _ARITHMETIC_PER_SCALARIZED * scalarized
+    return arithmetic >= least
+
+
+def _exits(blocks: Mapping[str, Block], loop: Loop) -> int:
+    """From how many blocks threads can leave a loop, but for edges that hardly any takes."""
+    return sum(
+        not loop.labels.issuperset(block.successors)
+        and not (isinstance(block.terminator, Instruction) and block.terminator.is_foretold)
+        for block in map(blocks.__getitem__, loop.labels)
+    )
+
+
+def _follows_loads(blocks: Mapping[str, Block], looped: set[str], addresses: set[str]) -> bool:
+    """Whether one of the addresses is made from what was loaded in an earlier iteration."""
+    items = Function((), {label: blocks[label] for label in looped}).items()
+    users = control_flow.invert(
+        {name: [each for each in item.uses if each in items] for name, item in items.items()}
+    )
+
+    def reached(opcode: str, among: set[str]) -> set[str]:
+        starts = [name for name in among if items[name].opcode == opcode]
+        return control_flow.reachable_until(users, starts, EXIT)
+
+    return not addresses.isdisjoint(reached("phi", reached("load", set(items))))
