@@ -95,7 +95,7 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         "warp-collectives",
-        "regions",
+        "work_items",
         "Shuffles, votes and matches become a store, the end of a region, and a load.",
         "Han et al., COX: Exposing CUDA Warp-level Functions to CPUs (TACO 2022)",
         needs=("uniformity",),

@@ -45,18 +45,18 @@ from haulage.compiler.simt.loops import (
 from haulage.compiler.simt.loops.block_coalescing import Run
 from haulage.compiler.simt.loops.privatization import Reduction
 from haulage.compiler.simt.regions import (
-    exchanges,
     fission,
     guard_fission,
     iteration_ranges,
     loop_interchange,
     parallel_regions,
 )
-from haulage.compiler.simt.regions.exchanges import Exchange
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.compiler.simt.vectorize import plan
-from haulage.compiler.simt.work_items import unroll_and_jam, warp_loops, work_item_loops
+from haulage.compiler.simt.work_items import unroll_and_jam, warp_collectives, work_item_loops
+from haulage.compiler.simt.work_items.state_machine import Schedule
+from haulage.compiler.simt.work_items.warp_collectives import Collective
 from haulage.targets.base import Target
 from haulage.targets.cpu import DYNAMIC_SHARED, YIELD
 from haulage.targets.cpu_lanes import WARP_ROOM
@@ -154,7 +154,7 @@ class Compilation:
     # Where to split: at the headers of interchanged loops, and in front of blocks. `remainders`
     # are the loops that grid-stride loops left.
     split: Function = field(init=False)
-    collectives: Mapping[str, Exchange] = field(default_factory=dict)
+    collectives: Mapping[str, Collective] = field(default_factory=dict)
     remainders: dict[str, str] = field(default_factory=dict)
     interchanged: list[str] = field(default_factory=list)
     at_guards: list[str] = field(default_factory=list)
@@ -389,7 +389,7 @@ def _speculate_divisions(state: Compilation) -> None:
 
 def _split_collectives(state: Compilation) -> None:
     state.split = state.function.copy()
-    state.collectives = exchanges.split(state.split, state.flow)
+    state.collectives = warp_collectives.split(state.split, state.flow)
 
 
 def _vectorize_kernel(state: Compilation) -> None:
@@ -461,13 +461,8 @@ def _vectorize_regions(state: Compilation) -> None:
 
 def _memory_of_regions(state: Compilation) -> frozenset[str]:
     """Names of the memory that every region has at hand."""
-    return state.own_memory | {room.name for room in _collective_memory(state)}
-
-
-def _collective_memory(state: Compilation) -> tuple[kernel.Storage, ...]:
-    if state.lanes is None:
-        return ()
-    return warp_loops.collective_storage(state.collectives, state.lanes)
+    storage = warp_collectives.storage(state.collectives.values())
+    return state.own_memory | {room.name for room in storage}
 
 
 def _split_into_regions(state: Compilation) -> None:
@@ -508,9 +503,10 @@ def _work_item_loops(state: Compilation) -> None:
     ranges = state.ranges or iteration_ranges.unbounded(state.regions)
     _choose_run(state)
     metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
-    if state.lanes is None:
-        text = work_item_loops.write(
-            state.body,
+    storage = warp_collectives.storage(state.collectives.values())
+    text = work_item_loops.write(
+        Schedule(
+            replace(state.body, shared=(*state.body.shared, *storage)),
             state.regions,
             ranges,
             state.block,
@@ -519,14 +515,11 @@ def _work_item_loops(state: Compilation) -> None:
             state.cooperative,
             state.vectors.vectorized,
             state.run,
+            state.lanes,
+            state.collectives,
             state.off,
         )
-    else:
-        storage = (*state.body.shared, *_collective_memory(state))
-        body = replace(state.body, shared=storage)
-        text = warp_loops.write(
-            body, state.regions, state.lanes, state.collectives, metadata, state.cooperative
-        )
+    )
     state.parts.append(f"{text}\n\n{metadata.text()}")
 
 

@@ -5,22 +5,22 @@ import pytest
 from haulage.compiler import llvm
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.regions.exchanges import Exchange
 from haulage.compiler.simt.work_items import warp_collectives
+from haulage.compiler.simt.work_items.warp_collectives import Collective
 
 SIZE = 32
 
 
 def _shuffle(kind, *, uniform):
-    return Exchange(kind, 64, SIZE, None, uniform, uniform, False, None, False, ())
+    return Collective(kind, 64, SIZE, None, uniform, uniform, False, None, False, ())
 
 
 def _match(*, uniform):
-    return Exchange("match", 32, SIZE, None, uniform, uniform, True, None, uniform, (0, 1))
+    return Collective("match", 32, SIZE, None, uniform, uniform, True, None, uniform, (0, 1))
 
 
 def _answered(collective):
-    storage = [("ptr", name) for name in sorted(collective.needed)]
+    storage = [("ptr", name) for name in map(collective.storage, collective.needed)]
     b = Builder("answer", [*storage, ("i64", "%leader"), ("i32", "%there")])
     b.block("%start")
     warp_collectives.answer(b, collective, "%leader", "%there")

@@ -11,7 +11,7 @@ from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.warps import Warps, warps_of
 from haulage.compiler.simt.ir.model import RegionEnd
-from haulage.compiler.simt.regions import exchanges
+from haulage.compiler.simt.work_items import warp_collectives
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 DECLARED = """
@@ -21,7 +21,8 @@ declare { i32, i32 } @haulage.match.32.32(i32, i32, i32, i32, i32)
 """
 
 PARTS = """
-define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %blockIdx.x, i32 %blockDim.x, i32 %n) {
+define i32 @kernel(i32 range(i32 0, 1024) %threadIdx.x, i32 %threadIdx.y,
+    i32 range(i32 0, 65536) %blockIdx.x, i32 range(i32 1, 1025) %blockDim.x, i32 %n) {
 entry:
   %warp = lshr i32 %threadIdx.x, 5
   %half = lshr i32 %threadIdx.x, 4
@@ -31,8 +32,8 @@ entry:
   %high = icmp ugt i32 %threadIdx.x, 31
   %odd = icmp ult i32 %threadIdx.x, 40
   %one = icmp eq i32 %threadIdx.x, 0
-  %start = mul nuw i32 %blockIdx.x, %blockDim.x
-  %grid = add nuw i32 %start, %threadIdx.x
+  %start = mul nuw nsw i32 %blockIdx.x, %blockDim.x
+  %grid = add nuw nsw i32 %start, %threadIdx.x
   %wide = zext i32 %grid to i64
   %grid.warp = lshr i64 %wide, 5
   %moved = add i32 %threadIdx.x, %n
@@ -91,7 +92,7 @@ entry:
 )
 
 
-def test_an_exchange_is_one_cut_and_what_all_were_told_is_in_common():
+def test_a_collective_ends_one_region_and_what_all_were_told_is_in_common():
     function = model_of(VOTING)
     warps = warps_of(function, (64, 1, 1), 32)
     assert warps == Warps(32, (64, 1, 1))
@@ -100,11 +101,11 @@ def test_an_exchange_is_one_cut_and_what_all_were_told_is_in_common():
     assert {"%below", "%all"} <= flow.varying
     # For the block as a whole they differ: each warp has its own.
     assert {"%lanes", "%first"} <= uniformity.analyse(Analyses(function), frozenset()).varying
-    found = exchanges.split(function, flow)
+    found = warp_collectives.split(function, flow)
     assert [each.kind for each in found.values()] == ["match", "lane", "down"]
     assert [each.alike for each in found.values()] == [True, True, False]
-    cuts = [block.terminator for block in function.blocks.values()]
-    assert [(cut.reason, cut.place) for cut in cuts if isinstance(cut, RegionEnd)] == [
+    ends = [block.terminator for block in function.blocks.values()]
+    assert [(end.reason, end.place) for end in ends if isinstance(end, RegionEnd)] == [
         ("warp", 5), ("warp", 6), ("warp", 7),
     ]  # fmt: skip
 
@@ -148,7 +149,7 @@ def test_exchanges_stay_in_vector_registers(kernel):
     assert re.search(r"<\d+ x float>", block)
 
 
-def test_a_part_for_the_first_warp_only_is_cut():
+def test_a_part_for_the_first_warp_only_is_split():
     def total(x, out):
         room = cuda.shared.array(32, np.float32)
         t = cuda.threadIdx.x

@@ -16,12 +16,12 @@ from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
 from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes
-from haulage.compiler.simt.emit.region_call import follow_leader
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
+from haulage.compiler.simt.work_items.state_machine import follow_leader
 from haulage.targets.cpu import host
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
@@ -95,12 +95,12 @@ def test_regions_hand_values_on_in_context_arrays_and_recompute_addresses():
     first, second = functions_of_regions(REGIONS)
     assert [each.name for each in (first, second)] == ["haulage.region.0", "haulage.region.1"]
     names = [each.name for each in second.parameters]
-    assert '%"v/slot"' in names
+    assert '%"v/context"' in names
     assert not any("address" in name for name in names)
     items = second.items()
-    assert items['%"v/in"'].address.text == '%"v/at"'
-    assert items['%"v/at"'].uses == ('%"v/slot"', "%thread")
-    assert items['%"address/in"'].opcode == "getelementptr"
+    assert items['%"v/live-in"'].address.text == '%"v/at"'
+    assert items['%"v/at"'].uses == ('%"v/context"', "%thread")
+    assert items['%"address/live-in"'].opcode == "getelementptr"
     end = second.blocks["%region.end"]
     assert {label for _, label in end.phis[0].incoming} <= set(second.blocks)
     assert {value for value, _ in end.phis[0].incoming} == {"1", "-1"}

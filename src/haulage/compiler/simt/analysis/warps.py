@@ -5,18 +5,21 @@ same in all lanes of a warp: `threadIdx.x // 32`, `threadIdx.x < 64`. So are a l
 all asked for and the result of a vote.
 """
 
+import itertools
 from collections.abc import Set
 from dataclasses import dataclass
 from math import prod
 
+from haulage.compiler.simt.analysis.affine import THREAD, Form, forms
 from haulage.compiler.simt.analysis.barriers import wave_barriers
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
+from haulage.compiler.simt.ir.types import bits_of
 from haulage.targets.cpu import WAVE_BARRIER, WAVE_SIZE
 from haulage.targets.cpu_lanes import EXCHANGES
 
-_CASTS = frozenset(("sext", "zext", "trunc"))
-_ARITHMETIC = frozenset(("add", "sub", "mul", "shl", "or", "and")) | _CASTS
+# The number of a thread's lane, by which the writers of regions give it its elements.
+LANE = "%thread"
 # Comparisons with a multiple of the warp's size, and with one less than that.
 _BELOW = frozenset(("ult", "uge", "slt", "sge"))
 _ABOVE = frozenset(("ugt", "ule", "sgt", "sle"))
@@ -75,72 +78,61 @@ def is_uniform_exchange(item: Instruction, varying: Set[str]) -> bool:
 
 def warp_uniform(analyses: Analyses, warps: Warps) -> frozenset[str]:
     """Values made of a thread's index that all lanes of a warp have in common nevertheless."""
-    return _Alignment(analyses, warps).uniform if warps.follow_x else frozenset()
+    return LaneForms(analyses, warps).common
 
 
-class _Alignment:
-    """Sorts values by their part that lanes differ in: none, or the lane's number plus a multiple
-    of the warp's size."""
+class LaneForms:
+    """Which of a function's integers are the lane's number plus what the lanes of a warp have in
+    common, a multiple of the warp's size. `common` are the values that such a number is made to
+    without the part that lanes differ in."""
 
     def __init__(self, analyses: Analyses, warps: Warps) -> None:
         self._size = warps.size
-        names = {parameter.name for parameter in analyses.function.parameters}
-        # The same in all lanes; multiples of the size among them; those with the lane's number.
-        self._plain = names - warps.thread_index()
-        self._multiples = {"%blockDim.x"} if warps.block[0] % warps.size == 0 else set()
-        self._counting = {"%threadIdx.x"}
+        self._forms = analyses.get(forms)
+        self._factors = {"%blockDim.x": warps.block[0]}
+        self._common = {each.name for each in analyses.function.parameters}
+        self._common -= {*warps.thread_index(), LANE}
+        items = (analyses.function.blocks[label].body for label in analyses.order)
         found: set[str] = set()
-        for label in analyses.order:
-            for item in analyses.function.blocks[label].body:
-                if item.result is None or not item.uses:
-                    continue
-                if self._drops_lane(item):
-                    found.add(item.result)
-                    self._plain.add(item.result)
-                elif item.opcode in _ARITHMETIC:
-                    self._sort(item, item.result)
-        self.uniform = frozenset(found)
+        for item in itertools.chain(*items) if warps.follow_x else ():
+            if item.result and self._drops_lane(item):
+                found.add(item.result)
+                self._common.add(item.result)
+        self.common = frozenset(found)
 
-    def _sort(self, item: Instruction, result: str) -> None:
-        first, last = item.operands[0], item.operands[-1]
-        if all(operand in self._plain for operand in item.uses):
-            self._plain.add(result)
-            if self._makes_multiple(item):
-                self._multiples.add(result)
-        elif item.opcode in _CASTS:
-            if first.text in self._counting and item.type not in ("i1", "i8"):
-                self._counting.add(result)
-        elif item.opcode == "add" or (item.opcode == "or" and "disjoint" in item.flags):
-            for counting, other in ((first, last), (last, first)):
-                if counting.text in self._counting and self._is_multiple(other):
-                    self._counting.add(result)
+    def is_common(self, operand: Operand) -> bool:
+        """Whether a value is made of what all lanes have in common."""
+        return all(each.value in self._common for each in self._forms.of(operand).symbols)
 
-    def _makes_multiple(self, item: Instruction) -> bool:
-        parts = [self._is_multiple(operand) for operand in item.operands]
-        if item.opcode in _CASTS:
-            return parts[0] and item.type not in ("i1", "i8")
-        if item.opcode in ("mul", "and"):
-            return any(parts)
-        if item.opcode == "shl":
-            shift = item.operands[1].number
-            return parts[0] or (shift is not None and 1 << shift >= self._size)
-        return all(parts)
+    def is_aligned(self, operand: Operand) -> bool:
+        """Whether a value is the lane's number plus a common multiple of the warp's size."""
+        if operand.number is not None or bits_of(operand.type) in (None, 1, 8):
+            return False
+        form = self._forms.of(operand)
+        rest = form.plus(Form({(THREAD[0],): 1}), -1)
+        return form.exact and all(
+            all(each.value in self._common for each in monomial)
+            and factor * prod(self._factors.get(each.value, 1) for each in monomial) % self._size
+            == 0
+            for monomial, factor in rest.monomials.items()
+        )
 
-    def _is_multiple(self, operand: Operand) -> bool:
-        number = operand.number
-        return operand.text in self._multiples if number is None else number % self._size == 0
+    def is_lane(self, item: Instruction) -> bool:
+        """Whether a result is the lane's number itself."""
+        number = item.operands[-1].number if item.operands else None
+        wanted = {"and": self._size - 1, "urem": self._size}.get(item.opcode)
+        return wanted is not None and number == wanted and self.is_aligned(item.operands[0])
 
     def _drops_lane(self, item: Instruction) -> bool:
         """Whether the result is made of the part of a number that all lanes have in common."""
-        number = item.operands[-1].number
-        if item.operands[0].text not in self._counting or number is None:
+        if len(item.operands) != 2 or (number := item.operands[1].number) is None:
             return False
         if item.opcode in ("lshr", "ashr"):
-            return 1 << number >= self._size
-        if item.opcode in ("udiv", "and"):
-            return number % self._size == 0
-        if item.opcode == "icmp":
-            if item.predicate in _BELOW:
-                return number % self._size == 0
-            return item.predicate in _ABOVE and (number + 1) % self._size == 0
-        return False
+            drops = 1 << number >= self._size
+        elif item.opcode == "icmp" and item.predicate in _ABOVE:
+            drops = (number + 1) % self._size == 0
+        elif item.opcode in ("udiv", "and") or item.predicate in _BELOW:
+            drops = number % self._size == 0
+        else:
+            return False
+        return drops and self.is_aligned(item.operands[0])

@@ -168,7 +168,7 @@ def open_block(body: Body, threads: int) -> Builder:
     intrinsics.begin(b)
     if nbytes := heap_bytes(body, threads):
         align = max(_ALIGN, private_align(body))
-        heap_allocate(b, str(align), str(nbytes), owned=False, name="%private.room")
+        heap_allocate(b, str(align), str(nbytes), owned=False, name="%privateMemory")
     return b
 
 
@@ -182,7 +182,7 @@ def close_block(b: Builder, body: Body, threads: int, result: str) -> None:
     """End the block function with the i32 `result`."""
     b.store("i32", result, "%outcome")
     b.jump(intrinsics.FINAL)
-    intrinsics.end(b, freed=["%private.room"] if heap_bytes(body, threads) else [])
+    intrinsics.end(b, freed=["%privateMemory"] if heap_bytes(body, threads) else [])
 
 
 # ---- the entry ----------------------------------------------------------------------------------

@@ -39,10 +39,9 @@ from haulage.compiler.simt.emit.block_function import (
     allocate_shared,
     block_parameters,
     heap_free,
-    private_addresses,
+    thread_arguments,
 )
 from haulage.compiler.simt.emit.loop_nest import index_of
-from haulage.compiler.simt.emit.region_call import Thread, thread_arguments
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.writer import definition
@@ -260,9 +259,9 @@ class _Scheduler:
         with b.loop("thread", self._threads) as loop:
             linear = loop.index
             index = index_of(b, self._block, b.cast("trunc", "i64", linear, "i32"))
-            thread = Thread(index, linear, private_addresses(b, body, linear))
             arguments = [
-                *thread_arguments(body, self._block, thread),
+                *thread_arguments(b, body, self._block, index, linear),
+                ("i64", linear),
                 ("ptr", "%frames"),
                 ("ptr", b.at("i32", "%states", linear)),
             ]

@@ -43,11 +43,6 @@ BLOCK_PARAMETERS: tuple[Typed, ...] = (
 )
 
 
-def parameter_list(parameters: Sequence[Typed]) -> str:
-    """Parameters as a definition writes them."""
-    return ", ".join(f"{kind} {name}" for kind, name in parameters)
-
-
 def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
     """The user's own parameters of the body, without the hidden ones."""
     parameters = body.function.parameters[_RETURN_POINTER + len(HIDDEN_NAMES) :]
@@ -58,7 +53,7 @@ def user_parameters(body: Body, *, attributes: bool = True) -> list[Typed]:
 
 def block_parameters(body: Body) -> list[Typed]:
     """The parameters of a block function that runs to its end at once."""
-    return [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr noalias", "%private.room")]
+    return [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr noalias", "%privateMemory")]
 
 
 # ---- storage ------------------------------------------------------------------------------------
@@ -138,7 +133,7 @@ def heap_free(builder: Builder, address: str) -> None:
 def allocate_private(builder: Builder, body: Body, threads: int) -> None:
     """Make the private arrays of all threads of the block, or find them in what is given."""
     if heap_bytes(body, threads):
-        place_private(builder, body, threads, "%private.room")
+        place_private(builder, body, threads, "%privateMemory")
         return
     for number, array in enumerate(body.private):
         kind = f"[{private_stride(array) * threads} x i8]"
@@ -152,14 +147,29 @@ def place_private(builder: Builder, body: Body, threads: int, base: str) -> None
         builder.element("i8", base, str(offset), "inbounds", name=f"%private.{number}")
 
 
-def private_addresses(builder: Builder, body: Body, thread: str, suffix: str = "") -> list[str]:
-    """The addresses of one thread's private arrays, by its linear index in the block (an i64)."""
-    found: list[str] = []
+def thread_arguments(
+    builder: Builder, body: Body, block: tuple[int, int, int], index: Sequence[str], linear: str
+) -> list[Typed]:
+    """What the function of a thread, or of a region of it, is called with first, by the thread's
+    index (x, y, z) and its linear index in the block, an i64."""
+    private: list[Typed] = []
     for number, array in enumerate(body.private):
-        name, stride = f"private.own.{number}{suffix}", str(private_stride(array))
-        offset = builder.binary("mul", "i64", thread, stride, "nuw", "nsw", name=f"{name}.offset")
-        found.append(builder.element("i8", f"%private.{number}", offset, "inbounds", name=name))
-    return found
+        name, stride = f"private.own.{number}", str(private_stride(array))
+        offset = builder.binary("mul", "i64", linear, stride, "nuw", "nsw", name=f"{name}.offset")
+        own = builder.element("i8", f"%private.{number}", offset, "inbounds", name=name)
+        private.append(("ptr", own))
+    return [
+        ("ptr", "%ret"),
+        *(("i32", value) for value in index),
+        *(("i32", f"%blockIdx.{axis}") for axis in AXES),
+        *(("i32", str(size)) for size in block),
+        *(("i32", f"%gridDim.{axis}") for axis in AXES),
+        ("ptr", "%dynamicShared"),
+        ("i64", "%dynamicSharedBytes"),
+        *user_parameters(body, attributes=False),
+        *(("ptr", array.name) for array in body.shared),
+        *private,
+    ]
 
 
 # ---- metadata -----------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ context. Where threads may have left for good (`early_exit.py`) it has the state
 too: it runs only if the thread's state is its own number, and leaves the next one there.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from haulage.compiler.simt.analysis.exit_codes import fault_of, return_code
 from haulage.compiler.simt.analysis.guards import Guard
@@ -27,10 +28,10 @@ RESULT = "{ i32, i32 }"
 
 @dataclass(frozen=True)
 class ContextParameter:
-    """What a region is given of a value that lives across regions: a uniform value ("in") or where
-    to store it ("out"), or the context array of a varying one ("slot"), with an element for each
-    thread. In masked regions uniform values are stored to context arrays too: stores to one address
-    under a mask would keep LLVM from widening."""
+    """What a region is given of a value that lives across regions, by its `role`: "live-in" is a
+    uniform value itself, "live-out" where to store it, "context" the array of a varying one, with
+    an element for each thread. In masked regions uniform values are stored to context arrays too:
+    stores to one address under a mask would keep LLVM from widening."""
 
     type: str
     value: str
@@ -59,10 +60,6 @@ class RegionFunctions:
             if isinstance(end, RegionEnd) and end.reason in reasons
         }
 
-    def live_behind(self, ends: Iterable[RegionEnd]) -> frozenset[str]:
-        """The values that live over some of the ends of regions."""
-        return frozenset(name for end in ends for name in self.regions.live[end.target])
-
     def stored(self, region: Region) -> list[Slot]:
         """The slots that the region may write: live behind one of its ends and made in it."""
         return self.regions.stored(self.made_in[region.number], region.exits)
@@ -76,12 +73,11 @@ class RegionFunctions:
         """What the region is given of the context."""
         loaded = [self.regions.slots[name] for name in region.loaded]
         stored = self.stored(region)
+        given = [(slot.type, slot.value, "live-in") for slot in loaded if not slot.varying]
+        given += [("ptr", slot.value, "live-out") for slot in stored if not slot.varying]
         both = dict.fromkeys(slot.value for slot in [*loaded, *stored] if slot.varying)
-        return [
-            *(ContextParameter(each.type, each.value, "in") for each in loaded if not each.varying),
-            *(ContextParameter("ptr", each.value, "out") for each in stored if not each.varying),
-            *(ContextParameter("ptr noalias", name, "slot") for name in both),
-        ]
+        given += [("ptr noalias", value, "context") for value in both]
+        return [ContextParameter(*each) for each in given]
 
     def parameters(self, region: Region) -> list[Typed]:
         """Types and names of the parameters of the region's function."""
@@ -109,60 +105,47 @@ class RegionFunctions:
 
 
 class _Writer:
-    """Writes the function of one region.
-
-    A value that the region both starts with and makes again is demoted to the stack (as LLVM's
-    pass `reg2mem` does it), which `mem2reg` undoes when the function is inlined.
-    """
+    """Writes the function of one region."""
 
     def __init__(self, functions: RegionFunctions, region: Region) -> None:
-        self._functions = functions
+        self._functions, self._region = functions, region
         self._regions = functions.regions
-        self._region = region
-        number = region.number
-        self._builder = Builder(
-            f"haulage.region.{number}", functions.parameters(region), RESULT, "alwaysinline"
-        )
-        self._inside = frozenset(region.labels)
-        # Nobody has left before the first region.
-        self._is_masked = self._regions.masked and number > 0
-        made = functions.made_in[number]
-        arriving = {*region.loaded, *region.recomputed}
-        self._demoted = {name: functions.items[name].type for name in sorted(arriving & made)}
+        name, parameters = f"haulage.region.{region.number}", functions.parameters(region)
+        self._builder = Builder(name, parameters, RESULT, "alwaysinline")
+        # What values are called here that the region starts with.
         self._names: dict[str, str] = {}
-        self._count = 0
         # (label, next region, fault) of each block that goes to the end.
         self._results: list[tuple[str, str, str]] = []
 
     def function(self) -> Function:
         builder, region = self._builder, self._region
         builder.block("%region.start")
-        for name, kind in self._demoted.items():
-            builder.allocate(kind, name=value_name(name, "mem"))
-        self._check_state()
+        if self._regions.masked:
+            self._check_state()
         arrived = self._arrive()
+        made = self._functions.made_in[region.number]
+        again = made & {*region.loaded, *region.recomputed}
         for guard in self._functions.guards(region):
-            if guard.condition not in self._demoted:
+            if guard.condition not in again:
                 arrived[guard.condition] = value_name(guard.condition, "guard")
-        for name, kind in self._demoted.items():
-            builder.store(kind, arrived.pop(name), value_name(name, "mem"))
-        self._names = arrived
+        begin = builder.current
         builder.jump(region.entry)
+        self._names = {name: new for name, new in arrived.items() if name not in again}
         for label in region.labels:
             self._block(self._regions.function.blocks[label])
         self._end()
+        values = {name: (self._functions.items[name].type, arrived[name]) for name in sorted(again)}
+        _demote(builder.function, begin, values)
         return builder.function
 
     def _check_state(self) -> None:
-        """Find the thread's state; go on only if it is this region's."""
-        builder = self._builder
-        if not self._regions.masked:
-            return
+        """Find the thread's state, and go on only if it is this region's; nobody has left before
+        the first one."""
+        builder, number = self._builder, self._region.number
         state = builder.element("i32", "%states", "%thread", "inbounds", name="%state.at")
-        if self._is_masked:
+        if number:
             now = builder.load("i32", state, name="%state.now")
-            number = str(self._region.number)
-            here = builder.compare("eq", "i32", now, number, name="%state.here")
+            here = builder.compare("eq", "i32", now, str(number), name="%state.here")
             builder.branch(here, "%region.begin", "%region.end")
             self._results.append(("%region.start", str(DONE), "0"))
             builder.block("%region.begin")
@@ -173,16 +156,16 @@ class _Writer:
         names: dict[str, str] = {}
         for name in region.loaded:
             slot = self._regions.slots[name]
-            names[name] = arrived = value_name(name, "in")
+            names[name] = arrived = value_name(name, "live-in")
             if slot.varying:
-                at = self._element(slot, "slot", value_name(name, "at"))
+                at = self._element(slot, "context", value_name(name, "at"))
                 builder.load(slot.type, at, name=arrived)
         for step in region.steps:
             assert step.result is not None
             if step.result in names:
                 # Of too many steps for its own sake, but on the way to an address.
                 continue
-            arrived = value_name(step.result, "in")
+            arrived = value_name(step.result, "live-in")
             names[step.result] = builder.add(step.renamed({**names, step.result: arrived}))
         made = self._functions.made_in[region.number]
         wanted = {*region.loaded, *region.recomputed}
@@ -196,63 +179,51 @@ class _Writer:
         return self._builder.element(slot.type, array, "%thread", "inbounds", name=name)
 
     def _block(self, block: Block) -> None:
-        builder = self._builder
+        builder, names = self._builder, self._names
         builder.block(block.label)
         for phi in block.phis:
-            incoming = [
-                (self._at_end(value, label), label)
-                for value, label in phi.incoming
-                if label in self._inside
-            ]
+            inside = [each for each in phi.incoming if each[1] in self._region.labels]
+            incoming = [(names.get(value, value), label) for value, label in inside]
             builder.phi(phi.type, incoming, phi.result or "")
-        for phi in block.phis:
-            self._spill(phi.result)
         for item in block.body:
-            builder.extend(expanded(item.with_uses(self._reload(item))))
-            self._spill(item.result)
+            builder.extend(expanded(item.with_uses(names)))
         end = block.terminator
         if isinstance(end, RegionEnd):
             self._store_context(end.target)
-            self._leave(block.label, self._functions.numbers[end.target], "0")
+            self._leave(self._functions.numbers[end.target], "0")
             return
         assert end is not None
-        self._reload_for_phis(block)
-        names = self._reload(end)
         code = return_code(block)
         if code is None:
             builder.add(end.renamed(names))
-        else:
-            self._leave(block.label, DONE, self._fault(names.get(code, code), block.label))
+            return
+        fault = names.get(code, code)
+        if self._functions.body.has_ends:
+            # The code of an end is no fault.
+            fault, computed = fault_of(fault, value_name(block.label, "fault"))
+            builder.extend(computed)
+        self._leave(DONE, fault)
 
-    def _leave(self, label: str, following: int, fault: str) -> None:
-        self._results.append((label, str(following), fault))
+    def _leave(self, following: int, fault: str) -> None:
+        self._results.append((self._builder.current, str(following), fault))
         self._builder.jump("%region.end")
-
-    def _fault(self, code: str, label: str) -> str:
-        """The fault of a code that a thread ends with; 0 if it is that of an end."""
-        if not self._functions.body.has_ends:
-            return code
-        fault, computed = fault_of(code, value_name(label, "fault"))
-        self._builder.extend(computed)
-        return fault
 
     def _store_context(self, target: str) -> None:
         for slot in self._functions.stored(self._region):
             if slot.value not in self._regions.live[target]:
                 continue
-            value = self._now(slot.value)
-            role = "slot" if slot.varying else "out"
+            role = "context" if slot.varying else "live-out"
             address = value_name(slot.value, role)
             if slot.varying or self._regions.masked:
-                address = self._element(slot, role, self._fresh(slot.value))
-            self._builder.store(slot.type, value, address)
+                address = self._element(slot, role, self._builder.name("to"))
+            self._builder.store(slot.type, self._names.get(slot.value, slot.value), address)
 
     def _end(self) -> None:
         builder = self._builder
         builder.block("%region.end")
         if not self._results:
             # Every path ends in `unreachable`.
-            builder.add(Instruction("unreachable", "void"))
+            builder.unreachable()
             return
         following = [(state, label) for label, state, _ in self._results]
         faults = [(fault, label) for label, _, fault in self._results]
@@ -264,48 +235,55 @@ class _Writer:
         both = builder.insert(RESULT, pair, ("i32", fault), 1, "%region.both")
         builder.ret(RESULT, both)
 
-    # ---- demoted values ---------------------------------------------------------------------
 
-    def _fresh(self, name: str) -> str:
-        self._count += 1
-        return value_name(name, f"use.{self._count}")
+def _demote(function: Function, begin: str, values: Mapping[str, tuple[str, str]]) -> None:
+    """Keep on the stack what a region both starts with and makes again, as LLVM's pass `reg2mem`
+    does it; `mem2reg` undoes that when the function is inlined. `values` has for each value its
+    type and what it is at the end of the block `begin`."""
+    number = itertools.count(1)
 
-    def _now(self, name: str) -> str:
-        """What a value is called here; it is loaded if it is on the stack."""
-        kind = self._demoted.get(name)
-        if kind is None:
-            return self._names.get(name, name)
-        return self._builder.load(kind, value_name(name, "mem"), name=self._fresh(name))
+    def memory(name: str) -> str:
+        return value_name(name, "mem")
 
-    def _reload(self, item: Instruction) -> dict[str, str]:
-        """The new names of what an instruction uses."""
-        used = dict.fromkeys(item.uses)
-        return {
-            name: self._now(name) for name in used if name in self._demoted or name in self._names
+    def loaded(names: Iterable[str], body: list[Instruction]) -> dict[str, str]:
+        """Load those of some values that are on the stack at a body's end; their names there."""
+        found = {
+            name: value_name(name, f"use.{next(number)}")
+            for name in dict.fromkeys(names)
+            if name in values
         }
+        body += [
+            Builder.load(values[name][0], memory(name), name=now) for name, now in found.items()
+        ]
+        return found
 
-    def _spill(self, result: str | None) -> None:
-        """Store a result if it is one of a value on the stack."""
-        if result in self._demoted:
-            self._builder.store(self._demoted[result], result, value_name(result, "mem"))
+    def store(item: Instruction) -> list[Instruction]:
+        result = item.result or ""
+        return [Builder.store(item.type, result, memory(result))] if result in values else []
 
-    def _at_end(self, value: str, label: str) -> str:
-        """What the value that a phi takes from the block `label` is called at its end."""
-        if value in self._demoted:
-            return value_name(value, f"end.{label[1:].strip(chr(34))}")
-        return self._names.get(value, value)
+    for block in function.blocks.values() if values else ():
+        body = [each for phi in block.phis for each in store(phi)]
+        for item in block.body:
+            names = loaded(item.uses, body)
+            body += [item.with_uses(names), *store(item)]
+        if isinstance(block.terminator, Instruction):
+            block.terminator = block.terminator.renamed(loaded(block.terminator.uses, body))
+        block.body = body
+    for block in function.blocks.values() if values else ():
+        sources = dict.fromkeys(source for phi in block.phis for source in phi.sources)
+        for source in sources:
+            taken = [value for phi in block.phis for value, each in phi.incoming if each == source]
+            at_end = loaded(taken, function.blocks[source].body)
+            block.phis = [_taking(phi, source, at_end) for phi in block.phis]
+    for name, (kind, arrived) in values.items():
+        function.blocks[begin].body.append(Builder.store(kind, arrived, memory(name)))
+        function.blocks[function.entry].body.insert(0, Builder.allocate(kind, name=memory(name)))
 
-    def _reload_for_phis(self, block: Block) -> None:
-        """Load at the end of a block what phis behind it take of the stack."""
-        if not self._demoted:
-            return
-        taken = dict.fromkeys(
-            value
-            for successor in block.successors
-            for phi in self._regions.function.blocks[successor].phis
-            for value, label in phi.incoming
-            if label == block.label and value in self._demoted
-        )
-        for value in taken:
-            kind, name = self._demoted[value], self._at_end(value, block.label)
-            self._builder.load(kind, value_name(value, "mem"), name=name)
+
+def _taking(phi: Instruction, source: str, names: Mapping[str, str]) -> Instruction:
+    """A phi with other names for what it takes from the block `source`."""
+    operands = tuple(
+        replace(each, text=names.get(each.text, each.text)) if label == source else each
+        for each, label in zip(phi.operands, phi.sources, strict=True)
+    )
+    return phi.changed(operands=operands)

@@ -209,9 +209,9 @@ class _Writer:
         self._begin_indices()
         for name in self._region.loaded:
             slot = self._regions.slots[name]
-            live_in[name] = value_name(name, "in")
+            live_in[name] = value_name(name, "live-in")
             if slot.varying:
-                live_in[name] = builder.masked_load(slot.type, self._element(slot, "slot"), mask)
+                live_in[name] = builder.masked_load(slot.type, self._element(slot, "context"), mask)
 
     def _begin_indices(self) -> None:
         """Compute the lanes' indices where they are no more than that of the first one and on."""
@@ -252,14 +252,14 @@ class _Writer:
     def _store_context(self, slot: Slot, mask: str) -> None:
         builder, values, kind = self._builder, self._values, slot.type
         if slot.varying or self._regions.masked:
-            address = self._element(slot, "slot" if slot.varying else "out")
+            address = self._element(slot, "context" if slot.varying else "live-out")
             builder.masked_store(kind, values.vector(kind, slot.value), address, mask)
             return
         if values.shape(slot.value) == 0:
             value = values.scalar(slot.value)
         else:
             value = builder.extract_last(kind, values.vector(kind, slot.value), mask)
-        builder.store(kind, value, value_name(slot.value, "out"))
+        builder.store(kind, value, value_name(slot.value, "live-out"))
 
     def _keep_fault(self, code: str, mask: str) -> None:
         if not self._body.may_fail:

@@ -1,31 +1,217 @@
-"""Writes what happens between the two sides of a warp collective: all lanes' answers are computed.
+"""Warp collectives: shuffles, votes and matches of the lanes of a warp (`targets/cpu_lanes.py`).
 
-The values of a warp are one LLVM vector. A shuffle by a power of two that is uniform is one
-permutation with constant places; by another number one for each bit that is set. A vote compares
-all values at once and turns the result into a mask.
+A collective ends a region. In front of it each lane stores what it gives to storage of its warp,
+behind it each loads its answer; the storage has an element for each lane, but one only for an
+answer that is uniform. In between the answers of all lanes are computed at once, as values of a
+warp are one LLVM vector: a shuffle by a power of two that is uniform is one permutation with
+constant places, by another number one for each bit that is set; a vote compares all values and
+turns the result into a mask. The next collective may use the storage again: it is not in the same
+loop over the lanes.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from haulage.compiler.simt.analysis.barriers import place_of
+from haulage.compiler.simt.analysis.kernel import Storage
+from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.warps import LANE, is_uniform_exchange
 from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand
-from haulage.compiler.simt.regions.exchanges import Exchange
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
+from haulage.targets.cpu_lanes import EXCHANGES, MATCH_NAMES
 
+# The two answers of a match.
+_PARTS = ("answer", "here")
 # What the address of the storage is a multiple of.
 _ALIGN = 64
 
 
-def storage(collectives: Iterable[Exchange], lanes: int) -> dict[str, int]:
-    """Name and bytes of the storage of all collectives of a kernel whose warps have so many
-    lanes."""
-    return {
-        name: lanes * int(name.rsplit(".", 1)[1]) // 8
+@dataclass(frozen=True)
+class Collective:
+    """An collective behind a region's end.
+
+    `kind` is that of a shuffle, or "match"; `bits` and `lanes` the widths of values and masks.
+    `asked` tells which lane a shuffle reads, or which value a match wants: a constant, or None and
+    in storage, whose first element is that of all lanes if it is `single`. `mask` says the same of
+    the lanes that count, unless `masked` is false: then those that are there do. `alike` says
+    whether all lanes get one answer, `answers` which of a match's two are used.
+    """
+
+    kind: str
+    bits: int
+    lanes: int
+    asked: str | None
+    asked_alike: bool
+    single: bool
+    masked: bool
+    mask: str | None
+    alike: bool
+    answers: tuple[int, ...]
+
+    def storage(self, part: str) -> str:
+        """The name of the storage of what lanes give, "value", "asked" and "mask", and of the
+        answers, "answer" and "here"; there is some for each width."""
+        return f"%haulage.collective.{part}.{self.width(part)}"
+
+    def width(self, part: str) -> int:
+        """Bits of an element of some storage."""
+        if part == "value" or (part == "asked" and self.kind == "match"):
+            return self.bits
+        if part == "asked":
+            return 32
+        return self.bits if part == "answer" and self.kind != "match" else self.lanes
+
+    @property
+    def needed(self) -> list[str]:
+        """The parts that it needs storage for."""
+        optional = {
+            "asked": self.asked is None,
+            "mask": self.masked and self.mask is None,
+            "here": 1 in self.answers,
+        }
+        return ["value", "answer", *(part for part, is_needed in optional.items() if is_needed)]
+
+
+def storage(collectives: Iterable[Collective]) -> tuple[Storage, ...]:
+    """The memory of all collectives of a kernel, which every region is given."""
+    found = {
+        collective.storage(part): collective.lanes * collective.width(part) // 8
         for collective in collectives
-        for name in collective.needed
+        for part in collective.needed
     }
+    return tuple(Storage(name, nbytes, _ALIGN) for name, nbytes in sorted(found.items()))
 
 
-def functions(collectives: Iterable[Exchange]) -> list[Function]:
+# ---- the two sides of a collective --------------------------------------------------------------
+
+
+def split(function: Function, flow: Uniformity) -> dict[str, Collective]:
+    """End regions of `function`, which is changed, at its collectives; these are given by the
+    labels behind. `flow` is that of the lanes of a warp."""
+    found: dict[str, Collective] = {}
+    waiting = list(function.blocks)
+    while waiting:
+        label = waiting.pop(0)
+        body = function.blocks[label].body
+        for number, call in enumerate(body):
+            if call.callee in EXCHANGES:
+                stem = f"collective.{len(found) + 1}"
+                collective = _read(function, call, flow)
+                body[number : number + 1] = gives = _given(call, collective, stem)
+                behind = f"%after.{stem}"
+                end = RegionEnd(behind, "warp", place_of(call))
+                function.split(label, number + len(gives), behind, end)
+                function.blocks[behind].body[:0] = _answered(function, call, collective, stem)
+                found[behind] = collective
+                waiting.insert(0, behind)
+                break
+    return found
+
+
+def _taken(item: Instruction) -> int | None:
+    """Which part of a pair an instruction takes."""
+    return item.indices[0] if item.opcode == "extractvalue" else None
+
+
+def _used_answers(function: Function, call: Instruction) -> tuple[int, ...]:
+    """Which of the two answers of a match somebody asks for."""
+    taken = {_taken(item) for item in function.users().get(call.result or "", ())}
+    return (0, 1) if None in taken else tuple(sorted(each for each in taken if each is not None))
+
+
+def _read(function: Function, call: Instruction, flow: Uniformity) -> Collective:
+    """What the call of an collective says; `flow` is that of the lanes of a warp."""
+    assert call.callee is not None
+    word, *kind, bits, lanes = call.callee.split(".")[1:]
+    is_match = call.callee in MATCH_NAMES
+    mask = None if word == "meet" else call.operands[1]
+    asked = call.operands[-2]
+    is_alike = asked.text not in flow.varying
+    return Collective(
+        "match" if is_match else kind[0],
+        int(bits),
+        int(lanes),
+        None if asked.is_local else asked.text,
+        is_alike,
+        # Where lanes may have left, the first one need not be there to say it.
+        is_alike and not flow.masks,
+        mask is not None,
+        None if mask is None or mask.is_local else mask.text,
+        is_uniform_exchange(call, flow.varying),
+        _used_answers(function, call) if is_match else (),
+    )
+
+
+def _given(call: Instruction, collective: Collective, stem: str) -> list[Instruction]:
+    """Instructions in front of the region's end: what the lane gives."""
+    values = call.operands
+    result = _store(values[-3], collective.storage("value"), f"%{stem}.value")
+    if collective.asked is None:
+        single = collective.single
+        result += _store(values[-2], collective.storage("asked"), f"%{stem}.asked", single=single)
+    if collective.masked and collective.mask is None:
+        result += _store(values[1], collective.storage("mask"), f"%{stem}.mask")
+    return result
+
+
+def _answered(
+    function: Function, call: Instruction, collective: Collective, stem: str
+) -> list[Instruction]:
+    """Instructions behind the region's end, where the lane loads its answers; who used the call's
+    result uses these instead."""
+    assert call.result is not None
+    if collective.kind != "match":
+        return _load(collective, "answer", stem, call.result)
+    result: list[Instruction] = []
+    uses = function.users().get(call.result, [])
+    names: dict[int, str] = {}
+    others: dict[str, str] = {}
+    for number in collective.answers:
+        # Values keep the names that they have where it is known which of them differ.
+        found = [use.result for use in uses if _taken(use) == number and use.result]
+        names[number] = found[0] if found else f"%{stem}.{_PARTS[number]}.now"
+        others |= dict.fromkeys(found[1:], names[number])
+        result += _load(collective, _PARTS[number], stem, names[number])
+    function.rename(others)
+    for block in function.blocks.values():
+        block.body = [
+            item for item in block.body if _taken(item) is None or call.result not in item.uses
+        ]
+    if any(_taken(use) is None for use in uses):
+        # Both answers as one value, as the call gave them.
+        half, lanes = f"%{stem}.half", f"i{collective.lanes}"
+        result += [
+            Builder.insert(call.type, "poison", (lanes, names[0]), 0, name=half),
+            Builder.insert(call.type, half, (lanes, names[1]), 1, name=call.result),
+        ]
+    return result
+
+
+def _load(collective: Collective, part: str, stem: str, name: str) -> list[Instruction]:
+    storage, kind = collective.storage(part), f"i{collective.width(part)}"
+    if collective.alike:
+        return [Builder.load(kind, storage, name=name)]
+    address = f"%{stem}.{part}"
+    return [_element(kind, storage, address), Builder.load(kind, address, name=name)]
+
+
+def _store(
+    value: Operand, storage: str, address: str, *, single: bool = False
+) -> list[Instruction]:
+    if single:
+        return [Builder.store(value.type, value.text, storage)]
+    element = _element(value.type, storage, address)
+    return [element, Builder.store(value.type, value.text, address)]
+
+
+def _element(kind: str, storage: str, address: str) -> Instruction:
+    return Builder.element(kind, storage, LANE, "inbounds", name=address)
+
+
+# ---- all answers --------------------------------------------------------------------------------
+
+
+def functions(collectives: Iterable[Collective]) -> list[Function]:
     """The functions that are called by what `answer` writes."""
     found: dict[str, Function] = {}
     for collective in collectives:
@@ -34,7 +220,7 @@ def functions(collectives: Iterable[Exchange]) -> list[Function]:
     return list(found.values())
 
 
-def answer(b: Builder, collective: Exchange, leader: str, there: str) -> None:
+def answer(b: Builder, collective: Collective, leader: str, there: str) -> None:
     """Compute the answers.
 
     `leader` is the number of a lane that is there, an i64, and `there` the mask of all that are.
@@ -56,11 +242,11 @@ def answer(b: Builder, collective: Exchange, leader: str, there: str) -> None:
             _shuffle_one(b, collective, loop.index)
 
 
-def _vector(collective: Exchange) -> str:
+def _vector(collective: Collective) -> str:
     return f"<{collective.lanes} x i{collective.bits}>"
 
 
-def _given(b: Builder, collective: Exchange, part: str, lane: str) -> str:
+def _given_by(b: Builder, collective: Collective, part: str, lane: str) -> str:
     """What a lane gave as `part`, which may be a constant."""
     constant = collective.mask if part == "mask" else collective.asked
     if constant is not None:
@@ -72,10 +258,10 @@ def _given(b: Builder, collective: Exchange, part: str, lane: str) -> str:
 # ---- shuffles -----------------------------------------------------------------------------------
 
 
-def _shuffle_all(b: Builder, collective: Exchange, values: str, leader: str) -> None:
+def _shuffle_all(b: Builder, collective: Collective, values: str, leader: str) -> None:
     """Shuffle by a number that is uniform."""
     kind, vector = f"i{collective.bits}", _vector(collective)
-    number = _given(b, collective, "asked", leader)
+    number = _given_by(b, collective, "asked", leader)
     if collective.alike:
         result = kind, b.extract_element(vector, values, ("i32", number))
     else:
@@ -84,10 +270,10 @@ def _shuffle_all(b: Builder, collective: Exchange, values: str, leader: str) -> 
     b.store(*result, collective.storage("answer"), _ALIGN)
 
 
-def _shuffle_one(b: Builder, collective: Exchange, lane: str) -> None:
+def _shuffle_one(b: Builder, collective: Collective, lane: str) -> None:
     """Find the answer of one lane, if each asks for another number."""
     kind, lanes = f"i{collective.bits}", collective.lanes
-    place = _given(b, collective, "asked", lane)
+    place = _given_by(b, collective, "asked", lane)
     if collective.kind != "lane":
         own = b.cast("trunc", "i64", lane, "i32")
         operation = {"xor": "xor", "up": "sub", "down": "add"}[collective.kind]
@@ -101,11 +287,11 @@ def _shuffle_one(b: Builder, collective: Exchange, lane: str) -> None:
     b.store(kind, b.load(kind, source), b.at(kind, collective.storage("answer"), lane))
 
 
-def _permutation_name(collective: Exchange) -> str:
+def _permutation_name(collective: Collective) -> str:
     return f"haulage.permute.{collective.kind}.{collective.bits}.{collective.lanes}"
 
 
-def _permutation(collective: Exchange) -> Function:
+def _permutation(collective: Collective) -> Function:
     """The function that gives each lane the value which is `%number` away, or its own."""
     vector, lanes = _vector(collective), collective.lanes
     b = Builder(_permutation_name(collective), [(vector, "%values"), ("i32", "%number")], vector)
@@ -127,7 +313,7 @@ def _permutation(collective: Exchange) -> Function:
     return b.function
 
 
-def _moved(b: Builder, collective: Exchange, values: str, step: int) -> str:
+def _moved(b: Builder, collective: Collective, values: str, step: int) -> str:
     """Each lane's value from a power of two away, or its own."""
     lanes = range(collective.lanes)
     if collective.kind == "xor":
@@ -137,7 +323,7 @@ def _moved(b: Builder, collective: Exchange, values: str, step: int) -> str:
     return b.shuffle(_vector(collective), values, places)
 
 
-def _own_beyond(b: Builder, collective: Exchange, moved: str) -> str:
+def _own_beyond(b: Builder, collective: Collective, moved: str) -> str:
     """Leave lanes with their own value for which there is none that far away."""
     lanes, vector = collective.lanes, _vector(collective)
     numbers = range(lanes) if collective.kind == "up" else range(lanes - 1, -1, -1)
@@ -152,14 +338,14 @@ def _own_beyond(b: Builder, collective: Exchange, moved: str) -> str:
 # ---- matches and votes --------------------------------------------------------------------------
 
 
-def _match(b: Builder, collective: Exchange, values: str, lane: str, there: str) -> None:
+def _match(b: Builder, collective: Collective, values: str, lane: str, there: str) -> None:
     """Find which lanes have the value that a lane wants, and which count; store what is used of
     this for that lane, or for all of them if they have one answer."""
     lanes, kind = collective.lanes, f"i{collective.lanes}"
-    wanted = _given(b, collective, "asked", lane)
+    wanted = _given_by(b, collective, "asked", lane)
     here = there
     if collective.masked:
-        here = b.binary("and", kind, there, _given(b, collective, "mask", lane))
+        here = b.binary("and", kind, there, _given_by(b, collective, "mask", lane))
     all_wanted = b.splat(lanes, f"i{collective.bits}", wanted)
     same = b.compare("eq", _vector(collective), values, all_wanted)
     equal = b.cast("bitcast", f"<{lanes} x i1>", same, kind)

@@ -1,260 +1,151 @@
-"""Writes a body that was split at warp collectives, or at barriers of lanes, as a block function.
+"""Runs each parallel region of a kernel with words of warps in loops over the lanes of one warp.
 
-One warp after another runs as far as the next barrier of the block. In between its regions follow
-one another as in `work_item_loops.py`, in loops over the lanes of one warp: so each warp goes its
-own way, and what lives between two of its own region ends is small enough for registers. Behind a
-barrier of the block each warp goes on where it came to; `%resume` keeps that, one state for each
-warp. What lives over such a barrier has a context array for all warps, other context arrays are
-used by each warp anew.
+One warp after another runs as far as the next barrier of the block: so each goes its own way, and
+what lives between two of its own region ends is small enough for registers. Behind a barrier of the
+block each warp goes on where it came to; `%resume` keeps that, one state for each warp. What lives
+over such a barrier has a context array for all warps, other context arrays are used by each warp
+anew.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from haulage.compiler.simt.analysis.kernel import Body, Storage
-from haulage.compiler.simt.analysis.warps import Warps
-from haulage.compiler.simt.coroutines.cooperative_grid import Frame
-from haulage.compiler.simt.emit.block_function import (
-    Metadata,
-    allocate_private,
-    allocate_shared,
-    block_parameters,
-    private_addresses,
-)
-from haulage.compiler.simt.emit.loop_nest import Index, index_of
-from haulage.compiler.simt.emit.region_call import (
-    Thread,
-    call_region,
-    context_arguments,
-    follow_leader,
-    keep_largest_fault,
-)
-from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
-from haulage.compiler.simt.ir.builder import Builder
-from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
-from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.regions import iteration_ranges
-from haulage.compiler.simt.regions.exchanges import Exchange
-from haulage.compiler.simt.regions.parallel_regions import Region, Regions
+from haulage.compiler.simt.emit.loop_nest import Index, LoopNest, index_of
+from haulage.compiler.simt.emit.region_function import DONE
+from haulage.compiler.simt.ir.builder import Typed
+from haulage.compiler.simt.ir.model import Function, value_name
+from haulage.compiler.simt.regions.parallel_regions import Region
+from haulage.compiler.simt.vectorize.strip_loop import Outcome
 from haulage.compiler.simt.work_items import warp_collectives
-from haulage.forks import cached_property
+from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 
 
-def collective_storage(collectives: Mapping[str, Exchange], warps: Warps) -> tuple[Storage, ...]:
-    """The memory through which lanes exchange values, which every region is given."""
-    found = warp_collectives.storage(collectives.values(), warps.size)
-    return tuple(Storage(name, nbytes, 64) for name, nbytes in sorted(found.items()))
+class WarpLoops(StateMachine):
+    """The block function whose groups are warps."""
 
+    waits_at = ("barrier", "grid")
+    ended = "%warp.ended"
 
-def write(
-    body: Body,
-    regions: Regions,
-    warps: Warps,
-    collectives: Mapping[str, Exchange],
-    metadata: Metadata,
-    cooperative: bool,
-) -> str:
-    """LLVM text of `@haulage.block` and its regions; `collectives` by the labels of the regions
-    behind them, `cooperative` as in `work_item_loops.py`. The memory of collectives is among
-    `body.shared`."""
-    functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
-    writer = _BlockFunction(functions, warps, collectives, metadata, cooperative)
-    made = [
-        *warp_collectives.functions(collectives.values()),
-        *map(functions.function, regions.regions),
-        writer.function(),
-    ]
-    types = [] if writer.frame is None else [writer.frame.text()]
-    return "\n\n".join([*types, *map(definition, made)])
+    def __init__(self, schedule: Schedule) -> None:
+        assert schedule.warps is not None
+        self.warps = schedule.warps
+        super().__init__(schedule, self.warps.threads)
+        # The warp that runs: its number, its first thread, and the mask of its threads.
+        self.warp = self.first = self.there = ""
 
+    def functions(self) -> list[Function]:
+        answers = warp_collectives.functions(self.schedule.collectives.values())
+        return [*answers, *super().functions()]
 
-class _BlockFunction:
-    def __init__(
-        self,
-        functions: RegionFunctions,
-        warps: Warps,
-        collectives: Mapping[str, Exchange],
-        metadata: Metadata,
-        cooperative: bool,
-    ) -> None:
-        self.body: Body = functions.body
-        self.regions = functions.regions
-        self.region_functions = functions
-        self.warps = warps
-        self.collectives = collectives
-        self.metadata = metadata
-        self.frame = Frame(self.body, warps.threads) if cooperative else None
-        parameters = block_parameters(self.body) if self.frame is None else self.frame.parameters()
-        self.b = Builder("haulage.block", parameters, "i32", "noinline", stem="block")
-        # The warp that runs: its number, its first thread, how many it has, and their mask.
-        self.warp = self.first = self.threads = self.there = ""
+    def allocate_context(self) -> None:
+        b, masked = self.b, self.regions.masked
+        count, size = self.warps.count, self.warps.size
+        if self.waits:
+            self.place("%resume", f"[{count} x i32]")
+        if masked:
+            self.place("%leaders", f"[{count} x i32]")
+            self.place("%states.all", f"[{count * size} x i32]")
+        for slot in self.regions.slots.values():
+            lanes = size if slot.varying or masked else 1
+            if slot.value in self.lasting:
+                kind = f"[{count * lanes} x {slot.type}]"
+                self.place(value_name(slot.value, "all"), kind)
+            else:
+                b.allocate(f"[{lanes} x {slot.type}]", 64, value_name(slot.value, "context"))
 
-    def function(self) -> Function:
-        b = self.b
-        b.block("%block.start")
-        self._allocate()
+    # ---- warps ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def groups(self) -> Iterator[None]:
+        b, of_warps = self.b, f"[{self.warps.count} x i32]"
+        if self.frame is not None:
+            self.frame.resume(b, [(state, "%round") for state in self.grid_waits])
+        self.clear_words()
+        if self.regions.masked:
+            b.store(of_warps, "zeroinitializer", "%leaders")
+        if self.waits:
+            b.store(of_warps, "zeroinitializer", "%resume")
         b.jump("%round")
         b.block("%round")
         with b.loop("warp", self.warps.count, "%round.over", kind="i32") as loop:
-            furthest = loop.carry("i32", str(DONE), "furthest") if self._stops else ""
             self.warp = loop.index
             self._find_warp()
-            resume = self._resume()
-            for region in self.regions.regions:
-                self._region(region)
+            stops: list[Typed] = []
+            if self.waits:
+                furthest = loop.carry("i32", str(DONE), "furthest")
+                resume = b.at("i32", "%resume", self.warp, by="i32")
+                state = b.load("i32", resume)
+                cases = [(number, f"%region.{number}") for number in (0, *self.waits)]
+                stops.append((str(DONE), b.current))
+                b.switch("i32", state, "%warp.stopped", cases)
+            else:
+                b.jump("%region.0")
+            yield
+            stopping = [(str(k), f"%wait.{k}") for k in self.waits]
+            for stopped in (*stopping, (str(DONE), self.ended)):
+                b.block(stopped[1])
+                b.jump("%warp.stopped")
+                stops.append(stopped)
             b.block("%warp.stopped")
-            if self._stops:
-                stop = b.load("i32", "%stop")
+            if self.waits:
+                stop = b.phi("i32", stops, "stop")
                 b.store("i32", stop, resume)
                 furthest = loop.set(furthest, b.extremum("smax", "i32", furthest, stop))
-        self._end_round(furthest)
-        b.block("%done")
-        fault = b.load("i32", "%fault") if self.body.may_fail else "0"
-        b.ret("i32", fault)
-        return b.function
-
-    # ---- storage and rounds ---------------------------------------------------------------------
-
-    def _allocate(self) -> None:
-        """Make or find all storage, and clear what begins with 0; a block that waited for its grid
-        goes on with a round."""
-        b, body, frame, warps = self.b, self.body, self.frame, self.warps
-        fault = ["%fault"] if body.may_fail else []
-        b.allocate("ptr", name="%ret")
-        if self._stops:
-            b.allocate("i32", name="%stop")
-        if frame is None:
-            for name in fault:
-                b.allocate("i32", name=name)
-            allocate_shared(b, body, warps.threads)
-            allocate_private(b, body, warps.threads)
-        else:
-            frame.fixed(b, fault)
-        of_warps, lanes = f"[{warps.count} x i32]", warps.count * warps.size
-        cleared = ["%leaders"] if self.regions.masked else []
-        cleared += ["%resume"] if self._stops else []
-        lasting = dict.fromkeys(cleared, of_warps)
-        if self.regions.masked:
-            lasting["%states.all"] = f"[{lanes} x i32]"
-        for slot in self.regions.slots.values():
-            each, name = slot.varying or self.regions.masked, value_name(slot.value, "all")
-            if slot.value in self._lasting:
-                lasting[name] = f"[{lanes if each else warps.count} x {slot.type}]"
-            else:
-                b.allocate(f"[{warps.size if each else 1} x {slot.type}]", 64, name)
-        for name, kind in lasting.items():
-            if frame is None:
-                b.allocate(kind, 64, name)
-            else:
-                frame.place(b, name, kind)
-        if frame is not None:
-            frame.resume(b, [(state, "%round") for state in self._grid_stops])
-        for name in fault:
-            b.store("i32", "0", name)
-        for name in cleared:
-            b.store(of_warps, "zeroinitializer", name)
-
-    @property
-    def _is_partial(self) -> bool:
-        return self.warps.threads % self.warps.size != 0
-
-    @cached_property
-    def _stops(self) -> dict[int, RegionEnd]:
-        """The regions behind barriers of the block or the grid, where warps wait for each other."""
-        return self.region_functions.behind("barrier", "grid")
-
-    @cached_property
-    def _grid_stops(self) -> dict[int, int]:
-        """The regions behind barriers of the grid, with the barriers' fault numbers."""
-        return {k: end.place for k, end in self.region_functions.behind("grid").items()}
-
-    @cached_property
-    def _lasting(self) -> frozenset[str]:
-        """The values that live over a barrier of the block."""
-        return self.region_functions.live_behind(self._stops.values())
+        if not self.waits:
+            b.jump("%done")
+            return
+        cases = [(k, f"%grid.{k}") for k in self.grid_waits]
+        b.switch("i32", furthest, "%round", [(DONE, "%done"), *cases])
+        for k, end in self.grid_waits.items():
+            assert self.frame is not None
+            b.block(f"%grid.{k}")
+            self.frame.wait(b, k, end.place)
 
     def _find_warp(self) -> None:
         """Find the warp's threads, its part of all storage and its leader."""
-        b, warp, size = self.b, self.warp, self.warps.size
+        b, warp, size, threads = self.b, self.warp, self.warps.size, self.warps.threads
         self.first = b.binary("mul", "i32", warp, str(size), "nuw", "nsw", name="warp.first")
-        self.there = "-1"
-        self.threads = str(size)
-        if self._is_partial:
-            rest = b.binary("sub", "i32", str(self.warps.threads), self.first, "nuw", "nsw")
-            self.threads = b.extremum("smin", "i32", rest, str(size), "warp.threads")
-            absent = b.binary("sub", "i32", str(size), self.threads, "nuw", "nsw")
+        self.group_threads, self.there = str(size), "-1"
+        if threads % size:
+            rest = b.binary("sub", "i32", str(threads), self.first, "nuw", "nsw")
+            self.group_threads = b.extremum("smin", "i32", rest, str(size), "warp.threads")
+            absent = b.binary("sub", "i32", str(size), self.group_threads, "nuw", "nsw")
             if size == 64:
                 absent = b.cast("zext", "i32", absent, "i64")
             self.there = b.binary("lshr", f"i{size}", "-1", absent, name="warp.there")
-        for slot in self.regions.slots.values():
-            offset = "0"
-            if slot.value in self._lasting:
-                offset = self.first if slot.varying or self.regions.masked else warp
-            whole, own = (value_name(slot.value, part) for part in ("all", "context"))
-            b.at(slot.type, whole, offset, own, "i32")
+        for name in self.lasting:
+            slot = self.regions.slots[name]
+            offset = self.first if slot.varying or self.regions.masked else warp
+            b.at(slot.type, value_name(name, "all"), offset, value_name(name, "context"), "i32")
         if self.regions.masked:
             b.at("i32", "%states.all", self.first, "%states", "i32")
             b.at("i32", "%leaders", warp, "%leader", "i32")
 
-    def _resume(self) -> str:
-        """Let the warp go on where it stopped; returns where that is kept."""
-        b = self.b
-        if not self._stops:
-            b.jump("%region.0")
-            return ""
-        resume = b.at("i32", "%resume", self.warp, by="i32")
-        state = b.load("i32", resume)
-        b.store("i32", str(DONE), "%stop")
-        cases = [(number, f"%region.{number}") for number in (0, *self._stops)]
-        b.switch("i32", state, "%warp.stopped", cases)
-        return resume
-
-    def _end_round(self, furthest: str) -> None:
-        """Behind the last warp: wait for the grid, begin another round, or end the block."""
-        b = self.b
-        if not self._stops:
-            b.jump("%done")
-            return
-        cases = [(state, f"%grid.{state}") for state in self._grid_stops]
-        b.switch("i32", furthest, "%round", [(DONE, "%done"), *cases])
-        for state, place in self._grid_stops.items():
-            assert self.frame is not None
-            b.block(f"%grid.{state}")
-            self.frame.wait(b, state, place)
-
     # ---- regions --------------------------------------------------------------------------------
 
-    def _region(self, region: Region) -> None:
-        """Run a region for all lanes of the warp, behind its collective, and go on."""
-        b, body, k = self.b, self.body, region.number
-        masked = self.regions.masked
-        b.block(f"%region.{k}")
-        collective = self.collectives.get(region.entry)
+    def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> Outcome:
+        b, size = self.b, self.warps.size
+        collective = self.schedule.collectives.get(region.entry)
         if collective is not None:
-            there = self._lanes_at(k) if collective.kind == "match" else "-1"
-            leader = b.cast("zext", "i32", b.load("i32", "%leader"), "i64") if masked else "0"
+            there = self._lanes_at(region.number) if collective.kind == "match" else "-1"
+            leader = "0"
+            if self.regions.masked:
+                leader = b.cast("zext", "i32", b.load("i32", "%leader"), "i64")
             warp_collectives.answer(b, collective, leader, there)
-        given, _ = context_arguments(b, self.region_functions, region, "context")
-        given += [("ptr", "%states")] if masked else []
-        access = self.metadata.access() if region.is_parallel else ()
-        note = self.metadata.lane_loop(self.warps.size)
-        state = worst = ""
-        with b.loop("lane", self.threads, kind="i32", metadata=note) as loop:
-            lane = b.cast("zext", "i32", loop.index, "i64")
-            first = b.cast("zext", "i32", self.first, "i64")
-            in_block = b.binary("add", "i64", first, lane, "nuw", "nsw")
-            private = private_addresses(b, body, in_block)
-            thread = Thread(self._index(loop.index), lane, private)
-            callee = f"haulage.region.{k}"
-            both = call_region(b, body, self.warps.block, callee, thread, given, access)
-            if not masked:
-                state = b.extract(RESULT, both, 0)
-            if body.may_fail:
-                worst = loop.carry("i32", "0", "fault")
-                fault = b.extract(RESULT, both, 1)
-                worst = loop.set(worst, b.extremum("umax", "i32", worst, fault))
-        if body.may_fail:
-            keep_largest_fault(b, worst)
-        self._go_on(region, state)
+        ranges = {"x": ("0", self.group_threads)}
+        note = [self.metadata.lane_loop(size)]
+        nest = LoopNest(b, (size, 1, 1), ("x",), ranges, note, faults=self.body.may_fail)
+        lane = nest.innermost.index
+        linear = b.binary("add", "i32", self.first, lane, "nuw", "nsw")
+        following, fault = self.call(
+            region,
+            self._index(linear, lane),
+            nest.linear,
+            given,
+            in_block=b.cast("zext", "i32", linear, "i64"),
+            access=self.metadata.access() if region.is_parallel else (),
+        )
+        return following, nest.close(fault)
 
     def _lanes_at(self, k: int) -> str:
         """The mask of the lanes that came to region `k`."""
@@ -267,10 +158,9 @@ class _BlockFunction:
         mask = b.cast("bitcast", f"<{size} x i1>", is_here, f"i{size}")
         return b.binary("and", f"i{size}", mask, self.there)
 
-    def _index(self, lane: str) -> Index:
-        """A thread's x, y and z."""
+    def _index(self, linear: str, lane: str) -> Index:
+        """The x, y and z of the thread with a linear index."""
         b, block, size = self.b, self.warps.block, self.warps.size
-        linear = b.binary("add", "i32", self.first, lane, "nuw", "nsw")
         if block[1:] == (1, 1):
             return linear, "0", "0"
         if not self.warps.follow_x:
@@ -279,28 +169,3 @@ class _BlockFunction:
         column, y, z = index_of(b, (block[0] // size, block[1], block[2]), self.warp)
         start = b.binary("mul", "i32", column, str(size), "nuw", "nsw")
         return b.binary("add", "i32", start, lane, "nuw", "nsw"), y, z
-
-    def _go_on(self, region: Region, state: str) -> None:
-        """Go on with another region, whose number is `state`, or where the warp's leader is; stop
-        in front of barriers of the block, and at the end."""
-        b, k = self.b, region.number
-        states = [self.region_functions.numbers[label] for label in region.exits]
-        ended = f"%ended.{k}"
-        ends = not states or region.returns or self.regions.masked
-        if self.regions.masked and states:
-            state = follow_leader(b, self.threads, ended)
-        cases = [
-            (each, f"%stop.{k}.{each}" if each in self._stops else f"%region.{each}")
-            for each in states
-        ]
-        default = ended if ends else cases.pop(0)[1]
-        if cases:
-            b.switch("i32", state, default, cases)
-        else:
-            b.jump(default)
-        stops = [(f"%stop.{k}.{each}", each) for each in states if each in self._stops]
-        for label, each in [*stops, *([(ended, DONE)] if ends else [])]:
-            b.block(label)
-            if self._stops:
-                b.store("i32", str(each), "%stop")
-            b.jump("%warp.stopped")
