@@ -169,3 +169,23 @@ def test_a_part_for_the_first_warp_only_is_split():
 
     code = haulage.compile(total, "void(float32[::1], float32[::1])", block=256)
     assert code.metadata["strategy"] == "regions"
+
+
+def test_a_warp_decides_once_on_what_its_lanes_have_in_common():
+    def first_warp_only(x, out):
+        t = cuda.threadIdx.x
+        value = x[t]
+        if t < 32:
+            for k in range(5):
+                value += cuda.shfl_xor_sync(0xFFFFFFFF, value, 1 << k)
+            out[t] = value
+
+    code = haulage.compile(first_warp_only, "void(float32[::1], float32[::1])", block=256)
+    text = code.stages["blocks"]
+    region = re.search(r"define [^\n]*@haulage.region.0\(.*?\n}", text, re.DOTALL)[0]
+    assert "= sub nuw nsw i32 %threadIdx.x, %lane" in region
+    assert re.search(r'icmp [^\n]* i32 %"?threadIdx.x.first"?, 32', region)
+    # LLVM takes that out of the loop over lanes, which then needs no mask.
+    block = re.search(r"define [^\n]*@haulage.block\(.*?\n}", code.stages["llvm"], re.DOTALL)[0]
+    assert re.search(r"fadd <\d+ x float>", block)
+    assert not re.search(r"<\d+ x i1>", block)

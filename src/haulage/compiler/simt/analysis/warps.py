@@ -117,12 +117,6 @@ class LaneForms:
             for monomial, factor in rest.monomials.items()
         )
 
-    def is_lane(self, item: Instruction) -> bool:
-        """Whether a result is the lane's number itself."""
-        number = item.operands[-1].number if item.operands else None
-        wanted = {"and": self._size - 1, "urem": self._size}.get(item.opcode)
-        return wanted is not None and number == wanted and self.is_aligned(item.operands[0])
-
     def _drops_lane(self, item: Instruction) -> bool:
         """Whether the result is made of the part of a number that all lanes have in common."""
         if len(item.operands) != 2 or (number := item.operands[1].number) is None:

@@ -10,10 +10,12 @@ anew.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.warps import LANE, LaneForms, Warps
 from haulage.compiler.simt.emit.loop_nest import Index, LoopNest, index_of
 from haulage.compiler.simt.emit.region_function import DONE
-from haulage.compiler.simt.ir.builder import Typed
-from haulage.compiler.simt.ir.model import Function, value_name
+from haulage.compiler.simt.ir.builder import Builder, Typed
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region
 from haulage.compiler.simt.vectorize.strip_loop import Outcome
 from haulage.compiler.simt.work_items import warp_collectives
@@ -34,8 +36,11 @@ class WarpLoops(StateMachine):
         self.warp = self.first = self.there = ""
 
     def functions(self) -> list[Function]:
-        answers = warp_collectives.functions(self.schedule.collectives.values())
-        return [*answers, *super().functions()]
+        made = super().functions()
+        if self.warps.follow_x:
+            for function in made:
+                _use_first_lane(function, self.warps)
+        return [*warp_collectives.functions(self.schedule.collectives.values()), *made]
 
     def allocate_context(self) -> None:
         b, masked = self.b, self.regions.masked
@@ -169,3 +174,29 @@ class WarpLoops(StateMachine):
         column, y, z = index_of(b, (block[0] // size, block[1], block[2]), self.warp)
         start = b.binary("mul", "i32", column, str(size), "nuw", "nsw")
         return b.binary("add", "i32", start, lane, "nuw", "nsw"), y, z
+
+
+def _use_first_lane(function: Function, warps: Warps) -> None:
+    """Make what all lanes have in common of the first lane's index instead of each lane's own, so
+    that LLVM moves it, and the branches on it, out of the loop over the lanes: a warp then decides
+    once on `threadIdx.x < 32`."""
+    analyses = Analyses(function)
+    lanes = LaneForms(analyses, warps)
+    lane, x = "%lane", "%threadIdx.x"
+    first = {x: "%threadIdx.x.first"}
+    for label in analyses.order:
+        block = function.blocks[label]
+        made: list[Instruction] = []
+        if label == function.entry:
+            made.append(Builder.cast("trunc", "i64", LANE, "i32", lane))
+            made.append(Builder.binary("sub", "i32", x, lane, "nuw", "nsw", name=first[x]))
+        for item in block.body:
+            result = item.result or ""
+            made.append(item.with_uses(first) if result in lanes.common else item)
+            made_of_first = all(
+                each.text in first or lanes.is_common(each) for each in item.operands
+            )
+            if result and made_of_first and lanes.is_aligned(Operand(item.type, result)):
+                first[result] = value_name(result, "first")
+                made.append(item.renamed(first))
+        block.body = made
