@@ -393,13 +393,11 @@ def _split_collectives(state: Compilation) -> None:
 
 
 def _vectorize_kernel(state: Compilation) -> None:
-    # Loops that all threads are in together need no vectors.
     if state.lanes is not None or state.remainders:
         return
-    if fission.divergent_loops(state.analyses, state.flow):
-        vectorizer = plan.Vectorizer(state.body, state.own_memory, state.geometry)
-        state.vectors = vectorizer.plan_kernel(state.together)
-        state.flow = state.together if state.vectors.stays_scalar else state.flow
+    vectorizer = plan.Vectorizer(state.body, state.own_memory, state.geometry)
+    state.vectors = vectorizer.plan_kernel(state.flow, state.together)
+    state.flow = state.together if state.vectors.stays_scalar else state.flow
 
 
 def _interchange_loops(state: Compilation) -> None:

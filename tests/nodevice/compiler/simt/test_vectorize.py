@@ -488,3 +488,31 @@ def test_lanes_that_go_the_same_way_are_not_masked_for_the_other():
     # How many lanes there are depends on the processor.
     assert re.search(r"fmul <\d+ x float>", code.stages["blocks"])
     assert not re.search(r"select i1 %\S+, <\d+ x i1>", code.stages["blocks"])
+
+
+def rows_of_a_table(places, table, out):
+    j, i = cuda.grid(2)
+    if i < places.size and j < out.shape[1]:
+        out[i, j] = table[places[i], j]
+
+
+def sums_of_rows(offsets, columns, table, out):
+    j, i = cuda.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        total = 0.0
+        for k in range(offsets[i], offsets[i + 1]):
+            total += table[columns[k], j]
+        out[i, j] = total
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arrays"),
+    [
+        (rows_of_a_table, "int32[::1], float64[:, ::1], float64[:, ::1]"),
+        (sums_of_rows, "int32[::1], int32[::1], float64[:, ::1], float64[:, ::1]"),
+    ],
+)
+def test_what_threads_of_a_row_have_in_common_is_read_once_for_all_lanes(kernel, arrays):
+    blocks = haulage.compile(kernel, f"void({arrays})", block=(64, 4)).stages["blocks"]
+    assert "llvm.masked.load" in blocks
+    assert "gather" not in blocks

@@ -6,7 +6,7 @@ influence), `UNKNOWN` if it is the same everywhere but not known here (the strid
 that are all right, not to prove anything.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from haulage.compiler.simt.analysis.affine import AffineForms, forms
 from haulage.compiler.simt.analysis.kernel import Storage
@@ -73,9 +73,9 @@ class StrideAnalysis:
             for name, item in self._waiting.items():
                 found, before = self._derive(item), self._known.get(name)
                 if found is not None and found != before:
-                    # Each value changes at most twice, so that this ends.
-                    self._known[name] = found if before is None else SCATTERED
-                    changed = before != SCATTERED or changed
+                    # Each axis becomes irregular at most once, so that this ends.
+                    self._known[name] = found if before is None else _same([before, found])
+                    changed = changed or self._known[name] != before
 
     def of(self, operand: Operand | None) -> Strides:
         """The strides of a value, of a constant, or of no address."""
@@ -98,27 +98,41 @@ class StrideAnalysis:
                 if strides is not None and strides != COMMON:
                     moving.append(strides)
             if len(moving) > 1:
-                return SCATTERED
-            if moving:
+                total = _sum(total, _irregular(moving))
+            elif moving:
                 total = _sum(total, _scaled(moving[0], factor if len(monomial) == 1 else None))
         return total
 
     def _derive(self, item: Instruction) -> Strides | None:
         """The strides of a result that is no sum; None while nothing is known of an operand."""
         operands = [self._of(each) for each in item.operands]
+        known = [each for each in operands if each is not None]
         if item.is_phi:
-            known = set(operands) - {None}
-            return None if not known else known.pop() if len(known) == 1 else SCATTERED
-        if None in operands:
+            return _same(known) if known else None
+        if len(known) < len(operands):
             return None
         if item.opcode in ("call", "atomicrmw", "cmpxchg"):
             return SCATTERED
-        return COMMON if all(each == COMMON for each in operands) else SCATTERED
+        return _irregular(known)
 
 
 def _result(item: Instruction) -> Operand:
     assert item.result is not None
     return Operand(item.type, item.result)
+
+
+def _same(all_strides: Sequence[Strides]) -> Strides:
+    """The strides that some have in common, axis by axis."""
+    x, y, z = (
+        along[0] if len(set(along)) == 1 else IRREGULAR for along in zip(*all_strides, strict=True)
+    )
+    return x, y, z
+
+
+def _irregular(all_strides: Sequence[Strides]) -> Strides:
+    """The strides of what is made of values with some: the same along an axis if these are."""
+    x, y, z = (IRREGULAR if any(along) else 0 for along in zip(COMMON, *all_strides, strict=True))
+    return x, y, z
 
 
 def _sum(left: Strides, right: Strides) -> Strides:

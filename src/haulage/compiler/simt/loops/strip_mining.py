@@ -23,7 +23,7 @@ from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.compiler.simt.regions.loop_interchange import strides_by_iteration
 
 # Bytes from one iteration to the next that leave most of what is read in the nearest cache.
-_NEAR = 256
+NEAR = 256
 
 # What an iteration holds besides what lives longer; more if it calls mathematics.
 _SHORT_LIVED = 3
@@ -92,7 +92,7 @@ class _Accesses:
                 known = strides_by_iteration(self._function, loop)
                 by_iteration = by_iteration or StrideAnalysis(self._analyses, known, loop.labels)
                 step = by_iteration.of(item.address)[0]
-                if not isinstance(step, int) or abs(step) > _NEAR:
+                if not isinstance(step, int) or abs(step) > NEAR:
                     return False
         return True
 

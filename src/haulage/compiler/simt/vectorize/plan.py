@@ -1,24 +1,33 @@
 """Which regions of a kernel are vectorised, by how much, and where it is split for that."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.affine import AffineForms
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
 from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.strides import (
+    COMMON,
+    UNKNOWN,
+    StrideAnalysis,
+    size_of_access,
+)
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY
+from haulage.compiler.simt.loops.strip_mining import NEAR
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
+from haulage.compiler.simt.regions.loop_interchange import strides_by_iteration
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.builder import (
     BYTES,
@@ -87,14 +96,20 @@ class Vectorizer:
         self._own_memory = own_memory
         self._geometry = geometry
 
-    def plan_kernel(self, together: Uniformity) -> Plan:
-        """The plan for a kernel without barriers: it is vectorised as a whole, if it has loops that
-        are worth it. `together` is the uniformity of its values."""
+    def plan_kernel(self, present: Uniformity, together: Uniformity) -> Plan:
+        """The plan for a kernel without barriers: it is vectorised as a whole, if it has divergent
+        loops and loops that are worth it, or none and reads rows that its threads look up.
+        `together` is the uniformity of its values with those of threads that have left."""
         function = self._body.function
+        analyses, position = Analyses(function), AXES.index(self._geometry.axes[-1])
+        wanted = {loop.header for loop in analyses.loops}
         if barriers(function):
             return Plan()
-        loops = {loop.header for loop in Analyses(function).loops}
-        return self._plan(fission.split(function, []), loops, {}, together)
+        if not wanted and _looks_up_rows(analyses, position):
+            wanted.add(function.entry)
+        elif not fission.divergent_loops(analyses, present) or _goes_down(analyses, position):
+            return Plan()
+        return self._plan(fission.split(function, []), wanted, {}, together)
 
     def plan_regions(
         self,
@@ -165,19 +180,21 @@ class Vectorizer:
             headers = {loop.header for loop in loops}
             live = max((strips[each] for each in headers & strips.keys()), default=0)
             looped = {label for loop in loops for label in loop.labels}
-            if not headers.isdisjoint(wanted):
-                vectorized = self._vectorize_region(functions, region, looped, live)
+            if not wanted.isdisjoint((region.entry, *headers)):
+                labels = looped or region.labels
+                vectorized = self._vectorize_region(functions, region, labels, live)
                 if vectorized is not None:
                     found[region.number] = vectorized
         return found
 
     def _vectorize_region(
-        self, functions: RegionFunctions, region: Region, looped: set[str], live: int
+        self, functions: RegionFunctions, region: Region, looped: Iterable[str], live: int
     ) -> VectorizedRegion | None:
         """A region on vectors, or None if it cannot be vectorised.
 
-        `looped` are the blocks of its loops, `live` how many values of each thread are live in one
-        that all threads go round together, and that is to be strip-mined; 0 if there is none.
+        `looped` are the blocks of its loops, if it has any; `live` is how many values of each
+        thread are live in one that all threads go round together, and that is to be strip-mined; 0
+        if there is none.
         """
         if not can_vectorize(functions, region):
             return None
@@ -223,6 +240,46 @@ def _loops(function: Function, region: Region) -> list[Loop]:
     )
 
 
+def _goes_down(analyses: Analyses, position: int) -> bool:
+    """Whether threads along the innermost axis read a row in each iteration of a loop, and in the
+    next one another row, a certain distance away: best for the whole block at a time."""
+    strides = analyses.get(StrideAnalysis)
+    for loop in analyses.loops:
+        known = strides_by_iteration(analyses.function, loop)
+        by_iteration = StrideAnalysis(analyses, known, loop.labels)
+        for label in loop.labels:
+            for item in analyses.function.blocks[label].body:
+                step = by_iteration.of(item.address)[0]
+                is_far = step == UNKNOWN or (isinstance(step, int) and abs(step) > NEAR)
+                if is_far and strides.of(item.address)[position] == size_of_access(item):
+                    return True
+    return False
+
+
+def _looks_up_rows(analyses: Analyses, position: int) -> bool:
+    """Whether threads along the innermost axis read a row whose place they all load.
+
+    LLVM, which does not know that no thread's store changes that, would load it for each thread
+    again, and gather the row.
+    """
+    strides, items = analyses.get(StrideAnalysis), analyses.function.instructions()
+    accesses = [item for item in items if item.address is not None]
+    places = {
+        item.result
+        for item in accesses
+        if item.opcode == "load"
+        and strides.of(item.address)[position] == 0
+        and strides.of(item.address) != COMMON
+    }
+    forms = AffineForms(analyses.items, wraparound=False)
+    return any(
+        strides.of(item.address)[position] == size_of_access(item)
+        and any(symbol.value in places for symbol in forms.of(item.address).symbols)
+        for item in accesses
+        if item.address is not None
+    )
+
+
 def _is_foreign(item: Instruction) -> bool:
     return item.opcode == "call" and elementwise(item.callee) is None
 
@@ -239,7 +296,7 @@ def is_profitable(region: VectorizedRegion) -> bool:
     """Whether lanes are faster than threads one after the other, by what the loops of a region
     do."""
     blocks, order, shapes = region.blocks, region.order, region.shapes
-    looped = {label for loop in order.loops for label in loop.labels}
+    looped = {label for loop in order.loops for label in loop.labels} or blocks.keys()
     # A search by division takes an iteration or hundreds: most lanes would wait.
     searching = {label for loop in order.loops if _exits(blocks, loop) > 1 for label in loop.labels}
     arithmetic = scattered = scalarized = 0
@@ -260,7 +317,7 @@ def is_profitable(region: VectorizedRegion) -> bool:
                 if shapes.likely(address, label) not in (0, BYTES[item.accessed_type]):
                     gathered.append(address)
                     scattered += item.opcode == "store"
-        is_inside = around[0].labels.issuperset(block.successors)
+        is_inside = bool(around) and around[0].labels.issuperset(block.successors)
         parts = parts or (is_inside and shapes.is_divergent(label))
         is_nested = is_nested or sum(loop.header in shapes.divergent for loop in around) > 1
     if not (scalarized or scattered) and (
@@ -283,7 +340,7 @@ def _exits(blocks: Mapping[str, Block], loop: Loop) -> int:
     )
 
 
-def _follows_loads(blocks: Mapping[str, Block], looped: set[str], addresses: set[str]) -> bool:
+def _follows_loads(blocks: Mapping[str, Block], looped: Set[str], addresses: set[str]) -> bool:
     """Whether one of the addresses is made from what was loaded in an earlier iteration."""
     items = Function((), {label: blocks[label] for label in looped}).items()
     users = control_flow.invert(
