@@ -155,3 +155,42 @@ def test_regions_begin_at_guards_behind_barriers_and_end_behind_what_they_guard(
     flow = Analyses(function).get(uniformity.analyse, frozenset())
     assert guard_fission.places(Analyses(function), flow, set()) == ["%behind", "%loop", "%last"]
     assert guard_fission.places(Analyses(function), flow, {"%behind"}) == ["%loop"]
+
+
+# Behind the barrier threads take two ways, and meet in front of the loop's end.
+MERGING = (
+    BARRIER
+    + """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %p) {
+entry:
+  br label %loop
+loop:
+  %d = phi i32 [ %n, %entry ], [ %half, %meet ]
+  call void @haulage.barrier(i32 1)
+  %odd = trunc i32 %threadIdx.x to i1
+  br i1 %odd, label %work, label %meet
+work:
+  %more.work = mul i32 %d, %threadIdx.x
+  br label %meet
+meet:
+  %value = phi i32 [ 0, %loop ], [ %more.work, %work ]
+  %half = lshr i32 %d, 1
+  %more = icmp ne i32 %half, 0
+  br i1 %more, label %loop, label %behind
+behind:
+  %first = icmp eq i32 %threadIdx.x, 0
+  br i1 %first, label %sum, label %last
+sum:
+  store i32 %value, ptr %p
+  br label %last
+last:
+  ret i32 0
+}
+"""
+)
+
+
+def test_regions_begin_at_guards_behind_a_loop_in_which_threads_diverged():
+    function = model_of(MERGING)
+    flow = Analyses(function).get(uniformity.analyse, frozenset())
+    assert "%behind" in guard_fission.places(Analyses(function), flow, set())

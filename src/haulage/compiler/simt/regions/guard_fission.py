@@ -28,12 +28,13 @@ def places(analyses: Analyses, flow: Uniformity, held: Set[str]) -> list[str]:
 
 
 def _starts(function: Function, flow: Uniformity) -> dict[str, None]:
-    """Blocks that end in a divergent branch, and are come to from a barrier by uniform branches,
-    with nothing done on the way."""
+    """Blocks that end in a divergent branch, and are come to by uniform branches, with nothing done
+    on the way, from a barrier or from where threads that diverged behind it meet."""
     found: dict[str, None] = {}
     seen: set[str] = set()
     for block in function.blocks.values():
-        if not (begins_behind_barrier(block) and _is_uniform(block, flow)):
+        merges = any(phi.result in flow.varying for phi in block.phis)
+        if not ((merges or begins_behind_barrier(block)) and _is_uniform(block, flow)):
             continue
         waiting = list(block.successors)
         while waiting:
