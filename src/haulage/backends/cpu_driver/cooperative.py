@@ -1,6 +1,6 @@
 """Running a grid whose blocks wait for one another: phase by phase, from barrier to barrier.
 
-A block that waits is suspended code (see `compiler/simt/coroutines/cooperative_grid.py`, which has
+A block that waits leaves its state in a frame (`compiler/simt/coroutines/cooperative_grid.py` has
 the modes and the layout of a launch). So there may be any number of blocks for each worker thread.
 """
 

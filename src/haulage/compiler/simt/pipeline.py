@@ -575,7 +575,7 @@ def _finished(state: Compilation) -> Transformed:
     if coroutines or state.cooperative or heap_bytes(body, prod(block)):
         parts.insert(0, HEAP_DECLARATIONS)
     if state.cooperative:
-        start = writer.definition(cooperative_grid.write_entry(body, framed=not coroutines))
+        start = writer.definition(cooperative_grid.write_entry(body))
     else:
         start = writer.definition(
             entry.write(body, prod(block), state.order, state.privatized, state.run)

@@ -41,7 +41,7 @@ def _body(barrier=BARRIER):
 
 def _lowered(barrier=BARRIER, cooperative=False):
     text = lowering.write(_body(barrier), (16, 4, 1), cooperative)
-    names = re.findall(r"(?m)^define internal \S+ @([\w.]+)", text)
+    names = re.findall(r"(?m)^define internal \S+ @(haulage\.(?!frame)[\w.]+)", text)
     functions = {name: reader.read(text, name) for name in names}
     return f"{HEAP_DECLARATIONS}\n{text}", functions
 
@@ -76,14 +76,25 @@ def test_phis_know_the_block_in_which_a_thread_was_resumed():
 def test_llvm_splits_all_coroutines(barrier, cooperative):
     text, functions = _lowered(barrier, cooperative)
     assert ("haulage.wave" in functions) == (barrier == WAVE_BARRIER)
-    is_coroutine = bool(_calls(functions["haulage.block"], "llvm.coro.begin"))
-    assert is_coroutine == cooperative
-    started = cooperative_grid.write_entry(_body(), framed=False)
-    if not cooperative:
-        started = entry.write(_body(), 64, "zyx")
+    started = entry.write(_body(), 64, "zyx")
+    if cooperative:
+        started = cooperative_grid.write_entry(_body())
     module = llvm.parse(f"{text}\n\n{definition(started)}")
     llvm.optimise(module, host(), 3, widen=False)
     assert not re.search(r"call .*@llvm\.coro\.(begin|suspend|id)", str(module))
+
+
+def test_a_block_that_waits_for_the_grid_returns_and_goes_on_in_its_next_round():
+    _, functions = _lowered(GRID_BARRIER, cooperative=True)
+    block = functions["haulage.block"]
+    assert not _calls(block, "llvm.coro.suspend")
+    begun = block.blocks["%block.start"].terminator
+    assert "%round" in begun.targets
+    waiting = block.blocks["%all.for.grid"]
+    assert waiting.body[0].text == "store i32 1, ptr %frame"
+    assert waiting.terminator.opcode == "ret"
+    # The frames of its threads stay; whoever frees the block's frees them.
+    assert not _calls(block, "haulage_free")
 
 
 def test_the_scheduler_of_a_wavefront_resumes_complete_masks_or_the_first_place():

@@ -5,13 +5,15 @@ from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
 from haulage.targets.cpu_lanes import EXCHANGES, WARP_BARRIER
 
+GRID_BARRIERS = frozenset((GRID_BARRIER,))
+BLOCK_BARRIERS = frozenset((BARRIER,))
 # Those that threads of one wavefront wait at for one another, exchanges of their values too.
 WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER)) | EXCHANGES
 # Those that no thread of the block passes before the others came there, or have ended.
-BLOCK_WIDE = frozenset((BARRIER, GRID_BARRIER))
+BLOCK_WIDE = BLOCK_BARRIERS | GRID_BARRIERS
 # Those that do not wait for threads that have ended.
-PATIENT_BARRIERS = WAVE_BARRIERS | {GRID_BARRIER}
-BARRIERS = PATIENT_BARRIERS | {BARRIER}
+PATIENT_BARRIERS = WAVE_BARRIERS | GRID_BARRIERS
+BARRIERS = PATIENT_BARRIERS | BLOCK_BARRIERS
 
 
 def barriers(function: Function, kinds: frozenset[str] = BARRIERS) -> list[tuple[str, int, int]]:
@@ -22,21 +24,6 @@ def barriers(function: Function, kinds: frozenset[str] = BARRIERS) -> list[tuple
         for index, item in enumerate(block.body)
         if item.callee in kinds
     ]
-
-
-def block_barriers(function: Function) -> list[tuple[str, int, int]]:
-    """Those of `barriers` that wait for the whole block."""
-    return barriers(function, frozenset((BARRIER,)))
-
-
-def grid_barriers(function: Function) -> list[tuple[str, int, int]]:
-    """Those of `barriers` that wait for the whole grid."""
-    return barriers(function, frozenset((GRID_BARRIER,)))
-
-
-def wave_barriers(function: Function) -> list[tuple[str, int, int]]:
-    """Those of `barriers` that wait for a wavefront, or lanes of it."""
-    return barriers(function, WAVE_BARRIERS)
 
 
 def in_order(function: Function) -> list[str]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from haulage.compiler.ends import LEFT, code_of, number_of
 from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.barriers import block_barriers
+from haulage.compiler.simt.analysis.barriers import BLOCK_BARRIERS, barriers
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, value_name
@@ -160,7 +160,7 @@ def skipping_edges(analyses: Analyses) -> dict[str, set[Edge]]:
     """For each block with a barrier of the block, in order: the edges on which threads that it may
     miss skip it."""
     found: dict[str, set[Edge]] = {
-        label: set() for label, _, _ in block_barriers(analyses.function)
+        label: set() for label, _, _ in barriers(analyses.function, BLOCK_BARRIERS)
     }
     if not found:
         return {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from haulage.compiler.simt.analysis.affine import THREAD, Form, forms
-from haulage.compiler.simt.analysis.barriers import wave_barriers
+from haulage.compiler.simt.analysis.barriers import WAVE_BARRIERS, barriers
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.compiler.simt.ir.types import bits_of
@@ -57,7 +57,8 @@ def warps_of(function: Function, block: tuple[int, int, int], size: int) -> Warp
     """The warps that a body's threads exchange values in or wait for, or None if they don't;
     `size` is that of the kernel's warps. Those that wait for wavefronts go by these."""
     found = {
-        function.blocks[label].body[index].callee for label, index, _ in wave_barriers(function)
+        function.blocks[label].body[index].callee
+        for label, index, _ in barriers(function, WAVE_BARRIERS)
     }
     if not found:
         return None

@@ -3,31 +3,25 @@
 All blocks have to come to such a barrier before one goes on. So a block is suspended there with all
 that belongs to it, and the driver goes over the blocks again once all are there.
 
-A block function of loops over the threads is a machine of few states and needs no coroutine: it
-leaves its state in a frame and returns, and goes on there when it is called again, with its
-arguments in registers as always. What lives over a barrier of the grid is in memory that each block
-has:
+A block function needs no coroutine for that, even if its threads are: it is a machine of few
+states, which leaves its state in a frame and returns, and goes on there when it is called again,
+with its arguments in registers as always. What lives over a barrier of the grid is in memory that
+each block has:
 
-    %frame    the state to begin in, other words, and from byte 64 on slots. Nothing but the block
-              function has an address in it, so it is `noalias`
+    %frame    the state to begin in, other words, the address of more memory of the block or null
+              (at byte `OWNED_AT`), and from byte 64 on slots. Nothing but the block function has an
+              address in it, so it is `noalias`
     %storage  shared arrays and the threads' own. Slots may hold addresses in it
 
 `i32 @haulage.block(..., ptr noalias %frame, ptr %storage)` gives `WAITS` plus the fault number of
-the barrier where the block waits, or what it ended with. `ptr @haulage.frame.make()` gives memory
-for a frame and the storage behind it, whose offset is what `i64 @haulage.frame.bytes()` says.
-
-Where threads are coroutines the block function is one too:
-
-    ptr @haulage.block(blockIdx, gridDim, dynamic shared memory, the user's arguments, outcome)
-
-`outcome` points to an i32: `WAITS` plus the fault number of the barrier that the block waits at, or
-plus `YIELDS` if its threads wait for writes of other blocks (`spin_loops.py`), or what the block
-ended with, a fault or 0.
+the barrier where the block waits, `WAITS` plus `YIELDS` if its threads wait for writes of other
+blocks (`spin_loops.py`), or what it ended with, a fault or 0. `ptr @haulage.frame.make()` gives
+memory for a frame and the storage behind it, whose offset `i64 @haulage.frame.bytes()` says.
 
 `i64 haulage_entry(ptr launch, i64 first, i64 last)` is as in `entry.py`, but goes only as far as
 the next barrier. The word at byte 28 of `launch` is a mode plus the offset (a multiple of 8) of
-three addresses: those of a frame or coroutine and of an outcome for each block, and of dynamic
-shared memory for all of them, each block's at a multiple of its alignment.
+three addresses: those of a frame and of an outcome for each block, and of dynamic shared memory for
+all of them, each block's at a multiple of its alignment.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,13 +29,11 @@ from math import prod
 
 from haulage.compiler.numbers import BITS
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.coroutines import intrinsics
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import (
     BLOCK_PARAMETERS,
     clear_warps,
-    heap_allocate,
-    heap_bytes,
+    heap_free,
     place_private,
     private_align,
     private_layout,
@@ -74,9 +66,10 @@ def block_bytes(body: Body, block: tuple[int, int, int]) -> int:
     return room_bytes(body, threads) + threads * _FRAME_BYTES
 
 
-# ---- block functions with a frame ---------------------------------------------------------------
+# ---- frames -------------------------------------------------------------------------------------
 
 _CLEARED = 64
+OWNED_AT = 56
 _FRAME = "%haulage.frame"
 
 
@@ -97,7 +90,7 @@ class Frame:
         return [*BLOCK_PARAMETERS, *user_parameters(self._body), *memory]
 
     def fixed(self, b: Builder, words: Sequence[str]) -> None:
-        """Find an i32 for each of the names `words`, at most 15, and all arrays of the block and
+        """Find an i32 for each of the names `words`, at most 13, and all arrays of the block and
         its threads."""
         for number, name in enumerate(words, 1):
             b.at("i8", "%frame", 4 * number, name)
@@ -128,10 +121,13 @@ class Frame:
         b.block("%begin")
         clear_warps(b, self._body, self._threads)
 
-    def wait(self, b: Builder, state: int, place: int) -> None:
+    def wait(self, b: Builder, state: int, place: int | str) -> None:
         """Wait for the grid at the barrier of fault number `place`, and go on in `state`."""
         b.store("i32", str(state), "%frame")
-        b.ret("i32", str(WAITS | place))
+        if isinstance(place, int):
+            b.ret("i32", str(WAITS | place))
+        else:
+            b.ret("i32", b.binary("or", "i32", place, str(WAITS)))
 
     def text(self) -> str:
         """LLVM text of the frame's type and of the functions that make a frame with its storage and
@@ -157,52 +153,24 @@ define internal ptr @{_MAKE_FRAME}() {{
 }}"""
 
 
-# ---- block functions that are coroutines --------------------------------------------------------
-
-
-def open_block(body: Body, threads: int) -> Builder:
-    """The beginning of the block function, up to where its arrays are made."""
-    parameters = [*BLOCK_PARAMETERS, *user_parameters(body), ("ptr", "%outcome")]
-    b = Builder("haulage.block", parameters, "ptr", f"noinline {intrinsics.ATTRIBUTE}")
-    b.block("%block.start")
-    intrinsics.begin(b)
-    if nbytes := heap_bytes(body, threads):
-        align = max(_ALIGN, private_align(body))
-        heap_allocate(b, str(align), str(nbytes), owned=False, name="%privateMemory")
-    return b
-
-
-def wait(b: Builder, place: str, resumed: str, dropped: str) -> None:
-    """Wait for the grid at the barrier of fault number `place`, an i32."""
-    b.store("i32", b.binary("or", "i32", place, str(WAITS)), "%outcome")
-    intrinsics.suspend(b, resumed, dropped)
-
-
-def close_block(b: Builder, body: Body, threads: int, result: str) -> None:
-    """End the block function with the i32 `result`."""
-    b.store("i32", result, "%outcome")
-    b.jump(intrinsics.FINAL)
-    intrinsics.end(b, freed=["%privateMemory"] if heap_bytes(body, threads) else [])
-
-
 # ---- the entry ----------------------------------------------------------------------------------
 
 
-def write_entry(body: Body, *, framed: bool) -> Function:
-    """The entry; `framed` if blocks have frames, else they are coroutines."""
+def write_entry(body: Body) -> Function:
+    """The entry, for a block function with a frame."""
     b = entry.open_entry()
     word = b.load("i32", b.at("i8", "%launch", 28))
     mode = b.binary("and", "i32", word, "7", name="mode")
     offset = b.cast("zext", "i32", b.binary("and", "i32", word, "-8"), "i64")
     given = b.at("i8", "%launch", offset)
-    handles, outcomes, shared = (b.load("ptr", b.at("ptr", given, number)) for number in range(3))
+    frames, outcomes, shared = (b.load("ptr", b.at("ptr", given, number)) for number in range(3))
     stride = b.round_up("%dynamicSharedBytes", str(DYNAMIC_SHARED_ALIGN))
     entry.load_arguments(b, body)
     with b.repeat("blocks", "%end") as loop:
         block = loop.carry("i64", "%first", "block")
         fault = loop.carry("i32", "0", "fault")
         index = entry.block_indices(b, block)
-        handle_at, outcome_at = b.at("ptr", handles, block), b.at("i32", outcomes, block)
+        frame_at, outcome_at = b.at("ptr", frames, block), b.at("i32", outcomes, block)
         b.at("i8", shared, b.binary("mul", "i64", block, stride), "%dynamicShared")
         modes = [(BEGIN, "%begin"), (RESUME, "%resume"), (GO_ON, "%go.on")]
         b.switch("i32", mode, "%drop", modes)
@@ -212,33 +180,29 @@ def write_entry(body: Body, *, framed: bool) -> Function:
         b.branch(b.compare("uge", "i32", before, str(WAITS | YIELDS)), "%resume", "%next")
 
         b.block("%begin")
-        arguments = entry.block_arguments(body, index)
-        coroutine = "haulage.block", [*arguments, ("ptr", outcome_at)]
-        begun = b.call("ptr", *((_MAKE_FRAME, []) if framed else coroutine))
-        b.store("ptr", begun, handle_at)
+        begun = b.call("ptr", _MAKE_FRAME, [])
+        b.store("ptr", begun, frame_at)
         b.jump("%ran")
         b.block("%resume")
-        waiter = b.load("ptr", handle_at) if framed else intrinsics.resume(b, handles, block)
+        waiter = b.load("ptr", frame_at)
         b.jump("%ran")
         b.block("%ran")
-        handle = b.phi("ptr", [(begun, "%begin"), (waiter, "%resume")], "handle")
-        if framed:
-            storage = b.at("i8", handle, b.call("i64", _FRAME_BYTES_OF, []))
-            arguments += [("ptr", handle), ("ptr", storage)]
-            outcome = b.call("i32", "haulage.block", arguments, "outcome")
-            b.store("i32", outcome, outcome_at)
-        else:
-            outcome = b.load("i32", outcome_at, name="outcome")
+        frame = b.phi("ptr", [(begun, "%begin"), (waiter, "%resume")], "handle")
+        storage = b.at("i8", frame, b.call("i64", _FRAME_BYTES_OF, []))
+        arguments = entry.block_arguments(body, index)
+        arguments += [("ptr", frame), ("ptr", storage)]
+        outcome = b.call("i32", "haulage.block", arguments, "outcome")
+        b.store("i32", outcome, outcome_at)
         b.branch(b.compare("uge", "i32", outcome, str(WAITS)), "%next", "%ended")
         b.block("%ended")
-        _free(b, handle, handle_at, framed)
+        _free(b, frame, frame_at)
         worse = b.extremum("umax", "i32", fault, outcome)
         b.jump("%next")
 
         b.block("%drop")
-        left = b.load("ptr", handle_at)
+        left = b.load("ptr", frame_at)
         with b.when(b.compare("ne", "ptr", left, "null"), "dropped"):
-            _free(b, left, handle_at, framed)
+            _free(b, left, frame_at)
         dropped = b.current
         b.jump("%next")
 
@@ -251,7 +215,8 @@ def write_entry(body: Body, *, framed: bool) -> Function:
     return b.function
 
 
-def _free(b: Builder, handle: str, handle_at: str, framed: bool) -> None:
-    """Give back a block's frame or coroutine."""
-    b.store("ptr", "null", handle_at)
-    b.call("void", "haulage_free" if framed else "llvm.coro.destroy", [("ptr", handle)])
+def _free(b: Builder, frame: str, frame_at: str) -> None:
+    """Give back a block's frame, and what more it has."""
+    b.store("ptr", "null", frame_at)
+    heap_free(b, b.load("ptr", b.at("i8", frame, OWNED_AT)))
+    heap_free(b, frame)

@@ -18,26 +18,23 @@ from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import exit_codes
 from haulage.compiler.simt.analysis.barriers import (
     BARRIERS,
+    GRID_BARRIERS,
     WAVE_BARRIERS,
-    grid_barriers,
+    barriers,
     in_order,
     lanes_of,
     place_of,
-    wave_barriers,
 )
 from haulage.compiler.simt.analysis.exit_codes import is_observable, return_code
-from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.coroutines import (
-    cooperative_grid,
-    intrinsics,
-    participation,
-    spin_loops,
-    wavefronts,
-)
+from haulage.compiler.simt.analysis.kernel import Body, Storage
+from haulage.compiler.simt.coroutines import participation, spin_loops, wavefronts
+from haulage.compiler.simt.coroutines.cooperative_grid import OWNED_AT, YIELDS, Frame
 from haulage.compiler.simt.emit.block_function import (
+    HEAP_ALIGN,
     allocate_private,
     allocate_shared,
     block_parameters,
+    heap_allocate,
     heap_free,
     thread_arguments,
 )
@@ -58,7 +55,13 @@ GRID_MARK = 1 << 29
 YIELDED = wavefronts.BEYOND
 _MOST = 2**31 - 1
 
+# Where a block goes on that waited for the grid, or gave way to others: states of its frame.
+_AT_GRID, _GAVE_WAY = 1, 2
+
 _THREAD = "haulage.thread"
+# Labels: where a coroutine has ended, and where it returns to who called or resumed it.
+_FINAL, _SUSPENDED = "%coroutine.final", "%coroutine.suspended"
+_ID, _HANDLE = "%coroutine.id", "%coroutine"
 _DECLARATION = f"declare i32 @{PAUSE}()"
 
 
@@ -81,12 +84,11 @@ def write(body: Body, block: tuple[int, int, int], cooperative: bool) -> str:
     """LLVM text of `@haulage.block` and its thread coroutine for one block size (x, y, z);
     `cooperative` if it may be suspended as a whole, as `cooperative_grid.py` says."""
     kept = participation.of(body.function, body.has_ends)
-    functions = [_Thread(body, prod(block), cooperative, kept).function()]
     texts = [_DECLARATION, *([kept.table()] if kept else [])]
-    if wave_barriers(body.function):
-        functions.append(wavefronts.scheduler())
-    functions.append(_Scheduler(body, block, cooperative, kept is not None).function())
-    return "\n\n".join([*texts, *map(definition, functions)])
+    texts.append(definition(_Thread(body, prod(block), cooperative, kept).function()))
+    if barriers(body.function, WAVE_BARRIERS):
+        texts.append(definition(wavefronts.scheduler()))
+    return "\n\n".join([*texts, *_Scheduler(body, block, cooperative, kept is not None).texts()])
 
 
 # ---- the function of a thread -------------------------------------------------------------------
@@ -109,26 +111,21 @@ class _Thread:
             ("i64", "%thread"),
             ("ptr", "%frames"),
             ("ptr", "%state"),
-            *([("ptr", "%wait")] if wave_barriers(body.function) else []),
+            *([("ptr", "%wait")] if barriers(body.function, WAVE_BARRIERS) else []),
             *([("ptr", "%participation")] if kept else []),
         ]
-        self._b = Builder(_THREAD, parameters, "ptr", intrinsics.ATTRIBUTE, stem="coroutine")
+        self._b = Builder(_THREAD, parameters, "ptr", "presplitcoroutine", stem="coroutine")
 
     def function(self) -> Function:
         b, blocks = self._b, self._body.function.blocks
-        b.block("%coroutine.start")
-        owned = not self._cooperative
-        intrinsics.begin_one_of(b, self._threads, "%thread", "%frames", owned=owned)
-        if self._kept:
-            self._kept.begin(b)
-        b.jump(self._body.function.entry)
+        self._begin()
         last: dict[str, str] = {}
         for block in blocks.values():
             b.block(block.label)
             b.extend(block.phis)
             self._write(block)
             last[block.label] = b.current
-        intrinsics.end(b, owned=False)
+        self._end()
         for label in blocks:
             made = b.function.blocks[label]
             made.phis = [
@@ -137,13 +134,51 @@ class _Thread:
             ]
         return b.function
 
+    def _begin(self) -> None:
+        """Begin the coroutine. The frames of all threads are one allocation, since only here it is
+        known how large they are: thread 0 makes it and stores its address, and the block frees it.
+        """
+        b = self._b
+        b.block("%coroutine.start")
+        b.call("token", "llvm.coro.id", [("i32", "0"), *[("ptr", "null")] * 3], _ID)
+        size = b.call("i64", "llvm.coro.size.i64", (), "coroutine.size")
+        stride = b.round_up(size, HEAP_ALIGN, "coroutine.stride")
+        with b.when(b.compare("eq", "i64", "%thread", "0"), "coroutine.first"):
+            nbytes = b.binary("mul", "i64", stride, str(self._threads))
+            frames = heap_allocate(b, HEAP_ALIGN, nbytes, owned=not self._cooperative)
+            b.store("ptr", frames, "%frames")
+        own = b.binary("mul", "i64", stride, "%thread")
+        frame = b.at("i8", b.load("ptr", "%frames"), own)
+        b.call("ptr", "llvm.coro.begin", [("token", _ID), ("ptr", frame)], _HANDLE)
+        if self._kept:
+            self._kept.begin(b)
+        b.jump(self._body.function.entry)
+
+    def _end(self) -> None:
+        """The last blocks: nobody resumes a thread that has ended, and its frame is the block's."""
+        b = self._b
+        b.block(_FINAL)
+        self._suspend("%coroutine.never", final=True)
+        b.unreachable()
+        b.block(_SUSPENDED)
+        b.call("void", "llvm.coro.end", [("ptr", _HANDLE), ("i1", "false"), ("token", "none")])
+        b.ret("ptr", _HANDLE)
+
+    def _suspend(self, resumed: str, *, final: bool = False) -> None:
+        """Return to who called or resumed the coroutine; it goes on in the block `resumed`."""
+        b = self._b
+        given = ("token", "none"), ("i1", str(final).lower())
+        outcome = b.call("i8", "llvm.coro.suspend", given)
+        b.switch("i8", outcome, _SUSPENDED, [(0, resumed), (1, _SUSPENDED)])
+        b.block(resumed)
+
     def _write(self, block: Block) -> None:
         """What a block does behind its phis."""
         b, kept = self._b, self._kept
         told = False
         for number, item in enumerate(block.body):
             if item.callee == YIELD:
-                self._suspend(YIELDED)
+                self._wait_in(YIELDED)
             elif item.callee in BARRIERS:
                 self._wait(item, block.label, number)
                 told = told and item.callee != BARRIER
@@ -170,11 +205,11 @@ class _Thread:
             wavefronts.wait_for(self._b, "%wait", lanes_of(barrier), rank)
         if self._kept and barrier.callee == BARRIER:
             self._kept.wait(self._b, label)
-        self._suspend(mark + place_of(barrier))
+        self._wait_in(mark + place_of(barrier))
 
-    def _suspend(self, state: int) -> None:
+    def _wait_in(self, state: int) -> None:
         self._b.store("i32", str(state), "%state")
-        intrinsics.suspend(self._b)
+        self._suspend(self._b.name("coroutine.resumed"))
 
     def _leave(self, code: str) -> None:
         """End the thread with a code."""
@@ -184,19 +219,18 @@ class _Thread:
             code, counted = exit_codes.fault_of(code, b.fresh("fault"))
             b.extend(counted)
         b.store("i32", b.binary("sub", "i32", "0", code), "%state")
-        b.jump(intrinsics.FINAL)
+        b.jump(_FINAL)
 
 
 # ---- the scheduler of a block -------------------------------------------------------------------
 
 
 class _Counts(NamedTuple):
-    """The largest and the smallest state of a block's threads, how many have ended, and where the
-    grid has a barrier the smallest state of those that have not."""
+    """The largest and the smallest state of a block's threads, and where the grid has a barrier the
+    smallest of those that have not ended."""
 
     last: str
     first: str
-    ended: str
     waiting: str
 
 
@@ -213,28 +247,41 @@ class _Scheduler:
         self._body = body
         self._block = block
         self._threads = prod(block)
-        self._cooperative = cooperative
         self._may_miss = may_miss
-        self._has_waves = bool(wave_barriers(body.function))
-        self._has_grid = bool(grid_barriers(body.function))
+        self._has_waves = bool(barriers(body.function, WAVE_BARRIERS))
+        self._has_grid = bool(barriers(body.function, GRID_BARRIERS))
         self._yields = spin_loops.has_yields(body.function)
-        if cooperative:
-            self._b = cooperative_grid.open_block(body, self._threads)
-        else:
-            self._b = Builder("haulage.block", block_parameters(body), "i32", "noinline")
-            self._b.block("%block.start")
+        # What the scheduler keeps stands beside the block's shared arrays.
+        own = [
+            Storage("%handles", 8 * self._threads, 64),
+            Storage("%states", 4 * self._threads, 64),
+            *([Storage("%waits", 16 * self._threads, 64)] if self._has_waves else []),
+            *([Storage("%participation", participation.BYTES, 8)] if may_miss else []),
+        ]
+        self._memory = replace(body, shared=(*body.shared, *own))
+        self._frame = Frame(self._memory, self._threads) if cooperative else None
+        parameters = self._frame.parameters() if self._frame else block_parameters(body)
+        self._b = Builder("haulage.block", parameters, "i32", "noinline")
 
-    def function(self) -> Function:
+    def texts(self) -> list[str]:
+        """LLVM text of the block function, and of what belongs to its frame."""
+        frame = [self._frame.text()] if self._frame else []
+        return [*frame, definition(self._function())]
+
+    def _function(self) -> Function:
         b, threads = self._b, self._threads
-        for name, kind in (("%handles", "ptr"), ("%states", "i32"), ("%waits", wavefronts.WAIT)):
-            if name != "%waits" or self._has_waves:
-                b.allocate(f"[{threads} x {kind}]", 64, name)
-        for name in ("%ret", "%frames"):
-            b.allocate("ptr", name=name)
+        b.block("%block.start")
+        b.allocate("ptr", name="%ret")
+        if self._frame is None:
+            b.allocate("ptr", name="%frames")
+            allocate_shared(b, self._memory, threads)
+            allocate_private(b, self._memory, threads)
+        else:
+            b.at("i8", "%frame", OWNED_AT, "%frames")
+            self._frame.fixed(b, ())
+            self._frame.resume(b, [(_AT_GRID, "%round"), (_GAVE_WAY, "%schedule")])
         if self._may_miss:
             participation.open_block(b)
-        allocate_shared(b, self._body, threads)
-        allocate_private(b, self._body, threads)
         self._start()
         b.jump("%schedule")
         b.block("%schedule")
@@ -291,7 +338,7 @@ class _Scheduler:
             has_yielded = b.compare("eq", "i32", state, str(YIELDED))
             yields = loop.set(yields, b.binary("or", "i1", yields, has_yielded))
             with b.when(has_yielded, "yielded.resume"):
-                intrinsics.resume(b, "%handles", loop.index)
+                wavefronts.resume(b, "%handles", loop.index)
             came_on = b.compare("ne", "i32", b.load("i32", state_at), str(YIELDED))
             came_on = b.binary("and", "i1", has_yielded, came_on)
             moves = loop.set(moves, b.binary("or", "i1", moves, came_on))
@@ -301,9 +348,8 @@ class _Scheduler:
         b.block("%none.moves")
         b.branch(b.compare("slt", "i32", failed, "0"), "%count", "%idle")
         b.block("%idle")
-        if self._cooperative:
-            place = str(cooperative_grid.YIELDS)
-            cooperative_grid.wait(b, place, "%schedule", "%dropped")
+        if self._frame:
+            self._frame.wait(b, _GAVE_WAY, YIELDS)
         else:
             b.call("i32", PAUSE, [])
             b.jump("%schedule")
@@ -311,25 +357,21 @@ class _Scheduler:
     def _count(self) -> _Counts:
         b = self._b
         with b.loop("each", self._threads) as loop:
-            last, first, ended = (
-                loop.carry("i32", "0", name) for name in ("last", "first", "ended")
-            )
+            last, first = loop.carry("i32", "0", "last"), loop.carry("i32", str(_MOST), "first")
             state = b.load("i32", b.at("i32", "%states", loop.index))
             last = loop.set(last, b.extremum("smax", "i32", last, state))
             first = loop.set(first, b.extremum("smin", "i32", first, state))
-            has_ended = b.compare("sle", "i32", state, "0")
-            one = b.cast("zext", "i1", has_ended, "i32")
-            ended = loop.set(ended, b.binary("add", "i32", ended, one))
             waiting = ""
             if self._has_grid:
                 waiting = loop.carry("i32", str(_MOST), "waiting")
+                has_ended = b.compare("sle", "i32", state, "0")
                 state = b.select(has_ended, "i32", str(_MOST), state)
                 waiting = loop.set(waiting, b.extremum("smin", "i32", waiting, state))
-        return _Counts(last, first, ended, waiting)
+        return _Counts(last, first, waiting)
 
     def _judge(self, counts: _Counts) -> str:
-        """Go on to another round if no thread is missed, else to the end; returns the fault number
-        of the barrier where threads wait.
+        """Go on to another round if all that wait are at barriers of the block and no thread is
+        missed, else to the end; returns the fault number of the barrier where threads wait.
 
         If only some of the threads that have not ended wait for the grid, the block can never go
         on.
@@ -338,20 +380,19 @@ class _Scheduler:
         if self._may_miss:
             goes_on = participation.judge(b, counts.last, counts.first)
         else:
-            goes_on = b.compare("eq", "i32", counts.ended, "0")
+            goes_on = b.compare("sgt", "i32", counts.first, "0")
         place = b.binary("and", "i32", counts.last, str(GRID_MARK - 1))
-        none_in_wave = b.compare("slt", "i32", counts.last, str(wavefronts.MARK))
-        if self._has_waves:
-            goes_on = b.binary("and", "i1", goes_on, none_in_wave)
-        if self._has_grid:
-            some_wait = b.compare("sge", "i32", counts.last, str(GRID_MARK))
-            b.branch(some_wait, "%some.for.grid", "%none.for.grid")
-            b.block("%some.for.grid")
+        if self._has_waves or self._has_grid:
+            of_block = b.compare("slt", "i32", counts.last, str(GRID_MARK))
+            goes_on = b.binary("and", "i1", goes_on, of_block)
+        if self._frame and self._has_grid:
             none_before = b.compare("sge", "i32", counts.waiting, str(GRID_MARK))
-            all_wait = b.binary("and", "i1", none_before, none_in_wave)
-            b.branch(all_wait, "%all.for.grid", "%finish")
+            beyond = b.binary("sub", "i32", counts.last, str(GRID_MARK))
+            none_behind = b.compare("ult", "i32", beyond, str(wavefronts.MARK - GRID_MARK))
+            all_wait = b.binary("and", "i1", none_before, none_behind)
+            b.branch(all_wait, "%all.for.grid", "%none.for.grid")
             b.block("%all.for.grid")
-            cooperative_grid.wait(b, place, "%round", "%dropped")
+            self._frame.wait(b, _AT_GRID, place)
             b.block("%none.for.grid")
         b.branch(goes_on, "%round", "%finish")
         return place
@@ -365,7 +406,7 @@ class _Scheduler:
                 state = b.load("i32", b.at("i32", "%states", loop.index))
                 living = b.when(b.compare("sgt", "i32", state, "0"), "resume.living")
             with living:
-                intrinsics.resume(b, "%handles", loop.index)
+                wavefronts.resume(b, "%handles", loop.index)
 
     def _end(self, counts: _Counts, place: str) -> None:
         """End the block: with what stopped a thread, else with the place of the barrier where some
@@ -375,17 +416,6 @@ class _Scheduler:
         has_failed = b.compare("slt", "i32", counts.first, "0")
         fault = b.binary("sub", "i32", "0", counts.first)
         result = b.select(has_failed, "i32", fault, place)
-        self._free_frames()
-        if not self._cooperative:
-            b.ret("i32", result)
-            return
-        cooperative_grid.close_block(b, self._body, self._threads, result)
-        if self._has_grid or self._yields:
-            # Where the block is dropped while it waits.
-            b.block("%dropped")
-            self._free_frames()
-            b.jump(intrinsics.CLEANUP)
-
-    def _free_frames(self) -> None:
-        """Free the frames of all threads; coroutines own nothing else."""
-        heap_free(self._b, self._b.load("ptr", "%frames"))
+        if self._frame is None:
+            heap_free(b, b.load("ptr", "%frames"))
+        b.ret("i32", result)

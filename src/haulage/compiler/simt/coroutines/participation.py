@@ -25,6 +25,7 @@ _SKIPPED, _OBSERVED = "%skipped.barriers", "%skipped.before.effects"
 # Masks of a block: of the barriers that miss a thread, and of those at which others wait now.
 _MASKS = "{ i64, i64 }"
 _WAITING_AT = 8
+BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,7 @@ class Participation:
 
 
 def open_block(b: Builder) -> None:
-    """Make the masks of a block: nobody waits at first and nobody has ended."""
-    b.allocate(_MASKS, 8, "%participation")
+    """The masks of a block: nobody waits at first and nobody has ended."""
     b.store(_MASKS, "zeroinitializer", "%participation")
 
 
@@ -104,7 +104,7 @@ def judge(b: Builder, waiting: str, failed: str) -> str:
     b.store("i64", "0", waiting_at)
     missed = b.binary("and", "i64", missing, barriers)
     none_missed = b.compare("eq", "i64", missed, "0")
-    none_failed = b.compare("eq", "i32", failed, "0")
+    none_failed = b.compare("sge", "i32", failed, "0")
     some_wait = b.compare("ne", "i32", waiting, "0")
     return b.binary("and", "i1", b.binary("and", "i1", none_missed, none_failed), some_wait)
 

@@ -10,7 +10,6 @@ block, has ended, or waits for threads that never come.
 """
 
 from haulage.compiler.numbers import BITS
-from haulage.compiler.simt.coroutines import intrinsics
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function
 from haulage.targets.cpu import WAVE_SIZE
@@ -110,7 +109,7 @@ def scheduler() -> Function:
     going = b.phi("i64", [(ready, chosen), (met, behind)])
     with b.repeat("next", "%again") as loop:
         left = loop.carry("i64", going, "going")
-        intrinsics.resume(b, "%handles", _first(b, left))
+        resume(b, "%handles", _first(b, left))
         lower = b.binary("sub", "i64", left, "1")
         left = loop.set(left, b.binary("and", "i64", left, lower))
         loop.more = b.compare("ne", "i64", left, "0")
@@ -118,6 +117,12 @@ def scheduler() -> Function:
     b.block("%done")
     b.ret()
     return b.function
+
+
+def resume(b: Builder, handles: str, index: str) -> None:
+    """Resume the thread whose coroutine's handle is an element of an array."""
+    handle = b.load("ptr", b.at("ptr", handles, index))
+    b.call("void", "llvm.coro.resume", [("ptr", handle)])
 
 
 def _waits(b: Builder, state: str) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from haulage.compiler.simt.analysis import exit_codes, uniformity
 from haulage.compiler.simt.analysis.barriers import (
     BARRIERS,
-    block_barriers,
-    grid_barriers,
+    BLOCK_BARRIERS,
+    GRID_BARRIERS,
+    WAVE_BARRIERS,
+    barriers,
     place_of,
-    wave_barriers,
 )
 from haulage.compiler.simt.analysis.early_exit import early_exits
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -44,12 +45,16 @@ def divergent_barriers(
         return analyses.get(uniformity.analyse, private, gone, within).divergent
 
     function = analyses.function
-    found = [place for label, _, place in grid_barriers(function) if label in divergent(exits)]
+    found = [
+        place for label, _, place in barriers(function, GRID_BARRIERS) if label in divergent(exits)
+    ]
     found += [
-        place for label, _, place in wave_barriers(function) if label in divergent(exits, warps)
+        place
+        for label, _, place in barriers(function, WAVE_BARRIERS)
+        if label in divergent(exits, warps)
     ]
     missed = analyses.get(exit_codes.missed_ends)
-    for label, _, place in block_barriers(function):
+    for label, _, place in barriers(function, BLOCK_BARRIERS):
         arms = analyses.get(early_exits) if exits else {}
         gone = frozenset(each for each in exits if not arms[each].ends & missed[label])
         if label in divergent(gone):
