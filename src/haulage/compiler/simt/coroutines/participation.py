@@ -2,8 +2,8 @@
 thread that has ended (`exit_codes.py`), and at which of them others wait now. A set of barriers is
 a mask with a bit for each.
 
-Each thread keeps which barriers it skipped since it last came there, and which of these it skipped
-before it did something that others can see.
+Each thread keeps which barriers it skipped since it last came there, and which of these miss it:
+as it did something then that others can see, or as there is nothing but that barrier.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,12 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function
 
-# Barriers beyond this many share the last bit, and miss threads whatever these did.
+# Barriers beyond so many share the last bit, and miss threads whatever these did.
 MOST = 62
+_LAST = 1 << MOST
 
 _TABLE = "@haulage.missing"
-_SKIPPED, _OBSERVED = "%skipped.barriers", "%skipped.before.effects"
+_SKIPPED, _MISSED = "%skipped.barriers", "%missed.barriers"
 
 # Masks of a block: of the barriers that miss a thread, and of those at which others wait now.
 _MASKS = "{ i64, i64 }"
@@ -32,16 +33,14 @@ BYTES = 16
 class Participation:
     """The barriers of a kernel, and which threads they miss.
 
-    `barriers` gives the bit of each block with a barrier of the block, `alone` has the bits of
-    those that miss whoever skipped them, and `kept` of all that miss only these or who did
-    something then. `edges` gives the barriers that each step skips, and `missing` those that
-    miss threads at each number of an end.
+    `barriers` gives the bit of each block with a barrier of the block. `skipped` gives the barriers
+    that each step skips and that miss a thread if it then does something, `alone` those that miss
+    it anyway; `missing` those that miss threads at each number of an end.
     """
 
     barriers: Mapping[str, int]
-    alone: int
-    kept: int
-    edges: Mapping[Edge, int]
+    skipped: Mapping[Edge, int]
+    alone: Mapping[Edge, int]
     missing: tuple[int, ...]
 
     def table(self) -> str:
@@ -51,43 +50,39 @@ class Participation:
 
     def begin(self, b: Builder) -> None:
         """What a thread does first."""
-        for name in (_SKIPPED, _OBSERVED):
+        for name, mask in ((_SKIPPED, 0), (_MISSED, _LAST)):
             b.allocate("i64", 8, name)
-        for name in (_SKIPPED, _OBSERVED):
-            b.store("i64", "0", name)
+            b.store("i64", str(mask), name)
 
     def did(self, b: Builder) -> None:
         """Behind something that others can see."""
-        if self.edges:
-            _add(b, _OBSERVED, b.load("i64", _SKIPPED))
+        if self.skipped:
+            _add(b, _MISSED, b.load("i64", _SKIPPED))
 
     def wait(self, b: Builder, label: str) -> None:
         """A thread begins to wait at a barrier in the block `label`."""
         bit = self.barriers[label]
         _add(b, b.at("i8", "%participation", _WAITING_AT), str(bit))
-        if bit & self.kept:
-            for name in (_SKIPPED, _OBSERVED):
+        if bit != _LAST:
+            for name in (_SKIPPED, _MISSED):
                 others = b.binary("and", "i64", b.load("i64", name), str(~bit))
                 b.store("i64", others, name)
 
     def step(self, b: Builder, block: Block) -> None:
         """In front of the branch at the end of a block."""
-        masks = [self.edges.get((block.label, target), 0) for target in block.successors]
-        if any(masks):
-            assert block.condition is not None
-            _add(b, _SKIPPED, b.select(block.condition, "i64", str(masks[0]), str(masks[1])))
+        for name, edges in ((_SKIPPED, self.skipped), (_MISSED, self.alone)):
+            masks = [edges.get((block.label, target), 0) for target in block.successors]
+            if any(masks):
+                assert block.condition is not None
+                _add(b, name, b.select(block.condition, "i64", *map(str, masks)))
 
     def leave(self, b: Builder, code: str) -> None:
         """A thread ends with a code."""
-        always = ((1 << MOST + 1) - 1) & ~self.kept
         is_end = b.compare("uge", "i32", code, str(code_of(1)))
         has_ended = b.binary("or", "i1", is_end, b.compare("eq", "i32", code, "0"))
         number = b.binary("and", "i32", code, str(LEFT))
         missing = b.load("i64", b.at("i64", _TABLE, number, by="i32"))
-        did, skipped = b.load("i64", _OBSERVED), b.load("i64", _SKIPPED)
-        counts = b.binary("or", "i64", did, b.binary("and", "i64", skipped, str(self.alone)))
-        counts = b.binary("or", "i64", counts, str(always))
-        missing = b.binary("and", "i64", missing, counts)
+        missing = b.binary("and", "i64", missing, b.load("i64", _MISSED))
         _add(b, "%participation", b.select(has_ended, "i64", missing, "0"))
 
 
@@ -118,19 +113,17 @@ def of(function: Function, has_ends: bool) -> Participation | None:
         return None
     missed = analyses.get(exit_codes.missed_ends)
     barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
-    kept = sum(set(barriers.values()) - {1 << MOST})
-    alone = (
-        sum(bit for label, bit in barriers.items() if exit_codes.is_alone(analyses, label)) & kept
-    )
-    edges: dict[Edge, int] = {}
-    for label, those in skipping.items():
-        for edge in those:
-            edges[edge] = edges.get(edge, 0) | barriers[label] & kept
+    skipped: dict[Edge, int] = {}
+    alone: dict[Edge, int] = {}
+    for label, bit in barriers.items():
+        into = alone if exit_codes.is_alone(analyses, label) else skipped
+        for edge in skipping[label] if bit != _LAST else ():
+            into[edge] = into.get(edge, 0) | bit
     missing = tuple(
         sum({barriers[label] for label, those in missed.items() if those >> number & 1})
         for number in range(LEFT + 1)
     )
-    return Participation(barriers, alone, kept, edges, missing)
+    return Participation(barriers, skipped, alone, missing)
 
 
 def _add(b: Builder, address: str, mask: str) -> None:
