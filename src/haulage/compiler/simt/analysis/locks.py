@@ -16,8 +16,7 @@ block, which goes on meanwhile, but not for another thread of its own. That does
   first one of each block that waits for blocks before it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
 from math import prod
 
 from haulage.compiler.simt.analysis import control_flow
@@ -26,6 +25,7 @@ from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
     ANYWHERE,
+    READING,
     Segments,
     UnderlyingObjects,
     are_congruent,
@@ -36,8 +36,6 @@ from haulage.compiler.simt.analysis.single_thread import blocks_of_index
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Block, Instruction
 from haulage.targets.cpu import YIELD
-
-_READING = frozenset(("load", "atomicrmw", "cmpxchg"))
 
 
 def held(analyses: Analyses) -> frozenset[str]:
@@ -99,94 +97,73 @@ def _reads(analyses: Analyses, loop: Loop) -> list[Instruction]:
         item
         for label in loop.labels
         for item in analyses.function.blocks[label].body
-        if item.opcode in _READING
+        if item.opcode in READING
     ]
 
 
 # ---- locks -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Acquire:
-    """A try to take a lock: the number that a free one has, and where control goes without it."""
-
-    free: int
-    fails: str
-
-
 def _is_own_lock(analyses: Analyses, loop: Loop) -> bool:
     """Whether a loop waits for a lock that is freed by the thread that took it, and only then, with
     no barrier in between."""
     objects = analyses.get(UnderlyingObjects)
-    reads = _reads(analyses, loop)
-    if not reads:
+    addresses = [item.operands[0] for item in _reads(analyses, loop)]
+    places = objects.at(addresses[0]) if addresses else {ANYWHERE}
+    if ANYWHERE in places or not are_congruent(analyses, addresses):
         return False
-    lock = reads[0].operands[0]
-    places = objects.at(lock)
-    if ANYWHERE in places or any(
-        not are_congruent(analyses, (item.operands[0], lock)) for item in reads
-    ):
-        return False
-    acquires: dict[str, _Acquire] = {}
-    releases: dict[str, int] = {}
+    # Where a thread tries to take the lock, and goes on without it; and where it frees it.
+    fails: dict[str, str] = {}
+    releases: set[str] = set()
+    free: set[int | None] = set()
     for label, block in analyses.function.blocks.items():
         for item in block.body:
-            touched = objects.written_by(item) or objects.read_by(item)
-            if not may_alias(touched, places):
+            if not may_alias(objects.written_by(item) or objects.read_by(item), places):
                 continue
-            if item.address is None or label in acquires or label in releases:
+            if item.address is None or label in fails or label in releases:
                 return False
-            if not are_congruent(analyses, (item.address, lock)):
+            if not are_congruent(analyses, (item.address, addresses[0])):
                 return False
-            acquire, stored = _acquire(block, item), _stored(item)
-            if acquire is not None:
-                acquires[label] = acquire
-            elif stored is not None:
-                releases[label] = stored
+            number, failure = _meaning(block, item)
+            free.add(number)
+            if failure is None:
+                releases.add(label)
             else:
-                return False
-    numbers = {each.free for each in acquires.values()} | set(releases.values())
-    return len(numbers) == 1 and _is_released_when_held(analyses, acquires, releases)
+                fails[label] = failure
+    is_lock = len(free) == 1 and None not in free
+    return is_lock and _is_released_when_held(analyses, fails, releases)
 
 
-def _stored(item: Instruction) -> int | None:
-    """The number that a store or an atomic exchange writes."""
-    if item.opcode == "store":
-        return item.operands[0].number
-    is_exchange = item.opcode == "atomicrmw" and item.predicate == "xchg"
-    return item.operands[1].number if is_exchange else None
-
-
-def _acquire(block: Block, item: Instruction) -> _Acquire | None:
-    """What an instruction is that tries to take a lock, whose success the block branches on."""
+def _meaning(block: Block, item: Instruction) -> tuple[int | None, str | None]:
+    """(the number of a free lock, as an access looks for it or writes it; where control goes if the
+    lock was not free, or None if the access frees it)."""
+    stored = item.operands[0].number if item.opcode == "store" else None
+    if item.opcode == "atomicrmw" and item.predicate == "xchg":
+        stored = item.operands[1].number
     test = next((each for each in block.body if each.result == block.condition), None)
-    if test is None or block.condition is None or item.result not in test.uses:
-        return None
-    then, otherwise = block.successors
-    if item.opcode == "cmpxchg" and test.opcode == "extractvalue" and test.indices == (1,):
-        free = item.operands[1].number
-        return None if free is None else _Acquire(free, otherwise)
-    if _stored(item) is None or test.predicate not in ("eq", "ne"):
-        return None
-    free = test.operands[1].number
-    return None if free is None else _Acquire(free, otherwise if test.predicate == "eq" else then)
+    if test is not None and block.condition is not None and item.result in test.uses:
+        then, otherwise = block.successors
+        if item.opcode == "cmpxchg" and test.opcode == "extractvalue" and test.indices == (1,):
+            return item.operands[1].number, otherwise
+        if stored is not None and test.predicate in ("eq", "ne"):
+            return test.operands[1].number, otherwise if test.predicate == "eq" else then
+    return stored, None
 
 
 def _is_released_when_held(
-    analyses: Analyses, acquires: Mapping[str, _Acquire], releases: Mapping[str, int]
+    analyses: Analyses, fails: Mapping[str, str], releases: Set[str]
 ) -> bool:
-    """Whether a thread comes to none of the blocks `releases` but by a success of those `acquires`,
+    """Whether a thread comes to none of the blocks `releases` but by a success of those in `fails`,
     each time, and to no barrier in between."""
     blocks, successors = analyses.function.blocks, analyses.successors
-    free = {**successors, **{label: (each.fails,) for label, each in acquires.items()}}
-    locked = {**successors, **dict.fromkeys((*acquires, *releases), ())}
+    free = {**successors, **{label: (failure,) for label, failure in fails.items()}}
+    locked = {**successors, **dict.fromkeys((*fails, *releases), ())}
     starts = {to for label in releases for to in successors[label]}
     without = control_flow.reachable_until(free, {analyses.function.entry} | starts)
-    successes = {to for label in acquires for to in successors[label]}
-    successes -= {each.fails for each in acquires.values()}
+    successes = {to for label in fails for to in successors[label]} - set(fails.values())
     inside = control_flow.reachable_until(locked, successes)
     waits = any(item.callee in BARRIERS for label in inside for item in blocks[label].body)
-    return not waits and not without & releases.keys()
+    return not waits and not without & releases
 
 
 # ---- one thread ------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from haulage.targets.messages import MESSAGE
 # The object of an address that may point anywhere.
 ANYWHERE = "anywhere"
 
+# What reads at its address.
+READING = frozenset(("load", "atomicrmw", "cmpxchg"))
 # Read-modify-writes that write what they read, if their operand is zero.
 _IDEMPOTENT_WITH_ZERO = frozenset(("add", "sub", "or", "xor", "fadd", "fsub"))
 _ZEROS = frozenset(("0", "0.000000e+00", "-0.000000e+00"))

@@ -35,6 +35,7 @@ from haulage.compiler.simt.analysis.control_flow import Loop, reachable_until
 from haulage.compiler.simt.analysis.exit_codes import Edge
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
+    READING,
     UnderlyingObjects,
     are_congruent,
     is_idempotent,
@@ -46,7 +47,6 @@ from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
 from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.cpu import YIELD
 
-READING = frozenset(("load", "atomicrmw", "cmpxchg"))
 _ACCESSES = READING | {"store", "call"}
 _ADDITIONS = frozenset(("add", "sub", "fadd", "fsub"))
 # Conditions that several branches of a loop go by, as those of `range` do, are told apart, so many
