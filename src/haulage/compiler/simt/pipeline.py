@@ -12,14 +12,13 @@ from math import prod
 from haulage.backends.cpu_driver.waiting import WAITS
 from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis import (
-    early_exit,
     guards,
     kernel,
     locks,
     uniformity,
     warps,
 )
-from haulage.compiler.simt.analysis.early_exit import EarlyExit
+from haulage.compiler.simt.analysis.exits import EarlyExit, early_exits
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
@@ -319,7 +318,7 @@ def _privatize(state: Compilation) -> None:
 
 
 def _early_exits(state: Compilation) -> None:
-    state.exits = state.analyses.get(early_exit.early_exits)
+    state.exits = state.analyses.get(early_exits)
 
 
 def _choose(state: Compilation) -> None:
@@ -358,7 +357,7 @@ def _grid_stride_loops(state: Compilation) -> None:
     state.remainders = dict(split.remainders)
     state.change(split.function)
     analyses = state.analyses
-    staying = frozenset(analyses.get(early_exit.early_exits)) - split.labels
+    staying = frozenset(analyses.get(early_exits)) - split.labels
     state.flow = analyses.get(uniformity.analyse, state.private, staying, state.lanes)
 
 

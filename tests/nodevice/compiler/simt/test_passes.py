@@ -4,7 +4,7 @@ import pytest
 
 from haulage.compiler.ends import LEFT, code_of, forget
 from haulage.compiler.simt.analysis import memory_dependence, uniformity
-from haulage.compiler.simt.analysis.early_exit import EarlyExit, early_exits
+from haulage.compiler.simt.analysis.exits import EarlyExit, early_exits
 from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import RegionEnd

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from haulage.compiler.ends import number_of
 from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis.affine import AvailableForms, Form, number
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exits import return_code
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import bits_of

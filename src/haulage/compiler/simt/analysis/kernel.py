@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from haulage.compiler import llvm
-from haulage.compiler.simt.analysis import exit_codes
+from haulage.compiler.simt.analysis import exits
 from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir import reader
@@ -82,9 +82,9 @@ def read(text: str, target: Target) -> Body:
     for line in around.splitlines():
         if line.startswith(" ") and "@haulage." in line and any(each in line for each in waiting):
             raise NotInlined
-    found = exit_codes.all_ends(Analyses(function))
-    may_fail = bool(found & (exit_codes.FAULT | exit_codes.UNKNOWN))
-    has_ends = found & ~(exit_codes.FAULT | exit_codes.UNKNOWN) not in (0, 1)
+    found = exits.all_ends(Analyses(function))
+    may_fail = bool(found & (exits.FAULT | exits.UNKNOWN))
+    has_ends = found & ~(exits.FAULT | exits.UNKNOWN) not in (0, 1)
     return Body(around, function, shared, private, may_fail, has_ends)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import control_flow, memory_dependence, warps
 from haulage.compiler.simt.analysis.barriers import BARRIERS, BLOCK_WIDE
-from haulage.compiler.simt.analysis.early_exit import early_exits
+from haulage.compiler.simt.analysis.exits import early_exits
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.ir.model import Block, Instruction
@@ -46,7 +46,7 @@ def analyse(
     """The uniformity of a function, of the threads of a block or of those of a warp (`within`).
 
     `private` are the names of the memory that each thread has of its own. With `exits`, labels of
-    early exits (`early_exit.py`), this is about the threads that have not left by them.
+    early exits (`exits.py`), this is about the threads that have not left by them.
     """
     blocks = analyses.function.blocks
     leaving = {label: analyses.get(early_exits)[label].labels for label in exits}

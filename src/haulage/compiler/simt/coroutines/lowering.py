@@ -2,7 +2,7 @@
 
 This takes any placement of barriers. The block's scheduler resumes the threads in turn, each until
 its next barrier or its end; when all that have not ended wait, the next round begins. If some wait
-at a barrier that misses others which have ended (`exit_codes.py`), those can never go on: that is
+at a barrier that misses others which have ended (`exits.py`), those can never go on: that is
 the barrier's fault. Barriers of wavefronts and warps are passed in between (`wavefronts.py`), and
 threads that wait for a write of another one let others go first (`spin_loops.py`).
 
@@ -15,7 +15,7 @@ from math import prod
 from typing import NamedTuple
 
 from haulage.compiler import llvm
-from haulage.compiler.simt.analysis import exit_codes
+from haulage.compiler.simt.analysis import exits
 from haulage.compiler.simt.analysis.barriers import (
     BARRIERS,
     GRID_BARRIERS,
@@ -25,7 +25,7 @@ from haulage.compiler.simt.analysis.barriers import (
     lanes_of,
     place_of,
 )
-from haulage.compiler.simt.analysis.exit_codes import is_observable, return_code
+from haulage.compiler.simt.analysis.exits import is_observable, return_code
 from haulage.compiler.simt.analysis.kernel import Body, Storage
 from haulage.compiler.simt.coroutines import participation, spin_loops, wavefronts
 from haulage.compiler.simt.coroutines.cooperative_grid import OWNED_AT, YIELDS, Frame
@@ -216,7 +216,7 @@ class _Thread:
         b = self._b
         if self._kept:
             self._kept.leave(b, code)
-            code, counted = exit_codes.fault_of(code, b.fresh("fault"))
+            code, counted = exits.fault_of(code, b.fresh("fault"))
             b.extend(counted)
         b.store("i32", b.binary("sub", "i32", "0", code), "%state")
         b.jump(_FINAL)

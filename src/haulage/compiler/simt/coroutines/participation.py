@@ -1,5 +1,5 @@
 """Who takes part in the barriers of a block whose threads are coroutines: which barriers miss a
-thread that has ended (`exit_codes.py`), and at which of them others wait now. A set of barriers is
+thread that has ended (`exits.py`), and at which of them others wait now. A set of barriers is
 a mask with a bit for each.
 
 Each thread keeps which barriers it skipped since it last came there, and which of these miss it:
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.ends import LEFT, code_of
-from haulage.compiler.simt.analysis import exit_codes
-from haulage.compiler.simt.analysis.exit_codes import Edge
+from haulage.compiler.simt.analysis import exits
+from haulage.compiler.simt.analysis.exits import Edge
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function
@@ -108,15 +108,15 @@ def of(function: Function, has_ends: bool) -> Participation | None:
     """What is needed of a kernel's function, or None if no thread ends while others wait but by a
     fault; `has_ends` is that of `body.Body`."""
     analyses = Analyses(function)
-    skipping = analyses.get(exit_codes.skipping_edges)
+    skipping = analyses.get(exits.skipping_edges)
     if not has_ends and not any(skipping.values()):
         return None
-    missed = analyses.get(exit_codes.missed_ends)
+    missed = analyses.get(exits.missed_ends)
     barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
     skipped: dict[Edge, int] = {}
     alone: dict[Edge, int] = {}
     for label, bit in barriers.items():
-        into = alone if exit_codes.is_alone(analyses, label) else skipped
+        into = alone if exits.is_alone(analyses, label) else skipped
         for edge in skipping[label] if bit != _LAST else ():
             into[edge] = into.get(edge, 0) | bit
     missing = tuple(

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
 from haulage.compiler.simt.analysis.control_flow import Loop, reachable_until
-from haulage.compiler.simt.analysis.exit_codes import Edge
+from haulage.compiler.simt.analysis.exits import Edge
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import (
     READING,

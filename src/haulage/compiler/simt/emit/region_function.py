@@ -3,7 +3,7 @@
 `{ i32, i32 } @haulage.region.K(...)` returns the number of the region to go on with, or -1 at the
 end, and the fault that ended the thread, or 0. It has the body's parameters, then the addresses of
 shared and private arrays, the thread's linear index in its block, and what it is given of the
-context. Where threads may have left for good (`early_exit.py`) it has the states of the threads
+context. Where threads may have left for good (`exits.py`) it has the states of the threads
 too: it runs only if the thread's state is its own number, and leaves the next one there.
 """
 
@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from haulage.compiler.simt.analysis.exit_codes import fault_of, return_code
+from haulage.compiler.simt.analysis.exits import fault_of, return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses

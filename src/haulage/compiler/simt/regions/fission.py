@@ -8,7 +8,7 @@ those loops outside the loop over the threads.
 import itertools
 from collections.abc import Mapping
 
-from haulage.compiler.simt.analysis import exit_codes, uniformity
+from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.barriers import (
     BARRIERS,
     BLOCK_BARRIERS,
@@ -17,7 +17,7 @@ from haulage.compiler.simt.analysis.barriers import (
     barriers,
     place_of,
 )
-from haulage.compiler.simt.analysis.early_exit import early_exits
+from haulage.compiler.simt.analysis.exits import early_exits, missed_ends
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import Warps
@@ -53,7 +53,7 @@ def divergent_barriers(
         for label, _, place in barriers(function, WAVE_BARRIERS)
         if label in divergent(exits, warps)
     ]
-    missed = analyses.get(exit_codes.missed_ends)
+    missed = analyses.get(missed_ends)
     for label, _, place in barriers(function, BLOCK_BARRIERS):
         arms = analyses.get(early_exits) if exits else {}
         gone = frozenset(each for each in exits if not arms[each].ends & missed[label])

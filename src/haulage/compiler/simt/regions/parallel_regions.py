@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exits import return_code
 from haulage.compiler.simt.analysis.interleaving import Interleaving
 from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.manager import Analyses

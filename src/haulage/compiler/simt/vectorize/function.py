@@ -10,7 +10,7 @@ from math import prod
 
 from haulage.compiler.ends import code_of
 from haulage.compiler.mathematics.definitions import is_mathematics
-from haulage.compiler.simt.analysis.exit_codes import return_code
+from haulage.compiler.simt.analysis.exits import return_code
 from haulage.compiler.simt.emit.block_function import private_stride
 from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
 from haulage.compiler.simt.ir.axes import AXES
