@@ -59,12 +59,14 @@ def find(
 ) -> Guards:
     """The guards met from the block `entry` on, before anything is done that others can see.
 
-    Who does not pass comes, without having done anything, to the end of a block that `ends_idly`.
+    Who does not pass comes, without having done anything, to the end of a block that `ends_idly`,
+    the same for all guards that differ from thread to thread.
     """
     search = _Search(function, forms, ends_idly)
     guards: dict[str, Guard] = {}
     settled: set[str] = set()
     seen: set[str] = set()
+    ends: set[tuple[str, ...]] = set()
     label = entry
     while label not in seen:
         seen.add(label)
@@ -77,10 +79,14 @@ def find(
             continue
         if condition is None or targets[0] == targets[1]:
             break
-        idle = [search.is_idle(target, label) for target in targets]
-        if idle[0] == idle[1]:
+        idle = [search.idle_end(target, label) for target in targets]
+        if idle.count(None) != 1:
             break
-        outcome, whole = idle[1], True
+        if condition in forms.varying:
+            ends |= {end for end in idle if end is not None}
+        if len(ends) > 1:
+            break
+        outcome, whole = idle[0] is None, True
         for leaf, wanted in search.leaves(condition, outcome):
             bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
             guard = guards.get(leaf) or search.guard(leaf, wanted, bounds)
@@ -114,18 +120,35 @@ class _Search:
     forms: AvailableForms
     ends_idly: Callable[[Block], bool]
 
-    def is_idle(self, label: str, source: str) -> bool:
-        """Whether who comes to `label` from `source` goes straight on to an idle end."""
+    def idle_end(self, label: str, source: str) -> tuple[str, ...] | None:
+        """What tells an idle end from others, if who comes to `label` from `source` goes straight
+        on to one; None if not."""
         for _ in range(len(self.function.blocks)):
             block = self.function.blocks[label]
             if any(map(has_effect, block.body)):
-                return False
+                return None
             if isinstance(block.terminator, RegionEnd) or not block.successors:
-                return self.ends_idly(_arriving(block, source))
+                return self._end(block, source)
             if len(block.successors) != 1:
-                return False
+                return None
             label, source = block.successors[0], label
-        return False
+        return None
+
+    def _end(self, block: Block, source: str) -> tuple[str, ...] | None:
+        """What tells the end of a block that is come to from `source`, if it is idle. All returns
+        are one."""
+        names = {
+            phi.result: value
+            for phi in block.phis
+            for value, label in phi.incoming
+            if label == source and phi.result
+        }
+        end = block.terminator
+        if isinstance(end, Instruction):
+            block = Block(block.label, block.phis, block.body, end.with_uses(names))
+        if not self.ends_idly(block):
+            return None
+        return ("",) if isinstance(end, Instruction) else (block.label, *names.values())
 
     def leaves(self, condition: str, outcome: bool) -> list[tuple[str, bool]]:
         """The conditions that all have an outcome of their own if `condition` has `outcome`."""
@@ -195,20 +218,6 @@ class _Search:
             return None
         difference = one.plus(other, -1)
         return [Bound(difference.plus(number(-1)) if test == "le" else difference, test == "eq")]
-
-
-def _arriving(block: Block, source: str) -> Block:
-    """A block as who comes from `source` finds it: with the sources of its phis for their names."""
-    names = {
-        phi.result: value
-        for phi in block.phis
-        for value, label in phi.incoming
-        if label == source and phi.result
-    }
-    end = block.terminator
-    if not names or not isinstance(end, Instruction):
-        return block
-    return Block(block.label, block.phis, block.body, end.with_uses(names))
 
 
 def _is_of_one_axis(bound: Bound, ranges: ValueRanges) -> bool:

@@ -98,7 +98,7 @@ class BoundsWriter:
             if not guard.bounds:
                 first, end = found["x"]
                 passed, stopped = (end, first) if guard.outcome else (first, end)
-                asked = self._value(guard.condition)
+                asked = self.value(guard.condition)
                 found["x"] = first, self._builder.select(asked, "i32", passed, stopped, "bound")
         return found
 
@@ -140,7 +140,7 @@ class BoundsWriter:
         """As `_of_bound`, for a form with a product whose term is not negative."""
         ((term, scaled),) = form.products
         step = scaled.steps[axis]
-        factor = self._builder.cast("zext", term.type, self._value(term.value), "i128", "bound")
+        factor = self._builder.cast("zext", term.type, self.value(term.value), "i128", "bound")
         own = self._wide("mul", factor, str(scaled.constant))
         rest = self._wide("add", rest, own)
         slope = self._wide("mul", factor, str(abs(step)))
@@ -158,7 +158,7 @@ class BoundsWriter:
         total = str(form.constant)
         for term, factor in form.terms:
             cast = "sext" if term.signed else "zext"
-            wide = self._builder.cast(cast, term.type, self._value(term.value), "i128", "bound")
+            wide = self._builder.cast(cast, term.type, self.value(term.value), "i128", "bound")
             total = self._wide("add", total, self._wide("mul", wide, str(factor)))
         return total
 
@@ -188,7 +188,7 @@ class BoundsWriter:
             return other or one
         return self._extremum("umin", one, other)
 
-    def _value(self, value: str) -> str:
+    def value(self, value: str) -> str:
         """A uniform value, computed here if it is not at hand."""
         if not value.startswith("%"):
             return value
@@ -203,7 +203,7 @@ class BoundsWriter:
             operand = Operand(item.type, self._loaded[value])
             moved = Instruction("freeze", item.type, name, (operand,))
         else:
-            operands = {used: self._value(used) for used in item.uses}
+            operands = {used: self.value(used) for used in item.uses}
             # Its promises hold only where the kernel itself would carry it out.
             moved = item.without(PROMISES).with_uses(operands)
             moved = moved.changed(result=name, metadata=())
