@@ -1,5 +1,7 @@
 """The ranges that integers are found to be in, on small functions."""
 
+import pytest
+
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Operand
@@ -95,3 +97,30 @@ def test_what_goes_around_a_loop_without_wrapping_stays_above_0():
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "arms", "expected"),
+    [
+        ("icmp eq i64 %k.next, 5", "label %end, label %loop", (-1, 3)),
+        # It goes past the number, or from it to it; or the loop ends where it does not.
+        ("icmp eq i64 %k.next, 4", "label %end, label %loop", None),
+        ("icmp eq i64 %k.next, -1", "label %end, label %loop", None),
+        ("icmp eq i64 %k.next, 5", "label %loop, label %end", None),
+        ("icmp eq i64 %k, 5", "label %end, label %loop", None),
+    ],
+)
+def test_a_loop_counts_up_to_the_number_that_it_ends_at(asked, arms, expected):
+    function = model_of(f"""
+define i32 @kernel() {{
+entry:
+  br label %loop
+loop:
+  %k = phi i64 [ -1, %entry ], [ %k.next, %loop ]
+  %k.next = add i64 %k, 2
+  %asked = {asked}
+  br i1 %asked, {arms}
+end:
+  ret i32 0
+}}""")
+    assert ranges_in(function)("k") == (expected or (-(2**63), 2**63 - 1))

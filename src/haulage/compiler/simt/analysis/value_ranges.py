@@ -4,11 +4,12 @@ Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interp
 1977); LLVM's counterparts are ConstantRange and LazyValueInfo.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.ir.model import Instruction, Operand, Parameter
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
 from haulage.compiler.simt.ir.types import bits_of, first_type
 from haulage.forks import cached_property
 
@@ -84,8 +85,38 @@ def _solve(analyses: Analyses) -> dict[str, Range]:
     for _ in range(_NARROWINGS):
         for name, item in items.items():
             if name in known:
-                known[name] = _made(item, known, [True] * len(item.operands))
+                made = _made(item, known, [True] * len(item.operands))
+                known[name] = _counted(item, function, items) or made if item.is_phi else made
     return known
+
+
+def _counted(
+    phi: Instruction, function: Function, items: Mapping[str, Instruction]
+) -> Range | None:
+    """The range of a phi that counts up from a constant, and whose loop goes on unless the next
+    number is another constant."""
+    ways = tuple(zip(phi.operands, phi.sources, strict=True))
+    if len(ways) != 2:
+        return None
+    for (first, _), (later, label) in itertools.permutations(ways):
+        following, block = items.get(later.text), function.blocks[label]
+        asked, start = items.get(block.condition or ""), first.number
+        if following is None or asked is None or start is None:
+            continue
+        step, end = following.operands[-1].number or 0, asked.operands[-1].number
+        counts = following.opcode == "add" and following.operands[0].text == phi.result
+        asks = asked.opcode == "icmp" and asked.operands[0].text == later.text
+        if not (counts and asks and asked.predicate == "eq" and end is not None):
+            continue
+        ends, goes_on = (function.blocks[target].phis for target in block.successors)
+        if (
+            phi in goes_on
+            and phi not in ends
+            and 0 < step <= end - start
+            and not (end - start) % step
+        ):
+            return start, end - step
+    return None
 
 
 def _of_parameter(parameter: Parameter) -> Range | None:
