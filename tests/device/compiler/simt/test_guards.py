@@ -311,6 +311,27 @@ def test_each_guarded_step_of_a_scan_is_a_loop_with_its_bounds():
     assert len(re.findall(r"(?m)^some\d*:", text)) == 3
 
 
+def all_but_the_last(x):
+    room = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    room[t] = x[t]
+    cuda.syncthreads()
+    if t < 63:
+        x[t] = room[t + 1] * room[t]
+
+
+def test_the_last_of_a_known_number_of_threads_are_masked(way):
+    x = np.arange(64, dtype=np.float32)
+    cuda.jit(all_but_the_last)[1, 64](x)
+    np.testing.assert_array_equal(x, [*(k * (k + 1) for k in range(63)), 63])
+
+
+@pytest.mark.emitted
+def test_masks_are_asked_for_where_the_number_of_threads_is_known():
+    text = haulage.compile(all_but_the_last, "void(float32[::1])", block=64).stages["blocks"]
+    assert text.count("vectorize.predicate.enable") == 1
+
+
 @cuda.jit(device=True)
 def sum_by_a_tree(own):
     """The sum of the numbers of a block's 128 threads."""

@@ -210,12 +210,17 @@ class Metadata:
         """For a call whose accesses belong to the work-item loop around it."""
         return (("llvm.access.group", self._group),) if self.is_parallel else ()
 
-    def thread_loop(self, trips: int, *, widened: bool = True) -> MetadataPairs:
-        """For a loop over `trips` threads, which LLVM may widen or not."""
+    def thread_loop(
+        self, trips: int, *, widened: bool = True, masked: bool = False
+    ) -> MetadataPairs:
+        """For a loop over `trips` threads, which LLVM may widen or not; `masked` if the last of
+        them are better masked than run one after the other."""
         # A loop of 16 iterations would be unrolled whole before the vectoriser sees it.
         properties = [self._parallel, self._no_unroll] if trips > 1 else [self._parallel]
         if not widened:
             properties.append(self._scalar())
+        elif masked:
+            properties.append(self._add('!{!"llvm.loop.vectorize.predicate.enable", i1 true}'))
         return self._loop(*properties)
 
     def loop_not_widened(self) -> MetadataPairs:

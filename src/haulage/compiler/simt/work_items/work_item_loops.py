@@ -226,10 +226,12 @@ class WorkItemLoops(StateMachine):
         metadata, jammed = self.metadata, self.jammed.get(region.number)
         # For one index along the innermost axis the next threads are those of another row.
         bounds = [bound for each in self.ranges.of_regions[region.number] for bound in each.bounds]
-        column = any(bound.equation and bound.axis == self.inner for bound in bounds)
-        column = column and jammed is None
+        bounds = [bound for bound in bounds if bound.axis == self.inner]
+        column = jammed is None and any(bound.equation for bound in bounds)
         widened = jammed is not None or not (column or region.number in self._scattered)
-        inner = metadata.thread_loop(self.sizes[self.inner], widened=widened)
+        # Vectors may not divide a number of threads that is known, as in `if t < 63`.
+        masked = any(not (each.form.terms or each.form.products) for each in bounds)
+        inner = metadata.thread_loop(self.sizes[self.inner], widened=widened, masked=masked)
         others = [metadata.loop_not_widened() if column else () for _ in self.axes[1:]]
         faults = self.body.may_fail
         nest = LoopNest(self.b, self.sizes, self.axes, ranges, [*others, inner], faults=faults)
