@@ -112,8 +112,8 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass(
         "loop-interchange",
-        "regions",
-        "Uniform loops are turned outside of the work-item loop where that suits memory.",
+        "loops",
+        "Uniform loops are interchanged with the work-item loop where that is the cheapest order.",
         f"loop interchange; {_ALLEN}, chapter 5; pocl's b-loops",
         needs=("loops", "uniformity", "affine forms"),
     ),
@@ -127,7 +127,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "strip-mining",
         "loops",
-        "Uniform loops that carry values run for chunks of threads whose values fit registers.",
+        "Uniform loops that carry values run for strips of threads whose values fit registers.",
         f"strip-mine and interchange; {_ALLEN}, chapter 9",
         needs=("loops", "affine forms"),
     ),

@@ -33,21 +33,20 @@ from haulage.compiler.simt.ir import writer
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.loops import (
-    axis_order,
     block_atomics,
     block_coalescing,
     grid_stride,
     integer_divisions,
+    loop_order,
     privatization,
-    strip_mining,
 )
 from haulage.compiler.simt.loops.block_coalescing import Run
+from haulage.compiler.simt.loops.loop_order import LoopOrders
 from haulage.compiler.simt.loops.privatization import Reduction
 from haulage.compiler.simt.regions import (
     fission,
     guard_fission,
     iteration_ranges,
-    loop_interchange,
     parallel_regions,
 )
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
@@ -141,8 +140,8 @@ class Compilation:
 
     # The axes of the loops over threads, outermost first; the same where blocks are coalesced
     # along the axes `coalesced`.
-    order: str = axis_order.DEFAULT_ORDER
-    coalesced_order: str = axis_order.DEFAULT_ORDER
+    order: str = loop_order.DEFAULT_ORDER
+    coalesced_order: str = loop_order.DEFAULT_ORDER
     coalesced: tuple[str, ...] = ()
     privatized: tuple[Reduction, ...] = ()
     declarations: list[str] = field(default_factory=list)
@@ -275,7 +274,7 @@ def _shown(state: Compilation) -> str:
     if state.parts:
         return "\n\n".join(state.parts)
     found = {
-        "axes, outermost first": state.order if state.order != axis_order.DEFAULT_ORDER else "",
+        "axes, outermost first": state.order if state.order != loop_order.DEFAULT_ORDER else "",
         "blocks coalesced along": ", ".join(state.coalesced),
         "privatized": ", ".join(each.array.data for each in state.privatized),
         "remainders of grid-stride loops": ", ".join(state.remainders),
@@ -344,7 +343,7 @@ def _choose(state: Compilation) -> None:
 
 
 def _axis_order(state: Compilation) -> None:
-    state.order = axis_order.axis_order(state.analyses, state.block)
+    state.order = loop_order.axis_order(state.analyses, state.block)
     state.coalesced_order = state.order
 
 
@@ -368,7 +367,7 @@ def _coalesce_blocks(state: Compilation) -> None:
     if state.coalesced:
         widest = block_coalescing.widest(state.block, state.coalesced)
         if state.is_on("axis-order"):
-            state.coalesced_order = axis_order.axis_order(state.analyses, widest)
+            state.coalesced_order = loop_order.axis_order(state.analyses, widest)
         state.change(block_coalescing.prepared(state.analyses, state.coalesced, state.block))
 
 
@@ -400,10 +399,14 @@ def _vectorize_kernel(state: Compilation) -> None:
 
 
 def _interchange_loops(state: Compilation) -> None:
-    found = loop_interchange.loops_to_interchange(
-        state.analyses, state.flow, state.body.private, state.inner, state.block[state.inner]
-    )
+    found = _loop_orders(state).interchanged()
     state.interchanged = [label for label in found if label not in state.held]
+
+
+def _loop_orders(state: Compilation) -> LoopOrders:
+    body, threads = state.body, state.block[state.inner]
+    may_jam = not (body.may_fail or body.private or state.keeps_states())
+    return state.analyses.get(LoopOrders, state.flow, body.private, may_jam, state.inner, threads)
 
 
 def _split_at_guards(state: Compilation) -> None:
@@ -415,13 +418,10 @@ def _split_at_guards(state: Compilation) -> None:
 def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    state.strips = strip_mining.loops_to_strip_mine(
-        state.analyses, state.flow, state.interchanged, state.body.shared, state.inner
-    )
+    found = _loop_orders(state).strips()
+    state.strips = {label: live for label, live in found.items() if label not in state.held}
     others = set(_split_labels(state)) - set(state.strips)
-    around = strip_mining.splits_around(
-        state.analyses, state.flow, state.strips, others, state.inner
-    )
+    around = loop_order.splits_around(state.analyses, state.flow, state.strips, others, state.inner)
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}
 
 
@@ -605,7 +605,7 @@ def _finished(state: Compilation) -> Transformed:
         _without_repeated_declarations(module),
         state.taken,
         0 if state.regions is None else len(state.regions.regions),
-        axis_order.DEFAULT_ORDER if state.cooperative else state.order,
+        loop_order.DEFAULT_ORDER if state.cooperative else state.order,
         sum(room.nbytes for room in body.shared if room.name != f"%{WARP_ROOM}"),
         sum(room.nbytes for room in body.private),
         cooperative_grid.block_bytes(body, block) if state.cooperative else 0,

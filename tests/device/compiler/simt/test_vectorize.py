@@ -87,8 +87,9 @@ def product(a, b, c):
 
 
 @pytest.mark.emitted
-def test_a_loop_that_all_threads_make_is_turned_outside_whatever_the_shape_of_the_block():
+def test_a_loop_that_all_threads_make_is_turned_outside_where_rows_are_too_short_for_strips():
     kinds = "float32[:, ::1]"
-    for block in ((16, 16), (256, 1), (8, 32)):
+    for block, is_short in (((16, 16), True), ((256, 1), False), ((8, 32), True)):
         code = haulage.compile(product, f"void({kinds}, {kinds}, {kinds})", block=block)
-        assert code.metadata["regions"] > 1
+        assert (code.metadata["regions"] > 1) is is_short
+        assert ("lanes.start" in code.stages["blocks"]) is not is_short

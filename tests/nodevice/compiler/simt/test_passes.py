@@ -9,7 +9,6 @@ from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import RegionEnd
 from haulage.compiler.simt.regions import fission, parallel_regions
-from haulage.compiler.simt.regions.loop_interchange import loops_to_interchange
 from haulage.compiler.simt.regions.rematerialization import Rematerialization
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
@@ -334,12 +333,6 @@ def test_ends_are_forgotten_in_one_function_only():
     assert forget(text, "g h") == codes + 'define i32 @"g h"() {\n  ret i32 0\n}\n'
 
 
-def test_only_loops_that_all_threads_make_together_are_cut():
-    function = model_of(LOOPS)
-    flow = uniformity.analyse(Analyses(function), frozenset())
-    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%same"]
-
-
 # Some threads leave at once, others out of a loop; the rest ends together.
 LEAVING = """
 define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %data) {
@@ -379,7 +372,6 @@ def test_branches_at_which_threads_leave_for_good():
     assert {"%loop", "%latch"}.isdisjoint(flow.divergent)
     assert "%i" not in flow.varying
     assert "%result" in flow.varying
-    assert loops_to_interchange(Analyses(function), flow, (), 0, 256) == ["%loop"]
 
 
 def test_a_branch_before_a_barrier_lets_nobody_leave():

@@ -130,7 +130,7 @@ def tile_sums(x, out):
     cuda.syncthreads()
     total = np.float32(0)
     for k in range(64):
-        total += room[k] * x[t]
+        total += room[k] * x[t] - x[t] / room[k]
     out[t] = total
 
 

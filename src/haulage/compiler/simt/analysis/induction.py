@@ -48,6 +48,10 @@ def trip_count(function: Function, loop: Loop) -> int | None:
         for label in loop.labels
         if not loop.labels.issuperset(function.blocks[label].successors)
     ]
+    for phi in function.blocks[loop.header].phis:
+        if phi.result in exits and {each.text for each in phi.operands} <= {"true", "false"}:
+            # LLVM's way to count to two.
+            return 1
     items = (item for label in loop.labels for item in function.blocks[label].body)
     condition = next((item for item in items if item.result in exits), None)
     if len(exits) != 1 or condition is None or condition.opcode != "icmp":

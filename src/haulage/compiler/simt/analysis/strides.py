@@ -6,9 +6,12 @@ influence), `UNKNOWN` if it is the same everywhere but not known here (the strid
 that are all right, not to prove anything.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 
-from haulage.compiler.simt.analysis.affine import AffineForms, forms
+from haulage.compiler.mathematics.definitions import PURE
+from haulage.compiler.simt.analysis import induction
+from haulage.compiler.simt.analysis.affine import AffineForms
+from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.axes import AXES
@@ -41,10 +44,21 @@ def by_thread(private: Iterable[Storage] = ()) -> dict[str, Strides]:
     return known
 
 
+def by_iteration(analyses: Analyses, loop: Loop) -> dict[str, Strides]:
+    """The strides, along all axes alike, of what changes from iteration to iteration of a loop."""
+    function = analyses.function
+    known = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
+    for name, recurrence in induction.recurrences(function, loop).items():
+        stride = UNKNOWN if recurrence.step is None else recurrence.step
+        known[name] = stride, stride, stride
+    return known
+
+
 class StrideAnalysis:
     """The strides of the values of a function, or of its blocks `labels`.
 
-    `known` are those to begin with; values that are made elsewhere are the same everywhere.
+    `known` are those to begin with; values that are made elsewhere are the same everywhere. Without
+    `wraparound` what Numba adds to an index that is negative is taken for 0, as it mostly is.
     """
 
     def __init__(
@@ -52,15 +66,16 @@ class StrideAnalysis:
         analyses: Analyses,
         known: Mapping[str, Strides] | None = None,
         labels: Set[str] | None = None,
+        *,
+        wraparound: bool = True,
     ) -> None:
         self._known = dict(by_thread() if known is None else known)
-        definitions = analyses.definitions.items()
         items = {
             name: item
-            for name, (label, item) in definitions
+            for name, (label, item) in analyses.definitions.items()
             if name not in self._known and (labels is None or label in labels)
         }
-        self._forms = analyses.get(forms) if labels is None else AffineForms(items)
+        self._forms = AffineForms(items, wraparound=wraparound)
         # Those that are no sum of others, phis among them.
         self._waiting = {
             name: item
@@ -72,10 +87,12 @@ class StrideAnalysis:
             changed = False
             for name, item in self._waiting.items():
                 found, before = self._derive(item), self._known.get(name)
+                # Each value changes at most twice along each axis, so that this ends.
+                if found is not None and before is not None:
+                    found = _joined(before, found)
                 if found is not None and found != before:
-                    # Each axis becomes irregular at most once, so that this ends.
-                    self._known[name] = found if before is None else _same([before, found])
-                    changed = changed or self._known[name] != before
+                    self._known[name] = found
+                    changed = True
 
     def of(self, operand: Operand | None) -> Strides:
         """The strides of a value, of a constant, or of no address."""
@@ -88,32 +105,39 @@ class StrideAnalysis:
     def _of(self, operand: Operand) -> Strides | None:
         """The strides of an operand; None while nothing is known of a symbol in it."""
         total = COMMON
-        form = self._forms.of(operand)
-        for monomial, factor in form.monomials.items():
-            moving = []
+        for monomial, factor in self._forms.of(operand).monomials.items():
+            factors: list[Strides] = []
             for each in monomial:
                 strides = self._known.get(each.value)
                 if strides is None and each.value in self._waiting:
                     return None
-                if strides is not None and strides != COMMON:
-                    moving.append(strides)
-            if len(moving) > 1:
-                total = _sum(total, _irregular(moving))
-            elif moving:
-                total = _sum(total, _scaled(moving[0], factor if len(monomial) == 1 else None))
+                factors.append(COMMON if strides is None else strides)
+            x, y, z = (
+                _added(sum_, _product([each[axis] for each in factors], factor))
+                for axis, sum_ in enumerate(total)
+            )
+            total = x, y, z
         return total
 
     def _derive(self, item: Instruction) -> Strides | None:
         """The strides of a result that is no sum; None while nothing is known of an operand."""
         operands = [self._of(each) for each in item.operands]
-        known = [each for each in operands if each is not None]
         if item.is_phi:
-            return _same(known) if known else None
-        if len(known) < len(operands):
+            known = [each for each in operands if each is not None]
+            joined = known[0] if known else None
+            for each in known:
+                joined = _joined(joined or each, each)
+            return joined
+        if None in operands:
             return None
-        if item.opcode in ("call", "atomicrmw", "cmpxchg"):
+        is_pure = item.opcode != "call" or (item.callee or "").startswith(PURE)
+        if item.opcode in ("atomicrmw", "cmpxchg") or not is_pure:
             return SCATTERED
-        return _irregular(known)
+        x, y, z = (
+            IRREGULAR if any(each and each[axis] != 0 for each in operands) else 0
+            for axis in range(3)
+        )
+        return x, y, z
 
 
 def _result(item: Instruction) -> Operand:
@@ -121,22 +145,9 @@ def _result(item: Instruction) -> Operand:
     return Operand(item.type, item.result)
 
 
-def _same(all_strides: Sequence[Strides]) -> Strides:
-    """The strides that some have in common, axis by axis."""
-    x, y, z = (
-        along[0] if len(set(along)) == 1 else IRREGULAR for along in zip(*all_strides, strict=True)
-    )
-    return x, y, z
-
-
-def _irregular(all_strides: Sequence[Strides]) -> Strides:
-    """The strides of what is made of values with some: the same along an axis if these are."""
-    x, y, z = (IRREGULAR if any(along) else 0 for along in zip(COMMON, *all_strides, strict=True))
-    return x, y, z
-
-
-def _sum(left: Strides, right: Strides) -> Strides:
-    x, y, z = (_added(one, other) for one, other in zip(left, right, strict=True))
+def _joined(one: Strides, other: Strides) -> Strides:
+    """The strides of what is one value or another."""
+    x, y, z = (left if left == right else IRREGULAR for left, right in zip(one, other, strict=True))
     return x, y, z
 
 
@@ -146,14 +157,12 @@ def _added(left: Stride, right: Stride) -> Stride:
     return IRREGULAR if IRREGULAR in (left, right) else UNKNOWN
 
 
-def _scaled(strides: Strides, factor: int | None) -> Strides:
-    """The strides times a number, or times one that is not known."""
-    x, y, z = (
-        stride
-        if stride in (0, IRREGULAR)
-        else stride * factor
-        if isinstance(stride, int) and factor is not None
-        else UNKNOWN
-        for stride in strides
-    )
-    return x, y, z
+def _product(strides: list[Stride], factor: int) -> Stride:
+    """The stride along one axis of a product of values with these, times a number."""
+    moving = [each for each in strides if each != 0]
+    if len(moving) > 1 or IRREGULAR in moving:
+        return IRREGULAR
+    if not moving:
+        return 0
+    known = len(strides) == 1 and isinstance(moving[0], int)
+    return int(moving[0]) * factor if known else UNKNOWN

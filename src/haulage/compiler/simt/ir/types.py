@@ -101,12 +101,16 @@ def bits_of(kind: str) -> int | None:
 
 @cache
 def size_of(kind: str) -> int | None:
-    """Bytes of a scalar type, or of an array of one; None for others."""
+    """Bytes of a scalar type, of an array of one, or of a structure of one; None for others."""
     if kind in _SIZES:
         return _SIZES[kind]
     bits = bits_of(kind)
     if bits is not None:
         return max(1, bits // 8)
+    if kind[0] == "{":
+        fields = split_list(kind[1:-1])
+        each = size_of(fields[0]) if len(set(fields)) == 1 else None
+        return None if each is None else len(fields) * each
     if kind[0] != "[":
         return None
     count, _, element = kind[1:-1].partition(" x ")

@@ -12,22 +12,15 @@ from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
 from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.strides import (
-    COMMON,
-    UNKNOWN,
-    StrideAnalysis,
-    size_of_access,
-)
+from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, size_of_access
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY
-from haulage.compiler.simt.loops.strip_mining import NEAR
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
-from haulage.compiler.simt.regions.loop_interchange import strides_by_iteration
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.builder import (
     BYTES,
@@ -107,7 +100,7 @@ class Vectorizer:
             return Plan()
         if not wanted and _looks_up_rows(analyses, position):
             wanted.add(function.entry)
-        elif not fission.divergent_loops(analyses, present) or _goes_down(analyses, position):
+        elif not fission.divergent_loops(analyses, present):
             return Plan()
         return self._plan(fission.split(function, []), wanted, {}, together)
 
@@ -128,11 +121,16 @@ class Vectorizer:
         hardly any thread comes to.
         """
         divergent = fission.divergent_loops(Analyses(self._body.function), present) - rare
-        kept = [header for header in loops if header not in strips]
-        function = fission.split(split, kept, around_strips)
-        plan = self._plan(function, {*divergent.difference(kept), *strips}, strips, present)
-        if plan.headers() >= strips.keys():
-            return function, plan
+        nests = {loop.header: loop.labels for loop in Analyses(split).loops}
+        while strips:
+            mined = frozenset[str]().union(*(nests[header] for header in strips))
+            kept = [header for header in loops if header not in mined]
+            function = fission.split(split, kept, around_strips)
+            plan = self._plan(function, {*divergent.difference(kept), *strips}, strips, present)
+            found = plan.headers()
+            if strips.keys() <= found:
+                return function, plan
+            strips = {header: live for header, live in strips.items() if header in found}
         function = fission.split(split, loops)
         return function, self._plan(function, divergent.difference(loops), {}, present)
 
@@ -238,22 +236,6 @@ def _loops(function: Function, region: Region) -> list[Loop]:
     return control_flow.natural_loops(
         {label: ends.get(label, ()) for label in region.labels}, region.entry
     )
-
-
-def _goes_down(analyses: Analyses, position: int) -> bool:
-    """Whether threads along the innermost axis read a row in each iteration of a loop, and in the
-    next one another row, a certain distance away: best for the whole block at a time."""
-    strides = analyses.get(StrideAnalysis)
-    for loop in analyses.loops:
-        known = strides_by_iteration(analyses.function, loop)
-        by_iteration = StrideAnalysis(analyses, known, loop.labels)
-        for label in loop.labels:
-            for item in analyses.function.blocks[label].body:
-                step = by_iteration.of(item.address)[0]
-                is_far = step == UNKNOWN or (isinstance(step, int) and abs(step) > NEAR)
-                if is_far and strides.of(item.address)[position] == size_of_access(item):
-                    return True
-    return False
 
 
 def _looks_up_rows(analyses: Analyses, position: int) -> bool:

@@ -1,15 +1,11 @@
-"""How values change along the axes of a block, and the order of the loops chosen by that."""
+"""How values change along the axes of a block."""
 
-import numpy as np
 import pytest
 
-import haulage
-from haulage import cuda
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
 from haulage.compiler.simt.ir.model import Operand
-from haulage.compiler.simt.loops.axis_order import axis_order
 from nodevice.compiler.simt.llvm_models import model_of
 
 VALUES = """
@@ -23,10 +19,18 @@ entry:
   %row = mul nsw i64 %n, %y
   %sum = add nsw i64 %row, %x
   %square = mul i64 %x, %x
+  %area = mul i64 %x, %y
   %address = getelementptr inbounds float, ptr %data, i64 %sum
   %fields = getelementptr [3 x i16], ptr %data, i64 %x
   %same = load i64, ptr %data
   %own = load i64, ptr %address
+  %row.at = getelementptr i64, ptr %data, i64 %y
+  %of.row = load i64, ptr %row.at
+  %place = add i64 %of.row, %x
+  %element = getelementptr float, ptr %data, i64 %place
+  %sign = icmp slt i64 %back, 0
+  %extra = select i1 %sign, i64 %n, i64 0
+  %wrapped = add i64 %extra, %back
   br label %loop
 loop:
   %k = phi i64 [ %x, %entry ], [ %k.next, %loop ]
@@ -53,10 +57,12 @@ end:
         ("%same", (0, 0, 0)),
         ("%k", (1, 0, 0)),
         ("%k.next", (1, 0, 0)),
-        # Threads along z make all of these from the same.
         ("%mixed", (IRREGULAR, IRREGULAR, 0)),
         ("%square", (IRREGULAR, 0, 0)),
+        ("%area", (UNKNOWN, UNKNOWN, 0)),
         ("%own", (IRREGULAR, IRREGULAR, 0)),
+        ("%of.row", (0, IRREGULAR, 0)),
+        ("%element", (4, IRREGULAR, 0)),
         ("7", (0, 0, 0)),
     ],
 )
@@ -70,60 +76,7 @@ def test_memory_of_a_thread_lies_behind_its_neighbours():
     assert analysis.of(Operand("ptr", "%fields")) == (70, 64, 64)
 
 
-ROWS = """
-define i32 @kernel(i32 %threadIdx.x, i32 %threadIdx.y, i32 %threadIdx.z, i64 %n, ptr %data) {
-entry:
-  %row = zext i32 %threadIdx.ROW to i64
-  %column = zext i32 %threadIdx.COLUMN to i64
-  %start = mul i64 %row, %n
-  %place = add i64 %start, %column
-  %address = getelementptr float, ptr %data, i64 %place
-  store float 0.0, ptr %address
-  ret i32 0
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("row", "column", "sizes", "order"),
-    [
-        ("y", "x", (16, 16, 1), "zyx"),
-        ("x", "y", (16, 16, 1), "zxy"),
-        ("x", "z", (8, 8, 8), "xyz"),
-        ("x", "y", (256, 1, 1), "zyx"),
-        ("x", "y", (1, 256, 1), "zxy"),
-        ("x", "y", (1, 1, 1), "zyx"),
-    ],
-)
-def test_the_axis_of_neighbouring_accesses_is_the_innermost(row, column, sizes, order):
-    text = ROWS.replace("ROW", row).replace("COLUMN", column)
-    assert axis_order(Analyses(model_of(text)), sizes) == order
-
-
-def test_a_kernel_whose_rows_are_x_has_no_gathers():
-    def add(a, b):
-        i, j = cuda.grid(2)
-        b[i, j] += a[i, j]
-
-    signature = "void(float32[:,::1], float32[:,::1])"
-    text = haulage.compile(add, signature, block=(16, 16)).stages["llvm"]
-    assert "x float>" in text
-    assert "llvm.masked.gather" not in text
-
-
-def test_private_rooms_and_slots_follow_the_loops():
-    def turned(a, b):
-        own = cuda.local.array(2, np.float32)
-        i, j = cuda.grid(2)
-        own[i % 2] = a[i, j]
-        own[1 - i % 2] = 1
-        total = a[i, j] * np.float32(3)
-        cuda.syncthreads()
-        for k in range(b.shape[0]):
-            total += b[k, j] + own[k % 2]
-        a[i, j] = total
-
-    a, b = np.random.default_rng(0).random((2, 8, 8), dtype=np.float32)
-    expected = a * 3 + b.sum(axis=0) + 4 * (a + 1)
-    cuda.jit(turned)[(2, 1), (4, 8)](a, b)
-    np.testing.assert_allclose(a, expected, rtol=1e-5)
+def test_what_is_added_to_a_negative_index_counts_or_is_left_out():
+    analyses, wrapped = Analyses(model_of(VALUES)), Operand("i64", "%wrapped")
+    assert StrideAnalysis(analyses).of(wrapped) == (IRREGULAR, 0, 0)
+    assert StrideAnalysis(analyses, wraparound=False).of(wrapped) == (-2, 0, 0)
