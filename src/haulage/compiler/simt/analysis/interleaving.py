@@ -10,20 +10,20 @@ declared parallel; LLVM then looks for itself what depends on what, with a test 
 if need be.
 
 LLVM unrolls short loops before that, and what were iterations is then one iteration of the
-work-item loop. So accesses in loops are looked at as if they were unrolled.
+work-item loop. So an access in a loop that may become part of a wide one is taken for passing
+others.
 """
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis import control_flow, induction
-from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, Monomial, Symbol
-from haulage.compiler.simt.analysis.control_flow import Loop
+from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, Monomial
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of_access
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd, value_name
+from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd
 
 _BLOCK = frozenset(f"%blockDim.{axis}" for axis in AXES)
 
@@ -31,8 +31,6 @@ _BLOCK = frozenset(f"%blockDim.{axis}" for axis in AXES)
 _WIDEST = 8
 # Beyond so many pairs a region is taken for one with such accesses.
 _MOST_PAIRS = 20_000
-# Copies of instructions beyond which a loop is taken for one that is not unrolled.
-_MOST_COPIES = 2000
 
 
 @dataclass(frozen=True)
@@ -59,39 +57,46 @@ class Interleaving:
         self._function = function
         self._storage = storage
         self._varying = varying
-        self._roots = UnderlyingObjects(Analyses(function))
-        # With the copies of what loops make.
-        self._items = function.items()
-        self._origins: dict[str, str] = {}
+        analyses = Analyses(function)
+        self._roots = analyses.get(UnderlyingObjects)
+        self._items = analyses.items
         self._forms = AffineForms(self._items)
         self._loose_forms = AffineForms(self._items, wraparound=False)
 
     def changes_order(self, labels: Sequence[str]) -> bool:
         """Whether LLVM may move an access over another one that may alias; `labels` are the blocks
         of a region in the order in which they run."""
-        items = (item for label in labels for item in self._function.blocks[label].body)
-        if not any(item.opcode == "store" for item in items):
+        blocks = {label: self._function.blocks[label] for label in labels}
+        if not any(item.opcode == "store" for each in blocks.values() for item in each.body):
             return False
-        listing = unrolled(self._function, labels)
-        for step in listing.steps:
-            if step.item.result is not None:
-                self._items[step.item.result] = step.item
-        self._origins |= listing.origins
+        looped = self._looped(labels)
+        made = {
+            item.result for label in looped for item in blocks[label].instructions() if item.result
+        }
         accesses: list[_Access] = []
         families: dict[object, list[int]] = {}
-        for step in listing.steps:
-            access = self._access(step)
-            if access is None:
-                continue
-            index = len(accesses)
-            accesses.append(access)
-            if self._may_be_wide(access):
-                symbols = {each.value for monomial, _ in access.family for each in monomial}
-                if step.repeated or symbols & listing.looped:
-                    # Iterations, and values that may be known once the loop is unrolled.
-                    return True
-                families.setdefault((access.is_store, access.family), []).append(index)
+        for label, block in blocks.items():
+            for access in filter(None, map(self._access, block.body)):
+                if self._may_be_wide(access):
+                    symbols = {each.value for monomial, _ in access.family for each in monomial}
+                    if label in looped or symbols & made:
+                        # Iterations, and values that may be known once the loop is unrolled.
+                        return True
+                    key = access.is_store, access.family
+                    families.setdefault(key, []).append(len(accesses))
+                accesses.append(access)
         return any(self._is_passed(accesses, members) for members in families.values())
+
+    def _looped(self, labels: Sequence[str]) -> set[str]:
+        """The blocks of a region that are in loops."""
+        successors = {
+            label: ()
+            if isinstance(self._function.blocks[label].terminator, RegionEnd)
+            else self._function.blocks[label].successors
+            for label in labels
+        }
+        loops = control_flow.natural_loops(successors, labels[0])
+        return {label for loop in loops for label in loop.labels}
 
     def _is_passed(self, accesses: list[_Access], members: list[int]) -> bool:
         """Whether members of a family would pass over an access that may alias."""
@@ -111,17 +116,17 @@ class Interleaving:
             for member in members
         )
 
-    def _access(self, step: "Step") -> _Access | None:
-        address, original = step.item.address, step.original.address
-        if step.item.opcode not in ("load", "store") or address is None or original is None:
+    def _access(self, item: Instruction) -> _Access | None:
+        address = item.address
+        if item.opcode not in ("load", "store") or address is None:
             return None
         form = self._forms.of(address)
         terms = {monomial: factor for monomial, factor in form.monomials.items() if monomial}
         loose = self._loose_forms.of(address).monomials.items()
         family = frozenset((monomial, factor) for monomial, factor in loose if monomial)
-        roots = frozenset(self._roots.of(original.text))
-        size = size_of_access(step.item) or 0
-        return _Access(step.item.opcode == "store", roots, terms, form.constant, size, family)
+        roots = frozenset(self._roots.of(address.text))
+        size = size_of_access(item) or 0
+        return _Access(item.opcode == "store", roots, terms, form.constant, size, family)
 
     def _may_be_wide(self, access: _Access) -> bool:
         """Whether neighbouring threads may be a constant step apart that is not the element."""
@@ -130,11 +135,8 @@ class Interleaving:
             if len(monomial) == 1 and monomial[0] in THREAD
             else self._may_step(monomial)
             for monomial, factor in access.family
-            if any(map(self._is_varying, monomial))
+            if any(each.value in self._varying for each in monomial)
         )
-
-    def _is_varying(self, symbol: Symbol) -> bool:
-        return self._origins.get(symbol.value, symbol.value) in self._varying
 
     def _may_step(self, monomial: Monomial) -> bool:
         """Whether a product may change by a constant from thread to thread, once the size of the
@@ -169,110 +171,3 @@ class Interleaving:
             return True
         # Two arrays that a kernel was given may be one.
         return not (one.roots <= self._storage or other.roots <= self._storage)
-
-
-# ---- a region with its loops unrolled --------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Step:
-    """An instruction of a copy of a loop's body, the one that it is a copy of, and whether it is
-    in a loop that is not unrolled here."""
-
-    item: Instruction
-    original: Instruction
-    repeated: bool
-
-
-@dataclass
-class Listing:
-    """The steps in order; the names that the copies have, with those of what they are copies of;
-    and all names made in loops, which may become constants."""
-
-    steps: list[Step] = field(default_factory=list)
-    origins: dict[str, str] = field(default_factory=dict)
-    looped: set[str] = field(default_factory=set)
-
-
-def unrolled(function: Function, labels: Sequence[str]) -> Listing:
-    """What a region does; `labels` are its blocks, each in front of those that it goes to, but for
-    the back edges of loops."""
-    inside = set(labels)
-    successors = {
-        label: ()
-        if isinstance(function.blocks[label].terminator, RegionEnd)
-        else tuple(each for each in function.blocks[label].successors if each in inside)
-        for label in labels
-    }
-    # Outer loops come first: the last ones found.
-    loops = control_flow.natural_loops(successors, labels[0])[::-1]
-    unroller = _Unroller(function)
-    unroller.list_blocks(labels, loops, {}, repeated=False)
-    return unroller.listing
-
-
-class _Unroller:
-    def __init__(self, function: Function) -> None:
-        self._function = function
-        self.listing = Listing()
-
-    def list_blocks(
-        self, labels: Sequence[str], loops: Sequence[Loop], names: Mapping[str, str], repeated: bool
-    ) -> None:
-        """List the instructions of blocks, with `names` for the values of what is around them."""
-        listed: set[str] = set()
-        for label in labels:
-            if label in listed:
-                continue
-            loop = next((each for each in loops if label in each.labels), None)
-            if loop is None:
-                self._list_block(label, names, repeated)
-                continue
-            within = [each for each in labels if each in loop.labels]
-            listed |= loop.labels
-            self._list_loop(loop, within, [each for each in loops if each != loop], names, repeated)
-
-    def _list_block(self, label: str, names: Mapping[str, str], repeated: bool) -> None:
-        block = self._function.blocks[label]
-        for item in (*block.phis, *block.body):
-            copy = item.renamed(names)
-            origin = self.listing.origins.get(copy.result or "", copy.result)
-            if origin == item.result:
-                # A phi that is another value in this iteration is none.
-                self.listing.steps.append(Step(copy, item, repeated))
-
-    def _list_loop(
-        self,
-        loop: Loop,
-        labels: Sequence[str],
-        inner: Sequence[Loop],
-        around: Mapping[str, str],
-        repeated: bool,
-    ) -> None:
-        made = [
-            item.result
-            for label in labels
-            for item in self._function.blocks[label].instructions()
-            if item.result is not None
-        ]
-        self.listing.looped |= {around.get(name, name) for name in made}
-        count = induction.trip_count(self._function, loop)
-        if count is None or (count + 1) * len(made) + len(self.listing.steps) > _MOST_COPIES:
-            self.list_blocks(labels, inner, around, repeated=True)
-            return
-        before: dict[str, str] = {}
-        for iteration in range(count + 1):
-            names = dict(around)
-            for name in made:
-                names[name] = value_name(around.get(name, name), f"iteration.{iteration}")
-                self.listing.origins[names[name]] = name
-            self.listing.looped |= {names[name] for name in made}
-            for phi in self._function.blocks[loop.header].phis:
-                value = induction.entering(phi, loop, first=not iteration)
-                if value is None or phi.result is None:
-                    continue
-                arriving = (around if not iteration else before).get(value.text, value.text)
-                if value.is_local or value.number is not None:
-                    names[phi.result] = arriving
-            self.list_blocks(labels, inner, names, repeated)
-            before = names
