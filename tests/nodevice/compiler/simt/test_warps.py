@@ -183,8 +183,8 @@ def test_a_warp_decides_once_on_what_its_lanes_have_in_common():
     code = haulage.compile(first_warp_only, "void(float32[::1], float32[::1])", block=256)
     text = code.stages["blocks"]
     region = re.search(r"define [^\n]*@haulage.region.0\(.*?\n}", text, re.DOTALL)[0]
-    assert "= sub nuw nsw i32 %threadIdx.x, %lane" in region
-    assert re.search(r'icmp [^\n]* i32 %"?threadIdx.x.first"?, 32', region)
+    assert '= sub nuw nsw i32 %threadIdx.x, %"thread/i32"' in region
+    assert re.search(r'icmp [^\n]* i32 %"threadIdx.x/first", 32', region)
     # LLVM takes that out of the loop over lanes, which then needs no mask.
     block = re.search(r"define [^\n]*@haulage.block\(.*?\n}", code.stages["llvm"], re.DOTALL)[0]
     assert re.search(r"fadd <\d+ x float>", block)

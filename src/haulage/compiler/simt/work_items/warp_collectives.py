@@ -101,21 +101,17 @@ def split(function: Function, flow: Uniformity) -> dict[str, Collective]:
                 behind = f"%after.{stem}"
                 end = RegionEnd(behind, "warp", place_of(call))
                 function.split(label, number + len(gives), behind, end)
-                function.blocks[behind].body[:0] = _answered(function, call, collective, stem)
+                function.blocks[behind].body[:0] = _answered(call, collective, stem)
                 found[behind] = collective
                 waiting.insert(0, behind)
                 break
     return found
 
 
-def _taken(item: Instruction) -> int | None:
-    """Which part of a pair an instruction takes."""
-    return item.indices[0] if item.opcode == "extractvalue" else None
-
-
 def _used_answers(function: Function, call: Instruction) -> tuple[int, ...]:
     """Which of the two answers of a match somebody asks for."""
-    taken = {_taken(item) for item in function.users().get(call.result or "", ())}
+    users = function.users().get(call.result or "", ())
+    taken = {user.indices[0] if user.opcode == "extractvalue" else None for user in users}
     return (0, 1) if None in taken else tuple(sorted(each for each in taken if each is not None))
 
 
@@ -154,36 +150,21 @@ def _given(call: Instruction, collective: Collective, stem: str) -> list[Instruc
     return result
 
 
-def _answered(
-    function: Function, call: Instruction, collective: Collective, stem: str
-) -> list[Instruction]:
-    """Instructions behind the region's end, where the lane loads its answers; who used the call's
-    result uses these instead."""
+def _answered(call: Instruction, collective: Collective, stem: str) -> list[Instruction]:
+    """Instructions behind the region's end, where the lane loads its answers; of a match both are
+    one value, as the call gave them."""
     assert call.result is not None
     if collective.kind != "match":
         return _load(collective, "answer", stem, call.result)
     result: list[Instruction] = []
-    uses = function.users().get(call.result, [])
-    names: dict[int, str] = {}
-    others: dict[str, str] = {}
+    pair = "poison"
     for number in collective.answers:
-        # Values keep the names that they have where it is known which of them differ.
-        found = [use.result for use in uses if _taken(use) == number and use.result]
-        names[number] = found[0] if found else f"%{stem}.{_PARTS[number]}.now"
-        others |= dict.fromkeys(found[1:], names[number])
-        result += _load(collective, _PARTS[number], stem, names[number])
-    function.rename(others)
-    for block in function.blocks.values():
-        block.body = [
-            item for item in block.body if _taken(item) is None or call.result not in item.uses
-        ]
-    if any(_taken(use) is None for use in uses):
-        # Both answers as one value, as the call gave them.
-        half, lanes = f"%{stem}.half", f"i{collective.lanes}"
-        result += [
-            Builder.insert(call.type, "poison", (lanes, names[0]), 0, name=half),
-            Builder.insert(call.type, half, (lanes, names[1]), 1, name=call.result),
-        ]
+        part, name = _PARTS[number], f"%{stem}.{_PARTS[number]}.now"
+        last = call.result if number == collective.answers[-1] else f"%{stem}.half"
+        answer = f"i{collective.lanes}", name
+        result += _load(collective, part, stem, name)
+        result.append(Builder.insert(call.type, pair, answer, number, name=last))
+        pair = last
     return result
 
 

@@ -182,8 +182,8 @@ def _use_first_lane(function: Function, warps: Warps) -> None:
     once on `threadIdx.x < 32`."""
     analyses = Analyses(function)
     lanes = LaneForms(analyses, warps)
-    lane, x = "%lane", "%threadIdx.x"
-    first = {x: "%threadIdx.x.first"}
+    x, lane = "%threadIdx.x", value_name(LANE, "i32")
+    first = {x: value_name(x, "first")}
     for label in analyses.order:
         block = function.blocks[label]
         made: list[Instruction] = []
