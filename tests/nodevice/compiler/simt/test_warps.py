@@ -1,17 +1,20 @@
 """Warps in the CPU transformation: what lanes have in common, and how they exchange values."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import haulage
 from haulage import cuda
+from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.warps import Warps, warps_of
 from haulage.compiler.simt.ir.model import RegionEnd
-from haulage.compiler.simt.work_items import warp_collectives
+from haulage.compiler.simt.ir.writer import definition
+from haulage.compiler.simt.work_items import warp_collectives, warp_loops
 from nodevice.compiler.simt.llvm_models import BARRIER, model_of
 
 DECLARED = """
@@ -69,6 +72,25 @@ def test_lanes_in_blocks_of_odd_sizes_have_less_in_common():
 
 def test_wavefronts_are_twice_as_long():
     assert common((128, 1, 1), 64) == {"%low", "%start", "%row"}
+
+
+def test_what_lanes_have_in_common_is_made_of_the_first_lanes_index():
+    # As in a region's function, which is told the number of the lane.
+    function = model_of(PARTS.replace("i32 %n)", "i32 %n, i64 %thread)"))
+    warp_loops._use_first_lane(function, Warps(32, (128, 1, 1)))
+    items = function.items()
+
+    def leaves(name):
+        item = items.get(name)
+        return {name} if item is None else set().union(*map(leaves, item.uses))
+
+    own, lane = "%threadIdx.x", "%thread"
+    for name in ("%warp", "%first", "%low", "%high", "%grid.warp"):
+        assert lane in leaves(name)
+        assert own not in items[name].uses
+    for name in ("%half", "%lane", "%odd", "%one", "%moved.warp", "%grid", "%row"):
+        assert lane not in leaves(name)
+    llvm.parse(definition(replace(function, name="kernel", result="i32")))
 
 
 VOTING = (
