@@ -118,8 +118,9 @@ class WarpLoops(StateMachine):
             if size == 64:
                 absent = b.cast("zext", "i32", absent, "i64")
             self.there = b.binary("lshr", f"i{size}", "-1", absent, name="warp.there")
-        for name in self.lasting:
-            slot = self.regions.slots[name]
+        for name, slot in self.regions.slots.items():
+            if name not in self.lasting:
+                continue
             offset = self.first if slot.varying or self.regions.masked else warp
             b.at(slot.type, value_name(name, "all"), offset, value_name(name, "context"), "i32")
         if self.regions.masked:
