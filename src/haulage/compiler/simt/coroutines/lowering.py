@@ -12,7 +12,6 @@ Where all threads of the block wait for the grid, the block does (`cooperative_g
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis import exits
@@ -225,15 +224,6 @@ class _Thread:
 # ---- the scheduler of a block -------------------------------------------------------------------
 
 
-class _Counts(NamedTuple):
-    """The largest and the smallest state of a block's threads, and where the grid has a barrier the
-    smallest of those that have not ended."""
-
-    last: str
-    first: str
-    waiting: str
-
-
 class _Scheduler:
     """Writes the block function, which runs its threads round by round.
 
@@ -292,12 +282,11 @@ class _Scheduler:
         else:
             b.jump("%count")
         b.block("%count")
-        counts = self._count()
-        place = self._judge(counts)
+        first, place = self._judge()
         b.block("%round")
         self._round()
         b.jump("%schedule")
-        self._end(counts, place)
+        self._end(first, place)
         return b.function
 
     def _start(self) -> None:
@@ -354,40 +343,36 @@ class _Scheduler:
             b.call("i32", PAUSE, [])
             b.jump("%schedule")
 
-    def _count(self) -> _Counts:
+    def _judge(self) -> tuple[str, str]:
+        """Go on to another round if all that wait are at barriers of the block and no thread is
+        missed, else to the end; returns the smallest state of the threads, and the fault number of
+        the barrier where some wait.
+
+        If only some of the threads that have not ended wait for the grid, the block can never go
+        on.
+        """
         b = self._b
         with b.loop("each", self._threads) as loop:
             last, first = loop.carry("i32", "0", "last"), loop.carry("i32", str(_MOST), "first")
             state = b.load("i32", b.at("i32", "%states", loop.index))
             last = loop.set(last, b.extremum("smax", "i32", last, state))
             first = loop.set(first, b.extremum("smin", "i32", first, state))
-            waiting = ""
             if self._has_grid:
                 waiting = loop.carry("i32", str(_MOST), "waiting")
                 has_ended = b.compare("sle", "i32", state, "0")
                 state = b.select(has_ended, "i32", str(_MOST), state)
                 waiting = loop.set(waiting, b.extremum("smin", "i32", waiting, state))
-        return _Counts(last, first, waiting)
-
-    def _judge(self, counts: _Counts) -> str:
-        """Go on to another round if all that wait are at barriers of the block and no thread is
-        missed, else to the end; returns the fault number of the barrier where threads wait.
-
-        If only some of the threads that have not ended wait for the grid, the block can never go
-        on.
-        """
-        b = self._b
         if self._may_miss:
-            goes_on = participation.judge(b, counts.last, counts.first)
+            goes_on = participation.judge(b, last, first)
         else:
-            goes_on = b.compare("sgt", "i32", counts.first, "0")
-        place = b.binary("and", "i32", counts.last, str(GRID_MARK - 1))
+            goes_on = b.compare("sgt", "i32", first, "0")
+        place = b.binary("and", "i32", last, str(GRID_MARK - 1))
         if self._has_waves or self._has_grid:
-            of_block = b.compare("slt", "i32", counts.last, str(GRID_MARK))
+            of_block = b.compare("slt", "i32", last, str(GRID_MARK))
             goes_on = b.binary("and", "i1", goes_on, of_block)
         if self._frame and self._has_grid:
-            none_before = b.compare("sge", "i32", counts.waiting, str(GRID_MARK))
-            beyond = b.binary("sub", "i32", counts.last, str(GRID_MARK))
+            none_before = b.compare("sge", "i32", waiting, str(GRID_MARK))
+            beyond = b.binary("sub", "i32", last, str(GRID_MARK))
             none_behind = b.compare("ult", "i32", beyond, str(wavefronts.MARK - GRID_MARK))
             all_wait = b.binary("and", "i1", none_before, none_behind)
             b.branch(all_wait, "%all.for.grid", "%none.for.grid")
@@ -395,7 +380,7 @@ class _Scheduler:
             self._frame.wait(b, _AT_GRID, place)
             b.block("%none.for.grid")
         b.branch(goes_on, "%round", "%finish")
-        return place
+        return first, place
 
     def _round(self) -> None:
         """Resume every thread, or where some may have ended those that have not."""
@@ -408,13 +393,13 @@ class _Scheduler:
             with living:
                 wavefronts.resume(b, "%handles", loop.index)
 
-    def _end(self, counts: _Counts, place: str) -> None:
+    def _end(self, first: str, place: str) -> None:
         """End the block: with what stopped a thread, else with the place of the barrier where some
         wait in vain, or 0. A missed barrier is only the echo of a fault."""
         b = self._b
         b.block("%finish")
-        has_failed = b.compare("slt", "i32", counts.first, "0")
-        fault = b.binary("sub", "i32", "0", counts.first)
+        has_failed = b.compare("slt", "i32", first, "0")
+        fault = b.binary("sub", "i32", "0", first)
         result = b.select(has_failed, "i32", fault, place)
         if self._frame is None:
             heap_free(b, b.load("ptr", "%frames"))
