@@ -5,7 +5,7 @@ import pytest
 from haulage.compiler.simt.analysis import guards, uniformity
 from haulage.compiler.simt.analysis.affine import AvailableForms
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
+from haulage.compiler.simt.analysis.single_thread import blocks_of_index, single_thread_blocks
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.regions import (
@@ -109,7 +109,6 @@ entry:
   %some = icmp sgt i32 %n, %m
   %both = select i1 %first, i1 %some, i1 false
   %either = select i1 %first, i1 true, i1 %some
-  %other = xor i1 %first, true
   br i1 %last, label %end, label %mine
 mine:
   store i32 1, ptr %p
@@ -120,8 +119,33 @@ end:
 """
 
 
-def test_blocks_that_only_threads_with_one_index_come_to():
-    assert single_thread_blocks(Analyses(model_of(EQUATIONS))) == {"%mine"}
+@pytest.mark.parametrize(
+    ("branch", "index"),
+    [
+        ("%last, label %end, label %mine", None),
+        ("%any, label %mine, label %end", None),
+        ("%first, label %mine, label %end", 0),
+        ("%both, label %mine, label %end", 0),
+    ],
+)
+def test_blocks_that_only_threads_with_one_index_come_to(branch, index):
+    analyses = Analyses(model_of(EQUATIONS.replace("%last, label %end, label %mine", branch)))
+    assert single_thread_blocks(analyses) == {"%mine"}
+    assert blocks_of_index(analyses) == {("%threadIdx.x", index): {"%mine"}}
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "%half, label %mine, label %end",
+        "%either, label %mine, label %end",
+        "%some, label %mine, label %end",
+        "%first, label %end, label %mine",
+    ],
+)
+def test_blocks_that_several_threads_come_to(branch):
+    text = EQUATIONS.replace("%last, label %end, label %mine", branch)
+    assert not single_thread_blocks(Analyses(model_of(text)))
 
 
 HALVING = (
