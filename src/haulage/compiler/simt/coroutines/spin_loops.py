@@ -115,15 +115,14 @@ def waiting_edges(analyses: Analyses) -> list[Edge]:
     return edges
 
 
-def _written(analyses: Analyses) -> list[set[str]]:
-    """The objects that each instruction of a function writes, but for a thread's own."""
+def _written(analyses: Analyses) -> set[str]:
+    """The objects that a function writes, but for a thread's own."""
     objects = analyses.get(UnderlyingObjects)
+    changing = (
+        item for item in analyses.function.instructions() if not is_idempotent(item, analyses.items)
+    )
     own = {name for name, item in analyses.items.items() if item.opcode == "alloca"}
-    return [
-        objects.written_by(item) - own
-        for item in analyses.function.instructions()
-        if not is_idempotent(item, analyses.items)
-    ]
+    return {each for item in changing for each in objects.written_by(item)} - own
 
 
 def _awaited(analyses: Analyses, item: Instruction) -> set[str]:
@@ -135,8 +134,8 @@ def _awaited(analyses: Analyses, item: Instruction) -> set[str]:
     made = (analyses.items.get(place) for place in places)
     if all(each is not None and each.opcode == "alloca" for each in made):
         return set()
-    written = any(may_alias(each, places) for each in analyses.get(_written))
-    return places if item.stays or written else set()
+    is_written = may_alias(analyses.get(_written), places)
+    return places if item.stays or is_written else set()
 
 
 class _Changes(NamedTuple):
