@@ -150,10 +150,10 @@ class Compilation:
     _analyses: Analyses | None = field(default=None, init=False)
 
     # Where to split: at the headers of interchanged loops, and in front of blocks. `remainders`
-    # are the loops that grid-stride loops left.
+    # are what grid-stride loops left.
     split: Function = field(init=False)
     collectives: Mapping[str, Collective] = field(default_factory=dict)
-    remainders: dict[str, str] = field(default_factory=dict)
+    remainders: tuple[str, ...] = ()
     interchanged: list[str] = field(default_factory=list)
     at_guards: list[str] = field(default_factory=list)
     strips: Mapping[str, int] = field(default_factory=dict)
@@ -353,7 +353,7 @@ def _grid_stride_loops(state: Compilation) -> None:
     split = grid_stride.split(state.analyses, state.together, state.block)
     if not split.remainders:
         return
-    state.remainders = dict(split.remainders)
+    state.remainders = split.remainders
     state.change(split.function)
     analyses = state.analyses
     staying = frozenset(analyses.get(early_exits)) - split.labels
@@ -432,14 +432,13 @@ def _is_undecided(state: Compilation) -> bool:
 
 def _split_labels(state: Compilation) -> list[str]:
     """Labels of the blocks to split at."""
-    rests = state.remainders.values()
-    return list(dict.fromkeys([*state.interchanged, *rests, *state.at_guards]))
+    return list(dict.fromkeys([*state.interchanged, *state.remainders, *state.at_guards]))
 
 
 def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    rare = frozenset((*state.remainders, *state.analyses.get(single_thread_blocks)))
+    rare = frozenset(state.analyses.get(single_thread_blocks))
     vectorizer = plan.Vectorizer(
         state.body,
         _memory_of_regions(state),

@@ -124,6 +124,25 @@ def test_what_threads_have_behind_the_loop(way, size):
 
 
 @cuda.jit
+def last_of_each(x, out):
+    """What the last iteration has made of the one before, which may be none."""
+    seen, before = -7, -9
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        before = seen
+        seen = x[i] * i
+    out[cuda.grid(1), 0], out[cuda.grid(1), 1] = seen, before
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_the_last_turn_leaves(way, size):
+    x = np.arange(size) * 37 % 101
+    out = cuda.to_device(np.zeros((STRIDE, 2), np.int64))
+    last_of_each[BLOCKS, THREADS](cuda.to_device(x), out)
+    made = [[-9, -7, *(x * np.arange(size))[t::STRIDE]] for t in range(STRIDE)]
+    assert np.array_equal(out.copy_to_host(), [(each[-1], each[-2]) for each in made])
+
+
+@cuda.jit
 def of_one_block(x, out):
     """Two loops of the block's size within one that all threads make, and a plane's indices."""
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
@@ -234,7 +253,7 @@ def row_by_another_constant(x, out):
 def test_turns_by_constants_are_a_loop_of_their_own(kernel):
     kinds = "void(float32[:, ::1], float32[:, ::1])"
     blocks = haulage.compile(kernel, kinds, block=256).stages["blocks"]
-    assert '%"stride.0/i/context" = alloca i64' in blocks
+    assert '%"stride.0/now/context" = alloca i64' in blocks
 
 
 @pytest.mark.parametrize(
@@ -248,8 +267,7 @@ def test_turns_by_constants_are_a_loop_of_their_own(kernel):
 @pytest.mark.emitted
 def test_turns_of_all_threads_are_a_loop_of_their_own(kernel, kinds):
     blocks = haulage.compile(kernel.py_func, f"void({kinds})", block=256).stages["blocks"]
-    # Where the index begins and what is left are kept for the block, not for each thread.
-    assert '%"stride.0/i/context" = alloca i64' in blocks
+    # What is left is kept for the block, not for each thread.
     assert '%"stride.0/now/context" = alloca i64' in blocks
 
 

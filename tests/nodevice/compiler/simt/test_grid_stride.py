@@ -1,4 +1,4 @@
-"""Loops that threads leave one turn apart, on small functions."""
+"""Loops that threads leave one iteration apart, on small functions."""
 
 import pytest
 
@@ -11,7 +11,8 @@ LOOP = """
 define i32 @kernel(i32 range(i32 0, 64) %threadIdx.x, i32 range(i32 1, 9) %few, i64 %n, ptr %x) {
 entry:
   %start = zext i32 %threadIdx.x to i64
-  %step = zext i32 %few to i64
+  %times = zext i32 %few to i64
+  %step = mul nuw nsw i64 %times, 64
   %any = icmp slt i64 %start, %n
   br i1 %any, label %turn, label %end
 turn:
@@ -37,14 +38,92 @@ def _split(text: str) -> grid_stride.Split:
     return grid_stride.split(analyses, uniformity.analyse(analyses, frozenset()), (64, 1, 1))
 
 
-def test_the_turns_that_all_threads_make_are_a_loop_that_they_are_in_together():
+def test_the_iterations_of_all_threads_are_a_loop_that_they_are_in_together():
     split = _split(LOOP)
-    assert list(split.remainders) == ["%turn"]
-    flow = uniformity.analyse(Analyses(split.function), frozenset())
-    assert '%"turn/uniform"' in split.function.blocks
-    assert '%"turn/uniform"' not in flow.divergent
-    assert split.remainders["%turn"] not in flow.divergent
+    assert split.remainders == ('%"stride.0/remainder"',)
+    analyses = Analyses(split.function)
+    flow = uniformity.analyse(analyses, frozenset())
+    assert [loop.header for loop in analyses.loops] == ['%"turn/uniform"']
+    assert not {'%"turn/uniform"', '%"stride.0/remainder"'} & flow.divergent
+    # Who has another iteration is a range of threads.
     assert "%turn" in flow.divergent
+    assert analyses.items["%i"].is_phi
+    assert analyses.successors["%turn"] == ("%end",)
+
+
+@pytest.mark.parametrize(
+    "total", ["[ 0, %entry ], [ %value, %turn ]", "[ 1, %entry ], [ %i, %turn ]"]
+)
+def test_what_is_behind_the_loop_is_of_the_last_iteration_or_from_before(total):
+    split = _split(LOOP.replace(LAST, total))
+    phi = split.function.items()["%total"]
+    of_all, of_rest = (value for value, label in phi.incoming if label != "%turn")
+    first, last = (value for value, _ in split.function.items()[of_all].incoming)
+    assert of_all == of_rest
+    assert total.startswith(f"[ {first}, %entry ]")
+    assert last in ('%"value/uniform"', '%"i/uniform"')
+
+
+COUNTED = """
+define i32 @kernel(i32 range(i32 0, 64) %threadIdx.x, i64 %n, ptr %x) {
+entry:
+  %start = zext i32 %threadIdx.x to i64
+  %distance = sub i64 %n, %start
+  %none = icmp slt i64 %distance, 1
+  br i1 %none, label %end, label %some
+some:
+  TRIPS
+  %any = icmp ne i64 %trips, 0
+  br i1 %any, label %turn, label %end
+turn:
+  %i = phi i64 [ %start, %some ], [ %next, %turn ]
+  %left = phi i64 [ %trips, %some ], [ %left.next, %turn ]
+  %next = add nsw i64 %i, 80
+  %left.next = add nsw i64 %left, -1
+  %address = getelementptr i64, ptr %x, i64 %i
+  store i64 %i, ptr %address
+  %more = icmp samesign ugt i64 %left, 1
+  br i1 %more, label %turn, label %end
+end:
+  ret i32 0
+}
+"""
+QUOTIENT = """
+  %over = urem i64 %distance, 80
+  %part = icmp ne i64 %over, 0
+  %whole = udiv i64 %distance, 80
+  %one = zext i1 %part to i64
+  %trips = add nuw i64 %whole, %one
+"""
+SHIFTED = """
+  %raised = add nuw i64 %distance, 127
+  %trips = lshr i64 %raised, 7
+"""
+
+
+@pytest.mark.parametrize("trips", [QUOTIENT, SHIFTED])
+def test_iterations_that_are_counted_down_are_not_counted(trips):
+    text = COUNTED.replace("TRIPS", trips)
+    split = _split(text.replace("%i, 80", "%i, 128") if trips == SHIFTED else text)
+    assert split.remainders
+    assert "%left" not in split.function.items()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Other numbers of iterations; a count that is used.
+        ("%n, %start", "%n, 1"),
+        ("urem i64 %distance, 80", "urem i64 %distance, 79"),
+        ("%i, 80", "%i, 81"),
+        ("i64 %left, 1", "i64 %left, 2"),
+        ("store i64 %i", "store i64 %left"),
+    ],
+)
+def test_other_counts_stay(old, new):
+    text = COUNTED.replace("TRIPS", QUOTIENT)
+    assert old in text
+    assert not _split(text.replace(old, new)).remainders
 
 
 @pytest.mark.parametrize(
@@ -59,9 +138,6 @@ def test_the_turns_that_all_threads_make_are_a_loop_that_they_are_in_together():
         ("icmp slt i64 %start, %n", "icmp sle i64 %start, %n"),
         # The start may be negative.
         ("%start = zext i32 %threadIdx.x", "%start = sext i32 %own"),
-        # What the last turn loaded is used, or what is not the sum without a turn.
-        (f"total = phi i64 {LAST}", "total = phi i64 [ 0, %entry ], [ %value, %turn ]"),
-        (f"total = phi i64 {LAST}", "total = phi i64 [ 1, %entry ], [ %sum.next, %turn ]"),
     ],
 )  # fmt: skip
 def test_other_loops_stay(old, new):
