@@ -40,7 +40,7 @@ from haulage.compiler.simt.loops import (
     loop_order,
     privatization,
 )
-from haulage.compiler.simt.loops.block_coalescing import Run
+from haulage.compiler.simt.loops.block_coalescing import WideBlock
 from haulage.compiler.simt.loops.loop_order import LoopOrders
 from haulage.compiler.simt.loops.privatization import Reduction
 from haulage.compiler.simt.regions import (
@@ -165,7 +165,7 @@ class Compilation:
     kernel_guards: guards.Guards = field(default_factory=guards.Guards)
     regions: Regions | None = None
     ranges: IterationRanges | None = None
-    run: Run | None = None
+    wide: WideBlock | None = None
     parts: list[str] = field(default_factory=list)
     taken: str = ""
 
@@ -519,7 +519,7 @@ def _work_item_loops(state: Compilation) -> None:
             metadata,
             state.cooperative,
             state.vectors.vectorized,
-            state.run,
+            state.wide,
             state.lanes,
             state.collectives,
             state.off,
@@ -537,8 +537,8 @@ def _choose_run(state: Compilation) -> None:
     inner, first = state.order[-1], state.kernel_guards
     varying = state.flow.varying
     if block_coalescing.is_profitable(state.regions, axis, inner, varying, first):
-        state.run = block_coalescing.run_of(axis, state.block)
-    if state.run is not None:
+        state.wide = block_coalescing.wide_block(axis, state.block)
+    if state.wide is not None:
         state.order = state.coalesced_order
 
 
@@ -586,7 +586,7 @@ def _finished(state: Compilation) -> Transformed:
         start = writer.definition(cooperative_grid.write_entry(body))
     else:
         start = writer.definition(
-            entry.write(body, prod(block), state.order, state.privatized, state.run)
+            entry.write(body, prod(block), state.order, state.privatized, state.wide)
         )
     if _SEES_OTHERS.search(state.text):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")

@@ -125,7 +125,7 @@ def rows_and_columns(x, n):
 @pytest.mark.parametrize("block", [(32, 8), (8, 32), (256, 1), (1, 1)])
 def test_rows_go_along_the_axis_whose_threads_are_neighbours_in_memory(block):
     written = haulage.compile(rows_and_columns, PLANE, block=block).stages["blocks"]
-    assert f"%width = mul nuw nsw i32 %run, {block[1]}" in written
+    assert f"%width = mul nuw nsw i32 %count, {block[1]}" in written
 
 
 def of_three_channels(x, n):

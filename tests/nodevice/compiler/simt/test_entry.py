@@ -5,7 +5,7 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.ir.model import Function, Parameter
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.loops.block_coalescing import Run
+from haulage.compiler.simt.loops.block_coalescing import WideBlock
 from haulage.compiler.simt.loops.privatization import Array, Reduction
 from haulage.targets.cpu import HIDDEN_NAMES
 
@@ -46,8 +46,8 @@ def test_blocks_of_a_row_follow_one_another_without_a_division():
     assert not {x, z} & carried
 
 
-def test_a_run_of_blocks_is_told_how_wide_it_is():
-    function = entry.write(_body(), 64, "zyx", run=Run("x", 32, 128))
+def test_a_wide_block_is_told_how_wide_it_is():
+    function = entry.write(_body(), 64, "zyx", wide=WideBlock("x", 32, 128))
     call = _checked(function)
     assert function.items()[call.operands[-1].text].operands[1].number == 32
 

@@ -26,7 +26,7 @@ from haulage.compiler.simt.emit.block_function import (
 from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder, Loop, Typed
 from haulage.compiler.simt.ir.model import Function
-from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
+from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
 from haulage.compiler.simt.loops.privatization import SIZES, Array, Reduction
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
@@ -92,10 +92,10 @@ def write(
     threads: int,
     order: str,
     reductions: Sequence[Reduction] = (),
-    run: Run | None = None,
+    wide: WideBlock | None = None,
 ) -> Function:
     """The entry for blocks of `threads` threads, with private copies of `reductions`, for a block
-    function that is given a block, or a `run` of them.
+    function that is given a block, or several as a `wide` one.
 
     The blocks of a launch are numbered along the axes as `order` names them, fastest last, so that
     blocks that follow one another read neighbouring memory if the threads do.
@@ -110,7 +110,7 @@ def write(
     if nbytes:
         align = max(private_align(body), int(HEAP_ALIGN))
         private = heap_allocate(b, str(align), str(nbytes), owned=True)
-    fault = _rows(b, body, order, private, run)
+    fault = _rows(b, body, order, private, wide)
     for each in zip(reductions, copies, counts, strict=True):
         _merge_copy(b, *each)
     if nbytes:
@@ -122,7 +122,7 @@ def write(
 # ---- the loops over blocks ----------------------------------------------------------------------
 
 
-def _rows(b: Builder, body: Body, order: str, private: str, run: Run | None) -> str:
+def _rows(b: Builder, body: Body, order: str, private: str, wide: WideBlock | None) -> str:
     """Run the blocks row by row of the grid's fastest axis; returns the largest fault.
 
     A loop over the blocks' numbers would divide twice for each block, and nothing that only the
@@ -144,17 +144,17 @@ def _rows(b: Builder, body: Body, order: str, private: str, run: Run | None) -> 
             worst = blocks.carry("i32", fault, "fault")
             index[fast] = blocks.carry("i32", begin, f"blockIdx.{fast}")
             arguments = [*block_arguments(body, index), ("ptr", private)]
-            step = wide = "1"
-            if run is not None:
+            step = count = "1"
+            if wide is not None:
                 left = b.binary("sub", "i64", last, block, "nuw", "nsw")
-                wide = b.extremum("umin", "i64", left, str(run.blocks))
-                step = b.cast("trunc", "i64", wide, "i32", "run")
-                width = b.binary("mul", "i32", step, str(run.size), "nuw", "nsw", name=WIDTH)
+                count = b.extremum("umin", "i64", left, str(wide.blocks))
+                step = b.cast("trunc", "i64", count, "i32", "count")
+                width = b.binary("mul", "i32", step, str(wide.size), "nuw", "nsw", name=WIDTH)
                 arguments.append(("i32", width))
             this = b.call("i32", "haulage.block", arguments)
             worst = blocks.set(worst, b.extremum("umax", "i32", worst, this))
             blocks.set(index[fast], b.binary("add", "i32", index[fast], step, "nuw"))
-            after = blocks.set(block, b.binary("add", "i64", block, wide, "nuw", "nsw"))
+            after = blocks.set(block, b.binary("add", "i64", block, count, "nuw", "nsw"))
             blocks.more = b.compare("ult", "i64", after, last)
         rows.set(first, last)
         rows.set(fault, worst)

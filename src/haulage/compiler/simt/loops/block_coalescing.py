@@ -45,7 +45,7 @@ _JOINING = frozenset(("select", "and", "or", "xor"))
 
 
 @dataclass(frozen=True)
-class Run:
+class WideBlock:
     """Up to `blocks` blocks along `axis`, each of `size` threads along it, run as one."""
 
     axis: str
@@ -66,11 +66,11 @@ class Run:
         return x, y, z
 
 
-def run_of(axis: str, block: tuple[int, int, int]) -> Run | None:
+def wide_block(axis: str, block: tuple[int, int, int]) -> WideBlock | None:
     """Blocks coalesced along an axis, None if there is room for one only."""
     size = block[AXES.index(axis)]
     blocks = WIDEST // size
-    return Run(axis, size, blocks) if blocks > 1 else None
+    return WideBlock(axis, size, blocks) if blocks > 1 else None
 
 
 def widest(block: tuple[int, int, int], axes: Iterable[str]) -> tuple[int, int, int]:

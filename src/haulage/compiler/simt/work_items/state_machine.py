@@ -27,7 +27,7 @@ from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunct
 from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
-from haulage.compiler.simt.loops.block_coalescing import WIDTH, Run
+from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.function import VectorizedRegion
@@ -42,7 +42,7 @@ class Schedule:
 
     `ranges` are those of their loops over the threads of a `block` (x, y, z), which go along its
     axes in an `order` (outermost first); `cooperative` kernels have a frame, as
-    `cooperative_grid.py` says. `vectorized` are the regions that run on vectors. With a `run` the
+    `cooperative_grid.py` says. `vectorized` are the regions that run on vectors. If `wide`, the
     function runs as many blocks as it is told. If there are `warps` each goes on by itself, and
     `collectives` are what happens in front of regions, by the labels of these. `off` are passes
     that do not run.
@@ -56,7 +56,7 @@ class Schedule:
     metadata: Metadata
     cooperative: bool = False
     vectorized: Mapping[int, VectorizedRegion] = field(default_factory=dict)
-    run: Run | None = None
+    wide: WideBlock | None = None
     warps: Warps | None = None
     collectives: Mapping[str, Collective] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
@@ -80,8 +80,8 @@ class StateMachine:
         self.region_functions = RegionFunctions(self.body, self.regions, schedule.ranges)
         self.frame = Frame(self.body, threads) if schedule.cooperative else None
         parameters = block_parameters(self.body) if self.frame is None else self.frame.parameters()
-        if schedule.run is not None:
-            parameters.append((f"i32 range(i32 1, {schedule.run.width + 1})", WIDTH))
+        if schedule.wide is not None:
+            parameters.append((f"i32 range(i32 1, {schedule.wide.width + 1})", WIDTH))
         self.b = Builder("haulage.block", parameters, "i32", "noinline", stem="block")
         # How many threads the group has.
         self.group_threads = str(threads)

@@ -52,9 +52,9 @@ class WorkItemLoops(StateMachine):
     """The block function whose groups are blocks."""
 
     def __init__(self, schedule: Schedule) -> None:
-        block, run = schedule.block, schedule.run
+        block, wide = schedule.block, schedule.wide
         # How many threads there are at most along each axis.
-        self.sizes = block if run is None else run.widened(block)
+        self.sizes = block if wide is None else wide.widened(block)
         self.axes = looped_axes(self.sizes, schedule.order)
         self.inner = AXES.index(self.axes[-1])
         # The functions of regions for a few threads, by the numbers of the regions.
@@ -67,8 +67,8 @@ class WorkItemLoops(StateMachine):
         }
         # The threads that pass the kernel's guards.
         self.everyone: Ranges = whole(self.sizes)
-        if run is not None:
-            self.everyone = {**self.everyone, run.axis: ("0", WIDTH)}
+        if wide is not None:
+            self.everyone = {**self.everyone, wide.axis: ("0", WIDTH)}
 
     def _to_be_jammed(self, schedule: Schedule) -> list[int]:
         body, regions = schedule.body, schedule.regions
