@@ -506,7 +506,7 @@ def _unswitch(state: Compilation) -> None:
 def _work_item_loops(state: Compilation) -> None:
     assert state.regions is not None
     ranges = state.ranges or iteration_ranges.unbounded(state.regions)
-    _choose_run(state)
+    _choose_width(state)
     metadata = Metadata(state.body.around, parallel=state.taken != SCALAR)
     storage = warp_collectives.storage(state.collectives.values())
     text = work_item_loops.write(
@@ -528,15 +528,13 @@ def _work_item_loops(state: Compilation) -> None:
     state.parts.append(f"{text}\n\n{metadata.text()}")
 
 
-def _choose_run(state: Compilation) -> None:
+def _choose_width(state: Compilation) -> None:
     """Coalesce blocks where that is faster."""
     axis = state.coalesced_order[-1]
     assert state.regions is not None
     if state.vectors.regions is not None or axis not in state.coalesced or state.regions.masked:
         return
-    inner, first = state.order[-1], state.kernel_guards
-    varying = state.flow.varying
-    if block_coalescing.is_profitable(state.regions, axis, inner, varying, first):
+    if block_coalescing.is_profitable(state.regions, axis):
         state.wide = block_coalescing.wide_block(axis, state.block)
     if state.wide is not None:
         state.order = state.coalesced_order

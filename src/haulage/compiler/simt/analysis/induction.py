@@ -87,13 +87,14 @@ def entering(phi: Instruction, loop: Loop, *, first: bool) -> Operand | None:
 @dataclass(frozen=True)
 class RangeLoop:
     """A loop that is made for `start`, `start + step` and so on below `end`, 64-bit signed numbers,
-    which its phi `index` is. If it counts its iterations down, `count` is the phi that does."""
+    which its phi `index` is. If it counts its iterations down, `counting` are the names of the phi
+    that does, of what follows it and of the condition, which are used for nothing else."""
 
     index: str
     start: Operand
     step: Form
     end: Form
-    count: str | None = None
+    counting: frozenset[str] = frozenset()
 
 
 def range_loop(
@@ -116,6 +117,10 @@ def range_loop(
         return None
     count = next((name for name in integers if _are_equal(goes_on, _left(name))), None)
     trips = None if count is None else integers[count]
+    counting = frozenset({count, stepping[count].following, repeated[0]} if count else ())
+    users = [item for name in counting for item in analyses.users[name]]
+    if any(item.opcode != "br" and item.result not in counting for item in users):
+        return None
     quotient = None if trips is None else _rounded_up(analyses, trips.text)
     for name, start in integers.items():
         following = stepping[name].following
@@ -132,7 +137,7 @@ def range_loop(
             follow or (trips is not None and _is_any(analyses, test, trips))
             for test, follow in zip(tests, follows, strict=True)
         ):
-            return RangeLoop(name, start, step, end, count)
+            return RangeLoop(name, start, step, end, counting)
     return None
 
 

@@ -13,19 +13,17 @@ threads may wait for another one.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import Form, Symbol, forms, number
 from haulage.compiler.simt.analysis.barriers import barriers
-from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import UNKNOWN, StrideAnalysis
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.axes import AXES
-from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
+from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.compiler.simt.ir.types import PROMISES, bits_of
 from haulage.compiler.simt.regions.parallel_regions import Regions
 from haulage.targets.cpu import DYNAMIC_SHARED, PAUSE
@@ -187,69 +185,18 @@ class _IndexUses:
 _INDICES = ("threadIdx", "blockIdx")
 
 
-def is_profitable(
-    regions: Regions,
-    axis: str,
-    alone: str,
-    varying: Set[str],
-    settled: Guards,
-) -> bool:
+def is_profitable(regions: Regions, axis: str) -> bool:
     """Whether a kernel is faster with blocks coalesced along an axis.
-
-    `alone` is the axis that a block by itself is run along, `settled` are the guards that loops are
-    bounded by, `varying` the values that differ from thread to thread.
 
     Long loops suit memory. But a loop whose trip count LLVM knows is sometimes vectorised, or
     unrolled, where a longer one is not: with accesses by a stride that is known to nobody, or with
-    a loop of the kernel's own within. And along a row a store under a mask keeps the loads of the
-    next iteration waiting, if they are near it in another page, as in `if inside: b[i, j] =
-    a[i, j - 1]`.
+    a loop of the kernel's own within.
     """
     if len(regions.regions) > 1:
         return False
-    function, position = regions.function, AXES.index(axis)
-    strides = StrideAnalysis(Analyses(function))
-    accesses = [item for item in function.instructions() if item.opcode in ("load", "store")]
-    if any(strides.of(item.address)[position] == UNKNOWN for item in accesses):
-        return False
-    # Neighbours in memory are worth any mask.
-    return axis != alone or not _masks_stores(function, varying, settled)
-
-
-def _masks_stores(function: Function, varying: Set[str], settled: Guards) -> bool:
-    """Whether a store of most threads is under a bound on indices that no loop ends at."""
-    told = {guard.condition for guard in settled.guards}
-    items, successors = function.items(), function.successors()
-    meeting = control_flow.immediate_postdominators(successors)
-    for label, block in function.blocks.items():
-        end = block.terminator
-        if label in settled.labels:
-            continue
-        if isinstance(end, RegionEnd) or end is None or len(end.targets) < 2:
-            continue
-        if not any(_is_bound(name, items, varying, told) for name in end.uses):
-            continue
-        inside = control_flow.reachable_until(
-            successors, block.successors, meeting.get(label, control_flow.EXIT)
-        )
-        if any(item.opcode == "store" for each in inside for item in function.blocks[each].body):
-            return True
-    return False
-
-
-def _is_bound(
-    condition: str, items: Mapping[str, Instruction], varying: Set[str], told: Set[str]
-) -> bool:
-    """Whether a condition has a comparison by order in it that differs from thread to thread."""
-    waiting, seen = [condition], set(told)
-    while waiting:
-        name = waiting.pop()
-        item = items.get(name)
-        if name in seen or name not in varying or item is None:
-            continue
-        seen.add(name)
-        if item.opcode == "icmp" and item.predicate not in ("eq", "ne"):
-            return True
-        if item.opcode in _JOINING:
-            waiting.extend(item.uses)
-    return False
+    strides, position = StrideAnalysis(Analyses(regions.function)), AXES.index(axis)
+    return all(
+        strides.of(item.address)[position] != UNKNOWN
+        for item in regions.function.instructions()
+        if item.opcode in ("load", "store")
+    )

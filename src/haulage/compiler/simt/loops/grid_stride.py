@@ -125,19 +125,18 @@ def _find(
         if analyses.dominates(label, guard)
     }
     needed = {each.value for form in (first, step, found.end) for each in form.symbols}
-    carried = [phi for phi in blocks[loop.header].phis if phi.result != found.count]
+    carried = [phi for phi in blocks[loop.header].phis if phi.result not in found.counting]
     begun = {value.text for phi in carried if (value := entering(phi, loop, first=True))}
-    ended = {
-        value for phi in blocks[after].phis for value, label in phi.incoming if label in path[:-1]
-    }
+    ended = [
+        {value for value, label in phi.incoming if label in path[:-1]} for phi in blocks[after].phis
+    ]
     if (
         not start.exact
         or min(start.steps) < 0
         or not needed <= at_guard - flow.varying
         or _least(step, ranges) <= spread
-        or not {each for each in begun | ended if each[0] == "%"} <= at_guard
-        or any(len(_sources(phi, path[:-1])) != 1 for phi in blocks[after].phis)
-        or not _is_only_counted(analyses, found.count, blocks[latch].condition)
+        or not {each for each in begun.union(*ended) if each[0] == "%"} <= at_guard
+        or any(len(values) != 1 for values in ended)
     ):
         return None
     found = replace(found, step=step)
@@ -177,22 +176,6 @@ def _is_collective(item: Instruction) -> bool:
     return item.opcode == "fence" or (item.opcode == "call" and not is_known)
 
 
-def _sources(phi: Instruction, labels: list[str]) -> set[str]:
-    return {value for value, label in phi.incoming if label in labels}
-
-
-def _is_only_counted(analyses: Analyses, count: str | None, condition: str | None) -> bool:
-    """Whether the number of iterations that are left is used for nothing but to count them."""
-    if count is None:
-        return True
-    users = [*analyses.users[count], *analyses.users[condition or ""]]
-    following = {each.result for each in analyses.users[count] if each.result} - {condition}
-    users += [item for name in following for item in analyses.users.get(name or "", ())]
-    return all(
-        item.opcode == "br" or item.result in {count, condition, *following} for item in users
-    )
-
-
 def _least(form: Form, ranges: ValueRanges) -> int:
     """The least that a form can be, if that is above 0."""
     limits = {each: ranges.of(Operand(each.type, each.value)) for each in form.symbols}
@@ -221,7 +204,10 @@ class _Splitter:
         self._chain = [blocks[label] for label in strided.chain]
         self._blocks = [block for block in blocks.values() if block.label in strided.loop.labels]
         self._header, self._latch = blocks[strided.loop.header], blocks[strided.latch]
-        self._drop_count()
+        # Nothing is counted any more.
+        for block in self._blocks:
+            block.phis = [item for item in block.phis if item.result not in self._range.counting]
+            block.body = [item for item in block.body if item.result not in self._range.counting]
         cloned = [
             name
             for block in (*self._chain, *self._blocks)
@@ -232,16 +218,6 @@ class _Splitter:
 
     def _new(self, what: str) -> str:
         return f'%"stride.{self._number}/{what}"'
-
-    def _drop_count(self) -> None:
-        """Do without a number of iterations that is counted down."""
-        gone: set[str | None] = set()
-        for phi in self._header.phis:
-            if phi.result == self._range.count:
-                gone = {phi.result, self._latch.condition, *phi.uses}
-        for block in self._blocks:
-            block.phis = [item for item in block.phis if item.result not in gone]
-            block.body = [item for item in block.body if item.result not in gone]
 
     def split(self) -> Function:
         """The function with the loop in two parts."""
