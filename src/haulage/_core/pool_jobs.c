@@ -28,14 +28,16 @@ enum { SPINS = 1500 };
    What no frame of theirs steps over lies below, and can be neither read nor written. */
 enum { STACK_BYTES = 16 << 20, STACK_GUARD = 1 << 20 };
 
-/* A chunk has at most FINE blocks unless that made more than MOST of them: a chunk costs about 0.1
-   microseconds, and Ctrl-C waits for one. */
+/* A chunk has at most FINE blocks, or those that take SHORT, unless that made more than MOST of
+   them: a chunk costs about 0.1 microseconds, and more where it has copies of what it adds to, and
+   Ctrl-C waits for one. */
 enum { FINE = 64, MOST = 512 };
 
 /* Nanoseconds. */
 #define SECOND UINT64_C(1000000000)
 #define NEVER UINT64_MAX
 enum {
+    SHORT = 1000000,
     /* After which the caller looks after signals. */
     BUDGET = 50000000,
     /* Below which two threads are slower than one. */
@@ -320,7 +322,9 @@ static int64_t share(haulage_slot *slot, haulage_entry entry, const void *launch
     it->launch = launch;
     it->first = first;
     it->end = end;
-    it->chunk = larger(smaller(divided_up(blocks, target), FINE), divided_up(blocks, MOST));
+    uint64_t last = expected(entry, blocks);
+    uint64_t fine = last == NEVER ? FINE : larger(FINE, blocks / (last / SHORT + 1));
+    it->chunk = larger(smaller(divided_up(blocks, target), fine), divided_up(blocks, MOST));
     it->chunks = divided_up(blocks, it->chunk);
     atomic_init(&it->fault, fault);
     slot->job = it;

@@ -6,8 +6,8 @@ grid's and the block's sizes (three 32-bit numbers each), the bytes of dynamic s
 from byte 32 on to the kernel's arguments, packed as C would.
 
 Arrays that a kernel only adds to (`privatization.py`) are privatised here: a call copies an array
-if that is small enough to stay in the fastest cache and has no more elements than there are threads
-to add to it, and if no other array that the kernel uses overlaps it.
+if that is small enough to stay in the caches of a core and has no more elements than there are
+threads to add to it, and if no other array that the kernel uses overlaps it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +33,8 @@ from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 ENTRY = "haulage_entry"
 _ARGUMENTS_AT = 32
 
-# What a private copy may take, so that it stays in the first level of the cache.
-_COPIED_BYTES = 16 * 1024
+# What a private copy may take, so that it stays in the caches of a core.
+_COPIED_BYTES = 64 * 1024
 
 
 def open_entry() -> Builder:
