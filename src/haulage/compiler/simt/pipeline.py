@@ -149,10 +149,11 @@ class Compilation:
     helpers: list[str] = field(default_factory=list)
     _analyses: Analyses | None = field(default=None, init=False)
 
-    # Where to split: at the headers of interchanged loops, and in front of blocks. `remainders`
-    # are what grid-stride loops left.
+    # Where to split: at the headers of interchanged loops, and in front of blocks. `strided` are
+    # the headers of the loops that grid-stride loops became, `remainders` what they left.
     split: Function = field(init=False)
     collectives: Mapping[str, Collective] = field(default_factory=dict)
+    strided: tuple[str, ...] = ()
     remainders: tuple[str, ...] = ()
     interchanged: list[str] = field(default_factory=list)
     at_guards: list[str] = field(default_factory=list)
@@ -353,7 +354,7 @@ def _grid_stride_loops(state: Compilation) -> None:
     split = grid_stride.split(state.analyses, state.together, state.block)
     if not split.remainders:
         return
-    state.remainders = split.remainders
+    state.strided, state.remainders = split.uniform, split.remainders
     state.change(split.function)
     analyses = state.analyses
     staying = frozenset(analyses.get(early_exits)) - split.labels
@@ -419,7 +420,9 @@ def _strip_mine(state: Compilation) -> None:
     if not _is_undecided(state):
         return
     found = _loop_orders(state).strips()
-    state.strips = {label: live for label, live in found.items() if label not in state.held}
+    # A grid-stride loop goes over memory once, and that is read in one piece by all threads.
+    kept = {*state.held, *state.strided}
+    state.strips = {label: live for label, live in found.items() if label not in kept}
     others = set(_split_labels(state)) - set(state.strips)
     around = loop_order.splits_around(state.analyses, state.flow, state.strips, others, state.inner)
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}

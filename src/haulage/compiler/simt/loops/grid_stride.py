@@ -37,10 +37,11 @@ _MOST_CHAIN = 4
 
 @dataclass(frozen=True)
 class Split:
-    """A function, the labels of what is left of loops that were split, and of all blocks of them
-    and on the path there."""
+    """A function, the headers of the loops that all threads are in, the labels of what is left of
+    those that were split, and of all blocks of these and on the path there."""
 
     function: Function
+    uniform: tuple[str, ...]
     remainders: tuple[str, ...]
     labels: frozenset[str]
 
@@ -50,7 +51,7 @@ def split(analyses: Analyses, flow: Uniformity, block: tuple[int, int, int]) -> 
 
     `flow` is how all threads diverge, those that leave included.
     """
-    remainders: list[str] = []
+    remainders: dict[str, str] = {}
     labels: set[str] = set()
     for loop in analyses.loops:
         is_innermost = not any(other.labels < loop.labels for other in analyses.loops)
@@ -59,9 +60,10 @@ def split(analyses: Analyses, flow: Uniformity, block: tuple[int, int, int]) -> 
             if found is not None:
                 splitter = _Splitter(analyses.function, found, len(remainders))
                 analyses = Analyses(splitter.split())
-                remainders.append(splitter.remainder)
+                remainders[value_name(loop.header, "uniform")] = splitter.remainder
                 labels |= {*loop.labels, *found.chain, splitter.remainder}
-    return Split(analyses.function, tuple(remainders), frozenset(labels))
+    rests = tuple(remainders.values())
+    return Split(analyses.function, tuple(remainders), rests, frozenset(labels))
 
 
 # ---- which loops ---------------------------------------------------------------------------------
