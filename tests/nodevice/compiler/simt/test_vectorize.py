@@ -18,10 +18,9 @@ from haulage.compiler.simt.ir.reader import read_instruction
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.vectorize.builder import VectorBuilder, has_vector_form, is_scalarized
-from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
+from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize, run_strips
 from haulage.compiler.simt.vectorize.linear_order import Irreducible, LinearOrder
 from haulage.compiler.simt.vectorize.shapes import Shapes
-from haulage.compiler.simt.vectorize.strip_loop import run_strips
 from haulage.targets.cpu import host
 from nodevice.compiler.simt.llvm_models import model_of
 

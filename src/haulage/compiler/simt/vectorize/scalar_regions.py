@@ -1,30 +1,28 @@
 """Which regions are not vectorised, as their threads access memory far apart and do little else.
 
 With `tile[2 * d * t] += tile[2 * d * t + d]` each access is a gather or a scatter on vectors. These
-take longer than so many accesses one by one, and pay
-only if enough arithmetic comes with them, or if threads would wait for branches that were predicted
-wrongly. Gathers alone, as where a tile is read by rows, ask for less than scatters. With small
+take longer than so many accesses one by one, and pay only if enough arithmetic comes with them, or
+if threads would wait for branches that were predicted wrongly. Gathers alone, as where a tile is
+read by rows, ask for less than scatters. With small
 matrices, one for each thread, LLVM moreover finds what of one thread lies side by side.
 """
 
+from collections.abc import Iterable
+
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
-from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.induction import trip_count
+from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
-from haulage.compiler.simt.ir.model import Instruction, Operand, RegionEnd
+from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
-from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
+from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 
 # So much arithmetic has to come with an access of threads that are apart.
-_ARITHMETIC_PER_LOAD = 2
-_ARITHMETIC_PER_STORE = 10
+_ARITHMETIC_PER = {"load": 2, "store": 10}
 # Accesses up to so many elements apart are wide ones and permutations.
 _NEAR = 4
-# What a loop is taken for whose trip count is not known.
-_ITERATIONS = 16
 
 _ADDRESSES = frozenset(("getelementptr", "sext", "zext", "trunc", "phi", "load"))
 _CHOICES = frozenset(("and", "or", "xor", "select"))
@@ -46,79 +44,50 @@ def scattered(
     body: Body, regions: Regions, ranges: IterationRanges, position: int
 ) -> frozenset[int]:
     """The numbers of these regions. `position` is that of the innermost axis of the block."""
-    shared = {room.name for room in body.shared}
     if regions.masked:
         return frozenset()
-    search = _Search(body, regions, ranges, position, shared)
-    return frozenset(region.number for region in regions.regions if search.is_scattered(region))
+    search = _Search(body, regions, position)
+    return frozenset(
+        region.number
+        for region in regions.regions
+        if search.is_scattered(region, (*ranges.of_kernel, *ranges.of_regions[region.number]))
+    )
 
 
 class _Search:
-    def __init__(
-        self,
-        body: Body,
-        regions: Regions,
-        ranges: IterationRanges,
-        position: int,
-        shared: set[str],
-    ) -> None:
+    def __init__(self, body: Body, regions: Regions, position: int) -> None:
         analyses = Analyses(regions.function)
         self._regions = regions
-        self._function = regions.function
-        self._ranges = ranges
         self._position = position
-        self._shared = shared
+        self._shared = {room.name for room in body.shared}
         self._roots = analyses.get(UnderlyingObjects)
         self._items = analyses.items
         self._strides = StrideAnalysis(analyses, by_thread(body.private))
 
-    def is_scattered(self, region: Region) -> bool:
-        own = (*self._ranges.of_kernel, *self._ranges.of_regions[region.number])
-        settled = {guard.condition for guard in own}
-        frequencies = self._frequencies(region)
+    def is_scattered(self, region: Region, guards: Iterable[Guard]) -> bool:
+        regions, settled = self._regions, {guard.condition for guard in guards}
         # What other regions are given lies side by side.
-        near = sum(slot.varying for slot in self._slots(region))
+        slots = [regions.slots[name] for name in region.loaded]
+        slots += regions.stored(regions.made_in(region), region.exits)
+        near = sum(slot.varying for slot in slots)
         needed = arithmetic = 0
         in_shared = True
         for label in region.labels:
-            block = self._function.blocks[label]
+            block = regions.function.blocks[label]
             for item in block.body:
                 if item.opcode in ("load", "store"):
                     if not self._is_apart(item):
                         near += self._strides.of(item.address) != COMMON
                         continue
                     in_shared = in_shared and self._roots.of(item.uses[-1]) <= self._shared
-                    loads = item.opcode == "load"
-                    least = _ARITHMETIC_PER_LOAD if loads else _ARITHMETIC_PER_STORE
-                    needed += frequencies[label] * least
+                    needed += _ARITHMETIC_PER[item.opcode]
                 elif item.result and self._strides.of_result(item) != COMMON:
-                    arithmetic += frequencies[label] * _work(item)
+                    arithmetic += _work(item)
             end = block.terminator
             asked = end.operands if isinstance(end, Instruction) and end.opcode != "ret" else ()
             if not all(self._is_settled(each, settled) for each in asked):
                 return False
-        if near and not in_shared:
-            return False
-        return arithmetic < needed
-
-    def _slots(self, region: Region) -> list[Slot]:
-        loaded = [self._regions.slots[name] for name in region.loaded]
-        return loaded + self._regions.stored(self._regions.made_in(region), region.exits)
-
-    def _frequencies(self, region: Region) -> dict[str, int]:
-        """How often a thread comes to each block of a region, by a rough measure."""
-        successors = {
-            label: ()
-            if isinstance(self._function.blocks[label].terminator, RegionEnd)
-            else self._function.blocks[label].successors
-            for label in region.labels
-        }
-        frequencies = dict.fromkeys(region.labels, 1)
-        for loop in control_flow.natural_loops(successors, region.entry):
-            count = trip_count(self._function, loop) or _ITERATIONS
-            for label in loop.labels:
-                frequencies[label] *= count
-        return frequencies
+        return arithmetic < needed and not (near and not in_shared)
 
     def _is_apart(self, item: Instruction) -> bool:
         """Whether neighbouring threads access what is far apart, or they do not know where."""

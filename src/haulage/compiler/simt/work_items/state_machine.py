@@ -30,8 +30,7 @@ from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
-from haulage.compiler.simt.vectorize.function import VectorizedRegion
-from haulage.compiler.simt.vectorize.strip_loop import Outcome
+from haulage.compiler.simt.vectorize.function import Outcome, VectorizedRegion
 from haulage.compiler.simt.work_items.warp_collectives import Collective
 from haulage.forks import cached_property
 

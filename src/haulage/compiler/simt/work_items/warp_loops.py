@@ -17,7 +17,7 @@ from haulage.compiler.simt.emit.region_function import DONE
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region
-from haulage.compiler.simt.vectorize.strip_loop import Outcome
+from haulage.compiler.simt.vectorize.function import Outcome
 from haulage.compiler.simt.work_items import warp_collectives
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 

@@ -30,9 +30,8 @@ from haulage.compiler.simt.ir.builder import Typed
 from haulage.compiler.simt.ir.model import Function, value_name
 from haulage.compiler.simt.loops.block_coalescing import WIDTH
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
-from haulage.compiler.simt.vectorize.function import declarations
+from haulage.compiler.simt.vectorize.function import Outcome, declarations, run_strips
 from haulage.compiler.simt.vectorize.scalar_regions import scattered
-from haulage.compiler.simt.vectorize.strip_loop import Outcome, run_strips
 from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 from haulage.compiler.simt.work_items.warp_loops import WarpLoops
