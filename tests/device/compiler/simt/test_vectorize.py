@@ -1,5 +1,7 @@
 """Loops that threads leave at different times, on lanes of vectors wherever that can be done."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,26 @@ def test_a_loop_that_all_threads_make_is_turned_outside_where_rows_are_too_short
         code = haulage.compile(product, f"void({kinds}, {kinds}, {kinds})", block=block)
         assert (code.metadata["regions"] > 1) is is_short
         assert ("lanes.start" in code.stages["blocks"]) is not is_short
+
+
+def row_sums(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = 0.0
+        for k in range(a.shape[0]):
+            total += math.exp(a[i, 0] - a[k, 1])
+        out[i] = total
+
+
+@pytest.mark.emitted
+def test_rows_of_unknown_length_are_not_taken_for_rows_of_one_element():
+    text = haulage.compile(row_sums, "void(float64[:, ::1], float64[::1])", block=64).stages["llvm"]
+    assert "icmp eq i64 %arg.a.5.1, 1" not in text
+    assert "icmp ne i64 %arg.a.5.1, 1" not in text
+
+
+def test_rows_are_read_by_their_length(way):
+    a = np.arange(90.0).reshape(30, 3) / 90
+    out = np.zeros(30)
+    cuda.jit(row_sums)[1, 64](a, out)
+    np.testing.assert_allclose(out, np.exp(a[:, :1] - a[:, 1]).sum(1))

@@ -75,7 +75,7 @@ class Reduction:
 def find(analyses: Analyses, storage: frozenset[str]) -> tuple[Reduction, ...]:
     """The arrays of a body that are only added to; `storage` are names of the block's own memory,
     and its threads'."""
-    arrays = {array.data: array for array in _arrays(analyses.function)}
+    arrays = {array.data: array for array in arrays_of(analyses.function)}
     added: dict[str, set[tuple[str, str]]] = {}
     touched: set[str] = set()
     for item in analyses.function.instructions():
@@ -115,7 +115,7 @@ def find(analyses: Analyses, storage: frozenset[str]) -> tuple[Reduction, ...]:
     return tuple(found)
 
 
-def _arrays(function: Function) -> Iterator[Array]:
+def arrays_of(function: Function) -> Iterator[Array]:
     """The arrays among the parameters: for Numba two pointers, two sizes, data, shape, strides."""
     names = [parameter.name for parameter in function.parameters]
     bare = [name.strip('%"') for name in names]

@@ -28,11 +28,15 @@ from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.compiler.simt.ir.model import Function, RegionEnd, value_name
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
+from haulage.compiler.simt.loops.privatization import arrays_of
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.function import Outcome, VectorizedRegion
 from haulage.compiler.simt.work_items.warp_collectives import Collective
 from haulage.forks import cached_property
+
+# No extent of an array is below it.
+_LEAST = str(1 - 2**63)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,9 @@ class StateMachine:
         if schedule.wide is not None:
             parameters.append((f"i32 range(i32 1, {schedule.wide.width + 1})", WIDTH))
         self.b = Builder("haulage.block", parameters, "i32", "noinline", stem="block")
+        # Of a stride that is a parameter LLVM's vectoriser makes a loop for 1, and leaves others as
+        # they are. So the extents of arrays are given as expressions, which change nothing.
+        self.extents: dict[str, str] = {}
         # How many threads the group has.
         self.group_threads = str(threads)
 
@@ -122,6 +129,9 @@ class StateMachine:
             allocate_private(b, self.body, self.threads)
         else:
             self.frame.fixed(b, self.words)
+        for array in arrays_of(self.body.function):
+            for name in array.shape:
+                self.extents[name] = b.extremum("smax", "i64", name, _LEAST, "extent")
         self.allocate_context()
         with self.groups():
             for region in self.regions.regions:
@@ -221,6 +231,7 @@ class StateMachine:
         `linear` one in its group, and `in_block`, if that is another; `given` comes last."""
         b, callee = self.b, callee or f"haulage.region.{region.number}"
         arguments = thread_arguments(b, self.body, self.schedule.block, index, in_block or linear)
+        arguments = [(kind, self.extents.get(name, name)) for kind, name in arguments]
         both = b.call(RESULT, callee, [*arguments, ("i64", linear), *given], "outcome", access)
         following = None if self.regions.masked else b.extract(RESULT, both, 0, "next")
         return following, b.extract(RESULT, both, 1, "fault") if self.body.may_fail else None
