@@ -9,7 +9,7 @@ import haulage
 from doubles.kernels import row_sums
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
-from haulage.compiler.simt.analysis.early_exit import early_exits
+from haulage.compiler.simt.analysis.exits import early_exits
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops.loop_order import LoopOrders, axis_order
 from nodevice.compiler.simt.llvm_models import SUMS, model_of
@@ -164,15 +164,6 @@ def test_rows_that_are_written_are_written_whole():
     )
     assert orders(text, threads=64) == MINED
     assert orders(text, threads=256) == (["%loop"], [])
-
-
-def test_an_atomic_operation_keeps_a_loop_over_threads_from_being_vectorised():
-    text = sums("1", "%n").replace("store float %sum.next", "store float 1.0")
-    text = text.replace("fadd float %sum, %value", "fadd float 1.0, %value")
-    text = "\n".join(line for line in text.splitlines() if "%sum = phi" not in line)
-    stays = "%old = atomicrmw fadd ptr %data, float %sum.next monotonic\n  %done = icmp"
-    assert orders(text) == (["%loop"], [])
-    assert orders(text.replace("%done = icmp", stays)) == KEPT
 
 
 def test_threads_that_leave_one_by_one_are_not_asked_in_each_iteration_whether_they_have_left():

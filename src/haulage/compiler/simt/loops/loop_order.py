@@ -59,9 +59,9 @@ _OF_A_SUM = 1.0
 # beyond which not.
 _JAMMED = 4
 _MOST_JAMMED = 80
-# What a loop over threads costs each of them, and more if LLVM does not vectorise it, in cycles.
+# Starting a loop over threads, and asking for each thread whether it has left, in cycles.
 _REGION = 0.3
-_INDEX = 1.5
+_STATE = 1.5
 # What a strip has of a row at most, in bytes: where a row is written, all of it had better be.
 _STRIP = 8 * costs.VECTOR
 # So much cheaper another order has to be than that of the program.
@@ -198,8 +198,10 @@ class LoopOrders:
         own = [each for each in repeated if self._varies(each.item)]
         cost = _REGION + sum(each.times * costs.alone(each.item) for each in common) / threads
         in_turn = sum(each.times * self._costs.in_turn(each.item, position) for each in own)
-        in_turn += context + _INDEX
-        if self._stays(repeated) or loop.labels & self._flow.exiting:
+        in_turn += context
+        if loop.labels & self._flow.exiting:
+            return cost + in_turn + _STATE
+        if self._stays(repeated):
             return cost + in_turn
         on_vectors = sum(
             each.times * self._costs.on_vectors(each.item, position, threads) for each in own
