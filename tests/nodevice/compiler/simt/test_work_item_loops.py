@@ -108,6 +108,37 @@ def test_regions_hand_values_on_in_context_arrays_and_recompute_addresses():
         llvm.parse(definition(each))
 
 
+# A flag that is set in front of a barrier and asked for behind it.
+FLAG = f"""
+{BARRIER}
+define i32 @kernel(i32 %threadIdx.x, ptr %data) {{
+entry:
+  %wide = zext i32 %threadIdx.x to i64
+  %address = getelementptr float, ptr %data, i64 %wide
+  %value = load float, ptr %address
+  %computed = fcmp ogt float %value, 1.0
+  call void @haulage.barrier(i32 7)
+  br i1 %computed, label %work, label %end
+work:
+  store float 0.0, ptr %address
+  br label %end
+end:
+  ret i32 0
+}}
+"""
+
+
+def test_bits_are_kept_as_bytes_since_llvm_widens_no_accesses_of_bits():
+    first, second = functions_of_regions(FLAG)
+    kept = [item for item in first.instructions() if item.opcode == "store"]
+    assert [item.operands[0].type for item in kept] == ["i8"]
+    items = second.items()
+    assert items['%"computed/byte"'].type == "i8"
+    assert items['%"computed/live-in"'].opcode == "trunc"
+    for each in (first, second):
+        llvm.parse(definition(each))
+
+
 def test_what_a_region_starts_with_and_makes_again_is_on_the_stack_until_mem2reg():
     _, second = functions_of_regions(REGIONS)
     text = definition(second).replace("internal", "")

@@ -160,7 +160,11 @@ class _Writer:
             names[name] = arrived = value_name(name, "live-in")
             if slot.varying:
                 at = self._element(slot, "context", value_name(name, "at"))
-                builder.load(slot.type, at, name=arrived)
+                if slot.type == "i1":
+                    byte = builder.load("i8", at, name=value_name(name, "byte"))
+                    builder.cast("trunc", "i8", byte, "i1", name=arrived)
+                else:
+                    builder.load(slot.type, at, name=arrived)
         for step in region.steps:
             assert step.result is not None
             if step.result in names:
@@ -213,11 +217,16 @@ class _Writer:
         for slot in self._functions.stored(self._region):
             if slot.value not in self._regions.live[target]:
                 continue
+            value, kind = self._names.get(slot.value, slot.value), slot.type
             role = "context" if slot.varying else "live-out"
             address = value_name(slot.value, role)
             if slot.varying or self._regions.masked:
                 address = self._element(slot, role, self._builder.name("to"))
-            self._builder.store(slot.type, self._names.get(slot.value, slot.value), address)
+                if kind == "i1":
+                    # A bit in a byte, as in memory anyway: LLVM widens no accesses of single bits.
+                    kind = "i8"
+                    value = self._builder.cast("zext", "i1", value, kind)
+            self._builder.store(kind, value, address)
 
     def _end(self) -> None:
         builder = self._builder
