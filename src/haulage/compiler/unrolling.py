@@ -16,7 +16,6 @@ by constants, or by each other, and that the place of an access depends on.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 
 from haulage.compiler import llvm
@@ -83,16 +82,21 @@ def unrolled(text: str, name: str, target: Target) -> str:
         loops = _wanted(function)
         if not loops:
             break
-        module = llvm.parse(_marked(made, name, function, loops))
-        llvm.run_passes(
-            module, target, "loop_unroll", "sroa", "instruction_combine", "simplify_cfg"
-        )
-        # Comparisons with several constants, one behind the other, have become a switch.
-        llvm.run_passes(module, target, "lower_switch", "instruction_namer")
-        made = str(module)
+        made = _without(loops, made, name, function, target)
     if _arrays(made) == _arrays(text):
         return text
     return _optimised(made, target)
+
+
+def _without(
+    loops: list[control_flow.Loop], text: str, name: str, function: Function, target: Target
+) -> str:
+    """The text with some of a function's loops unrolled."""
+    module = llvm.parse(_marked(text, name, function, loops))
+    llvm.run_passes(module, target, "loop_unroll", "sroa", "instruction_combine", "simplify_cfg")
+    # Comparisons with several constants, one behind the other, have become a switch.
+    llvm.run_passes(module, target, "lower_switch", "instruction_namer")
+    return str(module)
 
 
 def _optimised(text: str, target: Target) -> str:
@@ -111,27 +115,23 @@ def _with_unrolled_collectives(text: str, name: str, target: Target) -> str:
     loops = _collective_loops(function)
     if not loops:
         return text
-    module = llvm.parse(_marked(text, name, function, loops))
-    llvm.run_passes(module, target, "loop_unroll", "instruction_combine", "simplify_cfg")
-    llvm.run_passes(module, target, "lower_switch", "instruction_namer")
-    return _optimised(str(module), target)
+    return _optimised(_without(loops, text, name, function, target), target)
 
 
 def _collective_loops(function: Function) -> list[control_flow.Loop]:
     """The innermost loops with an exchange between lanes, and no barrier of the block, whose trip
     count depends on constants alone and that are short."""
-    loops = control_flow.natural_loops(function.successors(), function.entry)
-    facts = _facts(function, loops)
+    facts = _Facts(function)
     found = []
-    for loop in loops:
+    for loop in facts.loops:
         items = [item for label in loop.labels for item in function.blocks[label].body]
         if not any(item.callee in EXCHANGES for item in items):
             continue
         if any(item.callee in BLOCK_WIDE for item in items):
             continue
-        inner = any(other.labels < loop.labels for other in loops)
+        inner = any(other.labels < loop.labels for other in facts.loops)
         short = sum(map(_length, items)) <= _LONGEST_COLLECTIVE
-        if not inner and short and _counted_by(function, loop, facts) == set():
+        if not inner and short and _counted_by(loop, facts) == set():
             found.append(loop)
     return found
 
@@ -140,13 +140,17 @@ def _arrays(text: str) -> int:
     return len(_PRIVATE.findall(text))
 
 
-@dataclass
 class _Facts:
-    """What is asked about a function's values, worked out once."""
+    """What is asked about a function, worked out once: its values, its loops, and these by the phis
+    of their headers."""
 
-    items: dict[str, Instruction]
-    # Loops by the phis of their headers.
-    loop_of: dict[str, control_flow.Loop]
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.items = function.items()
+        self.loops = control_flow.natural_loops(function.successors(), function.entry)
+        self.loop_of = {
+            phi.result: loop for loop in self.loops for phi in function.blocks[loop.header].phis
+        }
 
     def loops_behind(self, start: Iterable[str], ends: Iterable[str] = ()) -> set[str] | None:
         """Headers of the loops that some values depend on, if they are made from nothing but
@@ -174,20 +178,17 @@ class _Facts:
 
 def _wanted(function: Function) -> list[control_flow.Loop]:
     """The loops to unroll next."""
-    successors = {label: block.successors for label, block in function.blocks.items()}
-    loops = control_flow.natural_loops(successors, function.entry)
-    by_header = {loop.header: loop for loop in loops}
-    facts = _facts(function, loops)
-    items = facts.items
-    needs = {loop.header: _counted_by(function, loop, facts) for loop in loops}
+    facts = _Facts(function)
+    by_header = {loop.header: loop for loop in facts.loops}
+    needs = {loop.header: _counted_by(loop, facts) for loop in facts.loops}
     wanted: set[str] = set()
-    for array in [name for name, item in items.items() if _is_small_array(item)]:
-        behind = _loops_of_accesses(function, array, facts)
+    for array in [name for name, item in facts.items.items() if _is_small_array(item)]:
+        behind = _loops_of_accesses(array, facts)
         if behind is not None:
             wanted |= _with_needs(behind, needs) or set()
     chosen = [by_header[header] for header in wanted]
     chosen = [loop for loop in chosen if not _has_words(function, loop)]
-    bounds = {loop.header: _bound(function, loop, facts) for loop in loops}
+    bounds = {loop.header: _bound(loop, facts) for loop in facts.loops}
     turns = {
         header: bound
         if bound is not None
@@ -198,16 +199,6 @@ def _wanted(function: Function) -> list[control_flow.Loop]:
         chosen = [loop for loop in chosen if _fits(function, loop, chosen, turns)]
     # A loop whose turns another counts is one of known turns once that is unrolled.
     return [loop for loop in chosen if not needs[loop.header]]
-
-
-def _facts(function: Function, loops: list[control_flow.Loop]) -> _Facts:
-    phis = {
-        phi.result: loop
-        for loop in loops
-        for phi in function.blocks[loop.header].phis
-        if phi.result
-    }
-    return _Facts(function.items(), phis)
 
 
 def _is_small_array(item: Instruction) -> bool:
@@ -231,15 +222,15 @@ def _with_needs(headers: set[str], needs: dict[str, set[str] | None]) -> set[str
     return found
 
 
-def _counted_by(function: Function, loop: control_flow.Loop, facts: _Facts) -> set[str] | None:
+def _counted_by(loop: control_flow.Loop, facts: _Facts) -> set[str] | None:
     """The other loops whose counters decide how many turns a loop makes; None if anything else
     does."""
-    conditions = _conditions(function, loop)
+    conditions = _conditions(facts.function, loop)
     found = facts.loops_behind(conditions)
     return None if found is None or not conditions else found - {loop.header}
 
 
-def _loops_of_accesses(function: Function, array: str, facts: _Facts) -> set[str] | None:
+def _loops_of_accesses(array: str, facts: _Facts) -> set[str] | None:
     """The loops that the places depend on at which an array is accessed, or None if something else
     is done with it, or the places depend on more."""
     found: set[str] = set()
@@ -247,20 +238,19 @@ def _loops_of_accesses(function: Function, array: str, facts: _Facts) -> set[str
     grown = True
     while grown:
         grown = False
-        for block in function.blocks.values():
-            for item in block.instructions():
-                if item.result in addresses or not addresses.intersection(item.uses):
-                    continue
-                if item.opcode in ("getelementptr", "phi") and item.type == "ptr":
-                    assert item.result is not None
-                    addresses.add(item.result)
-                    grown = True
-                    behind = facts.loops_behind([item.result], [array])
-                    if behind is None:
-                        return None
-                    found |= behind
-                elif not _is_access(item, addresses):
+        for item in facts.function.instructions():
+            if item.result in addresses or not addresses.intersection(item.uses):
+                continue
+            if item.opcode in ("getelementptr", "phi") and item.type == "ptr":
+                assert item.result is not None
+                addresses.add(item.result)
+                grown = True
+                behind = facts.loops_behind([item.result], [array])
+                if behind is None:
                     return None
+                found |= behind
+            elif not _is_access(item, addresses):
+                return None
     return found
 
 
@@ -307,10 +297,10 @@ def _length(item: Instruction) -> int:
     return _MATHEMATICS if is_known(item.callee or "") else 1
 
 
-def _bound(function: Function, loop: control_flow.Loop, facts: _Facts) -> int | None:
+def _bound(loop: control_flow.Loop, facts: _Facts) -> int | None:
     """About how many turns a loop makes: the number that its counter is compared with, if it is
     one."""
-    conditions = (name for name in _conditions(function, loop) if name in facts.items)
+    conditions = (name for name in _conditions(facts.function, loop) if name in facts.items)
     tests = (facts.items[name] for name in conditions)
     bounds = (test.operands[1].number for test in tests if test.opcode == "icmp")
     return max((bound for bound in bounds if bound is not None and bound >= 0), default=None)
@@ -331,7 +321,7 @@ def _conditions(function: Function, loop: control_flow.Loop) -> list[str]:
 def _marked(text: str, name: str, function: Function, loops: list[control_flow.Loop]) -> str:
     """The text with notes for LLVM which loops of a function to unroll, whole, and no others."""
     lines = reader.definition(text, name)
-    successors = {label: block.successors for label, block in function.blocks.items()}
+    successors = function.successors()
     wanted = {loop.header for loop in loops}
     latches: dict[str, bool] = {}
     for loop in control_flow.natural_loops(successors, function.entry):
