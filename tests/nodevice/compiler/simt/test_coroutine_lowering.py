@@ -6,6 +6,7 @@ import pytest
 
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis.kernel import Body
+from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.coroutines import cooperative_grid, lowering, wavefronts
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS
@@ -103,5 +104,6 @@ def test_the_scheduler_of_a_wavefront_resumes_complete_masks_or_the_first_place(
     (resume,) = _calls(function, "llvm.coro.resume")
     (block,) = [each for each in function.blocks.values() if resume in each.body]
     # From masks that are complete, or, where there are none, from threads that met.
-    (before,) = [label for label in function.predecessors()[block.label] if label != block.label]
-    assert len(function.predecessors()[before]) == 2
+    predecessors = Analyses(function).predecessors
+    (before,) = [label for label in predecessors[block.label] if label != block.label]
+    assert len(predecessors[before]) == 2

@@ -5,6 +5,7 @@ Dominators: Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (20
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 Successors = Mapping[str, Sequence[str]]
 
@@ -15,18 +16,16 @@ EXIT = ""
 def reverse_postorder(successors: Successors, entry: str) -> list[str]:
     """Labels reachable from `entry`, each before its successors where there is no cycle."""
     order: list[str] = []
-    seen = {entry}
-    stack = [(entry, iter(successors[entry]))]
+    seen: set[str] = set()
+    stack = [(entry, False)]
     while stack:
-        label, rest = stack[-1]
-        for successor in rest:
-            if successor not in seen:
-                seen.add(successor)
-                stack.append((successor, iter(successors[successor])))
-                break
-        else:
+        label, is_done = stack.pop()
+        if is_done:
             order.append(label)
-            stack.pop()
+        elif label not in seen:
+            seen.add(label)
+            stack.append((label, True))
+            stack += [(target, False) for target in successors[label][::-1]]
     return order[::-1]
 
 
@@ -46,10 +45,10 @@ def loops_before_exits(successors: Successors, entry: str) -> list[str]:
 
 
 def invert(successors: Successors) -> dict[str, list[str]]:
-    """The same edges, backwards."""
+    """The same edges backwards, each once."""
     inverted: dict[str, list[str]] = {label: [] for label in successors}
     for label, targets in successors.items():
-        for target in targets:
+        for target in dict.fromkeys(targets):
             inverted[target].append(label)
     return inverted
 
@@ -60,44 +59,39 @@ def immediate_dominators(successors: Successors, entry: str) -> dict[str, str]:
     number = {label: index for index, label in enumerate(order)}
     predecessors = invert(successors)
     closest = {entry: entry}
+
+    def common(one: str, other: str) -> str:
+        while one != other:
+            if number[one] > number[other]:
+                one = closest[one]
+            else:
+                other = closest[other]
+        return one
+
     changed = True
     while changed:
         changed = False
         for label in order[1:]:
-            known = [p for p in predecessors[label] if p in closest]
-            new = known[0]
-            for other in known[1:]:
-                while new != other:
-                    while number[new] > number[other]:
-                        new = closest[new]
-                    while number[other] > number[new]:
-                        other = closest[other]
-            if closest.get(label) != new:
-                closest[label] = new
-                changed = True
+            found = reduce(common, (p for p in predecessors[label] if p in closest))
+            changed |= closest.get(label) != found
+            closest[label] = found
     return closest
 
 
 def immediate_postdominators(successors: Successors) -> dict[str, str]:
-    """The closest label that every way from here to the end passes; `EXIT` is the end itself.
+    """The closest label on every path from here to the end; `EXIT` is the end itself.
 
     Labels from which no end can be reached are missing.
     """
-    with_exit: dict[str, list[str]] = {
-        label: list(targets) or [EXIT] for label, targets in successors.items()
-    }
-    with_exit[EXIT] = []
-    return immediate_dominators(invert(with_exit), EXIT)
+    with_exit = {label: targets or (EXIT,) for label, targets in successors.items()}
+    return immediate_dominators(invert({**with_exit, EXIT: ()}), EXIT)
 
 
 def dominates(closest: Mapping[str, str], upper: str, lower: str) -> bool:
-    """Whether `upper` is on every way to `lower`, by the result of `immediate_dominators`."""
-    while lower != upper:
-        above = closest[lower]
-        if above == lower:
-            return False
-        lower = above
-    return True
+    """Whether `upper` is on every path to `lower`, by the result of `immediate_dominators`."""
+    while lower != upper and closest[lower] != lower:
+        lower = closest[lower]
+    return lower == upper
 
 
 @dataclass(frozen=True)
@@ -112,32 +106,25 @@ def natural_loops(successors: Successors, entry: str) -> list[Loop]:
     """The loops of the graph, those with one header made one; inner ones come first."""
     closest = immediate_dominators(successors, entry)
     predecessors = invert(successors)
-    bodies: dict[str, set[str]] = {}
+    latches: dict[str, list[str]] = {}
     for label in closest:
         for target in successors[label]:
             if target in closest and dominates(closest, target, label):
-                body = bodies.setdefault(target, {target})
-                _add_backwards(body, label, predecessors)
-    loops = [Loop(header, frozenset(body)) for header, body in bodies.items()]
+                latches.setdefault(target, []).append(label)
+    loops = [
+        Loop(header, frozenset({header} | reachable_until(predecessors, labels, header)))
+        for header, labels in latches.items()
+    ]
     return sorted(loops, key=lambda loop: len(loop.labels))
-
-
-def _add_backwards(body: set[str], start: str, predecessors: Mapping[str, Iterable[str]]) -> None:
-    stack = [start]
-    while stack:
-        label = stack.pop()
-        if label not in body:
-            body.add(label)
-            stack.extend(predecessors[label])
 
 
 def reachable_until(successors: Successors, starts: Iterable[str], stop: str = EXIT) -> set[str]:
     """Labels that can be reached from `starts` (them included) without going through `stop`."""
-    seen: set[str] = set()
+    seen = {stop}
     stack = list(starts)
     while stack:
         label = stack.pop()
-        if label not in seen and label != stop:
+        if label not in seen:
             seen.add(label)
             stack.extend(successors[label])
-    return seen
+    return seen - {stop}

@@ -8,19 +8,22 @@ import re
 from dataclasses import dataclass
 
 from haulage.compiler import llvm
+from haulage.compiler.definitions import definition_start
 from haulage.compiler.simt.analysis import exits
 from haulage.compiler.simt.analysis.barriers import BARRIERS
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir import reader
-from haulage.compiler.simt.ir.model import Function
-from haulage.compiler.simt.ir.types import size_of
+from haulage.compiler.simt.ir.model import Function, Instruction
+from haulage.compiler.simt.ir.types import TAIL_CALLS, size_of
 from haulage.targets.base import Target
 from haulage.targets.cpu_ir import SHARED_ADDRESS, SHARED_PREFIX
 
 KERNEL = "haulage.kernel"
 
 _DROPPED = ("llvm.lifetime.", "llvm.experimental.noalias.scope.decl", "llvm.donothing")
-_TAIL_CALLS = frozenset(("tail", "musttail", "notail"))
+_GONE = (f"@{SHARED_PREFIX}", "source_filename", "; ModuleID")
+# A barrier, or the use of a shared array, within a function.
+_WAITING = re.compile(rf"(?m)^ .*@(?:(?:{'|'.join(map(re.escape, BARRIERS))})\(|{SHARED_PREFIX})")
 _SHARED = re.compile(
     rf"(?m)^@(?P<name>{re.escape(SHARED_PREFIX)}\d+) = [^\n\[]*\[(?P<bytes>\d+) x i8\][^\n]*"
     r", align (?P<align>\d+)"
@@ -66,37 +69,37 @@ def read(text: str, target: Target) -> Body:
     """
     function = reader.read(text, KERNEL)
     shared = _take_shared(function, text)
-    private = _take_private(function, target)
     # What a kernel returns, which is nothing, is written by each thread.
     nothing = function.parameters[0].name
+    private: list[Storage] = []
     for block in function.blocks.values():
-        block.body = [
-            # A tail call may not be given memory of its caller, as storage and slots are.
-            item.without(_TAIL_CALLS)
-            for item in block.body
-            if not (item.callee or "").startswith(_DROPPED)
-            and not (item.opcode == "store" and nothing in item.uses)
-        ]
+        kept: list[Instruction] = []
+        for item in block.body:
+            if item.opcode == "alloca":
+                private.append(_storage_of(item, target))
+            elif not (item.callee or "").startswith(_DROPPED) and not (
+                item.opcode == "store" and nothing in item.uses
+            ):
+                # A tail call may not be given memory of its caller, as storage and slots are.
+                kept.append(item.without(TAIL_CALLS))
+        block.body = kept
     around = _without_definition(text)
-    waiting = (*(f"@{name}(" for name in BARRIERS), f"@{SHARED_PREFIX}")
-    for line in around.splitlines():
-        if line.startswith(" ") and "@haulage." in line and any(each in line for each in waiting):
-            raise NotInlined
+    if _WAITING.search(around):
+        raise NotInlined
     found = exits.all_ends(Analyses(function))
     may_fail = bool(found & (exits.FAULT | exits.UNKNOWN))
     has_ends = found & ~(exits.FAULT | exits.UNKNOWN) not in (0, 1)
-    return Body(around, function, shared, private, may_fail, has_ends)
+    return Body(around, function, shared, tuple(private), may_fail, has_ends)
 
 
 def _take_shared(function: Function, text: str) -> tuple[Storage, ...]:
     """Replace the addresses of shared arrays by parameters named like the arrays."""
     names: dict[str, str] = {}
     for block in function.blocks.values():
-        for item in block.body:
-            if item.callee == SHARED_ADDRESS:
-                assert item.result is not None
-                names[item.result] = f"%{item.operands[0].text[1:]}"
-        block.body = [item for item in block.body if item.callee != SHARED_ADDRESS]
+        found = [item for item in block.body if item.callee == SHARED_ADDRESS]
+        names |= {item.result or "": f"%{item.operands[0].text[1:]}" for item in found}
+        if found:
+            block.body = [item for item in block.body if item not in found]
     function.rename(names)
     sizes = {f"%{found['name']}": found for found in _SHARED.finditer(text)}
     return tuple(
@@ -105,33 +108,18 @@ def _take_shared(function: Function, text: str) -> tuple[Storage, ...]:
     )
 
 
-def _take_private(function: Function, target: Target) -> tuple[Storage, ...]:
-    """Drop the allocas, which become storage of their names."""
-    storage = []
-    for block in function.blocks.values():
-        for item in block.body:
-            if item.opcode == "alloca":
-                assert item.result is not None
-                size = size_of(item.source_type) or _abi_size(item.source_type, target)
-                storage.append(Storage(item.result, size, item.align or 16))
-        block.body = [item for item in block.body if item.opcode != "alloca"]
-    return tuple(storage)
-
-
-def _abi_size(kind: str, target: Target) -> int:
-    probe = llvm.parse(f"@probe = external global {kind}").get_global_variable("probe")
-    size: int = llvm.machine(target).target_data.get_abi_size(probe.global_value_type)
-    return size
+def _storage_of(item: Instruction, target: Target) -> Storage:
+    """What an alloca becomes."""
+    kind = item.source_type
+    size = size_of(kind)
+    if size is None:
+        probe = llvm.parse(f"@probe = external global {kind}").get_global_variable("probe")
+        size = llvm.machine(target).target_data.get_abi_size(probe.global_value_type)
+    return Storage(item.result or "", size, item.align or 16)
 
 
 def _without_definition(text: str) -> str:
-    lines = text.splitlines()
-    start = next(
-        index
-        for index, line in enumerate(lines)
-        if line.startswith("define") and f"@{KERNEL}(" in line
-    )
-    end = lines.index("}", start)
-    kept = lines[:start] + lines[end + 1 :]
-    gone = (f"@{SHARED_PREFIX}", "source_filename", "; ModuleID")
-    return "\n".join(line for line in kept if not line.startswith(gone))
+    """The module's text without the kernel, and without the names of the module and its source."""
+    start = definition_start(text, KERNEL)
+    rest = text[:start] + text[text.index("\n}", start) + 3 :]
+    return "\n".join(line for line in rest.splitlines() if not line.startswith(_GONE))

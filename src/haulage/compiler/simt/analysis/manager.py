@@ -82,7 +82,7 @@ class Analyses:
     @cached_property
     def predecessors(self) -> Mapping[str, list[str]]:
         """For each label those that control can come from, each once."""
-        return self.function.predecessors()
+        return control_flow.invert(self.successors)
 
     @cached_property
     def order(self) -> list[str]:

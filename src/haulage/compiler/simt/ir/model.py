@@ -298,15 +298,6 @@ class Function:
         """The control-flow graph: for each label those that control can go to."""
         return {label: block.successors for label, block in self.blocks.items()}
 
-    def predecessors(self) -> dict[str, list[str]]:
-        """For each label the labels of the blocks that go there."""
-        found: dict[str, list[str]] = {label: [] for label in self.blocks}
-        for block in self.blocks.values():
-            for target in block.successors:
-                if block.label not in found[target]:
-                    found[target].append(block.label)
-        return found
-
     def copy(self) -> "Function":
         """A copy whose blocks can be changed."""
         blocks = {
