@@ -12,6 +12,7 @@ from math import prod
 from haulage.backends.cpu_driver.waiting import WAITS
 from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis import (
+    AXES,
     guards,
     kernel,
     locks,
@@ -30,7 +31,6 @@ from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, Metadata, heap_bytes
 from haulage.compiler.simt.emit.loop_nest import looped_axes
 from haulage.compiler.simt.ir import writer
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.loops import (
     block_atomics,

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from haulage.compiler import llvm
-from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis import AXES, uniformity
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
@@ -17,7 +17,6 @@ from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
 from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes
 from haulage.compiler.simt.emit.region_function import RegionFunctions
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions

@@ -12,9 +12,9 @@ Delinearization of Parametrically Sized Arrays" (ICS 2015).
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import bits_of, size_of
 

@@ -17,12 +17,11 @@ others.
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis import AXES, control_flow
 from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, Monomial
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of_access
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd
 
 _BLOCK = frozenset(f"%blockDim.{axis}" for axis in AXES)

@@ -19,7 +19,7 @@ block, which goes on meanwhile, but not for another thread of its own. That does
 from collections.abc import Mapping, Set
 from math import prod
 
-from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis import AXES, control_flow
 from haulage.compiler.simt.analysis.barriers import BARRIERS, BLOCK_WIDE
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -33,7 +33,6 @@ from haulage.compiler.simt.analysis.memory_dependence import (
     may_alias,
 )
 from haulage.compiler.simt.analysis.single_thread import blocks_of_index
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Block, Instruction
 from haulage.targets.cpu import YIELD
 

@@ -9,12 +9,11 @@ that are all right, not to prove anything.
 from collections.abc import Iterable, Mapping, Set
 
 from haulage.compiler.mathematics.definitions import PURE
-from haulage.compiler.simt.analysis import induction
+from haulage.compiler.simt.analysis import AXES, induction
 from haulage.compiler.simt.analysis.affine import AffineForms
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import size_of
 

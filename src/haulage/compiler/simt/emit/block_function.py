@@ -7,8 +7,8 @@ the user's arguments, private storage)` returns 0, or the fault that stopped a t
 import re
 from collections.abc import Sequence
 
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.kernel import Body, Storage
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder, MetadataPairs, Typed
 from haulage.targets.base import REGISTER_RANGES
 from haulage.targets.cpu import HIDDEN_NAMES, WAVE_SIZE

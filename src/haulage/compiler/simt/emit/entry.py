@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from haulage.compiler.argument_block import argument_offsets
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.emit.block_function import (
     HEAP_ALIGN,
@@ -23,7 +24,6 @@ from haulage.compiler.simt.emit.block_function import (
     private_align,
     user_parameters,
 )
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder, Loop, Typed
 from haulage.compiler.simt.ir.model import Function
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock

@@ -7,9 +7,9 @@ With a guard as `affine form < 0` or `= 0` that depends on one index t, the rang
 
 from collections.abc import Mapping, Sequence
 
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.affine import Form
 from haulage.compiler.simt.analysis.guards import Bound, Guard
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import PROMISES

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from math import prod
 
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.emit.loop_bounds import Ranges
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder, Loop, MetadataPairs
 
 Index = tuple[str, str, str]

@@ -16,13 +16,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.affine import Form, Symbol, forms, number
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import UNKNOWN, StrideAnalysis
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.compiler.simt.ir.types import PROMISES, bits_of
 from haulage.compiler.simt.regions.parallel_regions import Regions

@@ -21,6 +21,7 @@ from itertools import pairwise
 from math import prod
 
 from haulage.compiler.mathematics.definitions import PURE
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.affine import THREAD, Form, Symbol, forms, number
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.guards import has_effect
@@ -28,7 +29,6 @@ from haulage.compiler.simt.analysis.induction import RangeLoop, Test, entering, 
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, value_name
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import inf, prod
 
 from haulage.compiler.mathematics.definitions import is_mathematics
-from haulage.compiler.simt.analysis import control_flow, induction
+from haulage.compiler.simt.analysis import AXES, control_flow, induction
 from haulage.compiler.simt.analysis import instruction_costs as costs
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import Loop
@@ -36,7 +36,6 @@ from haulage.compiler.simt.analysis.strides import (
     size_of_access,
 )
 from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Instruction
 from haulage.compiler.simt.regions.rematerialization import is_arithmetic
 from haulage.forks import cached_property

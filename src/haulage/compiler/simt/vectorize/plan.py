@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
-from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis import AXES, control_flow
 from haulage.compiler.simt.analysis.affine import AffineForms
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
@@ -16,7 +16,6 @@ from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, size_
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions

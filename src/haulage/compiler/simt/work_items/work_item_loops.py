@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 
+from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.emit.block_function import clear
 from haulage.compiler.simt.emit.loop_bounds import (
     COUNT,
@@ -25,7 +26,6 @@ from haulage.compiler.simt.emit.loop_nest import (
     looped_axes,
 )
 from haulage.compiler.simt.emit.region_function import DONE
-from haulage.compiler.simt.ir.axes import AXES
 from haulage.compiler.simt.ir.builder import Typed
 from haulage.compiler.simt.ir.model import Function, value_name
 from haulage.compiler.simt.loops.block_coalescing import WIDTH

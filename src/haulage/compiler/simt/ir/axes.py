@@ -1,3 +1,0 @@
-"""The axes of a block and its threads' indices along them."""
-
-AXES = "xyz"
