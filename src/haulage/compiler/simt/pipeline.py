@@ -478,7 +478,7 @@ def _split_into_regions(state: Compilation) -> None:
         exiting = state.flow.exiting - state.kernel_guards.labels
         state.flow = replace(state.flow, exiting=exiting)
     state.regions = parallel_regions.divide(
-        state.cut,
+        Analyses(state.cut),
         state.flow,
         _memory_of_regions(state),
         rematerializes=state.is_on("rematerialization"),

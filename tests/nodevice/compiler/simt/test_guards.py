@@ -253,7 +253,7 @@ LONG = "\n".join(f"  %a.{k} = add i32 %threadIdx.x, {k}" for k in range(40))
 def ranges_of(text, headers, varying):
     function = model_of(text)
     flow = Uniformity(frozenset(varying), frozenset())
-    regions = parallel_regions.divide(fission.split(function, headers), flow, frozenset())
+    regions = parallel_regions.divide(Analyses(fission.split(function, headers)), flow, frozenset())
     values = ValueRanges(Analyses(regions.function))
     found = iteration_ranges.find(regions, flow.varying, values, ())
     return iteration_ranges.unswitched(regions, flow.varying, values, found)

@@ -3,6 +3,7 @@
 import pytest
 
 from haulage.compiler.simt.analysis.interleaving import Interleaving
+from haulage.compiler.simt.analysis.manager import Analyses
 from nodevice.compiler.simt.llvm_models import model_of
 
 # x[2t], x[2t + 1] and z[t], in parameters of a kernel or its own %room.
@@ -46,7 +47,7 @@ def changes_order(lines):
     varying = {"%threadIdx.x", "%wide", "%two", "%even", "%odd.index", "%odd", "%k", "%any"}
     varying |= {"%far", "%unit", "%unit.too", "%own", "%rows", "%row", "%row.next"}
     varying |= {"%columns", "%column", "%column.next"}
-    found = Interleaving(function, frozenset(("%room",)), varying)
+    found = Interleaving(Analyses(function), frozenset(("%room",)), varying)
     return found.changes_order(list(function.blocks))
 
 
@@ -116,7 +117,9 @@ def turns_change_order(end, factor="2"):
     function = model_of(TURNS.replace("END", end).replace("FACTOR", factor))
     varying = {"%threadIdx.x", "%t", "%key.at", "%unit", "%factor", "%index", "%own"}
     varying |= {"%key", "%any", "%value"}
-    return Interleaving(function, frozenset(), varying).changes_order(list(function.blocks))
+    return Interleaving(Analyses(function), frozenset(), varying).changes_order(
+        list(function.blocks)
+    )
 
 
 @pytest.mark.parametrize("end", ["2", "8", "%n"])

@@ -415,7 +415,7 @@ def test_live_values_are_those_used_later():
 def test_addresses_are_worked_out_again_and_loads_are_stored():
     function = fission.split(model_of(ACROSS), [])
     flow = uniformity.analyse(Analyses(model_of(ACROSS)), frozenset())
-    divided = parallel_regions.divide(function, flow, frozenset())
+    divided = parallel_regions.divide(Analyses(function), flow, frozenset())
     first, second = divided.regions
     assert first.exits == (second.entry,)
     assert second.returns
@@ -474,6 +474,6 @@ def test_a_long_chain_is_stored_unless_it_is_an_address():
 def test_every_block_is_in_a_region(header):
     function = fission.split(model_of(LOOPS), [header])
     flow = uniformity.analyse(Analyses(model_of(LOOPS)), frozenset())
-    divided = parallel_regions.divide(function, flow, frozenset())
+    divided = parallel_regions.divide(Analyses(function), flow, frozenset())
     assert {label for region in divided.regions for label in region.labels} == set(function.blocks)
     assert [region.number for region in divided.regions] == list(range(len(divided.regions)))

@@ -82,7 +82,7 @@ def vectorized(text, width=8):
     """The one region of a kernel on vectors."""
     function = model_of(text)
     flow = uniformity.analyse(Analyses(function), frozenset())
-    regions = parallel_regions.divide(fission.split(function, []), flow, frozenset())
+    regions = parallel_regions.divide(Analyses(fission.split(function, [])), flow, frozenset())
     body = Body("", function, (), (), False, False)
     functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
     (region,) = regions.regions

@@ -84,7 +84,7 @@ def finish(builder, kind="i32"):
 def functions_of_regions(text):
     function = model_of(text)
     present = Analyses(function).get(uniformity.analyse, frozenset())
-    regions = parallel_regions.divide(fission.split(function, []), present, frozenset())
+    regions = parallel_regions.divide(Analyses(fission.split(function, [])), present, frozenset())
     body = Body("", function, (), (), False, False)
     functions = RegionFunctions(body, regions, iteration_ranges.unbounded(regions))
     return [functions.function(region) for region in regions.regions]

@@ -22,7 +22,7 @@ from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, Monomial
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of_access
-from haulage.compiler.simt.ir.model import Function, Instruction, RegionEnd
+from haulage.compiler.simt.ir.model import Instruction, RegionEnd
 
 _BLOCK = frozenset(f"%blockDim.{axis}" for axis in AXES)
 
@@ -52,11 +52,10 @@ class Interleaving:
     values that can differ from thread to thread.
     """
 
-    def __init__(self, function: Function, storage: Set[str], varying: Set[str]) -> None:
-        self._function = function
+    def __init__(self, analyses: Analyses, storage: Set[str], varying: Set[str]) -> None:
+        self._function = analyses.function
         self._storage = storage
         self._varying = varying
-        analyses = Analyses(function)
         self._roots = analyses.get(UnderlyingObjects)
         self._items = analyses.items
         self._forms = AffineForms(self._items)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from haulage.compiler.simt.analysis.exits import fault_of, return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import captured
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
@@ -46,9 +45,9 @@ class RegionFunctions:
         self.regions = regions
         self.ranges = ranges
         self.numbers = {region.entry: region.number for region in regions.regions}
-        self.items = regions.function.items()
+        self.items = regions.analyses.items
         shared = [array.name for array in body.shared]
-        self._captured = captured(Analyses(regions.function), shared, regions.slots)
+        self._captured = captured(regions.analyses, shared, regions.slots)
         self.made_in = {region.number: regions.made_in(region) for region in regions.regions}
 
     def behind(self, *reasons: str) -> dict[int, RegionEnd]:

@@ -194,7 +194,7 @@ def is_profitable(regions: Regions, axis: str) -> bool:
     """
     if len(regions.regions) > 1:
         return False
-    strides, position = StrideAnalysis(Analyses(regions.function)), AXES.index(axis)
+    strides, position = regions.analyses.get(StrideAnalysis), AXES.index(axis)
     return all(
         strides.of(item.address)[position] != UNKNOWN
         for item in regions.function.instructions()

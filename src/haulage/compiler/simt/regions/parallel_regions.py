@@ -51,15 +51,19 @@ class Region:
 
 @dataclass(frozen=True)
 class Regions:
-    """A body in regions. `live[label]` are the slots that the region loads which begins there;
-    `masked` whether threads may have left before a region, so that each thread's state must be
-    kept."""
+    """A body in regions, with the analyses of its function. `live[label]` are the slots that the
+    region loads which begins there; `masked` whether threads may have left before a region, so that
+    each thread's state must be kept."""
 
-    function: Function
+    analyses: Analyses
     regions: tuple[Region, ...]
     slots: dict[str, Slot]
     live: dict[str, frozenset[str]]
     masked: bool
+
+    @property
+    def function(self) -> Function:
+        return self.analyses.function
 
     def made_in(self, region: Region) -> set[str]:
         """The results of a region's instructions."""
@@ -73,7 +77,7 @@ class Regions:
 
 
 def divide(
-    function: Function,
+    analyses: Analyses,
     uniformity: Uniformity,
     storage: frozenset[str],
     *,
@@ -85,7 +89,7 @@ def divide(
     and private memory, which every region has at hand. Without `rematerializes` all that a region
     needs is kept for it.
     """
-    analyses = Analyses(function)
+    function = analyses.function
     targets = {label: _target(block) for label, block in function.blocks.items()}
     entries = [each for each in targets.values() if each is not None]
     varying = uniformity.varying
@@ -101,7 +105,7 @@ def divide(
         label: () if targets[label] else successors
         for label, successors in analyses.successors.items()
     }
-    interleaving = Interleaving(function, storage, varying)
+    interleaving = Interleaving(analyses, storage, varying)
     regions = []
     for number, entry in enumerate([function.entry, *entries]):
         labels = tuple(control_flow.reverse_postorder(inside, entry))
@@ -122,7 +126,7 @@ def divide(
             )
         )
     kept = {entry: frozenset(names) for entry, names in live.items()}
-    return Regions(function, tuple(regions), slots, kept, uniformity.masks and bool(entries))
+    return Regions(analyses, tuple(regions), slots, kept, uniformity.masks and bool(entries))
 
 
 def _target(block: Block) -> str | None:

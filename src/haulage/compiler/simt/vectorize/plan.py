@@ -140,13 +140,14 @@ class Vectorizer:
         vectorise. `strips` has for each loop to strip-mine how many values are live in it."""
         if not wanted:
             return Plan()
-        ranges = Analyses(function).get(ValueRanges)
+        analyses = Analyses(function)
+        ranges = analyses.get(ValueRanges)
         guards = iteration_ranges.kernel_guards(function, present.varying, ranges)
         # Without guards as bounds where some lanes would have to test them.
         for first in (guards, Guards()):
             staying = replace(present, exiting=present.exiting - first.labels)
             divided = parallel_regions.divide(
-                function, staying, self._own_memory, rematerializes=self._rematerializes
+                analyses, staying, self._own_memory, rematerializes=self._rematerializes
             )
             if first.guards and divided.masked:
                 continue

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
 from haulage.compiler.simt.ir.model import Instruction, Operand
@@ -56,7 +55,7 @@ def scattered(
 
 class _Search:
     def __init__(self, body: Body, regions: Regions, position: int) -> None:
-        analyses = Analyses(regions.function)
+        analyses = regions.analyses
         self._regions = regions
         self._position = position
         self._shared = {room.name for room in body.shared}
