@@ -159,7 +159,7 @@ def page(found: Found) -> str:
         _overview(rows(found)),
     ]
     for row in rows(found):
-        parts += [f"## {row.name}\n", f"{row.summary[:1].upper()}{row.summary[1:]}.\n"]
+        parts += [f"## {row.name}\n", f"{row.summary[:1].upper()}{row.summary[1:].rstrip('.')}.\n"]
         parts += [_named(row)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
 
