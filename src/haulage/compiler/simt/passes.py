@@ -162,13 +162,6 @@ PASSES: tuple[Pass, ...] = (
         needs=("affine forms", "value ranges"),
     ),
     Pass(
-        "unswitching",
-        "regions",
-        "A region that goes on one way or another gets a loop over the threads for each of them.",
-        f"loop unswitching; {_ALLEN}, chapter 5; LLVM's does so with small loops only",
-        needs=("affine forms", "value ranges"),
-    ),
-    Pass(
         "unroll-and-jam",
         "work_items",
         "A region that waits for a sum in each iteration runs for four threads side by side.",

@@ -497,15 +497,6 @@ def _iteration_ranges(state: Compilation) -> None:
     )
 
 
-def _unswitch(state: Compilation) -> None:
-    if state.regions is None or state.ranges is None:
-        return
-    values = state.analyses.get(ValueRanges)
-    state.ranges = iteration_ranges.unswitched(
-        state.regions, state.flow.varying, values, state.ranges, state.vectors.vectorized
-    )
-
-
 def _work_item_loops(state: Compilation) -> None:
     assert state.regions is not None
     ranges = state.ranges or iteration_ranges.unbounded(state.regions)
@@ -564,7 +555,6 @@ _RUN: dict[str, Callable[[Compilation], None]] = {
     "region-vectorization": _vectorize_regions,
     "region-fission": _split_into_regions,
     "iteration-ranges": _iteration_ranges,
-    "unswitching": _unswitch,
     "work-item-loops": _work_item_loops,
     "coroutine-lowering": _lower_to_coroutines,
 }

@@ -226,88 +226,12 @@ def test_regions_begin_at_guards_behind_a_loop_in_which_threads_diverged():
     assert "%behind" in guard_fission.places(Analyses(function), flow, set())
 
 
-# All threads are in a loop together; each iteration is a region, and the last goes on behind it.
-TOGETHER = """
-declare float @haulage.math.exp.f32(float)
-define i32 @kernel(i32 range(i32 0, 64) %threadIdx.x, i64 %n, ptr %p) {
-entry:
-  br label %header
-header:
-  %i = phi i64 [ 0, %entry ], [ %next, %header ]
-  %before = phi i64 [ -1, %entry ], [ %i, %header ]
-  %x = phi float [ 1.0, %entry ], [ %y, %header ]
-  %next = add i64 %i, 1
-  %y = call float @haulage.math.exp.f32(float %x)
-  ARITHMETIC
-  %last = icmp eq i64 COUNTER, %n
-  br i1 %last, label %behind, label %header
-behind:
-  %at = getelementptr float, ptr %p, i32 %threadIdx.x
-  store float %y, ptr %at
-  ret i32 0
-}
-"""
-LONG = "\n".join(f"  %a.{k} = add i32 %threadIdx.x, {k}" for k in range(40))
-
-
-def ranges_of(text, headers, varying):
+def ranges_of(text, varying):
     function = model_of(text)
     flow = Uniformity(frozenset(varying), frozenset())
-    regions = parallel_regions.divide(Analyses(fission.split(function, headers)), flow, frozenset())
-    values = ValueRanges(Analyses(regions.function))
-    found = iteration_ranges.find(regions, flow.varying, values, ())
-    return iteration_ranges.unswitched(regions, flow.varying, values, found)
-
-
-@pytest.mark.parametrize(
-    ("arithmetic", "counter", "expected"),
-    [
-        (LONG, "%next", {1: guards.Guard("%last", outcome=True)}),
-        (LONG, "%before", {1: guards.Guard("%last", outcome=True)}),
-        # LLVM unswitches it itself.
-        ("", "%next", {}),
-        # It is not known before the threads start.
-        (LONG + "\n  %loaded = load i64, ptr %p", "%loaded", {}),
-    ],
-)
-def test_a_region_is_unswitched_on_what_its_threads_go_on_by(arithmetic, counter, expected):
-    text = TOGETHER.replace("ARITHMETIC", arithmetic).replace("COUNTER", counter)
-    assert ranges_of(text, ["%header"], {"%threadIdx.x", "%x", "%y", "%at"}).unswitched == expected
-
-
-# A value of the iteration before is asked for, and made anew in the same region.
-RENEWED = f"""
-{BARRIER}
-declare float @haulage.math.exp.f32(float)
-define i32 @kernel(i32 range(i32 0, 64) %threadIdx.x, i64 %n, ptr %p) {{
-entry:
-  br label %header
-header:
-  %i = phi i64 [ 0, %entry ], [ %next, %asking ]
-  %next = add i64 %i, 1
-  BEFORE
-  call void @haulage.barrier(i32 0)
-  br label %asking
-asking:
-  %last = icmp eq i64 %next, %n
-  %y = call float @haulage.math.exp.f32(float 1.0)
-  {LONG}
-  br i1 %last, label %behind, label %header
-behind:
-  ret i32 0
-}}
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [("", {1}), ("br label %on\non:\n  %again = icmp eq i64 %next, %n", set())],
-)
-def test_what_is_made_anew_before_the_region_ends_is_not_taken_for_what_it_starts_with(
-    before, expected
-):
-    found = ranges_of(RENEWED.replace("BEFORE", before), [], {"%threadIdx.x"})
-    assert set(found.unswitched) == expected
+    regions = parallel_regions.divide(Analyses(fission.split(function, [])), flow, frozenset())
+    values = regions.analyses.get(ValueRanges)
+    return iteration_ranges.find(regions, flow.varying, values, ())
 
 
 # The threads go on in two ways; who does not pass the one guard goes another than by the other.
@@ -340,5 +264,5 @@ other:
 )
 def test_who_passes_no_guard_of_a_region_goes_on_the_same_way_by_all(one, other, expected):
     text = TWO_ENDS.replace("ONE", one).replace("OTHER", other)
-    found = ranges_of(text, [], {"%threadIdx.x", "%some", "%fewer"})
+    found = ranges_of(text, {"%threadIdx.x", "%some", "%fewer"})
     assert len(found.of_regions[1]) == expected

@@ -66,8 +66,7 @@ class RegionFunctions:
     def guards(self, region: Region) -> tuple[Guard, ...]:
         """The conditions whose outcome the region is told, as its last parameters."""
         first = () if region.number else self.ranges.of_kernel
-        last = self.ranges.unswitched.get(region.number)
-        return (*first, *self.ranges.of_regions[region.number], *((last,) if last else ()))
+        return (*first, *self.ranges.of_regions[region.number])
 
     def context_parameters(self, region: Region) -> list[ContextParameter]:
         """What the region is given of the context."""

@@ -8,6 +8,7 @@ says where they are and what they have in common, which is the same in its eleme
 arrays and in those of any other of them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ class Schedule:
     off: frozenset[str] = frozenset()
 
 
-class StateMachine:
+class StateMachine(ABC):
     """The block function for blocks of at most `threads` threads, but for how groups run regions.
 
     `waits_at` are the reasons for the end of a region at which a group waits for others, `ended` is
@@ -98,18 +99,18 @@ class StateMachine:
         """The functions that the block function calls."""
         return list(map(self.region_functions.function, self.regions.regions))
 
+    @abstractmethod
     def allocate_context(self) -> None:
         """Make or find the context, and what tells where threads are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def groups(self) -> AbstractContextManager[None]:
         """What stands around the regions: each group begins where it is due, and ends."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> Outcome:
         """Run a region for the group's threads; `given` is what it gets of the context, `loaded`
         has the names of uniform values."""
-        raise NotImplementedError
 
     # ---- the function ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ when the block waits, so that it is in registers while it does not.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 
@@ -36,9 +36,6 @@ from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 from haulage.compiler.simt.work_items.warp_loops import WarpLoops
 from haulage.forks import cached_property
-
-# Whether conditions hold, as values of LLVM, as far as a region is to be told.
-Known = Mapping[str, str]
 
 
 def write(schedule: Schedule) -> str:
@@ -166,7 +163,6 @@ class WorkItemLoops(StateMachine):
     def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> Outcome:
         b, k = self.b, region.number
         bounds = BoundsWriter(b, self.ranges.items, self.block_sizes, loaded)
-        condition = self.ranges.unswitched.get(k)
         if k in self.vectorized:
             return run_strips(
                 b,
@@ -178,49 +174,22 @@ class WorkItemLoops(StateMachine):
                     region,
                     index,
                     linear,
-                    [*self._told(region, given, {}), *(("i32", lane) for lane in lanes)],
+                    [*self._told(region, given), *(("i32", lane) for lane in lanes)],
                 ),
                 faults=self.body.may_fail,
             )
-        if condition is None:
-            return self._loop_if_any(region, bounds, given, {})
-        asked = condition.condition
-        return self._either(
-            bounds.value(asked),
-            ("holding", "failing"),
-            lambda holds: self._loop_if_any(region, bounds, given, {asked: _text(holds)}),
-        )
+        return self._loop_if_any(region, bounds, given)
 
-    def _told(self, region: Region, given: list[Typed], known: Known) -> list[Typed]:
+    def _told(
+        self, region: Region, given: list[Typed], failed: Mapping[str, str] | None = None
+    ) -> list[Typed]:
         """What a region is `given`, with the outcomes of its guards: a thread passes all but those
-        of which something else is `known`."""
+        that have another outcome in `failed`."""
         guards = self.region_functions.guards(region)
-        told = (known.get(each.condition, _text(each.outcome)) for each in guards)
+        told = ((failed or {}).get(each.condition, _text(each.outcome)) for each in guards)
         return [*given, *(("i1", holds) for holds in told)]
 
-    def _either(
-        self, condition: str, hints: tuple[str, str], run: Callable[[bool], Outcome]
-    ) -> Outcome:
-        """Run one thing if a condition holds, another if it does not; `hints` are labels' names."""
-        b = self.b
-        one, other, after = map(b.name, (*hints, "after"))
-        b.branch(condition, one, other)
-        found: list[tuple[Outcome, str]] = []
-        for label, holds in ((one, True), (other, False)):
-            b.block(label)
-            found.append((run(holds), b.current))
-            b.jump(after)
-        b.block(after)
-        parts = [[(each[part], label) for each, label in found] for part in (0, 1)]
-        following, fault = (
-            b.phi("i32", [(value, label) for value, label in part if value is not None])
-            if part[0][0] is not None
-            else None
-            for part in parts
-        )
-        return following, fault
-
-    def _loop(self, region: Region, ranges: Ranges, given: list[Typed], known: Known) -> Outcome:
+    def _loop(self, region: Region, ranges: Ranges, given: list[Typed]) -> Outcome:
         """Run a region for the threads of some ranges."""
         metadata, jammed = self.metadata, self.jammed.get(region.number)
         # For one index along the innermost axis the next threads are those of another row.
@@ -234,7 +203,7 @@ class WorkItemLoops(StateMachine):
         others = [metadata.loop_not_widened() if column else () for _ in self.axes[1:]]
         faults = self.body.may_fail
         nest = LoopNest(self.b, self.sizes, self.axes, ranges, [*others, inner], faults=faults)
-        given = self._told(region, given, known)
+        given = self._told(region, given)
         if jammed is not None:
             following, fault = self._call_several(region, nest, given, jammed)
         else:
@@ -242,33 +211,38 @@ class WorkItemLoops(StateMachine):
             following, fault = self.call(region, nest.index, nest.linear, given, access=access)
         return following, nest.close(fault)
 
-    def _loop_if_any(
-        self, region: Region, bounds: BoundsWriter, given: list[Typed], known: Known
-    ) -> Outcome:
+    def _loop_if_any(self, region: Region, bounds: BoundsWriter, given: list[Typed]) -> Outcome:
         """Run a region for the threads that pass its own guards. If nobody does, what all have in
         common is still to be computed, by the first thread."""
         own = self.ranges.of_regions[region.number]
         if not own:
-            return self._loop(region, self.everyone, given, known)
+            return self._loop(region, self.everyone, given)
+        b = self.b
         ranges = bounds.ranges(own, self.everyone, self.sizes)
-        anybody = bounds.not_empty(ranges, self.everyone)
-
-        def run(passing: bool) -> Outcome:
-            if passing:
-                return self._loop(region, ranges, given, known)
-            x, y, z = (self.everyone[axis][0] for axis in AXES)
-            linear = linear_index(self.b, self.sizes, self.axes, (x, y, z))
-            failed = {
-                guard.condition: _text(not guard.outcome)
-                if guard.bounds
-                else bounds.value(guard.condition)
-                for guard in own
-            }
-            return self.call(
-                region, (x, y, z), linear, self._told(region, given, {**known, **failed})
-            )
-
-        return self._either(anybody, ("some", "nobody"), run)
+        some, nobody, after = map(b.name, ("some", "nobody", "after"))
+        b.branch(bounds.not_empty(ranges, self.everyone), some, nobody)
+        b.block(some)
+        outcome = self._loop(region, ranges, given)
+        last = b.current
+        b.jump(after)
+        b.block(nobody)
+        x, y, z = (self.everyone[axis][0] for axis in AXES)
+        linear = linear_index(b, self.sizes, self.axes, (x, y, z))
+        failed = {
+            guard.condition: _text(not guard.outcome)
+            if guard.bounds
+            else bounds.value(guard.condition)
+            for guard in own
+        }
+        other = self.call(region, (x, y, z), linear, self._told(region, given, failed))
+        end = b.current
+        b.jump(after)
+        b.block(after)
+        following, fault = (
+            None if one is None or two is None else b.phi("i32", ((one, last), (two, end)))
+            for one, two in zip(outcome, other, strict=True)
+        )
+        return following, fault
 
     def _call_several(
         self, region: Region, nest: LoopNest, given: list[Typed], jammed: Function
