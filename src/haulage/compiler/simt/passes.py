@@ -162,6 +162,13 @@ PASSES: tuple[Pass, ...] = (
         needs=("affine forms", "value ranges"),
     ),
     Pass(
+        "index-set-splitting",
+        "regions",
+        "A region whose threads a bound sends two ways gets a loop for the inside and one around.",
+        f"index-set splitting; {_ALLEN}, chapter 5",
+        needs=("affine forms",),
+    ),
+    Pass(
         "unroll-and-jam",
         "work_items",
         "A region that waits for a sum in each iteration runs for four threads side by side.",

@@ -68,7 +68,8 @@ STRATEGIES = (AUTO, REGIONS, SCALAR, COROUTINES)
 _FOR_VECTORS = frozenset((
     "privatized-reductions", "axis-order", "grid-stride-loops", "block-coalescing",
     "vector-divisions", "kernel-vectorization", "loop-interchange", "guard-fission",
-    "strip-mining", "region-vectorization", "iteration-ranges", "unroll-and-jam",
+    "strip-mining", "region-vectorization", "iteration-ranges", "index-set-splitting",
+    "unroll-and-jam",
 ))
 # fmt: on
 
@@ -192,6 +193,11 @@ class Compilation:
     def has_ranges(self) -> bool:
         """Whether loops over threads can have bounds."""
         return self.is_on("iteration-ranges") and self.lanes is None
+
+    @property
+    def may_split(self) -> bool:
+        """Whether regions may run in several loops over threads."""
+        return self.is_on("index-set-splitting") and not self.body.may_fail
 
     @property
     def inner(self) -> int:
@@ -447,6 +453,7 @@ def _vectorize_regions(state: Compilation) -> None:
         _memory_of_regions(state),
         state.geometry,
         rematerializes=state.is_on("rematerialization"),
+        may_split=state.may_split,
     )
     state.cut, state.vectors = vectorizer.plan_regions(
         state.split,
@@ -494,6 +501,7 @@ def _iteration_ranges(state: Compilation) -> None:
         state.flow.varying,
         state.analyses.get(ValueRanges),
         state.kernel_guards.guards,
+        may_split=state.may_split,
     )
 
 

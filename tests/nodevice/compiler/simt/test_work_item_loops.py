@@ -15,7 +15,7 @@ from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
-from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes
+from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes, split_index_set
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition
@@ -220,6 +220,23 @@ def test_the_threads_that_pass_a_guard_are_a_range_of_each_axis(condition):
     add(builder, builder.binary("mul", "i32", builder.binary("mul", "i32", x, y), anybody))
     passes = GUARDS[condition]
     assert finish(builder) == sum(passes(x, y) for x in range(8) for y in range(3))
+
+
+@pytest.mark.parametrize("condition", [each for each in GUARDS if "%threadIdx" in each])
+def test_a_split_index_set_is_a_box_and_slabs_around_it(condition):
+    sizes, axes, runs = (8, 3, 1), ("y", "x"), []
+    guards, bounds, builder = guarded(condition)
+
+    def run(ranges, passing):
+        runs.append(passing)
+        nest = LoopNest(builder, sizes, axes, ranges, [(), ()])
+        add(builder, "1000" if passing else "1")
+        nest.close()
+
+    split_index_set(builder, bounds, guards[0], whole(sizes), sizes, axes, run, ())
+    inside = sum(GUARDS[condition](x, y) for x in range(8) for y in range(3))
+    assert finish(builder) == 1000 * inside + 24 - inside
+    assert runs == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,43 @@ class BoundsWriter:
                 found["x"] = first, self._builder.select(asked, "i32", passed, stopped, "bound")
         return found
 
+    def around(self, inner: Ranges, outer: Ranges, axes: Sequence[str]) -> list[Ranges]:
+        """The part of the ranges `outer` that is not in `inner`, which were made of them: ranges
+        that have no thread in common, some of which may be empty. `axes` are all three."""
+        found: list[Ranges] = []
+        middle = dict(outer)
+        for axis in axes:
+            first, end = outer[axis]
+            begin, behind = inner[axis]
+            if begin != first:
+                begin = self._extremum("umin", begin, end)
+                found.append({**middle, axis: (first, begin)})
+            if behind != end:
+                # The inner range may be empty.
+                behind = self._extremum("umax", begin, behind)
+                found.append({**middle, axis: (behind, end)})
+            middle[axis] = (begin, behind)
+        return found
+
+    def chosen(self, number: str, some: Sequence[Ranges]) -> Ranges:
+        """Of some ranges those with a number, an i32."""
+        found = dict(some[0])
+        for other, ranges in enumerate(some[1:], 1):
+            if any(found[axis] != ranges[axis] for axis in AXES):
+                asked = self._builder.compare("ult", "i32", number, str(other), "bound")
+                for axis in AXES:
+                    (first, end), (begin, behind) = found[axis], ranges[axis]
+                    found[axis] = (
+                        self._chosen(asked, first, begin),
+                        self._chosen(asked, end, behind),
+                    )
+        return found
+
+    def _chosen(self, condition: str, one: str, other: str) -> str:
+        if one == other:
+            return one
+        return self._builder.select(condition, "i32", one, other, "bound")
+
     def not_empty(self, ranges: Ranges, start: Ranges) -> str:
         """An i1: whether there is a thread in the ranges, given that there is one in `start`."""
         checks = [

@@ -5,12 +5,13 @@ neighbours in memory. What a program can see of a thread, its indices and its wa
 on that order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import prod
 
 from haulage.compiler.simt.analysis import AXES
-from haulage.compiler.simt.emit.loop_bounds import Ranges
+from haulage.compiler.simt.analysis.guards import Guard
+from haulage.compiler.simt.emit.loop_bounds import BoundsWriter, Ranges
 from haulage.compiler.simt.ir.builder import Builder, Loop, MetadataPairs
 
 Index = tuple[str, str, str]
@@ -91,3 +92,40 @@ def looped_axes(sizes: tuple[int, int, int], order: str) -> tuple[str, ...]:
     """The axes of `order` (outermost first) that need a loop; the last if none does."""
     axes = tuple(axis for axis in order if sizes[AXES.index(axis)] > 1)
     return axes or (order[-1],)
+
+
+def split_index_set(
+    builder: Builder,
+    bounds: BoundsWriter,
+    condition: Guard,
+    everyone: Ranges,
+    sizes: tuple[int, int, int],
+    axes: tuple[str, ...],
+    run: Callable[[Ranges, bool], object],
+    metadata: MetadataPairs,
+) -> None:
+    """Run a region for those of `everyone` that pass a condition, then for the others (Griebl,
+    Feautrier and Lengauer, "Index Set Splitting", 2000).
+
+    Those that pass are a box, a range of each axis: all of an image but its border, say. The others
+    are slabs around it: for each axis what is before the box and what is behind it, as wide as the
+    box along the axes before. So the region is written twice only, in one nest of loops for the box
+    and in one that goes over slab after slab.
+
+    `run` writes the region for ranges of threads, which pass or not; `metadata` is attached to the
+    loop over slabs.
+    """
+
+    def run_some(ranges: Ranges, hint: str, passing: bool) -> None:
+        with builder.when(bounds.not_empty(ranges, everyone), hint):
+            run(ranges, passing)
+
+    box = bounds.ranges((condition,), everyone, sizes)
+    outermost = tuple(axis for axis in AXES if axis not in axes)
+    slabs = bounds.around(box, everyone, (*outermost, *axes))
+    run_some(box, "box", True)
+    if len(slabs) == 1:
+        run_some(slabs[0], "border", False)
+        return
+    with builder.loop("slab", len(slabs), kind="i32", metadata=metadata) as loop:
+        run_some(bounds.chosen(loop.index, slabs), "border", False)

@@ -73,7 +73,8 @@ class Plan:
 
 class Vectorizer:
     """Plans for a kernel; `own_memory` are the names of the memory that every region has. With
-    `rematerializes` regions compute cheap values again."""
+    `rematerializes` regions compute cheap values again, with `may_split` they may run in several
+    loops over threads."""
 
     def __init__(
         self,
@@ -82,8 +83,10 @@ class Vectorizer:
         geometry: Geometry,
         *,
         rematerializes: bool = True,
+        may_split: bool = False,
     ) -> None:
         self._rematerializes = rematerializes
+        self._may_split = may_split
         self._body = body
         self._own_memory = own_memory
         self._geometry = geometry
@@ -151,7 +154,9 @@ class Vectorizer:
             )
             if first.guards and divided.masked:
                 continue
-            clipped = iteration_ranges.find(divided, present.varying, ranges, first.guards)
+            clipped = iteration_ranges.find(
+                divided, present.varying, ranges, first.guards, may_split=self._may_split
+            )
             # Lanes are masked by guards of their own region.
             unclipped = iteration_ranges.without_own(clipped, range(len(divided.regions)))
             possible = self._vectorize(divided, unclipped, wanted, strips)

@@ -24,6 +24,7 @@ from haulage.compiler.simt.emit.loop_nest import (
     LoopNest,
     linear_index,
     looped_axes,
+    split_index_set,
 )
 from haulage.compiler.simt.emit.region_function import DONE
 from haulage.compiler.simt.ir.builder import Typed
@@ -76,6 +77,7 @@ class WorkItemLoops(StateMachine):
             region.number
             for region in regions.regions
             if region.number not in schedule.vectorized
+            and region.number not in schedule.ranges.splits
             and unroll_and_jam.is_worth_it(body, regions, region)
         ]
 
@@ -178,19 +180,37 @@ class WorkItemLoops(StateMachine):
                 ),
                 faults=self.body.may_fail,
             )
-        return self._loop_if_any(region, bounds, given)
+        split = self.ranges.splits.get(k)
+        if split is None:
+            return self._loop_if_any(region, bounds, given)
+
+        def run_side(ranges: Ranges, passing: bool) -> None:
+            told = {split.condition: _text(split.outcome == passing)}
+            self._loop(region, ranges, self._told(region, given, told))
+
+        split_index_set(
+            b,
+            bounds,
+            split,
+            self.everyone,
+            self.sizes,
+            self.axes,
+            run_side,
+            self.metadata.kept_loop(),
+        )
+        return None, None
 
     def _told(
         self, region: Region, given: list[Typed], failed: Mapping[str, str] | None = None
     ) -> list[Typed]:
         """What a region is `given`, with the outcomes of its guards: a thread passes all but those
-        that have another outcome in `failed`."""
+        of which another outcome is given, in `failed`."""
         guards = self.region_functions.guards(region)
         told = ((failed or {}).get(each.condition, _text(each.outcome)) for each in guards)
         return [*given, *(("i1", holds) for holds in told)]
 
     def _loop(self, region: Region, ranges: Ranges, given: list[Typed]) -> Outcome:
-        """Run a region for the threads of some ranges."""
+        """Run a region for the threads of some ranges; `given` with the outcomes of its guards."""
         metadata, jammed = self.metadata, self.jammed.get(region.number)
         # For one index along the innermost axis the next threads are those of another row.
         bounds = [bound for each in self.ranges.of_regions[region.number] for bound in each.bounds]
@@ -203,7 +223,6 @@ class WorkItemLoops(StateMachine):
         others = [metadata.loop_not_widened() if column else () for _ in self.axes[1:]]
         faults = self.body.may_fail
         nest = LoopNest(self.b, self.sizes, self.axes, ranges, [*others, inner], faults=faults)
-        given = self._told(region, given)
         if jammed is not None:
             following, fault = self._call_several(region, nest, given, jammed)
         else:
@@ -216,13 +235,13 @@ class WorkItemLoops(StateMachine):
         common is still to be computed, by the first thread."""
         own = self.ranges.of_regions[region.number]
         if not own:
-            return self._loop(region, self.everyone, given)
+            return self._loop(region, self.everyone, self._told(region, given))
         b = self.b
         ranges = bounds.ranges(own, self.everyone, self.sizes)
         some, nobody, after = map(b.name, ("some", "nobody", "after"))
         b.branch(bounds.not_empty(ranges, self.everyone), some, nobody)
         b.block(some)
-        outcome = self._loop(region, ranges, given)
+        outcome = self._loop(region, ranges, self._told(region, given))
         last = b.current
         b.jump(after)
         b.block(nobody)
