@@ -262,6 +262,7 @@ def test_turns_by_constants_are_a_loop_of_their_own(kernel):
         (by_range, "float32[::1], float32[::1]"),
         (by_while, "float32[::1], float32[::1]"),
         (counting_in_shared, "int64[::1], int64[::1]"),
+        (sums, "int64[::1], int64[:, ::1]"),
     ],
 )
 @pytest.mark.emitted

@@ -1,4 +1,4 @@
-"""Atomic operations in compiled kernels: which are real, which plain, and what is cut off them."""
+"""Atomic operations in compiled kernels: which are real, and which plain."""
 
 import re
 

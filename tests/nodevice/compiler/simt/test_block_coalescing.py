@@ -173,15 +173,3 @@ def test_products_of_an_index_that_wrap_in_a_run_lose_the_promise_that_they_do_n
 
 def runs_of(kernel, signature, block):
     return "%width" in haulage.compile(kernel, signature, block=block).stages["blocks"]
-
-
-def test_threads_never_go_along_an_axis_that_a_kernel_has_no_index_for():
-    def columns(x, n):
-        i = cuda.grid(1)
-        total = np.float32(0)
-        for k in range(n):
-            total += x[k, i]
-        x[0, i] = total
-
-    text = haulage.compile(columns, PLANE, block=32).stages["blocks"]
-    assert "loop.y:" not in text

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import haulage
-from doubles.kernels import butterflies, row_sums
+from doubles.kernels import row_sums
 from haulage import cuda
 from haulage.compiler.simt import passes, pipeline
 from haulage.targets.cpu import host
@@ -102,19 +102,6 @@ def roots(x, out):
     out[i] = room[cuda.threadIdx.x]
 
 
-def border(x, out):
-    tile = cuda.shared.array(66, np.float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    if i < x.size:
-        tile[t + 1] = x[i]
-        if t == 0:
-            tile[0] = x[cuda.blockIdx.x]
-        out[i] = 0
-    cuda.syncthreads()
-    if i < x.size:
-        out[i] = tile[t] + tile[t + 1]
-
-
 def plane(x, out):
     i, j = cuda.grid(2)
     if 0 < i < x.shape[0] - 1 and 0 < j < x.shape[1] - 1:
@@ -134,23 +121,10 @@ def tile_sums(x, out):
     out[t] = total
 
 
-def many_barriers(times):
-    """A kernel with as many barriers, none of them in a loop."""
-    lines = ["def many(x, out):", "    room = cuda.shared.array(64, np.float32)"]
-    lines += ["    t = cuda.threadIdx.x", "    value = x[t]"]
-    for k in range(times):
-        lines += ["    room[t] = value", "    cuda.syncthreads()"]
-        lines += [f"    value += room[(t + {k}) % 64] * room[(t * {k + 3}) % 64]"]
-        lines += ["    cuda.syncthreads()"]
-    made = {"cuda": cuda, "np": np}
-    exec("\n".join([*lines, "    out[t] = value"]), made)
-    return made["many"]
-
-
 LINE, PLANE = SIGNATURE, "void(float32[:, ::1], float32[:, ::1])"
 CASES = [
-    *((each, LINE, (64, 1, 1)) for each in (tree, strided, scattered, newton, roots, border)),
-    *((each, LINE, (64, 1, 1)) for each in (tile_sums, many_barriers(30), butterflies(64))),
+    *((each, LINE, (64, 1, 1)) for each in (tree, strided, scattered, newton, roots)),
+    (tile_sums, LINE, (64, 1, 1)),
     (plane, PLANE, (16, 16, 1)),
     (row_sums, "void(float32[:, ::1], float32[::1])", (64, 1, 1)),
 ]

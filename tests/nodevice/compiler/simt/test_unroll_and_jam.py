@@ -43,15 +43,15 @@ def test_what_differs_between_threads_is_there_for_each_of_them():
     items = list(together.instructions())
     results = [item.result for item in items]
     for name in ("%mem", "%scaled", "%row", "%sum", "%at", "%value", "%sum.next"):
-        copies = [f'%"{name[1:]}/jam.{number}"' for number in range(1, unroll_and_jam.COPIES)]
-        assert [results.count(each) for each in (name, *copies)] == [1] * unroll_and_jam.COPIES
+        copies = [f'%"{name[1:]}/jam.{number}"' for number in range(1, unroll_and_jam.JAMMED)]
+        assert [results.count(each) for each in (name, *copies)] == [1] * unroll_and_jam.JAMMED
     for own in ("%thread", "%threadIdx.x"):
         added = [
             item.operands[1].number for item in items if item.opcode == "add" and own in item.uses
         ]
-        assert added == list(range(1, unroll_and_jam.COPIES))
+        assert added == list(range(1, unroll_and_jam.JAMMED))
     assert results.count("%k.next") == 1
-    assert [item.opcode for item in items].count("store") == unroll_and_jam.COPIES
+    assert [item.opcode for item in items].count("store") == unroll_and_jam.JAMMED
     llvm.parse(definition(replace(together, result="{ i32, i32 }")))
 
 

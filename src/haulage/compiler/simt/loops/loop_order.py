@@ -28,7 +28,6 @@ from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.instruction_costs import ThreadCosts
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 from haulage.compiler.simt.analysis.strides import (
     Stride,
     StrideAnalysis,
@@ -54,10 +53,11 @@ _DEEPEST = 4
 _UNROLLED = 150
 # The latency of a sum of integers, which LLVM makes in parts.
 _OF_A_SUM = 1.0
-# Threads that run side by side where an iteration waits for the one before it, and instructions
-# beyond which not.
-_JAMMED = 4
-_MOST_JAMMED = 80
+# Threads that run side by side where an iteration waits for the one before it
+# (`unroll_and_jam.py`), and the instructions beyond which their copies would not find registers,
+# nor LLVM the time.
+JAMMED = 4
+MOST_JAMMED = 80
 # Starting a loop over threads, and asking for each thread whether it has left, in cycles.
 _REGION = 0.3
 _STATE = 1.5
@@ -129,12 +129,11 @@ class LoopOrders:
         self._costs = ThreadCosts(analyses, private)
         self._unrolled = self._unrolled_loops()
         # Those that all threads go round together.
-        alone = analyses.get(single_thread_blocks) if threads > 1 else self._blocks.keys()
         with_barrier = {label for label, _, _ in barriers(analyses.function)}
         self._together = {
             loop.header: loop
             for loop in analyses.loops
-            if loop.header not in flow.divergent | alone and not loop.labels & with_barrier
+            if threads > 1 and loop.header not in flow.divergent and not loop.labels & with_barrier
         }
 
     def interchanged(self) -> list[str]:
@@ -182,9 +181,9 @@ class LoopOrders:
         if has_form and is_innermost and all(map(_is_consecutive, repeated)):
             # LLVM vectorises the loop itself.
             return sum(each.times * costs.wide(each.item, costs.VECTOR) for each in repeated)
-        jams = self._may_jam and is_innermost and len(repeated) <= _MOST_JAMMED
+        jams = self._may_jam and is_innermost and len(repeated) <= MOST_JAMMED
         if jams and not loop.labels & self._flow.divergent:
-            latency /= _JAMMED
+            latency /= JAMMED
         cost = sum(each.times * costs.in_turn(each.item, each.step) for each in repeated)
         return max(cost, latency) + self._outside / (_FEW if exits else self._trips(loop))
 

@@ -2,7 +2,7 @@
 same path through loops of their own.
 
 A thread that sums its row of a matrix waits in each iteration for the sum of the one before. The
-rows of its neighbours do not depend on that: `COPIES` of them, side by side, take hardly longer
+rows of its neighbours do not depend on that: `JAMMED` of them, side by side, take hardly longer
 than one. This is unrolling of the work-item loop with the copies jammed into one body (Allen and
 Kennedy, "Optimizing Compilers for Modern Architectures", 2001, chapter 8), which needs no analysis
 of dependences here, as threads may run in any order between two barriers.
@@ -15,13 +15,10 @@ from haulage.compiler.simt.analysis import control_flow, induction
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
+from haulage.compiler.simt.loops.loop_order import JAMMED, MOST_JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
 from haulage.compiler.simt.vectorize.builder import elementwise
 
-COPIES = 4
-
-# Instructions of a region beyond which its copies would not find registers, nor LLVM the time.
-_MOST = 80
 _SUFFIX = ".jam"
 
 
@@ -32,7 +29,7 @@ def is_worth_it(body: Body, regions: Regions, region: Region) -> bool:
         return False
     blocks = [regions.function.blocks[label] for label in region.labels]
     items = [item for block in blocks for item in block.instructions()]
-    if len(items) > _MOST or any(item.stays or item.opcode == "fence" for item in items):
+    if len(items) > MOST_JAMMED or any(item.stays or item.opcode == "fence" for item in items):
         return False
     if any(item.opcode == "call" and elementwise(item.callee) is None for item in items):
         return False
@@ -68,7 +65,7 @@ def is_in(module: str) -> bool:
 
 
 def jammed(function: Function, axis: str) -> Function | None:
-    """The function of a region for one of `COPIES` threads that are neighbours along an axis, as
+    """The function of a region for one of `JAMMED` threads that are neighbours along an axis, as
     one that runs all of them; None if they need not take the same path."""
     own = {f"%threadIdx.{axis}": "i32", "%thread": "i64"}
     varying = _varying(function, own.keys())
@@ -78,7 +75,7 @@ def jammed(function: Function, axis: str) -> Function | None:
         if isinstance(block.terminator, Instruction)
     ):
         return None
-    copies = [{name: value_name(name, f"jam.{k}") for name in varying} for k in range(1, COPIES)]
+    copies = [{name: value_name(name, f"jam.{k}") for name in varying} for k in range(1, JAMMED)]
 
     def of_all(items: list[Instruction]) -> list[Instruction]:
         made: list[Instruction] = []

@@ -30,6 +30,7 @@ from haulage.compiler.simt.emit.region_function import DONE
 from haulage.compiler.simt.ir.builder import Typed
 from haulage.compiler.simt.ir.model import Function, value_name
 from haulage.compiler.simt.loops.block_coalescing import WIDTH
+from haulage.compiler.simt.loops.loop_order import JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
 from haulage.compiler.simt.vectorize.function import Outcome, declarations, run_strips
 from haulage.compiler.simt.vectorize.scalar_regions import scattered
@@ -71,7 +72,7 @@ class WorkItemLoops(StateMachine):
         body, regions = schedule.body, schedule.regions
         if "unroll-and-jam" in schedule.off or not schedule.metadata.is_parallel:
             return []
-        if self.sizes[self.inner] < unroll_and_jam.COPIES:
+        if self.sizes[self.inner] < JAMMED:
             return []
         return [
             region.number
@@ -268,7 +269,7 @@ class WorkItemLoops(StateMachine):
     ) -> Outcome:
         """Call a region's function for a few threads, if so many are left in the innermost loop, or
         else for one."""
-        b, copies = self.b, unroll_and_jam.COPIES
+        b, copies = self.b, JAMMED
         last = b.binary("add", "i32", nest.innermost.index, str(copies - 1), "nuw", "nsw")
         several, single, met = map(b.name, ("several", "single", "met"))
         b.branch(b.compare("ult", "i32", last, nest.end), several, single)
