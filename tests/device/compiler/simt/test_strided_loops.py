@@ -143,6 +143,41 @@ def test_what_the_last_turn_leaves(way, size):
 
 
 @cuda.jit
+def to_a_product(x, a, b):
+    for i in range(cuda.grid(1), np.int32(a * b), cuda.gridsize(1)):
+        x[i] += 1
+
+
+@cuda.jit
+def while_below_a_product(x, a, b):
+    n = np.int32(a * b)
+    i = cuda.grid(1)
+    while i < n:
+        x[i] += 1
+        i += cuda.gridsize(1)
+
+
+@cuda.jit
+def to_an_unsigned_sum(x, a, b):
+    for i in range(cuda.grid(1), np.uint32(np.uint32(a) + np.uint32(b)), cuda.gridsize(1)):
+        x[i] += 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "a", "b", "end"),
+    [
+        (to_a_product, np.int32(65536), np.int32(65537), 65536),
+        (while_below_a_product, np.int32(65536), np.int32(65537), 65536),
+        (to_an_unsigned_sum, np.uint32(2**31 + 100), np.uint32(2**31 + 100), 200),
+    ],
+)
+def test_an_end_that_wraps_in_32_bits_is_what_it_wraps_to(way, kernel, a, b, end):
+    x = cuda.to_device(np.zeros(end + 100, np.int64))
+    kernel[BLOCKS, THREADS](x, a, b)
+    assert np.array_equal(x.copy_to_host(), np.arange(end + 100) < end)
+
+
+@cuda.jit
 def of_one_block(x, out):
     """Two loops of the block's size within one that all threads make, and a plane's indices."""
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y

@@ -2,7 +2,7 @@
 
 import pytest
 
-from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, AvailableForms
+from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, AvailableForms, forms
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Operand
@@ -94,3 +94,35 @@ def test_a_region_begins_with_forms_in_indices_and_uniform_values():
     n, following = (forms.of(Operand("i64", name)) for name in ("%n", "%next"))
     assert forms.are_equal(n.plus(forms.of(Operand("i64", "1"))), following)
     assert not forms.are_equal(n, following)
+
+
+CASTS = """
+define i32 @kernel(i32 %a, i32 %b, i32 range(i32 0, 9) %few) {
+entry:
+  %product = mul i32 %a, %b
+  %signed = sext i32 %product to i64
+  %unsigned = zext i32 %a to i64
+  %kept = zext i32 %few to i64
+  %own = sext i32 %a to i64
+  %low = trunc i64 %own to i8
+  ret i32 0
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "modular"),
+    [
+        ("%signed", {"a*b": 1}, {"signed": 1}),
+        ("%unsigned", {"a": 1}, {"unsigned": 1}),
+        ("%kept", {"few": 1}, {"few": 1}),
+        ("%own", {"a": 1}, {"a": 1}),
+        ("%low", {"a": 1}, {"a": 1}),
+    ],
+)
+def test_modular_forms_do_not_look_through_casts_to_another_number(value, expected, modular):
+    analyses = Analyses(model_of(CASTS))
+    operand = Operand(analyses.items[value].type, value)
+    ranges = analyses.get(ValueRanges)
+    assert terms(AffineForms(analyses.items, ranges=ranges).of(operand)) == expected
+    assert terms(analyses.get(forms).of(operand)) == modular

@@ -18,7 +18,8 @@ from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.ir.types import bits_of, size_of
 
-_CASTS = frozenset(("sext", "zext", "trunc", "freeze"))
+_WIDENING = frozenset(("sext", "zext"))
+_CASTS = _WIDENING | {"trunc", "freeze"}
 _MOST_DEPTH = 100
 _MOST_MONOMIALS = 32
 
@@ -55,7 +56,7 @@ Monomial = tuple[Symbol, ...]
 @dataclass(frozen=True)
 class Form:
     """A sum of monomials with factors other than 0. If `exact`, the value as a signed number is
-    that sum; otherwise only if nothing wraps on the way, and always modulo its type's size."""
+    that sum; otherwise only if nothing wraps on the way."""
 
     monomials: Mapping[Monomial, int]
     exact: bool = True
@@ -143,7 +144,8 @@ class AffineForms:
 
     All other values are symbols; with `varying`, so are all that are not in it. `ranges` tell which
     casts keep a number. Without `wraparound` what Numba adds to an index that is negative is taken
-    for 0, as LLVM may yet find.
+    for 0, as LLVM may yet find. `modular` forms hold modulo the sizes of the types, whatever wraps
+    on the way: a cast to a wider type is a symbol if it may be of another number than its form.
     """
 
     def __init__(
@@ -153,11 +155,13 @@ class AffineForms:
         varying: Set[str] | None = None,
         ranges: ValueRanges | None = None,
         wraparound: bool = True,
+        modular: bool = False,
     ) -> None:
         self._items = items
         self._varying = varying
         self._ranges = ranges
         self._wraparound = wraparound
+        self._modular = modular
         self._known: dict[str, Form] = {}
         self._depth = 0
 
@@ -187,7 +191,9 @@ class AffineForms:
     def _combined(self, item: Instruction) -> Form | None:
         opcode, operands = item.opcode, item.operands
         if opcode in _CASTS:
-            return self.of(operands[0])
+            form = self.of(operands[0])
+            keeps = opcode not in _WIDENING or (form.exact and self._is_exact(item))
+            return form if keeps or not self._modular else None
         if opcode == "select" and not self._wraparound and bits_of(item.type) != 1:
             return number(0) if 0 in (operands[1].number, operands[2].number) else None
         if opcode == "getelementptr":
@@ -220,8 +226,8 @@ class AffineForms:
 
 
 def forms(analyses: Analyses) -> AffineForms:
-    """The forms of all values of a function."""
-    return AffineForms(analyses.items, ranges=analyses.get(ValueRanges))
+    """The forms of all values of a function, which hold modulo the sizes of their types."""
+    return AffineForms(analyses.items, ranges=analyses.get(ValueRanges), modular=True)
 
 
 class AvailableForms:
