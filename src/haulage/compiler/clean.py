@@ -2,7 +2,7 @@
 
 What the limits of blocks and grids say about the index registers has to be known before LLVM first
 looks, or the wraparound of negative indices stays in every access; and it has to happen before any
-loop is widened or unrolled, or the cuts would have nothing simple left to work on.
+loop is widened or unrolled, or the passes behind would have nothing simple left to work on.
 """
 
 import re

@@ -26,7 +26,7 @@ from haulage.compiler.simt.ir import reader
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.compiler.simt.ir.types import size_of
 from haulage.targets.base import Target
-from haulage.targets.cpu_lanes import EXCHANGES
+from haulage.targets.cpu_lanes import COLLECTIVES
 
 _PRIVATE = re.compile(r"= alloca \[(\d+) x i8\]")
 _LOOP_NOTE = re.compile(r", !llvm\.loop !\d+")
@@ -82,13 +82,13 @@ def unrolled(text: str, name: str, target: Target) -> str:
         loops = _wanted(function)
         if not loops:
             break
-        made = _without(loops, made, name, function, target)
+        made = _with_unrolled(loops, made, name, function, target)
     if _arrays(made) == _arrays(text):
         return text
     return _optimised(made, target)
 
 
-def _without(
+def _with_unrolled(
     loops: list[control_flow.Loop], text: str, name: str, function: Function, target: Target
 ) -> str:
     """The text with some of a function's loops unrolled."""
@@ -109,13 +109,13 @@ def _optimised(text: str, target: Target) -> str:
 
 def _with_unrolled_collectives(text: str, name: str, target: Target) -> str:
     """The text with the innermost loops unrolled in which lanes exchange values a few times."""
-    if not any(f"@{callee}(" in text for callee in EXCHANGES):
+    if not any(f"@{callee}(" in text for callee in COLLECTIVES):
         return text
     function = reader.read(text, name)
     loops = _collective_loops(function)
     if not loops:
         return text
-    return _optimised(_without(loops, text, name, function, target), target)
+    return _optimised(_with_unrolled(loops, text, name, function, target), target)
 
 
 def _collective_loops(function: Function) -> list[control_flow.Loop]:
@@ -125,7 +125,7 @@ def _collective_loops(function: Function) -> list[control_flow.Loop]:
     found = []
     for loop in facts.loops:
         items = [item for label in loop.labels for item in function.blocks[label].body]
-        if not any(item.callee in EXCHANGES for item in items):
+        if not any(item.callee in COLLECTIVES for item in items):
             continue
         if any(item.callee in BLOCK_WIDE for item in items):
             continue

@@ -148,7 +148,7 @@ MATCH_NAMES = frozenset(
     f"haulage.{word}.{bits}.{lanes}"
     for word, bits, lanes in product(("match", "meet"), (32, 64), (32, 64))
 )
-EXCHANGES = SHUFFLE_NAMES | MATCH_NAMES
+COLLECTIVES = SHUFFLE_NAMES | MATCH_NAMES
 
 
 def definition(target: Any, name: str) -> str:

@@ -35,7 +35,7 @@ _NEVER_ACCESS = (
     *("llvm.nvvm.activemask", "llvm.nvvm.bar.warp.sync"),
     *("llvm.amdgcn.wave.barrier", "llvm.amdgcn.s.sleep", "llvm.amdgcn.mbcnt."),
 )
-_EXCHANGES = (
+_COLLECTIVES = (
     *("llvm.nvvm.shfl.", "llvm.nvvm.vote.", "llvm.nvvm.match.", "llvm.nvvm.redux."),
     *("llvm.amdgcn.ds.bpermute", "llvm.amdgcn.ds.swizzle", "llvm.amdgcn.update.dpp"),
     *("llvm.amdgcn.permlane", "llvm.amdgcn.readlane", "llvm.amdgcn.readfirstlane"),
@@ -128,7 +128,7 @@ class Accesses:
             self._note_write(item, place, self.roots_of(item.operands[0]))
         elif _BARRIER.match(name):
             self.barriers.add(place)
-        elif name.startswith(_EXCHANGES):
+        elif name.startswith(_COLLECTIVES):
             self.exchanges.append(Access(item, place, frozenset()))
         elif not name.startswith(_NEVER_ACCESS):
             kind = self._effects.get(name, "writes")

@@ -73,6 +73,9 @@ _FOR_VECTORS = frozenset((
 ))
 # fmt: on
 
+# The passes before it is known whether threads are to be coroutines.
+_FIRST = ("block-atomics", "privatized-reductions", "early-exits")
+
 # Without one of these no thread sees what another block, or the host, writes while both run.
 _SEES_OTHERS = re.compile(rf"\b(atomicrmw|cmpxchg|fence|volatile|load atomic|{YIELD})\b")
 
@@ -152,7 +155,7 @@ class Compilation:
 
     # Where to split: at the headers of interchanged loops, and in front of blocks. `strided` are
     # the headers of the loops that grid-stride loops became, `remainders` what they left.
-    split: Function = field(init=False)
+    split_at_collectives: Function = field(init=False)
     collectives: Mapping[str, Collective] = field(default_factory=dict)
     strided: tuple[str, ...] = ()
     remainders: tuple[str, ...] = ()
@@ -163,7 +166,7 @@ class Compilation:
 
     # The regions, and how they run.
     vectors: plan.Plan = field(default_factory=plan.Plan)
-    cut: Function | None = None
+    split: Function | None = None
     kernel_guards: guards.Guards = field(default_factory=guards.Guards)
     regions: Regions | None = None
     ranges: IterationRanges | None = None
@@ -254,7 +257,7 @@ def transform(
         text, target, block, strategy, cooperative, off, recorded, kernel.read(text, target)
     )
     _look_for_waits(state)
-    _run(state, "block-atomics", "privatized-reductions", "early-exits")
+    _run(state, *_FIRST)
     _choose(state)
     if state.taken == COROUTINES:
         alone = lowering.without_collectives(text, target)
@@ -291,7 +294,7 @@ def _shown(state: Compilation) -> str:
         "vectorized regions": ", ".join(map(str, state.vectors.vectorized)),
     }
     notes = [f"; {what}: {value}" for what, value in found.items() if value]
-    return "\n".join([*notes, writer.listing(state.cut or state.function)])
+    return "\n".join([*notes, writer.listing(state.split or state.function)])
 
 
 def _look_for_waits(state: Compilation) -> None:
@@ -393,8 +396,8 @@ def _speculate_divisions(state: Compilation) -> None:
 
 
 def _split_collectives(state: Compilation) -> None:
-    state.split = state.function.copy()
-    state.collectives = warp_collectives.split(state.split, state.flow)
+    state.split_at_collectives = state.function.copy()
+    state.collectives = warp_collectives.split(state.split_at_collectives, state.flow)
 
 
 def _vectorize_kernel(state: Compilation) -> None:
@@ -455,8 +458,8 @@ def _vectorize_regions(state: Compilation) -> None:
         rematerializes=state.is_on("rematerialization"),
         may_split=state.may_split,
     )
-    state.cut, state.vectors = vectorizer.plan_regions(
-        state.split,
+    state.split, state.vectors = vectorizer.plan_regions(
+        state.split_at_collectives,
         _split_labels(state),
         state.strips,
         state.around_strips,
@@ -474,18 +477,18 @@ def _memory_of_regions(state: Compilation) -> frozenset[str]:
 def _split_into_regions(state: Compilation) -> None:
     if state.vectors.regions is not None:
         state.regions, state.ranges = state.vectors.regions, state.vectors.ranges
-        state.cut = state.regions.function
+        state.split = state.regions.function
         return
-    if state.cut is None:
-        state.cut = fission.split(state.split, _split_labels(state))
+    if state.split is None:
+        state.split = fission.split(state.split_at_collectives, _split_labels(state))
     ranges = state.analyses.get(ValueRanges)
     if state.has_ranges:
         varying = state.flow.varying
-        state.kernel_guards = iteration_ranges.kernel_guards(state.cut, varying, ranges)
+        state.kernel_guards = iteration_ranges.kernel_guards(state.split, varying, ranges)
         exiting = state.flow.exiting - state.kernel_guards.labels
         state.flow = replace(state.flow, exiting=exiting)
     state.regions = parallel_regions.divide(
-        Analyses(state.cut),
+        Analyses(state.split),
         state.flow,
         _memory_of_regions(state),
         rematerializes=state.is_on("rematerialization"),
@@ -567,7 +570,6 @@ _RUN: dict[str, Callable[[Compilation], None]] = {
     "coroutine-lowering": _lower_to_coroutines,
 }
 
-_FIRST = ("block-atomics", "privatized-reductions", "early-exits")
 _FOR_REGIONS = tuple(
     each.name
     for each in passes.PASSES

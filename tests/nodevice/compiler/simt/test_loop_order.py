@@ -10,6 +10,7 @@ from doubles.kernels import row_sums
 from haulage import cuda
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.exits import early_exits
+from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops.loop_order import LoopOrders, axis_order
 from nodevice.compiler.simt.llvm_models import SUMS, model_of
@@ -158,6 +159,12 @@ def test_what_is_read_from_a_place_that_stays_is_not_gathered_again():
     assert orders(sums("%n", "1")) == KEPT
 
 
+def test_memory_of_each_thread_is_not_read_in_strips():
+    own = [Storage("%data", 1 << 15, 16)]
+    assert orders(sums("1", "1024")) == MINED
+    assert orders(sums("1", "1024"), private=own) == KEPT
+
+
 def test_rows_that_are_written_are_written_whole():
     text = sums("1", "%n").replace(
         "%done = icmp", "store float %sum.next, ptr %address\n  %done = icmp"
@@ -218,6 +225,10 @@ def test_a_chain_of_loads_waits_so_long_that_all_threads_go_together():
     text = text.replace("%start, %step", "%start, %sum").replace("store float", "store i64")
     text = text.replace("ROW", "%n").replace("TURN", "1").replace("LAST", "%n")
     assert orders(text, may_jam=False)[0] == ["%loop"]
+    # Though threads leave it one by one.
+    text = text.replace("icmp eq i64 %k.next, %n", "icmp sgt i64 %k.next, %t")
+    assert orders(text, may_jam=False, leaving=True) == (["%loop"], [])
+    assert orders(text, may_jam=False) == KEPT
 
 
 def test_a_kernel_that_sums_rows_has_no_gathers():

@@ -171,3 +171,24 @@ def test_the_page_is_ordered_by_the_list_and_its_picture_has_all_passes():
     assert [name for name in headings if name not in picture] == []
     required = {each.name for each in passes.PASSES if each.required}
     assert set(re.findall(r"### (\S+)\n\n\*Required\.\*", text)) == required
+
+
+def test_a_pass_that_keeps_the_control_flow_leaves_the_graph_as_it_was(monkeypatch):
+    declared = {each.name: each.keeps for each in passes.PASSES}
+    changed = set()
+
+    def watched(name, run):
+        def watching(state):
+            before = state.function.successors()
+            run(state)
+            if state.function.successors() != before:
+                changed.add(name)
+
+        return watching
+
+    runs = {name: watched(name, run) for name, run in pipeline._RUN.items()}
+    monkeypatch.setattr(pipeline, "_RUN", runs)
+    for kernel, kinds, block in CASES:
+        haulage.compile(kernel, kinds, block=block[: 1 + (block[1] > 1)])
+    assert changed
+    assert [name for name in changed if "control flow" in declared[name]] == []

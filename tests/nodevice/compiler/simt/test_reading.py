@@ -144,6 +144,9 @@ def test_types_with_brackets_and_lists_of_them():
         "%p = phi <2 x i1> [ <i1 true, i1 false>, %a ], [ %v, %b ], !haulage.x !2",
         'call void asm sideeffect "a, (b", "~{memory}"(), !srcloc !5',
         "%s = select <2 x i1> <i1 true, i1 false>, <2 x i8> splat (i8 1), <2 x i8> %v",
+        "%m = mul i64 %x, sub (i64 0, i64 ptrtoint (ptr @t to i64))",
+        "%c = icmp eq i64 %x, add (i64 ptrtoint (ptr @t to i64), i64 8)",
+        "call void @f(i64 noundef sub (i64 0, i64 ptrtoint (ptr @t to i64)))",
     ],
 )
 def test_forms_of_gpus_and_of_constants_come_back_as_they_were(line):
@@ -153,6 +156,17 @@ def test_forms_of_gpus_and_of_constants_come_back_as_they_were(line):
 def test_an_instruction_that_no_kernel_has_is_an_error():
     with pytest.raises(AssertionError, match="va_arg"):
         reader.read_instruction("%x = va_arg ptr %list, i32")
+    with pytest.raises(AssertionError, match="true"):
+        reader.read_instruction("switch i1 %x, label %d [ i1 true, label %a ]")
+
+
+def test_a_constant_expression_is_one_operand():
+    item = reader.read_instruction("%m = mul i64 %x, sub (i64 0, i64 ptrtoint (ptr @t to i64))")
+    assert item.operands[1].text == "sub (i64 0, i64 ptrtoint (ptr @t to i64))"
+    call = reader.read_instruction(
+        "call void @f(i64 noundef add (i64 ptrtoint (ptr @t to i64), i64 8))"
+    )
+    assert (call.operands[0].attributes, call.operands[0].text[:5]) == ("noundef", "add (")
 
 
 NUMBERS = """

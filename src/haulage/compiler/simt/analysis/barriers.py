@@ -3,12 +3,12 @@
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, WAVE_BARRIER
-from haulage.targets.cpu_lanes import EXCHANGES, WARP_BARRIER
+from haulage.targets.cpu_lanes import COLLECTIVES, WARP_BARRIER
 
 GRID_BARRIERS = frozenset((GRID_BARRIER,))
 BLOCK_BARRIERS = frozenset((BARRIER,))
-# Those that threads of one wavefront wait at for one another, exchanges of their values too.
-WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER)) | EXCHANGES
+# Those that threads of one wavefront wait at for one another, collectives too.
+WAVE_BARRIERS = frozenset((WAVE_BARRIER, WARP_BARRIER)) | COLLECTIVES
 # Those that no thread of the block passes before the others came there, or have ended.
 BLOCK_WIDE = BLOCK_BARRIERS | GRID_BARRIERS
 # Those that do not wait for threads that have ended.

@@ -91,6 +91,15 @@ def analyse(
     return Uniformity(frozenset(varying), frozenset(divergent), frozenset(exiting))
 
 
+def divergent_loops(analyses: Analyses, flow: Uniformity) -> set[str]:
+    """Headers of the loops that threads do not go round together, or leave at different times."""
+    return {
+        loop.header
+        for loop in analyses.loops
+        if loop.header in flow.divergent or loop.labels & flow.exiting
+    }
+
+
 def _merged(analyses: Analyses, block: Block, apart: Set[str]) -> set[str]:
     """The phis of a block to which threads bring different values out of the blocks `apart`."""
     found = set()
@@ -116,7 +125,7 @@ def _branches_on(block: Block, varying: set[str]) -> bool:
 
 def _spread(analyses: Analyses, varying: set[str], uniform: frozenset[str], lanes: bool) -> bool:
     """Add what is made from varying values; whether there was anything. For `lanes` of a warp,
-    exchanges may give all of them one answer."""
+    collectives may give all of them one answer."""
     before = len(varying)
     waiting = list(analyses.items.values())
     while waiting:
@@ -124,7 +133,9 @@ def _spread(analyses: Analyses, varying: set[str], uniform: frozenset[str], lane
         for item in waiting:
             if item.result in varying or item.result in uniform:
                 continue
-            if _varies(item, varying) and not (lanes and warps.is_uniform_exchange(item, varying)):
+            if _varies(item, varying) and not (
+                lanes and warps.is_uniform_collective(item, varying)
+            ):
                 assert item.result is not None
                 varying.add(item.result)
                 again += analyses.users.get(item.result, ())

@@ -14,9 +14,8 @@ from haulage.compiler.simt.analysis.affine import THREAD, Form, forms
 from haulage.compiler.simt.analysis.barriers import WAVE_BARRIERS, barriers
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
-from haulage.compiler.simt.ir.types import bits_of
 from haulage.targets.cpu import WAVE_BARRIER, WAVE_SIZE
-from haulage.targets.cpu_lanes import EXCHANGES
+from haulage.targets.cpu_lanes import COLLECTIVES
 
 # The number of a thread's lane, by which the writers of regions give it its elements.
 LANE = "%thread"
@@ -65,10 +64,10 @@ def warps_of(function: Function, block: tuple[int, int, int], size: int) -> Warp
     return Warps(WAVE_SIZE if WAVE_BARRIER in found else size, block)
 
 
-def is_uniform_exchange(item: Instruction, varying: Set[str]) -> bool:
-    """Whether all lanes that come to the exchange `item` get one answer from it."""
+def is_uniform_collective(item: Instruction, varying: Set[str]) -> bool:
+    """Whether all lanes that come to the collective `item` get one answer from it."""
     callee = item.callee or ""
-    if callee not in EXCHANGES:
+    if callee not in COLLECTIVES:
         return False
     asked = item.operands[-2].text
     if callee.startswith("haulage.shuffle."):
@@ -107,8 +106,6 @@ class LaneForms:
 
     def is_aligned(self, operand: Operand) -> bool:
         """Whether a value is the lane's number plus a common multiple of the warp's size."""
-        if operand.number is not None or bits_of(operand.type) in (None, 1, 8):
-            return False
         form = self._forms.of(operand)
         rest = form.plus(Form({(THREAD[0],): 1}), -1)
         return form.exact and all(

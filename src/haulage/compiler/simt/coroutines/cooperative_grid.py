@@ -9,8 +9,8 @@ with its arguments in registers as always. What lives over a barrier of the grid
 each block has:
 
     %frame    the state to begin in, other words, the address of more memory of the block or null
-              (at byte `OWNED_AT`), and from byte 64 on slots. Nothing but the block function has an
-              address in it, so it is `noalias`
+              (at byte `OWNED_AT`), and from byte 64 on slots. No address in it is kept in memory,
+              so it is `noalias`
     %storage  shared arrays and the threads' own. Slots may hold addresses in it
 
 `i32 @haulage.block(..., ptr noalias %frame, ptr %storage)` gives `WAITS` plus the fault number of
@@ -53,24 +53,24 @@ WAITS = 1 << 30
 YIELDS = 1 << BITS
 
 # What a thread keeps besides its own arrays while it waits; more than frames of kernels have.
-_FRAME_BYTES = 512
+_THREAD_BYTES = 512
 
 _ALIGN = 64
-_FRAME_BYTES_OF = "haulage.frame.bytes"
+_BYTES_FUNCTION = "haulage.frame.bytes"
 _MAKE_FRAME = "haulage.frame.make"
 
 
 def block_bytes(body: Body, block: tuple[int, int, int]) -> int:
     """Bytes that a block may take while it waits, without its dynamic shared memory."""
     threads = prod(block)
-    return room_bytes(body, threads) + threads * _FRAME_BYTES
+    return room_bytes(body, threads) + threads * _THREAD_BYTES
 
 
 # ---- frames -------------------------------------------------------------------------------------
 
 _CLEARED = 64
 OWNED_AT = 56
-_FRAME = "%haulage.frame"
+_FRAME_TYPE = "%haulage.frame"
 
 
 class Frame:
@@ -113,7 +113,11 @@ class Frame:
         indices = Operand("i32", "0"), Operand("i32", str(len(self._types) - 1))
         operands = (Operand("ptr", "%frame"), *indices)
         flags = ("inbounds",)
-        b.add(Instruction("getelementptr", "ptr", name, operands, flags=flags, source_type=_FRAME))
+        b.add(
+            Instruction(
+                "getelementptr", "ptr", name, operands, flags=flags, source_type=_FRAME_TYPE
+            )
+        )
 
     def resume(self, b: Builder, states: Iterable[tuple[int, str]]) -> None:
         """Go to the label of the state that is due, or on here if the block has just begun."""
@@ -134,10 +138,10 @@ class Frame:
         say where that begins."""
         align = self._align
         _, storage = self._shared_layout()
-        return f"""{_FRAME} = type {{ {", ".join(self._types)} }}
+        return f"""{_FRAME_TYPE} = type {{ {", ".join(self._types)} }}
 
-define internal i64 @{_FRAME_BYTES_OF}() alwaysinline {{
-  %end = getelementptr {_FRAME}, ptr null, i32 1
+define internal i64 @{_BYTES_FUNCTION}() alwaysinline {{
+  %end = getelementptr {_FRAME_TYPE}, ptr null, i32 1
   %size = ptrtoint ptr %end to i64
   %over = add i64 %size, {align - 1}
   %bytes = and i64 %over, {-align}
@@ -145,7 +149,7 @@ define internal i64 @{_FRAME_BYTES_OF}() alwaysinline {{
 }}
 
 define internal ptr @{_MAKE_FRAME}() {{
-  %frame.bytes = call i64 @{_FRAME_BYTES_OF}()
+  %frame.bytes = call i64 @{_BYTES_FUNCTION}()
   %bytes = add i64 %frame.bytes, {-(-storage // align) * align}
   %frame = call ptr @haulage_alloc(i64 {align}, i64 %bytes, i1 false)
   call void @llvm.memset.p0.i64(ptr %frame, i8 0, i64 {_CLEARED}, i1 false)
@@ -187,8 +191,8 @@ def write_entry(body: Body) -> Function:
         waiter = b.load("ptr", frame_at)
         b.jump("%ran")
         b.block("%ran")
-        frame = b.phi("ptr", [(begun, "%begin"), (waiter, "%resume")], "handle")
-        storage = b.at("i8", frame, b.call("i64", _FRAME_BYTES_OF, []))
+        frame = b.phi("ptr", [(begun, "%begin"), (waiter, "%resume")], "frame")
+        storage = b.at("i8", frame, b.call("i64", _BYTES_FUNCTION, []))
         arguments = entry.block_arguments(body, index)
         arguments += [("ptr", frame), ("ptr", storage)]
         outcome = b.call("i32", "haulage.block", arguments, "outcome")

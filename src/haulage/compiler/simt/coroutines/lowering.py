@@ -44,7 +44,7 @@ from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_atomics import expanded
 from haulage.targets.base import Target
 from haulage.targets.cpu import BARRIER, GRID_BARRIER, PAUSE, YIELD
-from haulage.targets.cpu_lanes import EXCHANGES
+from haulage.targets.cpu_lanes import COLLECTIVES
 from haulage.targets.cpu_lanes import definition as collective
 
 # A thread's state: positive at a barrier (its fault number, at one of a wavefront with
@@ -68,7 +68,7 @@ def without_collectives(text: str, target: Target) -> str:
     """A cleaned-up module whose warp collectives are written out for lanes that come to them one
     by one, as coroutines do: they wait for each other at barriers of warps
     (`targets/cpu_lanes.py`)."""
-    names = [name for name in sorted(EXCHANGES) if f"@{name}(" in text]
+    names = [name for name in sorted(COLLECTIVES) if f"@{name}(" in text]
     if not names:
         return text
     module = llvm.parse(text)

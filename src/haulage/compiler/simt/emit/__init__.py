@@ -1,4 +1,5 @@
-"""What is written at the end: work-item loops, the function of a block, the entry of a launch.
+"""What the strategies share when they write a module.
 
-In come parallel regions, functions on vectors or coroutines; out comes the text of a module.
+In come parallel regions and the memory that a kernel names; out come the functions of regions, loop
+nests and their bounds, storage, and the entry of a launch.
 """

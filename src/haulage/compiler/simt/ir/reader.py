@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"\bptr inttoptr \((i64 -?\d+) to ptr\)")
 _COUNTED = re.compile(r"getelementptr [a-z ]*\(")
 # What a part of a list can begin with that is no operand: `label`, `align`, `addrspace` among them.
 _NO_OPERAND = frozenset("![la0123456789")
-_EXPRESSION = r"(?:getelementptr|inttoptr|ptrtoint|addrspacecast|bitcast|trunc|splat)\b"
+_EXPRESSION = r"(?:getelementptr|inttoptr|ptrtoint|addrspacecast|bitcast|trunc|splat|add|sub|xor)\b"
 # What an argument may have between its type and its value.
 _ATTRIBUTES = re.compile(
     rf'(?:(?:align \d+|"[^"]*"(?:="[^"]*")?|(?!{_EXPRESSION})[a-z_]+'
@@ -162,7 +162,7 @@ def _with_fields(
     lists: dict[str, list[Any]] = {}
     for part in parts:
         if part[0] not in _NO_OPERAND:
-            operands.append(_operand(part))
+            operands.append(_argument(part) if opcode == "call" else _operand(part))
         elif part[0] == "!":
             lists.setdefault("metadata", []).append(tuple(part[1:].split(" ", 1)))
         elif part[0] == "[" and opcode == "phi":
@@ -172,6 +172,7 @@ def _with_fields(
         elif part.startswith("label "):
             label, _, cases = part[6:].partition(" [")
             found = _CASE.findall(cases)
+            assert len(found) == cases.count("label "), part
             lists["targets"] = [*lists.get("targets", ()), label, *(case for _, case in found)]
             if cases:
                 lists["indices"] = [int(number) for number, _ in found]
@@ -189,10 +190,15 @@ def _with_fields(
 
 
 def _operand(text: str) -> Operand:
-    """An operand as `type attributes value`."""
+    """An operand as `type value`."""
     kind = first_type(text)
-    rest = text[len(kind) + 1 :]
-    found = _ATTRIBUTES.match(rest) if " " in rest else None
+    return Operand(kind, text[len(kind) + 1 :])
+
+
+def _argument(text: str) -> Operand:
+    """An argument as `type attributes value`."""
+    operand = _operand(text)
+    found = _ATTRIBUTES.match(operand.text) if " " in operand.text else None
     if not found:
-        return Operand(kind, rest)
-    return Operand(kind, rest[found.end() :], found[0].rstrip())
+        return operand
+    return Operand(operand.type, operand.text[found.end() :], found[0].rstrip())

@@ -34,7 +34,7 @@ TAIL_CALLS = frozenset(("tail", "musttail", "notail"))
 _OPENING, _CLOSING = "([{<", ")]}>"
 _BRACKET = re.compile(r'[][(){}<>"]')
 _MARK = re.compile(r'"[^"]*"|[][(){}<>,]')
-_VECTOR = re.compile(r"<(?P<count>[^<>]* x )(?P<element>[^<>]+)>")
+_VECTOR = re.compile(r"<(?P<count>\d+ x )(?P<element>[^<>]+)>")
 _FIRST_TYPE = re.compile(r"ptr addrspace\(\d+\)|[^ ,]+")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8}
 
@@ -144,7 +144,7 @@ FORMS = {
         COMPARISONS, Form(lambda operands, _: like(operands[0].type, "i1"), "predicate", True)
     ),
     **dict.fromkeys((*TERMINATORS, "store", "fence"), _NOTHING),
-    **dict.fromkeys(("phi", "load"), Form(lambda operands, _: operands[0].type, "type")),
+    **dict.fromkeys(("phi", "load"), _LIKE_FIRST._replace(first="type")),
     "alloca": Form(lambda operands, _: "ptr", "source_type"),
     "getelementptr": Form(_of_element_address, "source_type"),
     "select": Form(lambda operands, _: operands[1].type),

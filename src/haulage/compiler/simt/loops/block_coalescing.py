@@ -39,7 +39,6 @@ _WAITING_OR_AWAITED = re.compile(
     rf"\b(atomicrmw|cmpxchg|fence|volatile|load atomic|store atomic)\b|@{PAUSE}\b"
 )
 _AFFINE = frozenset(("zext", "sext", "getelementptr", "add", "sub", "mul", "shl"))
-_JOINING = frozenset(("select", "and", "or", "xor"))
 
 
 @dataclass(frozen=True)

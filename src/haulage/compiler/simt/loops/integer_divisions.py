@@ -25,20 +25,12 @@ from haulage.compiler.simt.ir.writer import definition
 from haulage.targets.base import Target
 
 
-def _has_any(function: Function, varying: Set[str]) -> bool:
-    """Whether there is a division with a result in `varying` by anything but a constant."""
-    return any(
-        item.opcode in DIVISIONS and item.result in varying and item.operands[1].is_local
-        for item in function.instructions()
-    )
-
-
 def call_divisions(analyses: Analyses, varying: Set[str], target: Target) -> list[str]:
     """Replace the divisions in a function by anything but constants whose results are in
     `varying`; the declarations of what is called now."""
     function = analyses.function
     # Without a rounding of its own for integers a processor is no faster by doubles.
-    if not target.has_fused or not _has_any(function, varying):
+    if not target.has_fused:
         return []
     ranges = analyses.get(ValueRanges)
     wide = "+avx512dq" in target.features.split(",")
@@ -49,10 +41,10 @@ def call_divisions(analyses: Analyses, varying: Set[str], target: Target) -> lis
                 continue
             word = _called(item, ranges, wide)
             if word is not None:
+                assert item.result is not None
                 callee = f"{PREFIX}{word}.{SUFFIXES[item.type]}"
                 arguments = [(each.type, each.text) for each in item.operands]
-                called = Builder.call(item.type, callee, arguments, name=item.result or "")
-                block.body[place] = called
+                block.body[place] = Builder.call(item.type, callee, arguments, name=item.result)
                 declared[declaration(word, item.type)] = None
     return list(declared)
 

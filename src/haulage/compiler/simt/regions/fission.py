@@ -19,7 +19,6 @@ from haulage.compiler.simt.analysis.barriers import (
 )
 from haulage.compiler.simt.analysis.exits import early_exits, missed_ends
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import Warps
 from haulage.compiler.simt.ir.model import Function, RegionEnd
 from haulage.targets.cpu import BARRIER, GRID_BARRIER
@@ -60,15 +59,6 @@ def divergent_barriers(
         if label in divergent(gone):
             found.append(place)
     return found
-
-
-def divergent_loops(analyses: Analyses, flow: Uniformity) -> set[str]:
-    """Headers of the loops that threads do not go round together, or leave at different times."""
-    return {
-        loop.header
-        for loop in analyses.loops
-        if loop.header in flow.divergent or loop.labels & flow.exiting
-    }
 
 
 def split(

@@ -13,7 +13,7 @@ from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, size_of_access
-from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.uniformity import Uniformity, divergent_loops
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.model import Block, Function, Instruction
@@ -102,7 +102,7 @@ class Vectorizer:
             return Plan()
         if not wanted and _looks_up_rows(analyses, position):
             wanted.add(function.entry)
-        elif not fission.divergent_loops(analyses, present):
+        elif not divergent_loops(analyses, present):
             return Plan()
         return self._plan(fission.split(function, []), wanted, {}, together)
 
@@ -115,14 +115,14 @@ class Vectorizer:
         rare: Set[str],
         present: Uniformity,
     ) -> tuple[Function, Plan]:
-        """A kernel's function, which is `split` where lanes exchange values, split at the headers
+        """A kernel's function, which is `split` at the collectives of lanes, split at the headers
         `loops` too; and the plan for it: divergent loops are vectorised.
 
         It is not split at those of the loops that are to be strip-mined, `strips`, if they can be
         vectorised, but perhaps around them (`around_strips`). `rare` are the headers of loops that
         hardly any thread comes to.
         """
-        divergent = fission.divergent_loops(Analyses(self._body.function), present) - rare
+        divergent = divergent_loops(Analyses(self._body.function), present) - rare
         nests = {loop.header: loop.labels for loop in Analyses(split).loops}
         while strips:
             mined = frozenset[str]().union(*(nests[header] for header in strips))

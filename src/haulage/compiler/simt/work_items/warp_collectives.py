@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from haulage.compiler.simt.analysis.barriers import place_of
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.uniformity import Uniformity
-from haulage.compiler.simt.analysis.warps import LANE, is_uniform_exchange
+from haulage.compiler.simt.analysis.warps import LANE, is_uniform_collective
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, RegionEnd
-from haulage.targets.cpu_lanes import EXCHANGES, MATCH_NAMES
+from haulage.targets.cpu_lanes import COLLECTIVES, MATCH_NAMES
 
 # The two answers of a match.
 _PARTS = ("answer", "here")
@@ -28,7 +28,7 @@ _ALIGN = 64
 
 @dataclass(frozen=True)
 class Collective:
-    """An collective behind a region's end.
+    """A collective behind a region's end.
 
     `kind` is that of a shuffle, or "match"; `bits` and `lanes` the widths of values and masks.
     `asked` tells which lane a shuffle reads, or which value a match wants: a constant, or None and
@@ -94,7 +94,7 @@ def split(function: Function, flow: Uniformity) -> dict[str, Collective]:
         label = waiting.pop(0)
         body = function.blocks[label].body
         for number, call in enumerate(body):
-            if call.callee in EXCHANGES:
+            if call.callee in COLLECTIVES:
                 stem = f"collective.{len(found) + 1}"
                 collective = _read(function, call, flow)
                 body[number : number + 1] = gives = _given(call, collective, stem)
@@ -116,7 +116,7 @@ def _used_answers(function: Function, call: Instruction) -> tuple[int, ...]:
 
 
 def _read(function: Function, call: Instruction, flow: Uniformity) -> Collective:
-    """What the call of an collective says; `flow` is that of the lanes of a warp."""
+    """What the call of a collective says; `flow` is that of the lanes of a warp."""
     assert call.callee is not None
     word, *kind, bits, lanes = call.callee.split(".")[1:]
     is_match = call.callee in MATCH_NAMES
@@ -133,7 +133,7 @@ def _read(function: Function, call: Instruction, flow: Uniformity) -> Collective
         is_alike and not flow.masks,
         mask is not None,
         None if mask is None or mask.is_local else mask.text,
-        is_uniform_exchange(call, flow.varying),
+        is_uniform_collective(call, flow.varying),
         _used_answers(function, call) if is_match else (),
     )
 

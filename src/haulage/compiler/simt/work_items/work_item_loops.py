@@ -70,7 +70,7 @@ class WorkItemLoops(StateMachine):
 
     def _to_be_jammed(self, schedule: Schedule) -> list[int]:
         body, regions = schedule.body, schedule.regions
-        if "unroll-and-jam" in schedule.off or not schedule.metadata.is_parallel:
+        if "unroll-and-jam" in schedule.off:
             return []
         if self.sizes[self.inner] < JAMMED:
             return []
