@@ -147,6 +147,9 @@ def test_types_with_brackets_and_lists_of_them():
         "%m = mul i64 %x, sub (i64 0, i64 ptrtoint (ptr @t to i64))",
         "%c = icmp eq i64 %x, add (i64 ptrtoint (ptr @t to i64), i64 8)",
         "call void @f(i64 noundef sub (i64 0, i64 ptrtoint (ptr @t to i64)))",
+        "fence seq_cst",
+        'fence syncscope("agent") release, !dbg !31',
+        "%o = atomicrmw add ptr %p, i32 1 acq_rel, align 4, !dbg !31",
     ],
 )
 def test_forms_of_gpus_and_of_constants_come_back_as_they_were(line):

@@ -118,7 +118,8 @@ def read_instruction(line: str) -> Instruction:
     if opcode in _ATOMIC or "atomic" in flags:
         found = _ORDERING.search(rest)
         assert found is not None, line
-        fields["ordering"], rest = found[1], rest[: found.start()] + rest[found.end() :]
+        fields["ordering"] = found[1]
+        rest = (rest[: found.start()] + rest[found.end() :]).removeprefix(", ")
     return _with_fields(opcode, result, _parts(opcode, rest, fields), fields)
 
 
