@@ -52,6 +52,21 @@ end:
     assert ranges("less") == (-(2**63), 7)
 
 
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("call range(i32 -3, 33) i32 @llvm.ctpop.i32(i32 %n)", (-3, 32)),
+        ("tail call noundef range(i32 0, 8) i32 @llvm.umin.i32(i32 %n, i32 9)", (0, 7)),
+        ("call range(i32 0, 8) i32 @llvm.smin.i32(i32 %n, i32 5)", (0, 5)),
+        ("call range(i32 8, 0) i32 @llvm.ctpop.i32(i32 %n)", (-(2**31), 2**31 - 1)),
+        ("call i32 @llvm.ctpop.i32(i32 range(i32 0, 8) %n)", (-(2**31), 2**31 - 1)),
+    ],
+)
+def test_a_call_says_in_which_range_its_result_is(made, expected):
+    function = model_of(f"define i32 @kernel(i32 %n) {{\nentry:\n  %a = {made}\n  ret i32 0\n}}")
+    assert ranges_in(function)("a") == expected
+
+
 # k counts up to any number without wrapping, w may wrap, h is halved, j is one of two in a loop.
 LOOP = """define i32 @kernel(i32 range(i32 0, 1024) %t, i64 %n) {
 entry:

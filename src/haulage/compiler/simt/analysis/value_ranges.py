@@ -5,12 +5,13 @@ Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interp
 """
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
-from haulage.compiler.simt.ir.types import bits_of, first_type
+from haulage.compiler.simt.ir.types import bits_of
 from haulage.forks import cached_property
 
 # The least and the greatest number that a value can be.
@@ -19,6 +20,8 @@ Range = tuple[int, int]
 # Times that all ranges are worked out again from one another, to narrow what was widened.
 _NARROWINGS = 2
 _MOST_BITS = 128
+# An attribute of a parameter, or of what a call gives.
+_RANGE = re.compile(r"\brange\(i\d+ (-?\d+), (-?\d+)\)")
 
 
 class ValueRanges:
@@ -121,15 +124,19 @@ def _counted(
 
 def _of_parameter(parameter: Parameter) -> Range | None:
     """The range of an integer parameter, by its attribute `range` if it has one."""
-    bits = bits_of(first_type(parameter.type))
-    if bits is None:
+    kind, _, attributes = parameter.type.partition(" ")
+    bits = bits_of(kind)
+    return None if bits is None else _declared(attributes, bits) or whole(bits)
+
+
+def _declared(attributes: str, bits: int) -> Range | None:
+    """The range that an attribute of a parameter or of a call's result says."""
+    found = _RANGE.search(attributes)
+    if found is None:
         return None
-    _, _, limits = parameter.type.partition(f" range(i{bits} ")
-    if limits:
-        low, end = map(int, limits[: limits.index(")")].split(", "))
-        if low < end:
-            return low, end - 1
-    return whole(bits)
+    # From a greater number to a smaller one, it goes around.
+    low, end = int(found[1]), int(found[2])
+    return (low, end - 1) if low < end else whole(bits)
 
 
 def _range(operand: Operand, known: dict[str, Range]) -> Range:
@@ -146,7 +153,7 @@ def _made(item: Instruction, known: dict[str, Range], ready: list[bool]) -> Rang
     """The range of a result; of a phi by those of its operands that are ready."""
     bits = bits_of(item.type)
     assert bits is not None
-    low, high = whole(bits)
+    low, high = _declared(item.convention, bits) or whole(bits)
     operands = item.operands[1:] if item.opcode == "select" else item.operands
     if item.is_phi:
         operands = tuple(each for each, is_ready in zip(operands, ready, strict=True) if is_ready)
@@ -161,7 +168,7 @@ def _made(item: Instruction, known: dict[str, Range], ready: list[bool]) -> Rang
     if item.opcode == "lshr" and ranges[0][0] < 0 < ranges[1][0]:
         return 0, (1 << max(bits - ranges[1][0], 0)) - 1
     made = _unlimited(item, ranges)
-    if made is not None and "nsw" in item.flags:
+    if made is not None and (item.convention or "nsw" in item.flags):
         made = max(made[0], low), min(made[1], high)
     return made if made is not None and low <= made[0] <= made[1] <= high else (low, high)
 
