@@ -4,7 +4,7 @@ import pytest
 
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.strides import IRREGULAR, UNKNOWN, StrideAnalysis, by_thread
+from haulage.compiler.simt.analysis.strides import IRREGULAR, UNKNOWN, by_thread
 from haulage.compiler.simt.ir.model import Operand
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -67,16 +67,16 @@ end:
     ],
 )
 def test_strides_follow_arithmetic_addresses_and_loops(value, strides):
-    assert StrideAnalysis(Analyses(model_of(VALUES))).of(Operand("i64", value)) == strides
+    assert by_thread(Analyses(model_of(VALUES))).of(Operand("i64", value)) == strides
 
 
 def test_memory_of_a_thread_lies_behind_its_neighbours():
-    analysis = StrideAnalysis(Analyses(model_of(VALUES)), by_thread([Storage("%data", 64, 16)]))
+    analysis = by_thread(Analyses(model_of(VALUES)), [Storage("%data", 64, 16)])
     assert analysis.of(Operand("ptr", "%address")) == (68, UNKNOWN, 64)
     assert analysis.of(Operand("ptr", "%fields")) == (70, 64, 64)
 
 
 def test_what_is_added_to_a_negative_index_counts_or_is_left_out():
     analyses, wrapped = Analyses(model_of(VALUES)), Operand("i64", "%wrapped")
-    assert StrideAnalysis(analyses).of(wrapped) == (IRREGULAR, 0, 0)
-    assert StrideAnalysis(analyses, wraparound=False).of(wrapped) == (-2, 0, 0)
+    assert by_thread(analyses).of(wrapped) == (IRREGULAR, 0, 0)
+    assert by_thread(analyses, wraparound=False).of(wrapped) == (-2, 0, 0)

@@ -11,6 +11,7 @@ Delinearization of Parametrically Sized Arrays" (ICS 2015).
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -38,8 +39,7 @@ _LARGEST_CONSTANT = 1 << 100
 _MOST_TERMS = 16
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A value as a signed number, or an unsigned one, of its type."""
 
     value: str
@@ -49,14 +49,14 @@ class Symbol:
 
 THREAD = tuple(Symbol(f"%threadIdx.{axis}", "i32") for axis in AXES)
 
-# A product of symbols in the order of their names; () is 1.
+# A product of symbols in their order; () is 1.
 Monomial = tuple[Symbol, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Form:
-    """A sum of monomials with factors other than 0. If `exact`, the value as a signed number is
-    that sum; otherwise only if nothing wraps on the way."""
+    """A sum of monomials with factors other than 0, which nobody changes. If `exact`, the value as
+    a signed number is that sum; otherwise only if nothing wraps on the way."""
 
     monomials: Mapping[Monomial, int]
     exact: bool = True
@@ -65,22 +65,21 @@ class Form:
         """The sum of this and `factor` times another."""
         found = dict(self.monomials)
         for monomial, times in other.monomials.items():
-            found[monomial] = found.get(monomial, 0) + factor * times
-        left = {monomial: times for monomial, times in found.items() if times}
-        return Form(left, self.exact and other.exact)
+            _add(found, monomial, factor * times)
+        return Form(found, self.exact and other.exact)
 
     def times(self, other: "Form") -> "Form":
         """The product of this and another."""
         found: dict[Monomial, int] = {}
         for one, factor in self.monomials.items():
             for another, times in other.monomials.items():
-                monomial = tuple(sorted((*one, *another), key=lambda symbol: symbol.value))
-                found[monomial] = found.get(monomial, 0) + factor * times
-        left = {monomial: times for monomial, times in found.items() if times}
-        return Form(left, self.exact and other.exact)
+                _add(found, tuple(sorted(one + another)), factor * times)
+        return Form(found, self.exact and other.exact)
 
     def replaced(self, forms: "Mapping[Symbol, Form]") -> "Form":
         """The form with other forms in place of some symbols."""
+        if forms.keys().isdisjoint(self.symbols):
+            return self
         total = number(0)
         for monomial, factor in self.monomials.items():
             product = number(factor)
@@ -127,6 +126,13 @@ class Form:
             for monomial, factor in self.monomials.items()
             if len(monomial) == 1 and monomial[0] not in multiplied and monomial[0] not in THREAD
         )
+
+
+def _add(monomials: dict[Monomial, int], monomial: Monomial, factor: int) -> None:
+    if total := monomials.get(monomial, 0) + factor:
+        monomials[monomial] = total
+    else:
+        monomials.pop(monomial, None)
 
 
 def number(value: int) -> Form:
@@ -228,6 +234,11 @@ class AffineForms:
 def forms(analyses: Analyses) -> AffineForms:
     """The forms of all values of a function, which hold modulo the sizes of their types."""
     return AffineForms(analyses.items, ranges=analyses.get(ValueRanges), modular=True)
+
+
+def index_forms(analyses: Analyses, *, wraparound: bool) -> AffineForms:
+    """The forms of all values of a function, were nothing to wrap."""
+    return AffineForms(analyses.items, wraparound=wraparound)
 
 
 class AvailableForms:

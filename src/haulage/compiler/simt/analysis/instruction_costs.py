@@ -4,8 +4,6 @@ What an access costs is read from its strides, as in Kennedy and McKinley, "Opti
 Parallelism and Data Locality" (ICS 1992), and LLVM's LoopCacheAnalysis.
 """
 
-from collections.abc import Iterable
-
 from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -13,7 +11,6 @@ from haulage.compiler.simt.analysis.strides import (
     IRREGULAR,
     UNKNOWN,
     Stride,
-    StrideAnalysis,
     by_thread,
     size_of_access,
 )
@@ -86,9 +83,9 @@ def latency(item: Instruction) -> float:
 class ThreadCosts:
     """What instructions cost with a loop over threads around them, innermost along one axis."""
 
-    def __init__(self, analyses: Analyses, private: Iterable[Storage] = ()) -> None:
-        self._strict = StrideAnalysis(analyses, by_thread(private))
-        self._likely = StrideAnalysis(analyses, by_thread(private), wraparound=False)
+    def __init__(self, analyses: Analyses, private: tuple[Storage, ...] = ()) -> None:
+        self._strict = analyses.get(by_thread, private)
+        self._likely = analyses.get(by_thread, private, wraparound=False)
 
     def in_turn(self, item: Instruction, position: int) -> float:
         """The part of a thread whose neighbours follow it one by one."""

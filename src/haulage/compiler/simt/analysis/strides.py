@@ -7,10 +7,11 @@ that are all right, not to prove anything.
 """
 
 from collections.abc import Iterable, Mapping, Set
+from functools import reduce
 
 from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis import AXES, induction
-from haulage.compiler.simt.analysis.affine import AffineForms
+from haulage.compiler.simt.analysis.affine import index_forms
 from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -33,28 +34,9 @@ def size_of_access(item: Instruction) -> int | None:
     return size_of(item.accessed_type)
 
 
-def by_thread(private: Iterable[Storage] = ()) -> dict[str, Strides]:
-    """The strides of what differs from thread to thread by itself: its indices, and the addresses
-    of its own memory, which lies behind its neighbour's."""
-    known: dict[str, Strides] = {room.name: (room.nbytes,) * 3 for room in private}
-    for position, axis in enumerate(AXES):
-        x, y, z = (int(position == other) for other in range(3))
-        known[f"%threadIdx.{axis}"] = x, y, z
-    return known
-
-
-def by_iteration(analyses: Analyses, loop: Loop) -> dict[str, Strides]:
-    """The strides, along all axes alike, of what changes from iteration to iteration of a loop."""
-    function = analyses.function
-    known = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
-    for name, recurrence in induction.recurrences(function, loop).items():
-        stride = UNKNOWN if recurrence.step is None else recurrence.step
-        known[name] = stride, stride, stride
-    return known
-
-
 class StrideAnalysis:
-    """The strides of the values of a function, or of its blocks `labels`.
+    """The strides of the values of a function, or of its blocks `labels`, found when one is asked
+    for.
 
     `known` are those to begin with; values that are made elsewhere are the same everywhere. Without
     `wraparound` what Numba adds to an index that is negative is taken for 0, as it mostly is.
@@ -63,43 +45,64 @@ class StrideAnalysis:
     def __init__(
         self,
         analyses: Analyses,
-        known: Mapping[str, Strides] | None = None,
+        known: Mapping[str, Strides],
         labels: Set[str] | None = None,
         *,
         wraparound: bool = True,
     ) -> None:
-        self._known = dict(by_thread() if known is None else known)
-        items = {
-            name: item
-            for name, (label, item) in analyses.definitions.items()
-            if name not in self._known and (labels is None or label in labels)
-        }
-        self._forms = AffineForms(items, wraparound=wraparound)
-        # Those that are no sum of others, phis among them.
-        self._waiting = {
-            name: item
-            for name, item in items.items()
-            if any(each.value == name for each in self._forms.of(_result(item)).symbols)
-        }
-        changed = True
-        while changed:
-            changed = False
-            for name, item in self._waiting.items():
-                found, before = self._derive(item), self._known.get(name)
-                # Each value changes at most twice along each axis, so that this ends.
-                if found is not None and before is not None:
-                    found = _joined(before, found)
-                if found is not None and found != before:
-                    self._known[name] = found
-                    changed = True
+        # None while nothing is known of a value.
+        self._known: dict[str, Strides | None] = {**known}
+        self._labels = labels
+        self._definitions = analyses.definitions
+        self._forms = analyses.get(index_forms, wraparound=wraparound)
 
     def of(self, operand: Operand | None) -> Strides:
         """The strides of a value, of a constant, or of no address."""
-        return COMMON if operand is None else self._of(operand) or COMMON
+        if operand is None:
+            return COMMON
+        self._settle(operand)
+        return self._of(operand) or COMMON
 
     def of_result(self, item: Instruction) -> Strides:
         """The strides of what an instruction makes."""
-        return self.of(_result(item))
+        return COMMON if item.result is None else self.of(Operand(item.type, item.result))
+
+    def _settle(self, operand: Operand) -> None:
+        """Work out the strides of all that an operand is made from."""
+        waiting = self._unknown(operand)
+        changed = True
+        while changed:
+            changed = False
+            for item in waiting:
+                assert item.result is not None
+                found, before = self._derive(item), self._known[item.result]
+                # Each value changes at most twice along each axis, so that this ends.
+                if found is not None and before is not None:
+                    found = _joined(before, found)
+                if found != before:
+                    self._known[item.result] = found
+                    changed = True
+
+    def _unknown(self, operand: Operand) -> list[Instruction]:
+        """What makes the symbols of a form, and those of what they are made from, and is new here;
+        operands come first."""
+        found: list[Instruction] = []
+        stack: list[Operand | Instruction] = [operand]
+        while stack:
+            top = stack.pop()
+            if isinstance(top, Instruction):
+                found.append(top)
+                continue
+            for symbol in self._forms.of(top).symbols:
+                if symbol.value in self._known:
+                    continue
+                label, item = self._definitions.get(symbol.value, ("", None))
+                if item is None or (self._labels is not None and label not in self._labels):
+                    self._known[symbol.value] = COMMON
+                else:
+                    self._known[symbol.value] = None
+                    stack += (item, *item.operands)
+        return found
 
     def _of(self, operand: Operand) -> Strides | None:
         """The strides of an operand; None while nothing is known of a symbol in it."""
@@ -107,26 +110,23 @@ class StrideAnalysis:
         for monomial, factor in self._forms.of(operand).monomials.items():
             factors: list[Strides] = []
             for each in monomial:
-                strides = self._known.get(each.value)
-                if strides is None and each.value in self._waiting:
+                strides = self._known[each.value]
+                if strides is None:
                     return None
-                factors.append(COMMON if strides is None else strides)
-            x, y, z = (
-                _added(sum_, _product([each[axis] for each in factors], factor))
-                for axis, sum_ in enumerate(total)
-            )
-            total = x, y, z
+                factors.append(strides)
+            if any(strides != COMMON for strides in factors):
+                x, y, z = (
+                    _added(sum_, _product([each[axis] for each in factors], factor))
+                    for axis, sum_ in enumerate(total)
+                )
+                total = x, y, z
         return total
 
     def _derive(self, item: Instruction) -> Strides | None:
         """The strides of a result that is no sum; None while nothing is known of an operand."""
         operands = [self._of(each) for each in item.operands]
         if item.is_phi:
-            known = [each for each in operands if each is not None]
-            joined = known[0] if known else None
-            for each in known:
-                joined = _joined(joined or each, each)
-            return joined
+            return reduce(_joined, filter(None, operands), None)
         if None in operands:
             return None
         is_pure = item.opcode != "call" or (item.callee or "").startswith(PURE)
@@ -139,13 +139,32 @@ class StrideAnalysis:
         return x, y, z
 
 
-def _result(item: Instruction) -> Operand:
-    assert item.result is not None
-    return Operand(item.type, item.result)
+def by_thread(
+    analyses: Analyses, private: Iterable[Storage] = (), *, wraparound: bool = True
+) -> StrideAnalysis:
+    """From thread to thread, whose indices differ, and the addresses of whose own memory, as it
+    lies behind its neighbour's."""
+    known: dict[str, Strides] = {room.name: (room.nbytes,) * 3 for room in private}
+    for position, axis in enumerate(AXES):
+        x, y, z = (int(position == other) for other in range(3))
+        known[f"%threadIdx.{axis}"] = x, y, z
+    return StrideAnalysis(analyses, known, wraparound=wraparound)
 
 
-def _joined(one: Strides, other: Strides) -> Strides:
+def by_iteration(analyses: Analyses, loop: Loop) -> StrideAnalysis:
+    """From one iteration of a loop to the next, along all axes alike."""
+    function = analyses.function
+    known = {phi.result: SCATTERED for phi in function.blocks[loop.header].phis if phi.result}
+    for name, recurrence in induction.recurrences(function, loop).items():
+        stride = UNKNOWN if recurrence.step is None else recurrence.step
+        known[name] = stride, stride, stride
+    return StrideAnalysis(analyses, known, loop.labels, wraparound=False)
+
+
+def _joined(one: Strides | None, other: Strides) -> Strides:
     """The strides of what is one value or another."""
+    if one is None or one == other:
+        return other
     x, y, z = (left if left == right else IRREGULAR for left, right in zip(one, other, strict=True))
     return x, y, z
 

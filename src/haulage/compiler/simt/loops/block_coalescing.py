@@ -21,7 +21,7 @@ from haulage.compiler.simt.analysis.affine import Form, Symbol, forms, number
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.strides import UNKNOWN, StrideAnalysis
+from haulage.compiler.simt.analysis.strides import UNKNOWN, by_thread
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.compiler.simt.ir.types import PROMISES, bits_of
@@ -193,7 +193,7 @@ def is_profitable(regions: Regions, axis: str) -> bool:
     """
     if len(regions.regions) > 1:
         return False
-    strides, position = regions.analyses.get(StrideAnalysis), AXES.index(axis)
+    strides, position = regions.analyses.get(by_thread), AXES.index(axis)
     return all(
         strides.of(item.address)[position] != UNKNOWN
         for item in regions.function.instructions()

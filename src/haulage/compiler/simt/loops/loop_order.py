@@ -30,8 +30,8 @@ from haulage.compiler.simt.analysis.kernel import Storage
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.strides import (
     Stride,
-    StrideAnalysis,
     by_iteration,
+    by_thread,
     size_of_access,
 )
 from haulage.compiler.simt.analysis.uniformity import Uniformity
@@ -226,12 +226,7 @@ class LoopOrders:
 
     def _repeated(self, loop: Loop) -> Iterator[_Repeated]:
         inner = self._inner(loop)
-        strides = {
-            each: StrideAnalysis(
-                self._analyses, by_iteration(self._analyses, each), each.labels, wraparound=False
-            )
-            for each in inner
-        }
+        strides = {each: self._analyses.get(by_iteration, each) for each in inner}
         for label in loop.labels:
             around = [each for each in inner if label in each.labels]
             times = prod(map(self._trips, around[:-1]))
@@ -371,7 +366,7 @@ def splits_around(
         leaves = {target for label in nest for target in successors[label]}
         for label in leaves - nest - flow.divergent:
             found[label] = (0, *found.get(label, ()))
-    strides = analyses.get(StrideAnalysis)
+    strides = analyses.get(by_thread)
     items = [item for label in blocks.keys() - inside for item in blocks[label].body]
     if all(
         strides.of(item.address)[position] in (0, size_of_access(item))

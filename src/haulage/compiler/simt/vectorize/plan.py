@@ -6,13 +6,13 @@ from math import prod
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import AXES, control_flow
-from haulage.compiler.simt.analysis.affine import AffineForms
+from haulage.compiler.simt.analysis.affine import index_forms
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
 from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, size_of_access
+from haulage.compiler.simt.analysis.strides import COMMON, by_thread, size_of_access
 from haulage.compiler.simt.analysis.uniformity import Uniformity, divergent_loops
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
@@ -249,7 +249,7 @@ def _looks_up_rows(analyses: Analyses, position: int) -> bool:
     LLVM, which does not know that no thread's store changes that, would load it for each thread
     again, and gather the row.
     """
-    strides, items = analyses.get(StrideAnalysis), analyses.function.instructions()
+    strides, items = analyses.get(by_thread), analyses.function.instructions()
     accesses = [item for item in items if item.address is not None]
     places = {
         item.result
@@ -258,7 +258,7 @@ def _looks_up_rows(analyses: Analyses, position: int) -> bool:
         and strides.of(item.address)[position] == 0
         and strides.of(item.address) != COMMON
     }
-    forms = AffineForms(analyses.items, wraparound=False)
+    forms = analyses.get(index_forms, wraparound=False)
     return any(
         strides.of(item.address)[position] == size_of_access(item)
         and any(symbol.value in places for symbol in forms.of(item.address).symbols)

@@ -13,7 +13,7 @@ from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
-from haulage.compiler.simt.analysis.strides import COMMON, StrideAnalysis, by_thread, size_of_access
+from haulage.compiler.simt.analysis.strides import COMMON, by_thread, size_of_access
 from haulage.compiler.simt.ir.model import Instruction, Operand
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
@@ -61,7 +61,7 @@ class _Search:
         self._shared = {room.name for room in body.shared}
         self._roots = analyses.get(UnderlyingObjects)
         self._items = analyses.items
-        self._strides = StrideAnalysis(analyses, by_thread(body.private))
+        self._strides = analyses.get(by_thread, body.private)
 
     def is_scattered(self, region: Region, guards: Iterable[Guard]) -> bool:
         regions, settled = self._regions, {guard.condition for guard in guards}
