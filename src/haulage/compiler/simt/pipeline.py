@@ -337,7 +337,7 @@ def _choose(state: Compilation) -> None:
         CannotSplit: regions were asked for, and cannot be.
     """
     analyses, private, exits = state.analyses, state.private, frozenset(state.exits)
-    state.flow = analyses.get(uniformity.analyse, private, exits)
+    state.flow = analyses.get(uniformity.analyse, private, exits, None)
     state.lanes = warps.warps_of(state.function, state.block, state.target.warp_size)
     if state.lanes is not None:
         state.flow = analyses.get(uniformity.analyse, private, exits, state.lanes)
@@ -349,7 +349,7 @@ def _choose(state: Compilation) -> None:
     if state.strategy == COROUTINES or unable:
         state.taken = COROUTINES
     else:
-        state.together = analyses.get(uniformity.analyse, private)
+        state.together = analyses.get(uniformity.analyse, private, frozenset(), None)
 
 
 def _axis_order(state: Compilation) -> None:

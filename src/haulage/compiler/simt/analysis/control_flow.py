@@ -57,12 +57,15 @@ def immediate_dominators(successors: Successors, entry: str) -> dict[str, str]:
     """The closest strict dominator of each reachable label; the entry is its own."""
     order = reverse_postorder(successors, entry)
     number = {label: index for index, label in enumerate(order)}
-    predecessors = invert(successors)
-    closest = {entry: entry}
+    before: list[list[int]] = [[] for _ in order]
+    for label in order:
+        for target in successors[label]:
+            before[number[target]].append(number[label])
+    closest = [0, *(-1 for _ in order[1:])]
 
-    def common(one: str, other: str) -> str:
+    def common(one: int, other: int) -> int:
         while one != other:
-            if number[one] > number[other]:
+            if one > other:
                 one = closest[one]
             else:
                 other = closest[other]
@@ -71,11 +74,11 @@ def immediate_dominators(successors: Successors, entry: str) -> dict[str, str]:
     changed = True
     while changed:
         changed = False
-        for label in order[1:]:
-            found = reduce(common, (p for p in predecessors[label] if p in closest))
-            changed |= closest.get(label) != found
-            closest[label] = found
-    return closest
+        for index in range(1, len(order)):
+            found = reduce(common, (each for each in before[index] if closest[each] >= 0))
+            changed |= closest[index] != found
+            closest[index] = found
+    return {label: order[index] for label, index in zip(order, closest, strict=True)}
 
 
 def immediate_postdominators(successors: Successors) -> dict[str, str]:
@@ -104,13 +107,21 @@ class Loop:
 
 def natural_loops(successors: Successors, entry: str) -> list[Loop]:
     """The loops of the graph, those with one header made one; inner ones come first."""
-    closest = immediate_dominators(successors, entry)
-    predecessors = invert(successors)
+    order = reverse_postorder(successors, entry)
+    number = {label: index for index, label in enumerate(order)}
+    backwards = [
+        (label, target)
+        for label in order
+        for target in successors[label]
+        if number[target] <= number[label]
+    ]
+    if not backwards:
+        return []
+    closest, predecessors = immediate_dominators(successors, entry), invert(successors)
     latches: dict[str, list[str]] = {}
-    for label in closest:
-        for target in successors[label]:
-            if target in closest and dominates(closest, target, label):
-                latches.setdefault(target, []).append(label)
+    for label, target in backwards:
+        if dominates(closest, target, label):
+            latches.setdefault(target, []).append(label)
     loops = [
         Loop(header, frozenset({header} | reachable_until(predecessors, labels, header)))
         for header, labels in latches.items()

@@ -296,6 +296,8 @@ def early_exits(analyses: Analyses) -> dict[str, EarlyExit]:
     function, successors = analyses.function, analyses.successors
     headers = {loop.header for loop in analyses.loops}
     obstacles = headers | {label for label, _, _ in barriers(function)}
+    if not obstacles:
+        return {}
     worth = (headers - analyses.get(single_thread_blocks)) | {
         label for label, _, _ in barriers(function, PATIENT_BARRIERS)
     }

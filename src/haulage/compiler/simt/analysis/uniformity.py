@@ -7,7 +7,7 @@ threads one value, unless the memory may be written between the same two barrier
 (`memory_dependence.py`).
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from haulage.compiler.mathematics.definitions import PURE
@@ -48,46 +48,67 @@ def analyse(
     `private` are the names of the memory that each thread has of its own. With `exits`, labels of
     early exits (`exits.py`), this is about the threads that have not left by them.
     """
-    blocks = analyses.function.blocks
+    blocks, users = analyses.function.blocks, analyses.users
     leaving = {label: analyses.get(early_exits)[label].labels for label in exits}
     # Between barriers of warps one warp runs after another.
     settled_by = BARRIERS if within else BLOCK_WIDE
     index = within.thread_index() if within else THREAD_INDEX
     uniform = analyses.get(warps.warp_uniform, within) if within else frozenset()
-    clobbered = analyses.get(memory_dependence.clobbered_loads, settled_by)
-    varying = {*index, *private, *clobbered}
+    branches = {block.terminator: label for label, block in blocks.items()}
+    varying: set[str] = set()
     divergent: set[str] = set()
     exiting: set[str] = set()
-    handled: set[str] = set()
-    changed = True
-    while changed:
-        changed = _spread(analyses, varying, uniform, within is not None)
-        for label, block in blocks.items():
-            if label in handled or not _branches_on(block, varying):
+    branching: dict[str, None] = {}
+
+    def becomes_uniform(item: Instruction) -> bool:
+        """Whether collectives give all lanes of a warp one value, or the index is divided away."""
+        return item.result in uniform or (
+            within is not None and warps.is_uniform_collective(item, varying)
+        )
+
+    def vary(names: Iterable[str | None]) -> None:
+        """Add values, and what is made from them."""
+        waiting = [*names]
+        while waiting:
+            name = waiting.pop()
+            if name is None or name in varying:
                 continue
-            handled.add(label)
-            changed = True
-            if label in leaving:
-                exiting.add(label)
-                influenced = leaving[label]
-            else:
-                stop = analyses.postdominators.get(label, control_flow.EXIT)
-                influenced = frozenset(
-                    control_flow.reachable_until(analyses.successors, block.successors, stop)
-                )
-                if stop != control_flow.EXIT:
-                    varying |= _merged(analyses, blocks[stop], influenced | {label})
-            divergent |= influenced
-            for each in influenced:
-                varying |= _merged(analyses, blocks[each], blocks.keys())
-            if label in influenced:
-                # Threads leave this loop at different times: nothing in it is in step.
-                varying |= {
-                    item.result
-                    for each in influenced
-                    for item in blocks[each].instructions()
-                    if item.result
-                }
+            varying.add(name)
+            for item in users.get(name, ()):
+                if item in branches:
+                    branching[branches[item]] = None
+                elif not becomes_uniform(item):
+                    waiting.append(item.result)
+
+    vary((*index, *private, *analyses.get(memory_dependence.clobbered_loads, settled_by)))
+    vary(
+        item.result
+        for item in analyses.items.values()
+        if _varies_by_itself(item) and not becomes_uniform(item)
+    )
+    handled: set[str] = set()
+    while branching:
+        label, _ = branching.popitem()
+        block = blocks[label]
+        if label in handled or len(block.successors) < 2:
+            continue
+        handled.add(label)
+        if label in leaving:
+            exiting.add(label)
+            influenced = leaving[label]
+        else:
+            stop = analyses.postdominators.get(label, control_flow.EXIT)
+            influenced = frozenset(
+                control_flow.reachable_until(analyses.successors, block.successors, stop)
+            )
+            if stop != control_flow.EXIT:
+                vary(_merged(analyses, blocks[stop], influenced | {label}))
+        divergent |= influenced
+        for each in influenced:
+            vary(_merged(analyses, blocks[each], blocks.keys()))
+        if label in influenced:
+            # Threads leave this loop at different times: nothing in it is in step.
+            vary(item.result for each in influenced for item in blocks[each].instructions())
     return Uniformity(frozenset(varying), frozenset(divergent), frozenset(exiting))
 
 
@@ -114,37 +135,7 @@ def _merged(analyses: Analyses, block: Block, apart: Set[str]) -> set[str]:
     return found
 
 
-def _branches_on(block: Block, varying: set[str]) -> bool:
-    end = block.terminator
-    return (
-        isinstance(end, Instruction)
-        and len(end.targets) > 1
-        and any(operand in varying for operand in end.uses)
-    )
-
-
-def _spread(analyses: Analyses, varying: set[str], uniform: frozenset[str], lanes: bool) -> bool:
-    """Add what is made from varying values; whether there was anything. For `lanes` of a warp,
-    collectives may give all of them one answer."""
-    before = len(varying)
-    waiting = list(analyses.items.values())
-    while waiting:
-        again: list[Instruction] = []
-        for item in waiting:
-            if item.result in varying or item.result in uniform:
-                continue
-            if _varies(item, varying) and not (
-                lanes and warps.is_uniform_collective(item, varying)
-            ):
-                assert item.result is not None
-                varying.add(item.result)
-                again += analyses.users.get(item.result, ())
-        waiting = [item for item in again if item.result]
-    return len(varying) > before
-
-
-def _varies(item: Instruction, varying: set[str]) -> bool:
-    if item.opcode == "call" and not (item.callee or "").startswith(PURE):
-        # What an unknown function gives may differ from call to call.
-        return True
-    return item.stays or any(operand in varying for operand in item.uses)
+def _varies_by_itself(item: Instruction) -> bool:
+    # What an unknown function gives may differ from call to call.
+    is_unknown = item.opcode == "call" and not (item.callee or "").startswith(PURE)
+    return is_unknown or item.stays

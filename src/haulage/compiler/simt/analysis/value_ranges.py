@@ -67,7 +67,7 @@ def _solve(analyses: Analyses) -> dict[str, Range]:
     for name, item in items.items():
         for used in item.uses:
             users.setdefault(used, []).append(name)
-    pending = set(items)
+    pending, is_widened = set(items), False
     while pending:
         # In order, as most values then have their range at once.
         for name, item in items.items():
@@ -82,10 +82,11 @@ def _solve(analyses: Analyses) -> dict[str, Range]:
             if before is not None:
                 grown = _union(before, made)
                 made = _widened(before, grown, bits_of(item.type) or 0) if item.is_phi else grown
+                is_widened |= made != before
             if made != before:
                 known[name] = made
                 pending.update(users.get(name, ()))
-    for _ in range(_NARROWINGS):
+    for _ in range(_NARROWINGS if is_widened else 0):
         for name, item in items.items():
             if name in known:
                 made = _made(item, known, [True] * len(item.operands))
