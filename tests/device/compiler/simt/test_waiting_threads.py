@@ -177,6 +177,54 @@ def test_a_limited_number_of_looks_is_enough():
 
 
 @cuda.jit
+def state_machine(flag, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        state = 0
+        while state != 3:
+            if state == 0:
+                if cuda.atomic.add(flag, 0, 0) != 0:
+                    state = 1
+            elif state == 1:
+                flag[1] = 1
+                state = 2
+            elif flag[2] != 0:
+                state = 3
+        out[0] = flag[2]
+    elif t == 40:
+        cuda.atomic.add(flag, 0, 5)
+        while flag[1] == 0:
+            pass
+        flag[2] = 7
+
+
+def test_a_state_of_the_thread_s_own_tells_how_long_it_waits():
+    out = _zeros(1)
+    state_machine[1, 64](_zeros(3), out)
+    assert out.copy_to_host()[0] == 7
+
+
+@cuda.jit
+def request_and_answer(flag, out, counts):
+    t = cuda.threadIdx.x
+    if t == 0:
+        while flag[1] == 0:
+            flag[0] = flag[0] + 1 if counts else 1
+        out[0] = 7
+    elif t == 1:
+        while flag[0] == 0:
+            pass
+        flag[1] = 1
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_thread_writes_in_each_iteration_what_the_awaited_one_waits_for(counts):
+    out = _zeros(1)
+    request_and_answer[1, 64](_zeros(2), out, counts)
+    assert out.copy_to_host()[0] == 7
+
+
+@cuda.jit
 def two_names_of_one_array(flag, same, out):
     t = cuda.threadIdx.x
     if t == 0:

@@ -107,6 +107,10 @@ entry:
   %any = icmp eq i32 %threadIdx.x, %own
   %half = icmp slt i32 %threadIdx.x, %n
   %some = icmp sgt i32 %n, %m
+  %byte = trunc i32 %threadIdx.x to i8
+  %multiple = icmp eq i8 %byte, 0
+  %wide = zext nneg i32 %threadIdx.x to i64
+  %third = icmp eq i64 %wide, 2
   %both = select i1 %first, i1 %some, i1 false
   %either = select i1 %first, i1 true, i1 %some
   br i1 %last, label %end, label %mine
@@ -126,6 +130,7 @@ end:
         ("%any, label %mine, label %end", None),
         ("%first, label %mine, label %end", 0),
         ("%both, label %mine, label %end", 0),
+        ("%third, label %mine, label %end", 2),
     ],
 )
 def test_blocks_that_only_threads_with_one_index_come_to(branch, index):
@@ -141,6 +146,7 @@ def test_blocks_that_only_threads_with_one_index_come_to(branch, index):
         "%either, label %mine, label %end",
         "%some, label %mine, label %end",
         "%first, label %end, label %mine",
+        "%multiple, label %mine, label %end",
     ],
 )
 def test_blocks_that_several_threads_come_to(branch):

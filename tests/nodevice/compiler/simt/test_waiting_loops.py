@@ -181,6 +181,46 @@ def a_search_that_another_thread_ends(stop, x):
         k += 64
 
 
+def a_state_that_what_was_read_changes(flag, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        state = 1
+        while state == 1:
+            if cuda.atomic.add(flag, 0, 0) != 0:
+                state = 2
+        out[0] = state
+    elif t == 40:
+        cuda.atomic.add(flag, 0, 5)
+
+
+def the_same_word_to_another_thread_in_each_iteration(flag, out):
+    t = cuda.threadIdx.x
+    one, other = out[0], out[1]
+    if t == 0:
+        while flag[one] == 0:
+            flag[other] = 1
+    elif t == 1:
+        flag[one] = 1
+
+
+def a_count_of_looks_beside_the_flag(flag, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        while flag[1] == 0:
+            flag[0] += 1
+    elif t == 1:
+        flag[1] = 1
+
+
+def an_atomic_count_of_looks_beside_the_flag(flag, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        while flag[1] == 0:
+            cuda.atomic.add(flag, 0, 1)
+    elif t == 1:
+        flag[1] = 1
+
+
 @pytest.mark.parametrize(
     ("kernel", "loops"),
     [
@@ -200,6 +240,10 @@ def a_search_that_another_thread_ends(stop, x):
         (backwards_until_something_is_there, 1),
         (a_vote_of_what_was_read, 1),
         (a_search_that_another_thread_ends, 1),
+        (a_state_that_what_was_read_changes, 1),
+        (the_same_word_to_another_thread_in_each_iteration, 1),
+        (a_count_of_looks_beside_the_flag, 1),
+        (an_atomic_count_of_looks_beside_the_flag, 1),
     ],
 )
 def test_a_thread_gives_way_where_only_another_one_can_end_its_loop(kernel, loops):
@@ -331,6 +375,23 @@ def a_sort_by_swaps(x, y):
             if x[i * 8 + k] > x[i * 8 + k + 1]:
                 x[i * 8 + k], x[i * 8 + k + 1] = x[i * 8 + k + 1], x[i * 8 + k]
                 swapped = True
+
+
+def a_sort_of_three(x, y):
+    while True:
+        if x[0] > x[1]:
+            x[0], x[1] = x[1], x[0]
+        elif x[1] > x[2]:
+            x[1], x[2] = x[2], x[1]
+        else:
+            break
+
+
+def a_mark_that_ends_the_loop(x, y):
+    i = cuda.grid(1)
+    while x[i] == 0:
+        y[i] += 1
+        x[i] = 1
 
 
 def a_sort_by_insertion(x, y):
@@ -476,6 +537,8 @@ def a_search_in_a_hash_table(keys, x):
         (a_list, L),
         (a_loop_that_may_end_early, L),
         (a_sort_by_swaps, L),
+        (a_sort_of_three, L),
+        (a_mark_that_ends_the_loop, L),
         (a_sort_by_insertion, L),
         (turns_with_a_barrier, L),
         (a_bound_of_work, L),

@@ -6,6 +6,7 @@ Others do not wait for a loop there, nor is it worth vectorising.
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import THREAD, forms
 from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.ir.types import bits_of
 
 # A parameter that is an index of the thread, and the number that it is compared with if that is a
 # constant.
@@ -39,12 +40,16 @@ def _indices(analyses: Analyses, condition: str, outcome: bool) -> set[Index]:
     if item is None:
         return set()
     if item.opcode == "icmp" and item.predicate == ("eq" if outcome else "ne"):
+        # Of narrower numbers several indices are one.
+        bits = bits_of(item.operands[0].type) or 0
         one, other = (analyses.get(forms).of(each) for each in item.operands)
         return {
             (index.value, None if right.symbols else right.constant - left.constant)
             for left, right in ((one, other), (other, one))
             for index in THREAD
-            if left.monomials.keys() - {()} == {(index,)} and left.monomials[(index,)] == 1
+            if left.monomials.keys() - {()} == {(index,)}
+            and left.monomials[(index,)] == 1
+            and bits >= (bits_of(index.type) or 0)
         }
     is_and = item.opcode == "and" or (item.opcode == "select" and item.operands[2].number == 0)
     if not is_and or not outcome or item.type != "i1":

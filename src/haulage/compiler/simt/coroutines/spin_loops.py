@@ -30,6 +30,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from haulage.compiler.simt.analysis import control_flow
+from haulage.compiler.simt.analysis.affine import forms
 from haulage.compiler.simt.analysis.barriers import BLOCK_WIDE
 from haulage.compiler.simt.analysis.control_flow import Loop, reachable_until
 from haulage.compiler.simt.analysis.exits import Edge
@@ -45,6 +46,7 @@ from haulage.compiler.simt.ir import reader
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
 from haulage.compiler.simt.ir.writer import definition
+from haulage.forks import cached_property
 from haulage.targets.cpu import YIELD
 
 _ACCESSES = READING | {"store", "call"}
@@ -256,18 +258,23 @@ class _SpinLoop:
         """The edges that no iteration takes in which there are no others than `edges`: what such
         iterations hand on may be always the same, such as that nothing has changed. This is
         conditional constant propagation (Wegman and Zadeck, 1991)."""
+        handed = self._handed_on(edges)
+        # What the loop began with counts where iterations may keep it.
+        kept = {name for name in self._counters if name in reachable_until(handed, handed[name])}
         known: dict[str, int | None] = {}
         before: dict[str, int | None] = {"": None}
         while known != before:
             before = dict(known)
             for phi in (phi for label in labels for phi in self._blocks[label].phis):
+                name = phi.result or ""
                 given = {
                     self._number(operand, known)
                     for operand, source in zip(phi.operands, phi.sources, strict=True)
-                    if (source, self._where[phi.result or ""]) in edges
+                    if (source, self._where[name]) in edges
+                    or (name in kept and source not in self._blocks)
                 } - {_ANY}
                 if given:
-                    known[phi.result or ""] = given.pop() if len(given) == 1 else None
+                    known[name] = given.pop() if len(given) == 1 else None
         found: set[Edge] = set()
         for label in labels:
             end = self._blocks[label].terminator
@@ -302,15 +309,23 @@ class _SpinLoop:
         """The loop's values that are made from some, these included (a forward slice)."""
         return reachable_until(self._users, (name for name in names if name))
 
+    def _handed_on(self, edges: Set[Edge]) -> dict[str, list[str]]:
+        """For each phi those that hand their value on to it unchanged, within an iteration or from
+        the one before, on some edges."""
+        phis = {name: item for name, item in self._items.items() if item.is_phi}
+        return {
+            name: [
+                value
+                for value, source in phi.incoming
+                if value in phis and (source, self._where[name]) in edges
+            ]
+            for name, phi in phis.items()
+        }
+
     def _changes(self) -> dict[str, _Changes]:
         """How the phis of the header change."""
         inside = self._loop.labels
-        phis = {name: item for name, item in self._items.items() if item.is_phi}
-        # What they hand on, unchanged, within an iteration and to the next one.
-        from_phis = {
-            name: [value for value, at in phi.incoming if value in phis and at in inside]
-            for name, phi in phis.items()
-        }
+        from_phis = self._handed_on(self._edges)
         to_phis = control_flow.invert(from_phis)
         found: dict[str, _Changes] = {}
         for name in (phi.result or "" for phi in self._blocks[self._loop.header].phis):
@@ -319,7 +334,7 @@ class _SpinLoop:
             edges = [
                 ((source, self._where[each]), value in made)
                 for each in same
-                for value, source in phis[each].incoming
+                for value, source in self._items[each].incoming
                 if source in inside and value not in same
             ]
             by_itself = frozenset(edge for edge, own in edges if own)
@@ -360,16 +375,47 @@ class _SpinLoop:
 
     def _progress(self, read: Instruction, places: Set[str]) -> set[str]:
         """Labels of the blocks in which the thread makes progress, for one that reads `places`."""
-        objects = self._analyses.get(UnderlyingObjects)
         undone = self._is_undone(read)
         return {
             label
             for label, item in self._bodies
-            for touches in (may_alias(objects.written_by(item), places),)
             if (item.opcode == "cmpxchg" and self._swaps_what_it_read(item))
-            or (item.opcode == "store" and not item.stays and touches)
-            or (self._adds(item) and (self._ends_by_adding(item) or (touches and not undone)))
+            or (item.opcode == "store" and not item.stays and self._leads_on(item, places))
+            or (self._adds(item) and self._ends_by_adding(item))
+            or (self._adds(item) and not undone and self._leads_on(item, places))
         }
+
+    @cached_property
+    def _varying(self) -> set[str]:
+        """The values that may differ from one iteration to the next."""
+        reads = (item.result for _, item in self._bodies if item.opcode in READING)
+        return self._made_from([*self._counters, *reads])
+
+    @cached_property
+    def _deciding(self) -> list[Instruction]:
+        """The reads that branches of the loop go by."""
+        ends = (block.terminator for block in self._blocks.values())
+        asked = {name for end in ends if isinstance(end, Instruction) for name in end.uses}
+        reads = (item for _, item in self._bodies if item.opcode in READING)
+        return [item for item in reads if asked & self._made_from([item.result])]
+
+    def _leads_on(self, write: Instruction, places: Set[str]) -> bool:
+        """Whether a write of `places` may change what the next iteration goes by. What each
+        iteration writes anew, the same to the same address, does so where that is read only."""
+        objects, known = self._analyses.get(UnderlyingObjects), self._analyses.get(forms)
+        written = objects.written_by(write)
+        if write.address is None or not may_alias(written, places):
+            return False
+        at = known.of(write.address)
+        is_fixed = self._items.keys().isdisjoint(each.value for each in at.symbols)
+        is_new = write.opcode != "store" or not self._varying.isdisjoint(write.uses)
+        for address in (read.operands[0] for read in self._deciding):
+            distance = known.of(address).plus(at, -1)
+            is_apart = is_fixed and not distance.symbols and distance.constant
+            is_read = not is_apart and may_alias(written, objects.at(address))
+            if is_read and (is_new or are_congruent(self._analyses, (address, write.address))):
+                return True
+        return False
 
     def _swaps_what_it_read(self, item: Instruction) -> bool:
         objects = self._analyses.get(UnderlyingObjects)
