@@ -4,7 +4,6 @@ A `Compilation` holds what passes hand on: the kernel, what is known of its thre
 be split, its regions and how each is run. Each pass is a function that changes it.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -77,7 +76,7 @@ _FOR_VECTORS = frozenset((
 _FIRST = ("block-atomics", "privatized-reductions", "early-exits")
 
 # Without one of these no thread sees what another block, or the host, writes while both run.
-_SEES_OTHERS = re.compile(rf"\b(atomicrmw|cmpxchg|fence|volatile|load atomic|{YIELD})\b")
+_SEEING_OTHERS = ("atomicrmw", "cmpxchg", "fence", "volatile", "load atomic", YIELD)
 
 Block = tuple[int, int, int]
 
@@ -589,7 +588,7 @@ def _finished(state: Compilation) -> Transformed:
         start = writer.definition(
             entry.write(body, prod(block), state.order, state.privatized, state.wide)
         )
-    if _SEES_OTHERS.search(state.text):
+    if any(word in state.text for word in _SEEING_OTHERS):
         parts.append(f"define void @{WAITS}() {{\n  ret void\n}}")
     module = "\n\n".join(
         [
@@ -617,15 +616,14 @@ def _finished(state: Compilation) -> Transformed:
 def _without_repeated_declarations(module: str) -> str:
     """The module with each function declared once; the first declaration stands."""
     seen: set[str] = set()
-    lines: list[str] = []
-    for line in module.splitlines():
-        if line.startswith("declare "):
-            name = line.split("@", 1)[1].split("(", 1)[0]
-            if name in seen:
-                continue
-            seen.add(name)
-        lines.append(line)
-    return "\n".join(lines) + "\n"
+    kept, *others = f"\n{module}\n".split("\ndeclare ")
+    parts = [kept[1:]]
+    for part in others:
+        line, _, behind = part.partition("\n")
+        name = line.split("@", 1)[1].split("(", 1)[0]
+        parts.append(behind if name in seen else f"declare {part}")
+        seen.add(name)
+    return "\n".join(parts)
 
 
 def _vector_bits(target: Target) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import MethodType
 from typing import Any, Generic, ParamSpec, overload
 
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, Parameter
@@ -20,7 +21,10 @@ class _Form(Generic[_Given]):
     was made, and returns the name of its result."""
 
     def __init__(self, make: Callable[_Given, Instruction]) -> None:
-        self._make = make
+        def add(builder: "Builder", *args: _Given.args, **kwargs: _Given.kwargs) -> str:
+            return builder.add(make(*args, **kwargs))
+
+        self._make, self._add = make, add
         self.__doc__ = make.__doc__
 
     @overload
@@ -30,10 +34,7 @@ class _Form(Generic[_Given]):
     def __get__(self, builder: "Builder", owner: object = None) -> Callable[_Given, str]: ...
 
     def __get__(self, builder: "Builder | None", owner: object = None) -> Callable[..., Any]:
-        make = self._make
-        if builder is None:
-            return make
-        return lambda *args, **kwargs: builder.add(make(*args, **kwargs))
+        return self._make if builder is None else MethodType(self._add, builder)
 
 
 class Loop:
@@ -112,7 +113,7 @@ class Builder:
         name = item.result
         if name is not None and name[:1] != "%":
             # Just made, it is named in place.
-            name = vars(item)["result"] = self.name(name) if name else self.fresh()
+            name = item.result = self.name(name) if name else self.fresh()
         block.add(item)
         if name is None:
             return ""

@@ -8,14 +8,13 @@ functions and globals their `@`.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from haulage.compiler.simt.ir import writer
 from haulage.compiler.simt.ir.types import TERMINATORS
-from haulage.forks import cached_property
 
 
-# Not frozen, nor are parameters: to make one would take six times as long.
+# Not frozen, nor are instructions and parameters: to make one would take six times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Operand:
     """A value where it is used: its type, its name or constant as LLVM writes it, and, as an
@@ -43,7 +42,7 @@ def _number(constant: str) -> int | None:
     return {"true": 1, "false": 0}.get(constant)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Instruction:
     """One instruction, which is no other than itself.
 
@@ -76,40 +75,56 @@ class Instruction:
     convention: str = ""
     attributes: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
-
-    if not TYPE_CHECKING:
-        # What is not given is found in the class. The one that `dataclass` makes takes five times
-        # as long.
-        def __init__(self, opcode, type, result=None, operands=(), **others):
-            own = self.__dict__
-            own["opcode"] = opcode
-            own["type"] = type
-            own["result"] = result
-            own["operands"] = operands
-            own.update(others)
+    # What is worked out when it is asked for.
+    _text: str | None = field(default=None, init=False)
+    _uses: tuple[str, ...] | None = field(default=None, init=False)
 
     def changed(self, **changes: Any) -> "Instruction":
         """With other values for some of its fields, as `dataclasses.replace` makes it, but soon."""
-        made = object.__new__(Instruction)
-        own = made.__dict__
-        own.update(self.__dict__)
-        for known in ("text", "uses"):
-            own.pop(known, None)
-        own.update(changes)
+        made = Instruction(
+            self.opcode,
+            self.type,
+            self.result,
+            self.operands,
+            self.predicate,
+            self.flags,
+            self.targets,
+            self.sources,
+            self.source_type,
+            self.callee,
+            self.called,
+            self.indices,
+            self.ordering,
+            self.align,
+            self.convention,
+            self.attributes,
+            self.metadata,
+        )
+        for name, value in changes.items():
+            setattr(made, name, value)
         return made
 
-    @cached_property
+    def as_written(self, text: str) -> "Instruction":
+        """The instruction, just read from its text as LLVM wrote it."""
+        self._text = text
+        return self
+
+    @property
     def text(self) -> str:
         """The instruction as LLVM writes it."""
-        return writer.written(self)
+        if self._text is None:
+            self._text = writer.written(self)
+        return self._text
 
-    @cached_property
+    @property
     def uses(self) -> tuple[str, ...]:
         """The local values that it uses, in order."""
-        used = [operand.text for operand in self.operands if operand.text[0] == "%"]
-        if self.called[:1] == "%":
-            used.append(self.called)
-        return tuple(used)
+        if self._uses is None:
+            used = [operand.text for operand in self.operands if operand.text[0] == "%"]
+            if self.called[:1] == "%":
+                used.append(self.called)
+            self._uses = tuple(used)
+        return self._uses
 
     @property
     def is_phi(self) -> bool:

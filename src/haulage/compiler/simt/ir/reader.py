@@ -111,8 +111,7 @@ def read_instruction(line: str) -> Instruction:
         flags.append(word[0])
         rest = word[2]
     assert opcode in FORMS, f"an instruction that kernels do not have: {line}"
-    # As LLVM wrote it.
-    fields: dict[str, Any] = {"text": line}
+    fields: dict[str, Any] = {}
     if flags:
         fields["flags"] = tuple(flags)
     if opcode in _ATOMIC or "atomic" in flags:
@@ -120,7 +119,7 @@ def read_instruction(line: str) -> Instruction:
         assert found is not None, line
         fields["ordering"] = found[1]
         rest = (rest[: found.start()] + rest[found.end() :]).removeprefix(", ")
-    return _with_fields(opcode, result, _parts(opcode, rest, fields), fields)
+    return _with_fields(opcode, result, _parts(opcode, rest, fields), fields).as_written(line)
 
 
 def _parts(opcode: str, rest: str, fields: dict[str, Any]) -> list[str]:

@@ -57,7 +57,9 @@ def _call(item: Instruction) -> str:
 
 def _listed(item: Instruction) -> str:
     opcode, operands, form = item.opcode, item.operands, FORMS[item.opcode]
-    words = [opcode, *item.flags, item.predicate] if item.predicate else [opcode, *item.flags]
+    words = [opcode, *item.flags]
+    if item.predicate:
+        words.append(item.predicate)
     if form.pair:
         one, other = operands
         return f"{' '.join(words)} {one.type} {one.text}, {other.text}"

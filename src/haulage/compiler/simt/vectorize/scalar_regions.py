@@ -7,6 +7,7 @@ read by rows, ask for less than scatters. With small
 matrices, one for each thread, LLVM moreover finds what of one thread lies side by side.
 """
 
+import itertools
 from collections.abc import Iterable
 
 from haulage.compiler.mathematics.definitions import is_division, is_mathematics
@@ -65,14 +66,16 @@ class _Search:
 
     def is_scattered(self, region: Region, guards: Iterable[Guard]) -> bool:
         regions, settled = self._regions, {guard.condition for guard in guards}
+        blocks = [regions.function.blocks[label] for label in region.labels]
+        if not any(map(self._is_apart, itertools.chain(*(block.body for block in blocks)))):
+            return False
         # What other regions are given lies side by side.
         slots = [regions.slots[name] for name in region.loaded]
         slots += regions.stored(regions.made_in(region), region.exits)
         near = sum(slot.varying for slot in slots)
         needed = arithmetic = 0
         in_shared = True
-        for label in region.labels:
-            block = regions.function.blocks[label]
+        for block in blocks:
             for item in block.body:
                 if item.opcode in ("load", "store"):
                     if not self._is_apart(item):
@@ -89,7 +92,9 @@ class _Search:
         return arithmetic < needed and not (near and not in_shared)
 
     def _is_apart(self, item: Instruction) -> bool:
-        """Whether neighbouring threads access what is far apart, or they do not know where."""
+        """Whether neighbouring threads access what is far apart, or at places that are unknown."""
+        if item.opcode not in ("load", "store"):
+            return False
         stride = self._strides.of(item.address)[self._position]
         size = size_of_access(item)
         return not isinstance(stride, int) or size is None or abs(stride) > _NEAR * size
