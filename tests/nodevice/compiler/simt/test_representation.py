@@ -12,7 +12,6 @@ ELSEWHERE = {
     "analysis/kernel.py": "global variables, shared arrays, of a module's text",
     "emit/block_function.py": "numbers of the metadata nodes of a module's text",
     "loops/block_coalescing.py": "the functions of a module's text that were not inlined",
-    "pipeline.py": "whether a module's text has any atomic operation or fence",
 }
 
 

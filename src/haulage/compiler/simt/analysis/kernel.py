@@ -100,6 +100,8 @@ def _take_shared(function: Function, text: str) -> tuple[Storage, ...]:
         names |= {item.result or "": f"%{item.operands[0].text[1:]}" for item in found}
         if found:
             block.body = [item for item in block.body if item not in found]
+    if not names:
+        return ()
     function.rename(names)
     sizes = {f"%{found['name']}": found for found in _SHARED.finditer(text)}
     return tuple(

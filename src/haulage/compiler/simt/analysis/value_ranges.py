@@ -5,13 +5,12 @@ Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interp
 """
 
 import itertools
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, Parameter
-from haulage.compiler.simt.ir.types import bits_of
+from haulage.compiler.simt.ir.types import bits_of, declared_range
 from haulage.forks import cached_property
 
 # The least and the greatest number that a value can be.
@@ -20,8 +19,6 @@ Range = tuple[int, int]
 # Times that all ranges are worked out again from one another, to narrow what was widened.
 _NARROWINGS = 2
 _MOST_BITS = 128
-# An attribute of a parameter, or of what a call gives.
-_RANGE = re.compile(r"\brange\(i\d+ (-?\d+), (-?\d+)\)")
 
 
 class ValueRanges:
@@ -63,10 +60,6 @@ def _solve(analyses: Analyses) -> dict[str, Range]:
         for item in function.blocks[label].instructions()
         if item.result and bits_of(item.type)
     }
-    users: dict[str, list[str]] = {}
-    for name, item in items.items():
-        for used in item.uses:
-            users.setdefault(used, []).append(name)
     pending, is_widened = set(items), False
     while pending:
         # In order, as most values then have their range at once.
@@ -74,22 +67,19 @@ def _solve(analyses: Analyses) -> dict[str, Range]:
             if name not in pending:
                 continue
             pending.discard(name)
-            # What is made later on the way around a loop has no range at first.
-            ready = [each.text in known or each.text not in items for each in item.operands]
-            if not (any(ready) if item.is_phi else all(ready)):
-                continue
-            made, before = _made(item, known, ready), known.get(name)
+            made, before = _made(item, known, items), known.get(name)
             if before is not None:
                 grown = _union(before, made)
                 made = _widened(before, grown, bits_of(item.type) or 0) if item.is_phi else grown
                 is_widened |= made != before
             if made != before:
                 known[name] = made
-                pending.update(users.get(name, ()))
+                users = analyses.users.get(name, ())
+                pending.update(each.result for each in users if each.result in items)
     for _ in range(_NARROWINGS if is_widened else 0):
         for name, item in items.items():
             if name in known:
-                made = _made(item, known, [True] * len(item.operands))
+                made = _made(item, known, items)
                 known[name] = _counted(item, function, items) or made if item.is_phi else made
     return known
 
@@ -127,17 +117,7 @@ def _of_parameter(parameter: Parameter) -> Range | None:
     """The range of an integer parameter, by its attribute `range` if it has one."""
     kind, _, attributes = parameter.type.partition(" ")
     bits = bits_of(kind)
-    return None if bits is None else _declared(attributes, bits) or whole(bits)
-
-
-def _declared(attributes: str, bits: int) -> Range | None:
-    """The range that an attribute of a parameter or of a call's result says."""
-    found = _RANGE.search(attributes)
-    if found is None:
-        return None
-    # From a greater number to a smaller one, it goes around.
-    low, end = int(found[1]), int(found[2])
-    return (low, end - 1) if low < end else whole(bits)
+    return None if bits is None else declared_range(attributes) or whole(bits)
 
 
 def _range(operand: Operand, known: dict[str, Range]) -> Range:
@@ -150,14 +130,15 @@ def _range(operand: Operand, known: dict[str, Range]) -> Range:
     return known.get(operand.text) or whole(bits)
 
 
-def _made(item: Instruction, known: dict[str, Range], ready: list[bool]) -> Range:
-    """The range of a result; of a phi by those of its operands that are ready."""
+def _made(item: Instruction, known: dict[str, Range], items: Container[str]) -> Range:
+    """The range of a result; of a phi by those of its operands that have one: what is made later on
+    the way around a loop has none at first."""
     bits = bits_of(item.type)
     assert bits is not None
-    low, high = _declared(item.convention, bits) or whole(bits)
+    low, high = declared_range(item.convention) or whole(bits)
     operands = item.operands[1:] if item.opcode == "select" else item.operands
     if item.is_phi:
-        operands = tuple(each for each, is_ready in zip(operands, ready, strict=True) if is_ready)
+        operands = tuple(each for each in operands if each.text in known or each.text not in items)
     if not operands or any(bits_of(each.type) is None for each in operands):
         return low, high
     ranges = [_range(each, known) for each in operands]

@@ -36,6 +36,7 @@ _BRACKET = re.compile(r'[][(){}<>"]')
 _MARK = re.compile(r'"[^"]*"|[][(){}<>,]')
 _VECTOR = re.compile(r"<(?P<count>\d+ x )(?P<element>[^<>]+)>")
 _FIRST_TYPE = re.compile(r"ptr addrspace\(\d+\)|[^ ,]+")
+_RANGE = re.compile(r"\brange\(i\d+ (-?\d+), (-?\d+)\)")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8}
 
 
@@ -116,6 +117,15 @@ def size_of(kind: str) -> int | None:
     count, _, element = kind[1:-1].partition(" x ")
     size = size_of(element)
     return None if size is None else int(count) * size
+
+
+def declared_range(attributes: str) -> tuple[int, int] | None:
+    """The least and the greatest number that a parameter or a call's result is by its attributes;
+    None if they don't say, or if it goes around from a great number to a small one."""
+    found = _RANGE.search(attributes)
+    if found is None or int(found[1]) >= int(found[2]):
+        return None
+    return int(found[1]), int(found[2]) - 1
 
 
 class Form(NamedTuple):
