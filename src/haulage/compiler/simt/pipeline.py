@@ -608,7 +608,7 @@ def _finished(state: Compilation) -> Transformed:
         sum(room.nbytes for room in body.shared if room.name != f"%{WARP_ROOM}"),
         sum(room.nbytes for room in body.private),
         cooperative_grid.block_bytes(body, block) if state.cooperative else 0,
-        any(f"%{DYNAMIC_SHARED}" in item.uses for item in body.function.instructions()),
+        f"%{DYNAMIC_SHARED}" in state.analyses.users,
         unroll_and_jam.is_in(module),
     )
 

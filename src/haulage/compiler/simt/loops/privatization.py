@@ -119,9 +119,9 @@ def arrays_of(function: Function) -> Iterator[Array]:
     """The arrays among the parameters: for Numba two pointers, two sizes, data, shape, strides."""
     names = [parameter.name for parameter in function.parameters]
     bare = [name.strip('%"') for name in names]
-    for index in range(4, len(names)):
-        stem = bare[index].removesuffix(".4")
-        if bare[index - 4 : index + 1] != [f"{stem}.{part}" for part in range(5)]:
+    for index, name in enumerate(bare):
+        stem = name.removesuffix(".4")
+        if stem == name or bare[max(0, index - 4) : index] != [f"{stem}.{n}" for n in range(4)]:
             continue
         behind = bare[index + 1 :]
         count = next((n for n, each in enumerate(behind) if each != f"{stem}.5.{n}"), len(behind))
