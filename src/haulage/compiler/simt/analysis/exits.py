@@ -298,6 +298,7 @@ def early_exits(analyses: Analyses) -> dict[str, EarlyExit]:
     obstacles = headers | {label for label, _, _ in barriers(function)}
     if not obstacles:
         return {}
+    stays = control_flow.reachable_until(analyses.predecessors, obstacles)
     worth = (headers - analyses.get(single_thread_blocks)) | {
         label for label, _, _ in barriers(function, PATIENT_BARRIERS)
     }
@@ -308,8 +309,10 @@ def early_exits(analyses: Analyses) -> dict[str, EarlyExit]:
             continue
         stop = analyses.postdominators.get(label, control_flow.EXIT)
         for leaving, staying in (targets, targets[::-1]):
+            if leaving in stays:
+                continue
             last = control_flow.reachable_until(successors, [leaving])
-            if label in last or last & obstacles:
+            if label in last:
                 continue
             others = control_flow.reachable_until(successors, [staying], stop) - last
             reached = ends_in(analyses, last | {label}, label)

@@ -179,21 +179,22 @@ def clobbered_loads(analyses: Analyses, kinds: frozenset[str] = BARRIERS) -> fro
     """Names of loads whose memory may be written between the barriers of `kinds` around them."""
     objects = analyses.get(UnderlyingObjects)
     segments = analyses.get(Segments, kinds)
-    writes = {
-        segment: {each for item in items for each in objects.written_by(item)}
-        for segment, items in segments.items.items()
-    }
-    clobbered: set[str] = set()
+    writing: dict[str, set[str]] = {}
     for segment, items in segments.items.items():
-        loads = [item for item in items if item.opcode == "load"]
-        if loads:
-            written = set().union(*(writes[other] for other in segments.together(segment)))
-            clobbered |= {
-                load.result
-                for load in loads
-                if load.result and may_alias(written, objects.read_by(load))
-            }
-    return frozenset(clobbered)
+        for written in {each for item in items for each in objects.written_by(item)}:
+            writing.setdefault(written, set()).add(segment)
+    near = {written: segments.together(where) for written, where in writing.items()}
+    return frozenset(
+        item.result
+        for segment, items in segments.items.items()
+        for item in items
+        if item.opcode == "load"
+        and item.result
+        and any(
+            segment in where and may_alias({written}, objects.read_by(item))
+            for written, where in near.items()
+        )
+    )
 
 
 class Segments:
@@ -218,7 +219,7 @@ class Segments:
             self.after[last[label]] = tuple(self.first[to] for to in targets)
         self.before = control_flow.invert(self.after)
 
-    def together(self, segment: str) -> set[str]:
-        """The segments that can be reached from `segment`, or reach it, without a barrier."""
-        after = control_flow.reachable_until(self.after, [segment])
-        return after | control_flow.reachable_until(self.before, [segment])
+    def together(self, some: Set[str]) -> set[str]:
+        """The segments that can be reached from one of `some`, or reach one, without a barrier."""
+        after = control_flow.reachable_until(self.after, some)
+        return after | control_flow.reachable_until(self.before, some)
