@@ -3,6 +3,7 @@
 import pytest
 
 from haulage.compiler.simt.analysis import uniformity
+from haulage.compiler.simt.analysis.induction import trip_count
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.loops import grid_stride
 from nodevice.compiler.simt.llvm_models import model_of
@@ -49,6 +50,16 @@ def test_the_iterations_of_all_threads_are_a_loop_that_they_are_in_together():
     assert "%turn" in flow.divergent
     assert analyses.items["%i"].is_phi
     assert analyses.successors["%turn"] == ("%end",)
+
+
+@pytest.mark.parametrize(
+    ("end", "step", "count"), [("400", "256", 1), ("1000", "128", 7), ("%n", "256", None)]
+)
+def test_how_many_iterations_all_threads_make_is_known_if_start_step_and_end_are(end, step, count):
+    text = LOOP.replace("%n\n", f"{end}\n").replace("%i, %step", f"%i, {step}")
+    function = _split(text).function
+    (loop,) = Analyses(function).loops
+    assert trip_count(function, loop) == count
 
 
 @pytest.mark.parametrize(

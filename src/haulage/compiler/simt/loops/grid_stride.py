@@ -17,6 +17,7 @@ LLVM leaves such a loop's condition at the end of an iteration, and once before 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from math import prod
 
@@ -235,34 +236,41 @@ class _Splitter:
 
     def _begin(self) -> None:
         """At the guard: how far a thread is from the first one, and how much is left for the last
-        one."""
+        one. What is known stays a number, which tells how many iterations there are."""
         b, new, strided = self._builder, self._new, self._strided
         self._function.blocks[strided.guard].terminator = None
         b.current = strided.guard
         first, end = self._value(strided.first), self._value(self._range.end)
-        self._value(strided.own, new("own"))
-        self._value(self._range.step, new("step"))
+        self._own, self._step = self._value(strided.own), self._value(self._range.step)
         # Starts are not negative, so there is nothing below 0.
-        is_none = b.compare("slt", "i64", end, "0")
-        end = b.select(is_none, "i64", "0", end)
-        b.binary("sub", "i64", end, str(strided.spread), name=new("limit"))
-        b.binary("sub", "i64", new("limit"), first, "nsw", name=new("left"))
-        some = b.compare("sgt", "i64", new("left"), "0", new("any"))
+        if end[0] == "%":
+            end = b.select(b.compare("slt", "i64", end, "0"), "i64", "0", end)
+        else:
+            end = str(max(0, int(end)))
+        self._limit = self._difference(end, str(strided.spread), new("limit"))
+        self._left = self._difference(self._limit, first, new("left"))
+        some = b.compare("sgt", "i64", self._left, "0", new("any"))
         b.branch(some, new("before"), new("between"))
 
-    def _value(self, form: Form, name: str = "") -> str:
+    def _difference(self, one: str, other: str, name: str) -> str:
+        """The difference of two i64, which does not wrap."""
+        if "%" in (one[0], other[0]):
+            return self._builder.binary("sub", "i64", one, other, "nsw", name=name)
+        return str(int(one) - int(other))
+
+    def _value(self, form: Form) -> str:
         """The value of a form that is an i64, which may wrap on the way."""
-        b, total = self._builder, str(form.constant)
+        b, parts = self._builder, []
         for monomial, factor in form.monomials.items():
-            product = str(factor)
+            product = "" if monomial and factor == 1 else str(factor)
             for each in monomial:
                 cast = "sext" if each.signed else "zext"
                 wide = (
                     b.cast(cast, each.type, each.value, "i64") if each.type != "i64" else each.value
                 )
-                product = b.binary("mul", "i64", wide, product)
-            total = b.binary("add", "i64", total, product) if monomial else total
-        return b.binary("add", "i64", total, "0", name=name)
+                product = b.binary("mul", "i64", wide, product) if product else wide
+            parts.append(product)
+        return reduce(lambda one, other: b.binary("add", "i64", one, other), parts or ["0"])
 
     def _write_uniform_loop(self) -> None:
         """The loop that all threads are in."""
@@ -281,14 +289,14 @@ class _Splitter:
             if block is not self._latch:
                 b.add(block.terminator.renamed(names))
         b.current = names[self._latch.label]
-        left = b.binary("sub", "i64", new("now"), new("step"), "nsw", name=new("next"))
+        left = b.binary("sub", "i64", new("now"), self._step, "nsw", name=new("next"))
         b.branch(b.compare("sgt", "i64", left, "0"), names[self._header.label], new("between"))
 
     def _phis(self, names: Mapping[str, str], left: str, source: str) -> None:
         """What is left for the last thread, and by `names` what the loop carries, where control
         comes from `source` or from the uniform loop's latch."""
         b, latch, loop = self._builder, self._uniform[self._latch.label], self._strided.loop
-        b.phi("i64", ((self._new("left"), source), (self._new("next"), latch)), left)
+        b.phi("i64", ((self._left, source), (self._new("next"), latch)), left)
         for phi in self._header.phis:
             first, following = (entering(phi, loop, first=is_first) for is_first in (True, False))
             assert phi.result
@@ -297,8 +305,8 @@ class _Splitter:
             if phi.result != self._range.index:
                 after = self._uniform.get(following.text, following.text)
                 b.phi(phi.type, ((first.text, source), (after, latch)), names[phi.result])
-        at = b.binary("sub", "i64", self._new("limit"), left)
-        b.binary("add", "i64", at, self._new("own"), name=names[self._range.index])
+        at = b.binary("sub", "i64", self._limit, left)
+        b.binary("add", "i64", at, self._own, name=names[self._range.index])
 
     def _write_remainder(self) -> None:
         """Behind the uniform loop, the iteration that some threads have left."""
@@ -320,7 +328,7 @@ class _Splitter:
         some = b.binary("add", "i64", new("over"), str(strided.spread), "nsw")
         b.branch(b.compare("sgt", "i64", some, "0"), self.remainder, strided.after)
         b.block(self.remainder)
-        is_inside = b.compare("slt", "i64", new("own"), some)
+        is_inside = b.compare("slt", "i64", self._own, some)
         labels = [*strided.chain, self._header.label]
         b.branch(is_inside, labels[0], strided.after)
         for block, label in zip(self._chain, labels[1:], strict=True):
