@@ -288,6 +288,23 @@ def test_complex_division_by_zero_is_numpys(way, kind):
         np.testing.assert_array_equal(evaluated(["a / b"], [a, b], kind)[0], a / b)
 
 
+def test_complex_quotients_are_numpys_also_of_infinities(way):
+    parts = [0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan]
+    numbers = np.array([complex(x, y) for x in parts for y in parts])
+    a, b = np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))
+    found = np.zeros_like(a)
+
+    @cuda.jit
+    def divide(a, b, found):
+        i = cuda.grid(1)
+        if i < a.size:
+            found[i] = a[i] / b[i]
+
+    divide[(a.size + 63) // 64, 64](a, b, found)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found, a / b, rtol=1e-15)
+
+
 def test_complex_division_by_zero_raises_in_a_debug_kernel():
     @cuda.jit(debug=True, opt=False)
     def divide(x):

@@ -56,3 +56,13 @@ def test_powers_with_constant_exponents_are_products(exponent, products):
     clean = code.stages["clean"]
     assert clean.count("= fmul ") == products
     assert " = phi " not in clean
+
+
+def test_a_complex_quotient_is_three_divisions_of_vectors_and_no_branch():
+    def quotients(x, y):
+        i = cuda.grid(1)
+        if i < x.size:
+            y[i] = x[i] / y[i]
+
+    code = haulage.compile(quotients, "void(complex128[::1], complex128[::1])", block=64)
+    assert len(re.findall(r"fdiv <\d+ x double>", code.stages["llvm"])) == 3
