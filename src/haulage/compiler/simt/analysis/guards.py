@@ -14,11 +14,11 @@ from haulage.compiler.ends import number_of
 from haulage.compiler.mathematics.definitions import PURE
 from haulage.compiler.simt.analysis.affine import AvailableForms, Form, number
 from haulage.compiler.simt.analysis.exits import return_code
+from haulage.compiler.simt.analysis.induction import OPPOSITE, conjuncts
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import bits_of
 
-_OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 _SWAPPED = {"gt": "lt", "ge": "le"}
 
 
@@ -94,7 +94,7 @@ def find(
         if len(ends) > 1:
             break
         outcome, whole = idle[0] is None, True
-        for leaf, wanted in search.leaves(condition, outcome):
+        for leaf, wanted in conjuncts(forms.items, (condition, outcome)):
             bounds = tuple(bound for guard in guards.values() for bound in guard.bounds)
             guard = guards.get(leaf) or search.guard(leaf, wanted, bounds)
             if guard is None or guard.outcome != wanted:
@@ -157,28 +157,11 @@ class _Search:
             return None
         return ("",) if isinstance(end, Instruction) else (block.label, *names.values())
 
-    def leaves(self, condition: str, outcome: bool) -> list[tuple[str, bool]]:
-        """The conditions that all have an outcome of their own if `condition` has `outcome`."""
-        item = self.forms.items.get(condition)
-        if item is None or item.type != "i1":
-            return [(condition, outcome)]
-        opcode, parts = item.opcode, item.operands
-        if opcode == "select":
-            # `select a, b, false` is a conjunction, `select a, true, b` a disjunction.
-            first, one, other = item.operands
-            ending, parts = (other, (first, one)) if outcome else (one, (first, other))
-            opcode = ("and" if outcome else "or") if ending.number == (not outcome) else ""
-        if opcode == "xor" and parts[1].number == 1:
-            return self.leaves(parts[0].text, not outcome)
-        if opcode != ("and" if outcome else "or"):
-            return [(condition, outcome)]
-        return [leaf for part in parts for leaf in self.leaves(part.text, outcome)]
-
     def split(self, condition: str, met: tuple[Bound, ...]) -> Guard | None:
         """A condition as a guard that those who pass it are a range of each axis by. `met` are the
         bounds that all who ask have passed."""
         for outcome in (True, False):
-            leaves = self.leaves(condition, outcome)
+            leaves = conjuncts(self.forms.items, (condition, outcome))
             found = [self.guard(leaf, wanted, met) for leaf, wanted in leaves]
             bounds = tuple(bound for guard in found if guard for bound in guard.bounds)
             if all(guard and guard.bounds for guard in found) and not any(
@@ -200,7 +183,7 @@ class _Search:
         test = item.predicate[-2:]
         signed = item.predicate[0] != "u" or "samesign" in item.flags
         if not wanted:
-            test = _OPPOSITE[test]
+            test = OPPOSITE[test]
         left, right = item.operands
         made = self._bounds(test, signed, left, right, met)
         if made is None or not all(_is_of_one_axis(bound, self.forms.ranges) for bound in made):

@@ -3,7 +3,7 @@
 LLVM's ScalarEvolution calls these add recurrences and trip counts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis.affine import AffineForms, Form, forms, number, symbol
@@ -11,10 +11,29 @@ from haulage.compiler.simt.analysis.control_flow import Loop
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 # A condition and the outcome that it has.
 Test = tuple[str, bool]
+
+
+def conjuncts(items: Mapping[str, Instruction], test: Test) -> list[Test]:
+    """The tests that all hold if one does, which is their conjunction."""
+    condition, outcome = test
+    item = items.get(condition)
+    if item is None or item.type != "i1":
+        return [test]
+    opcode, parts = item.opcode, item.operands
+    if opcode == "select":
+        # `select a, b, false` is a conjunction, `select a, true, b` a disjunction.
+        first, one, other = parts
+        ending, parts = (other, (first, one)) if outcome else (one, (first, other))
+        opcode = ("and" if outcome else "or") if ending.number == (not outcome) else ""
+    if opcode == "xor" and parts[1].number == 1:
+        return conjuncts(items, (parts[0].text, not outcome))
+    if opcode != ("and" if outcome else "or"):
+        return [test]
+    return [leaf for part in parts for leaf in conjuncts(items, (part.text, outcome))]
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,7 @@ def range_loop(
     starts = {phi.result or "": entering(phi, loop, first=True) for phi in phis}
     integers = {name: start for name, start in starts.items() if start and start.type == "i64"}
     goes_on = _below_0(analyses, repeated)
-    tests = [part for test in entered for part in _conjuncts(analyses, test)]
+    tests = [part for test in entered for part in conjuncts(analyses.items, test)]
     asked = [_below_0(analyses, test) for test in tests]
     if goes_on is None:
         return None
@@ -163,7 +182,7 @@ def _below_0(analyses: Analyses, test: Test) -> Form | None:
     item = analyses.items.get(test[0])
     if item is None or item.opcode != "icmp" or item.operands[0].type != "i64":
         return None
-    order = item.predicate[-2:] if test[1] else _OPPOSITE[item.predicate[-2:]]
+    order = item.predicate[-2:] if test[1] else OPPOSITE[item.predicate[-2:]]
     if order in ("eq", "ne") or (item.predicate[0] == "u" and "samesign" not in item.flags):
         return None
     low, high = item.operands if order[0] == "l" else item.operands[::-1]
@@ -173,18 +192,6 @@ def _below_0(analyses: Analyses, test: Test) -> Form | None:
     # LLVM writes 0 < a as 1 <= a, too; what follows another end may be no number of 64 bits.
     is_known = low.number is not None or high.number is not None
     return difference.plus(number(-1)) if is_known else None
-
-
-def _conjuncts(analyses: Analyses, test: Test) -> Iterator[Test]:
-    """The tests that all hold if one does, which is their conjunction."""
-    item, (condition, outcome) = analyses.items.get(test[0]), test
-    # `select i1 a, i1 b, i1 false` is a and b, `select i1 a, i1 true, i1 b` a or b.
-    fixed = 2 if outcome else 1
-    if item and item.opcode == "select" and item.operands[fixed].number == (not outcome):
-        yield from _conjuncts(analyses, (item.operands[0].text, outcome))
-        yield from _conjuncts(analyses, (item.operands[3 - fixed].text, outcome))
-    else:
-        yield condition, outcome
 
 
 def _rounded_up(analyses: Analyses, trips: str) -> tuple[Form, Form] | None:

@@ -5,7 +5,7 @@ Intervals with widening and narrowing, as in Cousot and Cousot, "Abstract Interp
 """
 
 import itertools
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from haulage.compiler.mathematics.definitions import PREFIX
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -179,17 +179,13 @@ def _widened(before: Range, made: Range, bits: int) -> Range:
     return low, before[1] if made[1] <= before[1] else greatest
 
 
-def _sum(left: Range, right: Range) -> Range:
-    return left[0] + right[0], left[1] + right[1]
-
-
-def _difference(left: Range, right: Range) -> Range:
-    return left[0] - right[1], left[1] - right[0]
+def _hull(numbers: Iterable[int]) -> Range:
+    found = [*numbers]
+    return min(found), max(found)
 
 
 def _product(left: Range, right: Range) -> Range:
-    products = [one * other for one in left for other in right]
-    return min(products), max(products)
+    return _hull(one * other for one in left for other in right)
 
 
 def _amounts(right: Range) -> Range:
@@ -203,12 +199,7 @@ def _shifted(left: Range, right: Range) -> Range:
 
 
 def _shifted_back(left: Range, right: Range) -> Range:
-    shifts = [number >> amount for number in left for amount in _amounts(right)]
-    return min(shifts), max(shifts)
-
-
-def _shifted_back_unsigned(left: Range, right: Range) -> Range | None:
-    return _shifted_back(left, right) if left[0] >= 0 else None
+    return _hull(number >> amount for number in left for amount in _amounts(right))
 
 
 def _common_bits(left: Range, right: Range) -> Range | None:
@@ -216,19 +207,13 @@ def _common_bits(left: Range, right: Range) -> Range | None:
     return (0, min(highest)) if highest else None
 
 
-def _joined_bits(left: Range, right: Range) -> Range | None:
-    if min(left[0], right[0]) < 0:
-        return None
+def _joined_bits(left: Range, right: Range) -> Range:
     return 0, (1 << max(left[1], right[1]).bit_length()) - 1
 
 
 def _quotient(left: Range, right: Range) -> Range:
     size = max(-left[0], left[1])
     return (0 if left[0] >= 0 and right[0] >= 0 else -size), size
-
-
-def _unsigned_quotient(left: Range, right: Range) -> Range | None:
-    return (0, left[1]) if left[0] >= 0 else None
 
 
 def _remainder(left: Range, right: Range) -> Range:
@@ -242,6 +227,14 @@ def _unsigned_remainder(left: Range, right: Range) -> Range | None:
     return (0, right[1]) if right[0] >= 0 else None
 
 
+_Rule = Callable[[Range, Range], Range | None]
+
+
+def _of_nonnegative(rule: _Rule) -> _Rule:
+    """A rule that holds where neither number is below 0."""
+    return lambda left, right: rule(left, right) if min(left[0], right[0]) >= 0 else None
+
+
 def _smaller(left: Range, right: Range) -> Range:
     return min(left[0], right[0]), min(left[1], right[1])
 
@@ -250,30 +243,22 @@ def _larger(left: Range, right: Range) -> Range:
     return max(left[0], right[0]), max(left[1], right[1])
 
 
-def _unsigned_smaller(left: Range, right: Range) -> Range | None:
-    return _smaller(left, right) if min(left[0], right[0]) >= 0 else None
-
-
-def _unsigned_larger(left: Range, right: Range) -> Range | None:
-    return _larger(left, right) if min(left[0], right[0]) >= 0 else None
-
-
-_RULES: dict[str, Callable[[Range, Range], Range | None]] = {
-    "add": _sum,
-    "sub": _difference,
+_RULES: dict[str, _Rule] = {
+    "add": lambda left, right: (left[0] + right[0], left[1] + right[1]),
+    "sub": lambda left, right: (left[0] - right[1], left[1] - right[0]),
     "mul": _product,
     "shl": _shifted,
     "ashr": _shifted_back,
-    "lshr": _shifted_back_unsigned,
+    "lshr": lambda left, right: _shifted_back(left, right) if left[0] >= 0 else None,
     "and": _common_bits,
-    "or": _joined_bits,
-    "xor": _joined_bits,
+    "or": _of_nonnegative(_joined_bits),
+    "xor": _of_nonnegative(_joined_bits),
     "sdiv": _quotient,
-    "udiv": _unsigned_quotient,
+    "udiv": lambda left, _: (0, left[1]) if left[0] >= 0 else None,
     "srem": _remainder,
     "urem": _unsigned_remainder,
     "smin": _smaller,
     "smax": _larger,
-    "umin": _unsigned_smaller,
-    "umax": _unsigned_larger,
+    "umin": _of_nonnegative(_smaller),
+    "umax": _of_nonnegative(_larger),
 }

@@ -6,8 +6,9 @@ functions and globals their `@`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from haulage.compiler.simt.ir import writer
@@ -81,25 +82,7 @@ class Instruction:
 
     def changed(self, **changes: Any) -> "Instruction":
         """With other values for some of its fields, as `dataclasses.replace` makes it, but soon."""
-        made = Instruction(
-            self.opcode,
-            self.type,
-            self.result,
-            self.operands,
-            self.predicate,
-            self.flags,
-            self.targets,
-            self.sources,
-            self.source_type,
-            self.callee,
-            self.called,
-            self.indices,
-            self.ordering,
-            self.align,
-            self.convention,
-            self.attributes,
-            self.metadata,
-        )
+        made = Instruction(*_given(self))
         for name, value in changes.items():
             setattr(made, name, value)
         return made
@@ -194,6 +177,10 @@ class Instruction:
         if flags.isdisjoint(self.flags):
             return self
         return self.changed(flags=tuple(flag for flag in self.flags if flag not in flags))
+
+
+# What an instruction was made with, in order.
+_given = attrgetter(*(each.name for each in fields(Instruction) if each.init))
 
 
 @dataclass(frozen=True)
