@@ -70,7 +70,7 @@ def test_what_all_have_in_common_is_not_counted_on_where_no_lane_is(monkeypatch)
     for way in ("scalar", "regions"):
         monkeypatch.setenv("HAULAGE_CPU_THREADS", way)
         if way == "regions":
-            monkeypatch.setattr(plan, "is_profitable", lambda work: True)
+            monkeypatch.setattr(plan, "is_profitable", lambda region: True)
         counts, last = (cuda.to_device(np.zeros(80, np.int64)) for _ in range(2))
         cuda.jit(turns)[2, 40](cuda.to_device(x), counts, last, 80)
         results[way] = counts.copy_to_host(), last.copy_to_host()
@@ -118,3 +118,67 @@ def test_rows_are_read_by_their_length(way):
     out = np.zeros(30)
     cuda.jit(row_sums)[1, 64](a, out)
     np.testing.assert_allclose(out, np.exp(a[:, :1] - a[:, 1]).sum(1))
+
+
+def length_of(number):
+    """How long Collatz's sequence of a number is."""
+    length = 0
+    while number > 1:
+        number = number // 2 if number % 2 == 0 else 3 * number + 1
+        length += 1
+    return length
+
+
+def lengths(limit):
+    """A kernel that sums lengths of the numbers of other threads, which change from round to
+    round; with a limit threads leave at different times."""
+    length_of_number = cuda.jit(length_of, device=True)
+
+    def kernel(x, rounds, out):
+        t = cuda.threadIdx.x
+        numbers = cuda.shared.array((2, 64), np.int64)
+        total = k = 0
+        while True:
+            if limit and total > limit:
+                out[t] = -total
+                return
+            numbers[k % 2, t] = x[t] + k
+            cuda.syncthreads()
+            length = length_of_number(numbers[k % 2, 63 - t])
+            if length % 3:
+                total += length * (k + 1)
+            k += 1
+            if k == rounds:
+                break
+        out[t] = total * 1000 + length + k
+
+    return kernel
+
+
+@pytest.mark.emitted
+@pytest.mark.parametrize("limit", [0, 400])
+def test_a_loop_around_a_barrier_with_another_one_behind_it_runs_on_vectors(limit):
+    code = haulage.compile(lengths(limit), "void(int64[::1], int64, int64[::1])", block=64)
+    assert "lanes.start" in code.stages["blocks"]
+
+
+@pytest.mark.parametrize("limit", [0, 400])
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_counters_and_sums_of_a_loop_around_a_barrier(way, rounds, limit):
+    x = np.random.default_rng(2).integers(1, 40, 64)
+    numbers = np.zeros((2, 64), np.int64)
+    totals, out = [0] * 64, [0] * 64
+    for k in range(rounds):
+        staying = [t for t in range(64) if not out[t]]
+        for t in staying:
+            if 0 < limit < totals[t]:
+                out[t] = -totals[t]
+            numbers[k % 2, t] = numbers[k % 2, t] if out[t] else x[t] + k
+        for t in (t for t in staying if not out[t]):
+            length = length_of(numbers[k % 2, 63 - t])
+            totals[t] += length * (k + 1) if length % 3 else 0
+            if k == rounds - 1:
+                out[t] = totals[t] * 1000 + length + rounds
+    found = cuda.device_array(64, np.int64)
+    cuda.jit(lengths(limit))[1, 64](cuda.to_device(x), rounds, found)
+    np.testing.assert_array_equal(found.copy_to_host(), out)

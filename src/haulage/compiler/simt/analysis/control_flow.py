@@ -90,6 +90,20 @@ def immediate_postdominators(successors: Successors) -> dict[str, str]:
     return immediate_dominators(invert({**with_exit, EXIT: ()}), EXIT)
 
 
+def dominance_frontiers(
+    predecessors: Successors, closest: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """For each label those where paths from it first meet others (Cytron et al., 1991), by the
+    edges backwards and the result of `immediate_dominators`."""
+    frontiers: dict[str, dict[str, None]] = {label: {} for label in predecessors}
+    for label, sources in predecessors.items():
+        for source in sources:
+            while source != closest[label]:
+                frontiers[source][label] = None
+                source = closest[source]
+    return {label: [*met] for label, met in frontiers.items()}
+
+
 def dominates(closest: Mapping[str, str], upper: str, lower: str) -> bool:
     """Whether `upper` is on every path to `lower`, by the result of `immediate_dominators`."""
     while lower != upper and closest[lower] != lower:

@@ -7,19 +7,18 @@ context. Where threads may have left for good (`exits.py`) it has the states of 
 too: it runs only if the thread's state is its own number, and leaves the next one there.
 """
 
-import itertools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis.exits import fault_of, return_code
 from haulage.compiler.simt.analysis.guards import Guard
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.memory_dependence import captured
 from haulage.compiler.simt.ir.builder import Builder, Typed
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
+from haulage.compiler.simt.ir.model import Block, Function, RegionEnd, value_name
 from haulage.compiler.simt.loops.block_atomics import expanded
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions, Slot
+from haulage.compiler.simt.regions.ssa_updater import SSAUpdater
 
 DONE = -1
 RESULT = "{ i32, i32 }"
@@ -135,7 +134,7 @@ class _Writer:
             self._block(self._regions.function.blocks[label])
         self._end()
         values = {name: (self._functions.items[name].type, arrived[name]) for name in sorted(again)}
-        _demote(builder.function, begin, values)
+        SSAUpdater(builder.function.blocks, begin, values)
         return builder.function
 
     def _check_state(self) -> None:
@@ -243,56 +242,3 @@ class _Writer:
         pair = builder.insert(RESULT, "poison", ("i32", next_region), 0, "%region.pair")
         both = builder.insert(RESULT, pair, ("i32", fault), 1, "%region.both")
         builder.ret(RESULT, both)
-
-
-def _demote(function: Function, begin: str, values: Mapping[str, tuple[str, str]]) -> None:
-    """Keep on the stack what a region both starts with and makes again, as LLVM's pass `reg2mem`
-    does it; `mem2reg` undoes that when the function is inlined. `values` has for each value its
-    type and what it is at the end of the block `begin`."""
-    number = itertools.count(1)
-
-    def memory(name: str) -> str:
-        return value_name(name, "mem")
-
-    def loaded(names: Iterable[str], body: list[Instruction]) -> dict[str, str]:
-        """Load those of some values that are on the stack at a body's end; their names there."""
-        found = {
-            name: value_name(name, f"use.{next(number)}")
-            for name in dict.fromkeys(names)
-            if name in values
-        }
-        body += [
-            Builder.load(values[name][0], memory(name), name=now) for name, now in found.items()
-        ]
-        return found
-
-    def store(item: Instruction) -> list[Instruction]:
-        result = item.result or ""
-        return [Builder.store(item.type, result, memory(result))] if result in values else []
-
-    for block in function.blocks.values() if values else ():
-        body = [each for phi in block.phis for each in store(phi)]
-        for item in block.body:
-            names = loaded(item.uses, body)
-            body += [item.with_uses(names), *store(item)]
-        if isinstance(block.terminator, Instruction):
-            block.terminator = block.terminator.renamed(loaded(block.terminator.uses, body))
-        block.body = body
-    for block in function.blocks.values() if values else ():
-        sources = dict.fromkeys(source for phi in block.phis for source in phi.sources)
-        for source in sources:
-            taken = [value for phi in block.phis for value, each in phi.incoming if each == source]
-            at_end = loaded(taken, function.blocks[source].body)
-            block.phis = [_taking(phi, source, at_end) for phi in block.phis]
-    for name, (kind, arrived) in values.items():
-        function.blocks[begin].body.append(Builder.store(kind, arrived, memory(name)))
-        function.blocks[function.entry].body.insert(0, Builder.allocate(kind, name=memory(name)))
-
-
-def _taking(phi: Instruction, source: str, names: Mapping[str, str]) -> Instruction:
-    """A phi with other names for what it takes from the block `source`."""
-    operands = tuple(
-        replace(each, text=names.get(each.text, each.text)) if label == source else each
-        for each, label in zip(phi.operands, phi.sources, strict=True)
-    )
-    return phi.changed(operands=operands)

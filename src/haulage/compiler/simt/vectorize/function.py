@@ -20,6 +20,7 @@ from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunct
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
+from haulage.compiler.simt.regions.ssa_updater import SSAUpdater
 from haulage.compiler.simt.vectorize.builder import (
     BYTES,
     EVERY_LANE,
@@ -67,16 +68,32 @@ class VectorizedRegion:
         # The axes and their sizes, the fastest first.
         self.sizes = [(axis, block[AXES.index(axis)]) for axis in reversed(axes)]
         self.threads = prod(block)
+        self.is_clipped = bool(functions.ranges.of_kernel)
+        # What is recomputed comes first.
+        steps = [step for step in region.steps if step.result not in region.loaded]
+        begun = {*region.loaded, *(step.result for step in steps if step.result)}
+        again = begun & functions.made_in[region.number]
+        # What values that the region makes too are called when it begins.
+        self.begun = {name: value_name(name, "live-in") for name in again}
         self.guards = {
             guard.condition: value_name(guard.condition, "guard")
             for guard in functions.guards(region)
+            if guard.condition not in again
         }
-        self.is_clipped = bool(functions.ranges.of_kernel)
         blocks = self.regions.function.blocks
         self.blocks = {label: _renamed(blocks[label], self.guards) for label in region.labels}
-        # What is recomputed comes first.
-        steps = [step for step in region.steps if step.result not in region.loaded]
+        steps = [step.renamed(self.begun) for step in steps]
         self.blocks[_START] = Block(_START, [], steps, Builder.jump(region.entry))
+        items = functions.items
+        values = SSAUpdater(
+            self.blocks, _START, {name: (items[name].type, new) for name, new in self.begun.items()}
+        )
+        # For each block that ends the region the slots that are stored there, and of what.
+        self.stored = {
+            label: [(slot, values.at_end(slot.value, label)) for slot in self._stored_at(end)]
+            for label, block in self.blocks.items()
+            if isinstance(end := block.terminator, RegionEnd)
+        }
         self.order = LinearOrder(self.blocks, _START)
         self.shapes = self._find_shapes()
 
@@ -93,14 +110,16 @@ class VectorizedRegion:
     def types(self) -> dict[str, str]:
         """The types of all values in one lane."""
         types = {name: item.type for name, item in self.functions.items.items()}
+        types |= {name: item.type for name, (_, item) in self.shapes.definitions.items()}
+        types |= {new: types[name] for name, new in self.begun.items()}
         types |= {each.name: each.type.split(" ", 1)[0] for each in self.body.function.parameters}
         types |= dict.fromkeys(self.guards.values(), "i1")
         types |= {array.name: "ptr" for array in (*self.body.shared, *self.body.private)}
         return types
 
-    def stored_at(self, target: str) -> list[Slot]:
-        """The slots of the context that are stored where the region ends before a label."""
-        live = self.regions.live[target]
+    def _stored_at(self, end: RegionEnd) -> list[Slot]:
+        """The slots of the context that are stored at an end of the region."""
+        live = self.regions.live[end.target]
         return [slot for slot in self.functions.stored(self.region) if slot.value in live]
 
     def _find_shapes(self) -> Shapes:
@@ -115,7 +134,8 @@ class VectorizedRegion:
         else:
             known |= {f"%threadIdx.{axis}": None for axis, _ in self.sizes}
         for name in self.region.loaded:
-            known[name] = None if self.regions.slots[name].varying else 0
+            varies = self.regions.slots[name].varying
+            known[self.begun.get(name, name)] = None if varies else 0
         return Shapes(self.blocks, self.order, known, frozenset(_INDICES))
 
     def uses(self) -> tuple[set[str], set[str]]:
@@ -126,8 +146,7 @@ class VectorizedRegion:
         for label, block in self.blocks.items():
             for item in block.instructions():
                 used += item.incoming if item.is_phi else [(name, label) for name in item.uses]
-            if isinstance(block.terminator, RegionEnd):
-                used += [(slot.value, label) for slot in self.stored_at(block.terminator.target)]
+            used += [(value, label) for _, value in self.stored.get(label, ())]
         used = [each for each in used if each[1] in self.blocks and each[0] in definitions]
         crossing = {name for name, label in used if definitions[name][0] != label}
         return crossing, {name for name, label in used if self.shapes.outlives_loop(name, label)}
@@ -215,9 +234,10 @@ class _Writer:
         self._begin_indices()
         for name in self._region.loaded:
             slot = self._regions.slots[name]
-            live_in[name] = value_name(name, "live-in")
+            value = value_name(name, "live-in")
             if slot.varying:
-                live_in[name] = builder.masked_load(slot.type, self._element(slot, "context"), mask)
+                value = builder.masked_load(slot.type, self._element(slot, "context"), mask)
+            live_in[of.begun.get(name, name)] = value
 
     def _begin_indices(self) -> None:
         """Compute the lanes' indices where they are no more than that of the first one and on."""
@@ -242,8 +262,8 @@ class _Writer:
         number = DONE
         if isinstance(end, RegionEnd):
             number = self._of.functions.numbers[end.target]
-            for slot in self._of.stored_at(end.target):
-                self._store_context(slot, mask)
+            for slot, value in self._of.stored[block.label]:
+                self._store_context(slot, value, mask)
         else:
             code = return_code(block)
             if code is None:
@@ -255,16 +275,16 @@ class _Writer:
             new = builder.blend(mask, "i32", builder.broadcast("i32", str(number)), old)
             builder.store(self._numbers, new, self._states)
 
-    def _store_context(self, slot: Slot, mask: str) -> None:
+    def _store_context(self, slot: Slot, name: str, mask: str) -> None:
         builder, values, kind = self._builder, self._values, slot.type
         if slot.varying or self._regions.masked:
             address = self._element(slot, "context" if slot.varying else "live-out")
-            builder.masked_store(kind, values.vector(kind, slot.value), address, mask)
+            builder.masked_store(kind, values.vector(kind, name), address, mask)
             return
-        if values.shape(slot.value) == 0:
-            value = values.scalar(slot.value)
+        if values.shape(name) == 0:
+            value = values.scalar(name)
         else:
-            value = builder.extract_last(kind, values.vector(kind, slot.value), mask)
+            value = builder.extract_last(kind, values.vector(kind, name), mask)
         builder.store(kind, value, value_name(slot.value, "live-out"))
 
     def _keep_fault(self, code: str, mask: str) -> None:
@@ -299,31 +319,26 @@ def _types(item: Instruction) -> str:
 
 
 def can_vectorize(functions: RegionFunctions, region: Region) -> bool:
-    """Whether all that a region does can be widened or scalarised. It may not begin with values
-    that it makes again: lanes that are off would lose them."""
+    """Whether all that a region does can be widened or scalarised."""
     blocks = [functions.regions.function.blocks[label] for label in region.labels]
     types = {functions.regions.slots[name].type for name in region.loaded}
     types |= {slot.type for slot in functions.stored(region)}
     types |= {phi.type for block in blocks for phi in block.phis}
     items = [*region.steps, *(item for block in blocks for item in block.body)]
     ends = [block.terminator for block in blocks if isinstance(block.terminator, Instruction)]
-    begun = {*region.loaded, *(step.result for step in region.steps)}
     return (
         types <= BYTES.keys()
-        and begun.isdisjoint(functions.made_in[region.number])
         and all(has_vector_form(each) or not each.result or each.type in BYTES for each in items)
         and all(end.opcode in ("br", "ret", "unreachable") for end in ends)
     )
 
 
 def _renamed(block: Block, names: dict[str, str]) -> Block:
-    """A block with other names for what its instructions use, other than phis."""
-    if not names:
-        return block
+    """A copy of a block with other names for what its instructions use, other than phis."""
     end = block.terminator
     if isinstance(end, Instruction):
         end = end.with_uses(names)
-    return Block(block.label, block.phis, [item.with_uses(names) for item in block.body], end)
+    return Block(block.label, list(block.phis), [item.with_uses(names) for item in block.body], end)
 
 
 def run_strips(
