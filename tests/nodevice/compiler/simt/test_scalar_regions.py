@@ -38,6 +38,14 @@ def searched(text, pattern, found):
         found[i] = same
 
 
+def column_lengths(a, limit, out):
+    i = cuda.grid(1)
+    j = 0
+    while j < a.shape[0] and a[j, i] < limit:
+        j += 1
+    out[i] = j
+
+
 def nearest(x, y, out):
     i = cuda.grid(1)
     kept = cuda.local.array(8, np.float32)
@@ -79,6 +87,12 @@ def test_what_is_mostly_side_by_side_is_widened():
 def test_a_search_that_moves_on_byte_by_byte_is_for_lanes():
     code = code_of(searched, "void(uint8[::1], uint8[::1], uint8[::1])")
     assert "lanes.start" in code.stages["blocks"]
+
+
+def test_a_search_down_columns_reads_rows():
+    code = code_of(column_lengths, "void(float32[:,::1], float32, int64[::1])")
+    assert "lanes.start" in code.stages["blocks"]
+    assert "gather" not in code.stages["llvm"]
 
 
 def test_loops_in_which_each_thread_writes_to_places_of_its_own_are_not_for_lanes():

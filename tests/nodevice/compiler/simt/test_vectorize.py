@@ -1,4 +1,4 @@
-"""Whole-function vectorisation: the tree of loops, shapes of values, which regions are taken, and
+"""Whole-function vectorisation: the order of blocks, shapes of values, which regions are taken, and
 what is written for them."""
 
 import math
@@ -332,6 +332,43 @@ def test_accesses_that_are_most_likely_consecutive_are_tried_as_such():
     called = [item.callee for item in function.instructions() if item.opcode == "call"]
     masked = [name.split(".")[2] for name in called if name.startswith("llvm.masked")]
     assert masked == ["gather", "load", "scatter", "store"]
+
+
+def test_an_address_of_a_lane_that_may_be_off_is_frozen_before_it_is_asked_about():
+    function = vectorized(WRAPPED).function()
+    firsts = [item for item in function.instructions() if item.opcode == "extractelement"]
+    users = function.users()
+    found = [users[item.result] for item in firsts if item.type == "ptr"]
+    assert found
+    assert all([user.opcode for user in each] == ["freeze"] for each in found)
+
+
+# Some lanes come to a short block, whose remainder is taken for one lane after the other.
+REMAINDER = """
+define i32 @kernel(i32 %threadIdx.x, float %n, ptr %data) {
+entry:
+  %odd = trunc i32 %threadIdx.x to i1
+  %x = uitofp i32 %threadIdx.x to float
+  br i1 %odd, label %some, label %end
+some:
+  %rest = frem float %x, %n
+  br label %end
+end:
+  %either = phi float [ %x, %entry ], [ %rest, %some ]
+  %wide = zext nneg i32 %threadIdx.x to i64
+  %at = getelementptr float, ptr %data, i64 %wide
+  store float %either, ptr %at
+  ret i32 0
+}
+"""
+
+
+@pytest.mark.parametrize(("opcode", "is_passed"), [("frem", True), ("fadd", False)])
+def test_a_short_block_with_what_is_done_lane_by_lane_is_passed_over_where_no_lane_is(
+    opcode, is_passed
+):
+    function = vectorized(REMAINDER.replace("frem", opcode)).function()
+    assert any("lanes.here" in label for label in function.blocks) is is_passed
 
 
 def test_what_has_no_form_on_vectors_is_done_for_one_active_lane_after_the_other():

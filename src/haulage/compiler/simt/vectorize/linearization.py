@@ -17,7 +17,7 @@ from haulage.compiler.simt.vectorize.builder import (
     EVERY_LANE,
     NO_LANE,
     VectorBuilder,
-    has_vector_form,
+    is_scalarized,
 )
 from haulage.compiler.simt.vectorize.linear_order import LinearOrder
 from haulage.compiler.simt.vectorize.shapes import Shapes
@@ -162,7 +162,7 @@ class Linearization:
         if not all(self._varies(phi) for target in targets for phi in self._blocks[target].phis):
             return False
         return all(
-            has_vector_form(item)
+            not is_scalarized(item)
             and item.opcode not in (*DIVISIONS, "load", "store")
             and not is_mathematics(item.callee)
             for item in block.body

@@ -26,8 +26,7 @@ Shape = int | None
 
 class Shapes:
     """The shapes of all values, and the `divergent` loops, which lanes leave at different times
-    (by their headers). `unsigned` are values whose stride is the same if they are taken as
-    unsigned numbers."""
+    (by their headers)."""
 
     def __init__(
         self,
@@ -36,11 +35,12 @@ class Shapes:
         known: Mapping[str, Shape],
         unsigned: frozenset[str],
     ) -> None:
-        """`known` are the shapes of what comes from outside, `unsigned` those of them that are."""
+        """`known` are the shapes of what comes from outside, `unsigned` those of it whose stride is
+        the same if they are taken as unsigned numbers."""
         self._blocks = blocks
         self._order = order
         self._of: dict[str, Shape] = dict(known)
-        self.unsigned = set(unsigned)
+        self._unsigned = set(unsigned)
         function = Function((), dict(blocks))
         # (label, instruction) of each value.
         self.definitions = function.definitions()
@@ -141,12 +141,12 @@ class Shapes:
         strides = [shape for shape in shapes if shape is not None]
         if len(strides) < len(shapes):
             return None
-        if item.opcode == "zext" and item.operands[0].text not in self.unsigned:
+        if item.opcode == "zext" and item.operands[0].text not in self._unsigned:
             return None
         shape = _strided(item, strides)
         if shape is not None and shape > 0 and self._stays_unsigned(item):
             assert item.result is not None
-            self.unsigned.add(item.result)
+            self._unsigned.add(item.result)
         return shape
 
     def _stays_unsigned(self, item: Instruction) -> bool:
@@ -156,7 +156,7 @@ class Shapes:
         if item.opcode not in ("add", "mul", "shl") or "nuw" not in item.flags:
             return False
         strided = {name for name in item.uses if self._of.get(name) not in (0, None)}
-        return strided <= self.unsigned
+        return strided <= self._unsigned
 
     # ---- control flow -----------------------------------------------------------------------
 

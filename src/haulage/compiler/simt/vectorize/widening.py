@@ -229,7 +229,8 @@ class Widening:
         if self._shapes.likely(address, values.label) != BYTES[kind]:
             return [(scattered(addresses), builder.current)]
         vector = builder.vector_type("ptr")
-        first = builder.extract_element(vector, addresses, ("i32", "0"))
+        # The first lane may be off, and its address poison.
+        first = builder.freeze("ptr", builder.extract_element(vector, addresses, ("i32", "0")))
         expected = builder.linear("ptr", first, BYTES[kind])
         differs = builder.compare("ne", vector, addresses, expected)
         apart = builder.any_lane(builder.logical_and(mask, differs))
