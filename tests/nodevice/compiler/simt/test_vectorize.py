@@ -19,8 +19,7 @@ from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.vectorize.builder import VectorBuilder, has_vector_form, is_scalarized
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize, run_strips
-from haulage.compiler.simt.vectorize.linear_order import Irreducible, LinearOrder
-from haulage.compiler.simt.vectorize.shapes import Shapes
+from haulage.compiler.simt.vectorize.shapes import Irreducible, LinearOrder, Shapes
 from haulage.targets.cpu import host
 from nodevice.compiler.simt.llvm_models import model_of
 

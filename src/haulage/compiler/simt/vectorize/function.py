@@ -28,9 +28,8 @@ from haulage.compiler.simt.vectorize.builder import (
     VectorBuilder,
     has_vector_form,
 )
-from haulage.compiler.simt.vectorize.linear_order import LinearOrder
 from haulage.compiler.simt.vectorize.linearization import Linearization
-from haulage.compiler.simt.vectorize.shapes import Shape, Shapes
+from haulage.compiler.simt.vectorize.shapes import LinearOrder, Shape, Shapes
 from haulage.compiler.simt.vectorize.widening import Values
 from haulage.forks import cached_property
 

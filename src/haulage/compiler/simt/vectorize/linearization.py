@@ -1,7 +1,7 @@
 """Linearises the control flow of a region: masks instead of branches (control-flow to data-flow
 conversion, Allen et al., 1983).
 
-Blocks follow one another (`linear_order.py`), each with the mask of the lanes that came to it, and
+Blocks follow one another (`shapes.py`), each with the mask of the lanes that came to it, and
 are jumped over if there are none. A loop is repeated for the lanes that went back to its header,
 until none is left. What each lane had of a value when it left a loop is kept for it
 (`Values.define`).
@@ -19,8 +19,7 @@ from haulage.compiler.simt.vectorize.builder import (
     VectorBuilder,
     is_scalarized,
 )
-from haulage.compiler.simt.vectorize.linear_order import LinearOrder
-from haulage.compiler.simt.vectorize.shapes import Shapes
+from haulage.compiler.simt.vectorize.shapes import LinearOrder, Shapes
 from haulage.compiler.simt.vectorize.widening import Values, Widening
 
 # Blocks of no more instructions than this, all plain arithmetic, are not worth jumping over.
@@ -243,5 +242,5 @@ class Linearization:
         """Whether nothing that phis have yet to take could be lost by storing for all lanes."""
         source, target = edge.source, edge.target
         is_next = self._order.is_back_edge(source, target)
-        others = self._order.entering(target, back=is_next)
-        return len(others) == 1 and not self._shapes.leaves_divergent(source, target)
+        meets = self._order.meets(target, back=is_next)
+        return not (meets or self._shapes.leaves_divergent(source, target))

@@ -28,7 +28,7 @@ from haulage.compiler.simt.vectorize.builder import (
     is_scalarized,
 )
 from haulage.compiler.simt.vectorize.function import VectorizedRegion, can_vectorize
-from haulage.compiler.simt.vectorize.linear_order import Irreducible
+from haulage.compiler.simt.vectorize.shapes import Irreducible
 
 # Two vectors of each value keep the processor's pipelines busier than one (LLVM's interleaving).
 _VECTORS = 2

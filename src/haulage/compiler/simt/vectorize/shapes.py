@@ -1,9 +1,12 @@
-"""How the values of a region differ from lane to lane: the shapes of RV and ispc.
+"""How the control flow and the values of a region differ from lane to lane.
 
-A shape is a stride, by which a value goes up from each lane to the next (0: uniform; the size of an
-element: consecutive), or None for a varying value. Active lanes are all in the same iteration of
-their loops, so what is uniform in a loop may vary behind it, if lanes leave it at different times
-(temporal divergence).
+Blocks are linearised in an order that is topological but for back edges, and loop-compact: the
+blocks of a loop stand together (Moll and Hack, "Partial Control-Flow Linearization", PLDI 2018).
+
+A shape, as in RV and ispc, is a stride, by which a value goes up from each lane to the next (0:
+uniform; the size of an element: consecutive), or None for a varying value. Active lanes are all in
+the same iteration of their loops, so what is uniform in a loop may vary behind it, if lanes leave
+it at different times (temporal divergence).
 
 Where lanes part and meet is found by post-dominance as in Karrenberg and Hack, "Improving
 Performance of OpenCL on CPUs" (CC 2012); strides are those of Sampaio et al., "Divergence Analysis"
@@ -11,17 +14,117 @@ Performance of OpenCL on CPUs" (CC 2012); strides are those of Sampaio et al., "
 which are about active threads, do not prove it.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import AffineForms
-from haulage.compiler.simt.analysis.control_flow import EXIT
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
+from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
+from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand, RegionEnd
 from haulage.compiler.simt.ir.types import bits_of
 from haulage.compiler.simt.vectorize.builder import BYTES, has_vector_form
-from haulage.compiler.simt.vectorize.linear_order import LinearOrder
+from haulage.forks import cached_property
 
 Shape = int | None
+# A block, or a loop by its header.
+Item = tuple[str, Loop | None]
+
+
+class Irreducible(Exception):
+    """A cycle that can be entered at two places."""
+
+
+class LinearOrder:
+    """The order of a region's blocks, `labels`, and its `loops`, inner ones first.
+
+    `edges` are those of a graph without cycles: a back edge leads to a node for the loop's next
+    iteration, which leads to where the loop is left. What post-dominates a block there is come to
+    in the same iteration. `next_of` has the loop's header for each of these nodes.
+
+    Raises:
+        Irreducible: there is no such order.
+    """
+
+    def __init__(self, blocks: Mapping[str, Block], entry: str) -> None:
+        successors = {
+            label: () if isinstance(block.terminator, RegionEnd) else block.successors
+            for label, block in blocks.items()
+        }
+        self.loops = control_flow.natural_loops(successors, entry)
+        self._headed = {loop.header: loop for loop in self.loops}
+        # Inner ones first.
+        self.loops_around: dict[str, list[Loop]] = {label: [] for label in blocks}
+        for loop in self.loops:
+            for label in loop.labels:
+                self.loops_around[label].append(loop)
+        self._items: dict[Loop | None, list[Item]] = {each: [] for each in (*self.loops, None)}
+        for label in control_flow.reverse_postorder(successors, entry):
+            inside, *outside = *self.loops_around[label], None
+            if inside is not None and inside.header == label:
+                self._items[outside[0]].append((label, inside))
+            self._items[inside].append((label, None))
+        self.labels = [*self._flattened(None)]
+        place = {label: number for number, label in enumerate(self.labels)}
+        self.edges: dict[str, list[str]] = {label: [] for label in self.labels}
+        # How many blocks control comes from to a block, or to the next iteration of its loop.
+        self._sources: Counter[str] = Counter()
+        for source in self.labels:
+            for target in dict.fromkeys(successors[source]):
+                is_next = self.is_back_edge(source, target)
+                if place[target] <= place[source] and not is_next:
+                    raise Irreducible
+                node = f"{target}/next" if is_next else target
+                self.edges[source].append(node)
+                self._sources[node] += 1
+        self.next_of = {f"{header}/next": header for header in self._headed}
+        for node, header in self.next_of.items():
+            labels = self._headed[header].labels
+            targets = {target for label in labels for target in self.edges[label]}
+            left = (each for each in targets if self.next_of.get(each, each) not in labels)
+            self.edges[node] = sorted(left)
+        self.postdominators = control_flow.immediate_postdominators(self.edges)
+
+    def _flattened(self, inside: Loop | None) -> Iterator[str]:
+        for label, loop in self._items[inside]:
+            if loop is None:
+                yield label
+            else:
+                yield from self._flattened(loop)
+
+    def is_back_edge(self, source: str, target: str) -> bool:
+        """Whether an edge begins a loop's next iteration."""
+        return target in self._headed and source in self._headed[target].labels
+
+    def loops_left(self, source: str, target: str) -> Iterator[Loop]:
+        """The loops that a block stands in and another one does not."""
+        return (loop for loop in self.loops_around[source] if target not in loop.labels)
+
+    def meets(self, label: str, *, back: bool = False) -> bool:
+        """Whether control comes to a block from several; to a loop's header from outside, or, with
+        `back`, from the iteration before."""
+        return self._sources[f"{label}/next" if back else label] > 1
+
+    def items(self, inside: Loop | None) -> list[Item]:
+        """The blocks of a loop, or of the region, in order; each loop within it as one, by its
+        header."""
+        return self._items[inside]
+
+    @cached_property
+    def equivalent(self) -> Mapping[str, str]:
+        """For each block that has one, one that is control equivalent: it dominates this one, which
+        post-dominates it. In place of one in a loop that this one is not in stands the header."""
+        dominators = control_flow.immediate_dominators(self.edges, self.labels[0])
+        found: dict[str, str] = {}
+        for label in self.labels[1:]:
+            start = dominators[label]
+            for loop in self.loops_left(start, label):
+                start = loop.header
+            after = self.postdominators[start]
+            while after not in (EXIT, label):
+                after = self.postdominators[after]
+            if after == label:
+                found[label] = start
+        return found
 
 
 class Shapes:
@@ -177,7 +280,7 @@ class Shapes:
     def _join(self, label: str, *, back: bool) -> None:
         """The phis of a block take different values in different lanes, if from several blocks.
         Lanes that enter a loop never meet those that go `back` to its header."""
-        if len(self._order.entering(label, back=back)) > 1:
+        if self._order.meets(label, back=back):
             self._joins |= {phi.result for phi in self._blocks[label].phis if phi.result}
 
 
