@@ -403,7 +403,8 @@ def _vectorize_kernel(state: Compilation) -> None:
     if state.lanes is not None or state.remainders:
         return
     vectorizer = plan.Vectorizer(state.body, state.own_memory, state.geometry)
-    state.vectors = vectorizer.plan_kernel(state.flow, state.together)
+    alone = _loop_orders(state).alone()
+    state.vectors = vectorizer.plan_kernel(alone, state.flow, state.together)
     state.flow = state.together if state.vectors.stays_scalar else state.flow
 
 
@@ -449,7 +450,7 @@ def _split_labels(state: Compilation) -> list[str]:
 def _vectorize_regions(state: Compilation) -> None:
     if not _is_undecided(state):
         return
-    rare = frozenset(state.analyses.get(single_thread_blocks))
+    rare = state.analyses.get(single_thread_blocks)
     vectorizer = plan.Vectorizer(
         state.body,
         _memory_of_regions(state),
@@ -462,7 +463,7 @@ def _vectorize_regions(state: Compilation) -> None:
         _split_labels(state),
         state.strips,
         state.around_strips,
-        rare,
+        rare | _loop_orders(state).alone(),
         state.flow,
     )
 

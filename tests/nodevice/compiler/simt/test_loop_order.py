@@ -147,10 +147,52 @@ def test_a_loop_that_carries_nothing_is_interchanged_and_not_strip_mined():
     assert orders(text.replace("store float %sum.next", "store float 1.0")) == (["%loop"], [])
 
 
-def test_llvm_vectorises_sums_of_whole_numbers_along_a_row():
-    text = sums("1", "1").replace("float [ 0.0", "i64 [ 0").replace("fadd float", "add i64")
+def whole_sums(row, turn, last="%n"):
+    text = sums(row, turn, last).replace("float [ 0.0", "i64 [ 0").replace("fadd float", "add i64")
     text = text.replace("load float", "load i64").replace("float, ptr", "i64, ptr")
-    assert orders(text.replace("store float", "store i64")) == KEPT
+    return text.replace("store float", "store i64")
+
+
+def test_llvm_vectorises_sums_of_whole_numbers_along_a_row():
+    assert orders(whole_sums("1", "1")) == KEPT
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (whole_sums("%n", "1", last="%t"), {"%loop"}),
+        # What all go round together, what waits for a sum, what is a row apart, and a search.
+        (whole_sums("%n", "1"), set()),
+        (sums("%n", "1", last="%t"), set()),
+        (whole_sums("%n", "%n", last="%t"), set()),
+        (whole_sums("%n", "1").replace("%k.next, %n", "%value, %n"), set()),
+    ],
+)
+def test_a_thread_goes_alone_through_what_llvm_vectorises(text, found):
+    analyses = Analyses(model_of(text))
+    flow = uniformity.analyse(analyses, frozenset())
+    assert LoopOrders(analyses, flow, (), True, 0, 256).alone() == found
+
+
+def test_letters_of_lines_are_not_gathered_letter_by_letter():
+    def letters(text, starts, letter, counts):
+        line = cuda.grid(1)
+        if line < counts.size:
+            total = 0
+            for k in range(starts[line], starts[line + 1]):
+                if text[k] == letter:
+                    total += 1
+            counts[line] = total
+
+    signature = "void(uint8[::1], int64[::1], int64, int32[::1])"
+    stages = haulage.compile(letters, signature, block=64).stages
+    assert "@haulage.region.0" in stages["work-item-loops"]
+    assert "lanes." not in stages["work-item-loops"]
+    random = np.random.default_rng(0)
+    starts = np.concatenate([[0], np.cumsum(random.integers(0, 70, 100))])
+    text, counts = random.integers(97, 110, starts[-1], np.uint8), np.zeros(100, np.int32)
+    cuda.jit(letters)[2, 64](text, starts, 101, counts)
+    np.testing.assert_array_equal(counts, np.diff(np.cumsum([0, *(text == 101)])[starts]))
 
 
 def test_what_is_read_from_a_place_that_stays_is_not_gathered_again():

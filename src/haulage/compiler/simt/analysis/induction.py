@@ -92,6 +92,24 @@ def trip_count(function: Function, loop: Loop) -> int | None:
     return None
 
 
+def is_counted(analyses: Analyses, loop: Loop) -> bool:
+    """Whether a loop's one exit compares a counter with what the loop does not change, so that the
+    trip count is known when it begins."""
+    blocks, stepping = analyses.function.blocks, recurrences(analyses.function, loop)
+    exits = [
+        blocks[label].condition
+        for label in loop.labels
+        if not loop.labels.issuperset(blocks[label].successors)
+    ]
+    condition = analyses.items.get(exits[0] or "") if len(exits) == 1 else None
+    if condition is None or condition.opcode != "icmp":
+        return False
+    made = {name for name, (label, _) in analyses.definitions.items() if label in loop.labels}
+    return made.intersection(condition.uses) <= stepping.keys() | {
+        each.following for each in stepping.values()
+    }
+
+
 def entering(phi: Instruction, loop: Loop, *, first: bool) -> Operand | None:
     """What a phi of the loop's header is in the first iteration, or in later ones, if that is one
     value."""

@@ -34,7 +34,7 @@ from haulage.compiler.simt.analysis.strides import (
     by_thread,
     size_of_access,
 )
-from haulage.compiler.simt.analysis.uniformity import Uniformity
+from haulage.compiler.simt.analysis.uniformity import Uniformity, divergent_loops
 from haulage.compiler.simt.ir.model import Instruction
 from haulage.compiler.simt.regions.rematerialization import is_arithmetic
 from haulage.forks import cached_property
@@ -172,20 +172,38 @@ class LoopOrders:
                 found[loop.header] = phis + len(self._used(loop)) + short
         return found
 
+    def alone(self) -> set[str]:
+        """Headers of the divergent loops of which LLVM vectorises the iterations of one thread."""
+        divergent = divergent_loops(self._analyses, self._flow)
+        return {
+            loop.header
+            for loop in self._analyses.loops
+            if loop.header in divergent
+            and self._has_wide_iterations(loop, list(self._repeated(loop)))
+        }
+
     # ---- what an iteration costs a thread ---------------------------------------------------
 
     def _kept(self, loop: Loop, repeated: list[_Repeated]) -> float:
-        is_innermost = len(self._inner(loop)) == 1
-        exits, latency = loop.labels & self._flow.exiting, self._latency(loop)
-        has_form = latency <= _OF_A_SUM and not exits and not self._stays(repeated)
-        if has_form and is_innermost and all(map(_is_consecutive, repeated)):
-            # LLVM vectorises the loop itself.
+        if self._has_wide_iterations(loop, repeated):
             return sum(each.times * costs.wide(each.item, costs.VECTOR) for each in repeated)
+        exits, latency = loop.labels & self._flow.exiting, self._latency(loop)
+        is_innermost = len(self._inner(loop)) == 1
         jams = self._may_jam and is_innermost and len(repeated) <= MOST_JAMMED
         if jams and not loop.labels & self._flow.divergent:
             latency /= JAMMED
         cost = sum(each.times * costs.in_turn(each.item, each.step) for each in repeated)
         return max(cost, latency) + self._outside / (_FEW if exits else self._trips(loop))
+
+    def _has_wide_iterations(self, loop: Loop, repeated: list[_Repeated]) -> bool:
+        """Whether LLVM vectorises the loop itself."""
+        return (
+            len(self._inner(loop)) == 1
+            and induction.is_counted(self._analyses, loop)
+            and self._latency(loop) <= _OF_A_SUM
+            and not self._stays(repeated)
+            and all(map(_is_consecutive, repeated))
+        )
 
     def _interchanged(self, loop: Loop, repeated: list[_Repeated]) -> float:
         known, position, threads = self._analyses.items, self._position, self._threads

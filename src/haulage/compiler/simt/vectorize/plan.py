@@ -91,10 +91,11 @@ class Vectorizer:
         self._own_memory = own_memory
         self._geometry = geometry
 
-    def plan_kernel(self, present: Uniformity, together: Uniformity) -> Plan:
+    def plan_kernel(self, alone: Set[str], present: Uniformity, together: Uniformity) -> Plan:
         """The plan for a kernel without barriers: it is vectorised as a whole, if it has divergent
         loops and loops that are worth it, or none and reads rows that its threads look up.
-        `together` is the uniformity of its values with those of threads that have left."""
+        `alone` are the headers of divergent loops that are not vectorised for themselves,
+        `together` is the uniformity of values with those of threads that have left."""
         function = self._body.function
         analyses, position = Analyses(function), AXES.index(self._geometry.axes[-1])
         wanted = {loop.header for loop in analyses.loops}
@@ -102,7 +103,7 @@ class Vectorizer:
             return Plan()
         if not wanted and _looks_up_rows(analyses, position):
             wanted.add(function.entry)
-        elif not divergent_loops(analyses, present):
+        elif divergent_loops(analyses, present) <= alone:
             return Plan()
         return self._plan(fission.split(function, []), wanted, {}, together)
 
@@ -112,17 +113,17 @@ class Vectorizer:
         loops: list[str],
         strips: Mapping[str, int],
         around_strips: Mapping[str, tuple[int, ...]],
-        rare: Set[str],
+        alone: Set[str],
         present: Uniformity,
     ) -> tuple[Function, Plan]:
         """A kernel's function, which is `split` at the collectives of lanes, split at the headers
         `loops` too; and the plan for it: divergent loops are vectorised.
 
         It is not split at those of the loops that are to be strip-mined, `strips`, if they can be
-        vectorised, but perhaps around them (`around_strips`). `rare` are the headers of loops that
-        hardly any thread comes to.
+        vectorised, but perhaps around them (`around_strips`). `alone` are the headers of divergent
+        loops that are not vectorised for themselves.
         """
-        divergent = divergent_loops(Analyses(self._body.function), present) - rare
+        divergent = divergent_loops(Analyses(self._body.function), present) - alone
         nests = {loop.header: loop.labels for loop in Analyses(split).loops}
         while strips:
             mined = frozenset[str]().union(*(nests[header] for header in strips))
