@@ -58,7 +58,7 @@ class Analyses:
         self.__dict__ = now.__dict__ | kept
 
     def _listed(self) -> dict[str, list[Instruction]]:
-        return {label: [*block.instructions()] for label, block in self.function.blocks.items()}
+        return {label: block.instructions() for label, block in self.function.blocks.items()}
 
     # ---- of the instructions ----------------------------------------------------------------
 

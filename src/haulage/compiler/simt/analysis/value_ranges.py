@@ -33,7 +33,10 @@ class ValueRanges:
 
     @cached_property
     def _known(self) -> dict[str, Range]:
-        return _solve(self._analyses)
+        known = _solve(self._analyses)
+        # They keep these ranges, and could not be freed without a collection of garbage.
+        del self._analyses
+        return known
 
     def of(self, operand: Operand) -> Range:
         """The range of an integer value or constant."""

@@ -8,6 +8,7 @@ functions and globals their `@`.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -221,12 +222,11 @@ class Block:
             return end.operands[0].text
         return None
 
-    def instructions(self) -> Iterator[Instruction]:
+    def instructions(self) -> list[Instruction]:
         """Phis, body and terminator, in order."""
-        yield from self.phis
-        yield from self.body
-        if isinstance(self.terminator, Instruction):
-            yield self.terminator
+        end = self.terminator
+        ends = (end,) if isinstance(end, Instruction) else ()
+        return [*self.phis, *self.body, *ends]
 
     def add(self, item: Instruction) -> None:
         """An instruction behind others of its sort."""
@@ -269,11 +269,7 @@ class Function:
 
     def instructions(self) -> Iterator[Instruction]:
         """All instructions, block by block."""
-        for block in self.blocks.values():
-            yield from block.phis
-            yield from block.body
-            if isinstance(block.terminator, Instruction):
-                yield block.terminator
+        return chain.from_iterable(block.instructions() for block in self.blocks.values())
 
     def definitions(self) -> dict[str, tuple[str, Instruction]]:
         """For each result: the label of its block, and its instruction."""
