@@ -38,7 +38,6 @@ def mark_plain(analyses: Analyses, storage: frozenset[str]) -> None:
             else item
             for item in block.body
         ]
-    analyses.invalidate()
 
 
 def copy_function(item: Instruction) -> str:

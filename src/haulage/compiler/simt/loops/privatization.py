@@ -194,7 +194,6 @@ def mark(analyses: Analyses, reductions: tuple[Reduction, ...]) -> str:
             )
     parameters = (Parameter("ptr noalias", copy) for copy in copies.values())
     function.parameters = (*function.parameters, *parameters)
-    analyses.invalidate()
     return "\n\n".join(written.values())
 
 
