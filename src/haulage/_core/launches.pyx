@@ -38,11 +38,14 @@ cdef extern from "calls.h":
 
 cdef extern from *:
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    object PyNumber_Index(object number)
 
 
 cdef Variable _thread_way
-cdef object _array_type, _stream_type, _int_kind, _classify, _wait_for, _call_all, _launch_error
+cdef object _array_type, _stream_type, _int_kind, _nonnegative_int_kind
+cdef object _classify, _wait_for, _call_all, _launch_error
 cdef dict _classifiers, _number_kinds
+cdef long long _nonnegative_end
 
 # Of one kernel and configuration.
 cdef int _MOST_PLANS = 1024
@@ -52,7 +55,8 @@ cdef int _MOST_ATTEMPTS = 100
 
 def know(
     array_type, stream_type, Variable thread_way not None, classify, dict classifiers not None,
-    dict number_kinds not None, int_kind, wait_for, call_all, launch_error,
+    dict number_kinds not None, tuple int_kinds not None, long long nonnegative_end, wait_for,
+    call_all, launch_error,
 ):
     """Tell what launches ask Python for.
 
@@ -61,17 +65,20 @@ def know(
         thread_way: `HAULAGE_CPU_THREADS`.
         classify: gives the kind of any value, and appends its fields to a list.
         classifiers: the same, by the exact type of values.
-        number_kinds: by the exact type of numbers that are packed as they are; but
-        int_kind: of an `int` of 64 bits.
+        number_kinds: by the exact type of numbers that are packed as they are, a pair: the kind of
+            any one; and of integers, else None, that of one within 0 .. `nonnegative_end` - 1.
+        int_kinds: the same of an `int` of 64 bits.
         wait_for: waits for a launch while some stream is captured.
         call_all: calls functions, the later ones too where one raises an error.
         launch_error: the class.
     """
     global _array_type, _stream_type, _thread_way, _classify, _classifiers, _number_kinds
-    global _int_kind, _wait_for, _call_all, _launch_error
+    global _int_kind, _nonnegative_int_kind, _nonnegative_end, _wait_for, _call_all
+    global _launch_error
     _array_type, _stream_type, _thread_way = array_type, stream_type, thread_way
     _classify, _classifiers, _number_kinds = classify, classifiers, number_kinds
-    _int_kind, _wait_for, _launch_error = int_kind, wait_for, launch_error
+    _int_kind, _nonnegative_int_kind = int_kinds
+    _nonnegative_end, _wait_for, _launch_error = nonnegative_end, wait_for, launch_error
     _call_all = call_all
 
 
@@ -107,19 +114,26 @@ cdef bytes _field_of(object array):
 cdef object _kind_of(object value, list fields):
     """The kind of an argument, whose fields of the argument block are appended to `fields`."""
     cdef int overflow = 0
+    cdef long long number
     cdef PyObject *found
     cdef Part part
     cdef type of = type(value)
     if of is int:
-        PyLong_AsLongLongAndOverflow(value, &overflow)
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
         if overflow == 0:
             fields.append(value)
-            return _int_kind
+            return _nonnegative_int_kind if 0 <= number < _nonnegative_end else _int_kind
     elif of is not _array_type:
         found = PyDict_GetItemWithError(_number_kinds, of)
         if found != NULL:
-            fields.append(value)
-            return <object>found
+            kinds = <tuple>found
+            if kinds[1] is None:
+                fields.append(value)
+                return kinds[0]
+            whole = PyNumber_Index(value)
+            fields.append(whole)
+            number = PyLong_AsLongLongAndOverflow(whole, &overflow)
+            return kinds[0 <= number < _nonnegative_end]
     if of is _array_type or haulage_is_a(value, _array_type):
         part = _part_of(<Header>value)
         if part is not None:

@@ -144,7 +144,7 @@ def pack_array(array, unsigned long long address):
 
 def unit_axis(bytes field not None):
     """Which axis of an array with that field has unit stride: 'l', the last one, else 'f', the
-    first one, else '-', none of these; letters as in `compiler.unit_strides`."""
+    first one, else '-', none of these; letters as in `compiler.versions`."""
     cdef const int64_t *words = <const int64_t *>PyBytes_AS_STRING(field)
     cdef Py_ssize_t axes = (len(field) // 8 - 5) // 2
     if axes == 0:

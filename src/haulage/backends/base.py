@@ -71,8 +71,8 @@ class Properties:
     buffers, filled and emptied by the host, than in one call.
     `pins_for_all` says that pinned memory is so for all devices of the driver, whatever its flags.
     `code_per_block` says that code is made for one size of the block, as where one function runs
-    all threads of a block; `code_per_strides` that there are versions of it by unit strides
-    (`compiler.unit_strides`).
+    all threads of a block; `code_in_versions` that there are versions of it for what launches find
+    (`compiler.versions`).
     `floats` names the types that kernels can use besides the usual ones: 'float16', 'bfloat16' and
     'fp8'. `figures` has more of the numbers that CUDA's driver tells, by its names for them.
     """
@@ -97,7 +97,7 @@ class Properties:
     stages_copies: bool = False
     pins_for_all: bool = False
     code_per_block: bool = False
-    code_per_strides: bool = False
+    code_in_versions: bool = False
     floats: tuple[str, ...] = ()
     figures: dict[str, int] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from haulage.compiler.access.analysis import accesses
 from haulage.compiler.access.model import Accesses
 from haulage.compiler.code import Code
 from haulage.compiler.frontend import Lowered, Options, lower
-from haulage.compiler.unit_strides import GENERAL
+from haulage.compiler.versions import GENERAL
 from haulage.forks import cached_property
 from haulage.targets.base import Target
 
@@ -42,18 +42,18 @@ class Body(ABC):
     def check(self) -> None:
         """Nothing: this is typed and lowered, so that it can be compiled is known."""
 
-    def code(self, block: tuple[int, int, int], way: str, strides: str = GENERAL) -> Code:
-        """Code for blocks of `block` threads, run by one of `pipeline.STRATEGIES`; of the version
-        for some strides, see `compiler.unit_strides`, which GPUs have none of but the general one.
+    def code(self, block: tuple[int, int, int], way: str, version: str = GENERAL) -> Code:
+        """Code for blocks of `block` threads, run by one of `pipeline.STRATEGIES`; of a version,
+        see `compiler.versions`, of which GPUs have none but the general one.
 
         Raises:
             CompileError: `way` is "regions" and a barrier stands where not all threads may come, or
                 a function that calls itself has a barrier or a shared array.
         """
         with self._lock:
-            made = self._codes.get((block, way, strides))
+            made = self._codes.get((block, way, version))
             if made is None:
-                made = self._codes[block, way, strides] = self._make(block, way, strides)
+                made = self._codes[block, way, version] = self._make(block, way, version)
             return made
 
     @cached_property
@@ -71,5 +71,5 @@ class Body(ABC):
         there. Its last parameters are the arguments."""
 
     @abstractmethod
-    def _make(self, block: tuple[int, int, int], way: str, strides: str) -> Code:
+    def _make(self, block: tuple[int, int, int], way: str, version: str) -> Code:
         """The code, made now."""

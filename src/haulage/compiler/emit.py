@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any
 
-from haulage.compiler import llvm
+from haulage.compiler import llvm, versions
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
 from haulage.compiler.clean import clean
@@ -20,7 +20,6 @@ from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis.kernel import KERNEL, NotInlined
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.pipeline import SCALAR, CannotSplit, Transformed, transform
-from haulage.compiler.unit_strides import GENERAL, told, with_constants
 from haulage.errors import CompileError
 from haulage.forks import cached_property
 from haulage.targets.base import Target
@@ -28,19 +27,20 @@ from haulage.targets.cpu import CPUTarget
 
 
 class CPUBody(Body):
-    """A kernel whose code is made for one block size each, and for unit strides of its arrays."""
+    """A kernel whose code is made for one block size each, and in versions for what launches find
+    in its arguments."""
 
     @cached_property
     def _cleaned(self) -> dict[str, str]:
         return {}
 
-    def cleaned(self, strides: str = GENERAL) -> str:
+    def cleaned(self, version: str = versions.GENERAL) -> str:
         """The text of the stage `clean`, of a version."""
-        made = self._cleaned.get(strides)
+        made = self._cleaned.get(version)
         if made is None:
-            text = with_constants(self.lowered, strides)
+            text = versions.specialised(self.lowered, version)
             made = clean(text, self.lowered.entry, self.target)
-            self._cleaned[strides] = made
+            self._cleaned[version] = made
         return made
 
     def _inlined(self) -> tuple[str, str]:
@@ -49,13 +49,13 @@ class CPUBody(Body):
         except NotInlined as error:
             raise CompileError(self._not_inlined()) from error
 
-    def _make(self, block: tuple[int, int, int], way: str, strides: str) -> Code:
+    def _make(self, block: tuple[int, int, int], way: str, version: str) -> Code:
         cooperative, target = self.lowered.cooperative, self.target
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
         with llvm.LOCK:
             try:
-                cleaned = self.cleaned(strides)
+                cleaned = self.cleaned(version)
                 blocks = transform(cleaned, target, block, way, cooperative, off)
             except CannotSplit as error:
                 raise CompileError(self._cannot_split(error)) from error
@@ -89,7 +89,8 @@ class CPUBody(Body):
                 "strategy": blocks.strategy,
                 "regions": blocks.regions,
                 "order": blocks.order,
-                "unit_strides": told(self.lowered, strides),
+                "unit_strides": versions.unit_strides(self.lowered, version),
+                "nonnegative": versions.nonnegative(self.lowered, version),
                 "shared_bytes": blocks.shared_bytes,
                 "local_bytes": blocks.local_bytes,
                 "block_bytes": blocks.block_bytes,

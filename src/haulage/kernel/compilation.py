@@ -1,13 +1,13 @@
 """Compiling kernels, with a device or without."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from haulage import config
 from haulage.checks import flag
-from haulage.compiler import unit_strides as versions
+from haulage.compiler import versions
 from haulage.compiler.options import Options
 from haulage.errors import Unsupported
 from haulage.kernel.configuration import check_hints
@@ -127,6 +127,7 @@ def compile(
     block: Any = CUDA.usual_block,
     fastmath: Any = None,
     unit_strides: str | Mapping[str, str] | None = None,
+    nonnegative: bool | Iterable[str] = False,
     **options: Any,
 ) -> "Code":
     """Compile a kernel for a target, without any device.
@@ -145,6 +146,8 @@ def compile(
         unit_strides: the version of code for the CPU that launches take whose arrays have unit
             stride along the axis "last" or "first": of all arrays whose types leave their strides
             open, or of those that are named; None is the code for all strides.
+        nonnegative: likewise, the version that launches take whose integers are within 0 ..
+            2**31 - 1: True for all signed ones of 32 bits or more, or the names of some.
         options: `debug`, `opt`, `lineinfo`, `launch_bounds` and `max_registers`, as for `jit`; what
             is not given is what the kernel was made with. All but `debug` are for GPUs.
 
@@ -167,12 +170,12 @@ def compile(
     made = _target(target, vocabulary.warp_size)
     body = body_for(py_func, keys, made, asked)
     size = normalise_dims(block, "blockdim")
-    strides = versions.GENERAL
-    if unit_strides is not None:
+    version = versions.GENERAL
+    if unit_strides is not None or nonnegative:
         if made.kind != "cpu":
-            raise ValueError("unit_strides: only code for the CPU has versions by strides")
-        strides = versions.asked(body.lowered, unit_strides)
-    code = body.code(size if made.kind == "cpu" else ANY_BLOCK, config.thread_way(), strides)
+            raise ValueError("unit_strides, nonnegative: only code for the CPU has versions")
+        version = versions.asked(body.lowered, unit_strides, nonnegative)
+    code = body.code(size if made.kind == "cpu" else ANY_BLOCK, config.thread_way(), version)
     if made.kind == "nvidia":
         from haulage.compiler.gpu.nvidia import limits
 

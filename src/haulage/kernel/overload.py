@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from haulage import config, forks
-from haulage.compiler.unit_strides import GENERAL, NO_AXIS, suits, version
+from haulage.compiler.versions import GENERAL, LEAST_BITS, NOTHING, suits, version
 from haulage.forks import cached_property
 from haulage.kernel.configuration import in_blocks
 from haulage.kernel.vocabulary import Vocabulary
-from haulage.runtime.arrays.keys import ARRAY, Key
+from haulage.runtime.arrays.keys import ARRAY, SCALAR, Key
 from haulage.runtime.devices import registry
 from haulage.runtime.devices.device import Device
 from haulage.runtime.launch.loaded import ANY_BLOCK, Dims, Loaded, check_limits
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _THREADS = "threads"
 # So many threads of NVIDIA's GPUs have registers enough, whatever the code: 65536 for 255 each.
 _SURELY_FIT = 256
-# Versions by unit strides that are made for launches, besides the general one.
+# Versions that are made for launches, besides the general one.
 MOST_VERSIONS = 8
 
 
@@ -82,18 +82,18 @@ class Overload:
         self.keys = keys
         self._vocabulary = vocabulary
 
-    def load(self, place: Device, block: Dims, units: Sequence[str] = ()) -> Loaded:
+    def load(self, place: Device, block: Dims, traits: Sequence[str] = ()) -> Loaded:
         """The code for blocks of one size, loaded on a device; made now if it is not there yet.
 
-        `units` has for each argument, the entries of tuples instead of these, which axis has unit
-        stride; without them, and on GPUs, it is the code for all strides.
+        `traits` has for each argument, the entries of tuples instead of these, what the launch
+        found in it, see `compiler.versions`; without that, and on GPUs, it is the general code.
 
         Where code is the same for all sizes, there is another one for blocks of more threads than
         it leaves registers for.
         """
         if place.properties.code_per_block:
-            strides = self._version(units) if place.properties.code_per_strides else GENERAL
-            return self._loaded(place, block, config.thread_way(), strides)
+            made = self._version(traits) if place.properties.code_in_versions else GENERAL
+            return self._loaded(place, block, config.thread_way(), made)
         loaded = self._loaded(place, ANY_BLOCK, _THREADS)
         threads = block[0] * block[1] * block[2]
         if threads > _SURELY_FIT and loaded.code.is_ptx and threads > loaded.most_threads:
@@ -102,30 +102,31 @@ class Overload:
             loaded = self._loaded(place, (bounded, 1, 1), _THREADS)
         return loaded
 
-    def _version(self, units: Sequence[str]) -> str:
-        """The version of the code for arguments with unit strides along `units`.
+    def _version(self, traits: Sequence[str]) -> str:
+        """The version of the code for what a launch found in its arguments.
 
         Of the versions that are made already the best one that suits, once there are many.
         """
-        wanted = version([units[number] for number in self._open] if units else [])
+        wanted = version([traits[number] for number in self._open] if traits else [])
         with self._lock:
             if wanted not in self._versions and len(self._versions) > MOST_VERSIONS:
                 fitting = [made for made in self._versions if suits(made, wanted)]
-                return max(fitting, key=lambda made: (len(made) - made.count(NO_AXIS), made))
+                return max(fitting, key=lambda made: (len(made) - made.count(NOTHING), made))
             self._versions.add(wanted)
             return wanted
 
     @cached_property
     def _open(self) -> list[int]:
-        """The numbers of the arrays whose type leaves their strides open."""
+        """The numbers of the arguments whose types leave open what versions are for."""
         return [
             number
             for number, key in enumerate(flat(self.keys))
-            if key[0] == ARRAY and key[3] == "A"
+            if (key[0] == ARRAY and key[3] == "A")
+            or (key[0] == SCALAR and key[1].kind == "i" and 8 * key[1].itemsize >= LEAST_BITS)
         ]
 
-    def _loaded(self, place: Device, block: Dims, way: str, strides: str = GENERAL) -> Loaded:
-        key = place, block, way, strides
+    def _loaded(self, place: Device, block: Dims, way: str, version: str = GENERAL) -> Loaded:
+        key = place, block, way, version
         loaded = self.loaded.get(key)
         if loaded is None:
             with self._lock:
@@ -135,8 +136,8 @@ class Overload:
                     self.loaded[key] = loaded
         return loaded
 
-    def _load(self, place: Device, block: Dims, way: str, strides: str) -> Loaded:
-        return Loaded(place, self.body.code(block, way, strides), self._carveout)
+    def _load(self, place: Device, block: Dims, way: str, version: str) -> Loaded:
+        return Loaded(place, self.body.code(block, way, version), self._carveout)
 
     @cached_property
     def argument_types(self) -> tuple[Any, ...]:

@@ -54,7 +54,7 @@ class PTXBackend(NeverOpposed):
             name="PTX",
             uuid=f"ptx-{found.uuid}",
             architecture=ARCHITECTURE,
-            code_per_strides=False,
+            code_in_versions=False,
         )
 
     # ---- code ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def properties() -> Properties:
         total_memory=processor.memory()[1],
         architecture=processor.architecture(),
         code_per_block=True,
-        code_per_strides=True,
+        code_in_versions=True,
         host_memory_is_device_memory=True,
         # Threads of a block go through a loop in step: rows side by side, against the caches.
         row_block=1,

@@ -10,7 +10,7 @@ from haulage.compiler.cache import record
 from haulage.compiler.cache.values import Digest, NotByValue, options_text
 from haulage.compiler.code import Code
 from haulage.compiler.options import Options
-from haulage.compiler.unit_strides import GENERAL
+from haulage.compiler.versions import GENERAL
 from haulage.disk_cache import software, store
 from haulage.disk_cache.folder import warn_once
 from haulage.errors import CompileError
@@ -90,14 +90,14 @@ class KeptBody:
                 if self._unchanged:
                     store.save(key, {"name": body.name}, b"")
 
-    def code(self, block: tuple[int, int, int], way: str, strides: str = GENERAL) -> Code:
+    def code(self, block: tuple[int, int, int], way: str, version: str = GENERAL) -> Code:
         """Code for blocks of `block` threads, run in one of `transform.WAYS`, of a version.
 
         Raises:
             CompileError: as `Body.code`.
         """
         with self._lock:
-            asked = block, way, strides
+            asked = block, way, version
             made = self._made.get(asked)
             if made is None:
                 made = self._made[asked] = self._find(*asked) or self._make(*asked)
@@ -121,18 +121,18 @@ class KeptBody:
                 store.save(key, access.facts(), b"")
             return access
 
-    def _find(self, block: tuple[int, int, int], way: str, strides: str) -> Code | None:
-        kept = store.load(self._code_key(block, way, strides))
+    def _find(self, block: tuple[int, int, int], way: str, version: str) -> Code | None:
+        kept = store.load(self._code_key(block, way, version))
         code = None
         if kept is not None:
             code = record.code_of(
-                *kept, self.name, self._reached, lambda: self.body.code(block, way, strides)
+                *kept, self.name, self._reached, lambda: self.body.code(block, way, version)
             )
         self._note(code is not None)
         return code
 
-    def _make(self, block: tuple[int, int, int], way: str, strides: str) -> Code:
-        code = self.body.code(block, way, strides)
+    def _make(self, block: tuple[int, int, int], way: str, version: str) -> Code:
+        code = self.body.code(block, way, version)
         if self._unchanged:
             code = self._assembled(code)
             try:
@@ -140,7 +140,7 @@ class KeptBody:
             except NotByValue as error:
                 warn_once(f"kernel {self.name} is not kept in the cache: {error}")
             else:
-                store.save(self._code_key(block, way, strides), facts, record.data_of(code))
+                store.save(self._code_key(block, way, version), facts, record.data_of(code))
         return code
 
     def _assembled(self, code: Code) -> Code:
@@ -159,9 +159,9 @@ class KeptBody:
             warn_once(f"kernel {self.name} is kept in the cache without machine code: {error}")
             return code
 
-    def _code_key(self, block: tuple[int, int, int], way: str, strides: str) -> str:
-        version = f"-{strides}" if strides else ""
-        return f"{self._key}-{'x'.join(map(str, block))}-{way}{version}"
+    def _code_key(self, block: tuple[int, int, int], way: str, version: str) -> str:
+        of_version = f"-{version}" if version else ""
+        return f"{self._key}-{'x'.join(map(str, block))}-{way}{of_version}"
 
     def _note(self, found: bool) -> None:
         if self.found is None:

@@ -19,9 +19,8 @@ from numba.core.typeinfer import register_dispatcher
 
 from haulage import forks
 from haulage.compiler.access.model import Whole
-from haulage.compiler.arrays import ArrayArgument
+from haulage.compiler.arguments import ArrayArgument
 from haulage.compiler.faults import TABLE, Fault
-from haulage.compiler.frontend.array_arguments import array_arguments
 from haulage.compiler.frontend.bytecode import KERNEL
 from haulage.compiler.frontend.captured import CAPTURED
 from haulage.compiler.frontend.declared import LINKED
@@ -30,6 +29,7 @@ from haulage.compiler.frontend.device_function import (
     as_device_function,
     plain_device_function,
 )
+from haulage.compiler.frontend.known_arguments import KnownArgument, known_arguments
 from haulage.compiler.frontend.memory_arguments import MemoryArguments, memory_arguments
 from haulage.compiler.frontend.pipeline import WHOLES
 from haulage.compiler.frontend.reasons import compile_error
@@ -64,9 +64,10 @@ class Lowered:
     have to be there at one time.
     `dynamic_shared`: whether it names its launch's dynamic shared memory. `captured`: the arrays of
     the device that are globals or closure variables of it; the code has their addresses.
-    `arrays`: where the arrays that it is given are among `arguments`. `memory`: its parameters, and
-    where addresses are among `arguments`. `wholes`: which launches write all of an array, if none
-    of their threads stops before. `local_arrays`: its own and those of functions that it calls.
+    `known`: where the arrays and integers that it is given are among `arguments`. `memory`: its
+    parameters, and where addresses are among `arguments`. `wholes`: which launches write all of an
+    array, if none of their threads stops before. `local_arrays`: its own and those of functions
+    that it calls.
     """
 
     llvm: str
@@ -80,7 +81,7 @@ class Lowered:
     dynamic_shared: bool
     captured: tuple[Any, ...]
     linked: tuple[Linked, ...]
-    arrays: tuple[ArrayArgument, ...]
+    known: tuple[KnownArgument, ...]
     memory: MemoryArguments
     wholes: tuple[Whole, ...]
     local_arrays: tuple[LocalArray, ...]
@@ -89,6 +90,10 @@ class Lowered:
     def types(self) -> str:
         with _LOCK:
             return str(self.annotation)
+
+    @property
+    def arrays(self) -> tuple[ArrayArgument, ...]:
+        return tuple(each for each in self.known if isinstance(each, ArrayArgument))
 
     @property
     def typemap(self) -> dict[str, Any]:
@@ -148,7 +153,7 @@ def lower(
             dynamic_shared=dynamic_shared,
             captured=tuple(array for module in modules for array in getattr(module, CAPTURED, ())),
             linked=_linked_with(modules),
-            arrays=array_arguments(result.target_context, argument_types),
+            known=known_arguments(result.target_context, argument_types),
             memory=memory_arguments(
                 result.target_context, tuple(inspect.signature(function).parameters), argument_types
             ),

@@ -12,8 +12,8 @@ from haulage.compiler.gpu.entry import entry_name
 from haulage.compiler.gpu.metadata import of_lines_only
 from haulage.compiler.gpu.modules import internalise
 from haulage.compiler.helpers import with_helpers
-from haulage.compiler.unit_strides import GENERAL
 from haulage.compiler.unrolling import keep_loops
+from haulage.compiler.versions import GENERAL
 from haulage.forks import cached_property
 
 
@@ -56,8 +56,8 @@ class GPUBody(Body):
         """A module's text with the address spaces that the target has."""
         return text
 
-    def _make(self, block: Any, way: str, strides: str) -> Code:
-        assert strides == GENERAL
+    def _make(self, block: Any, way: str, version: str) -> Code:
+        assert version == GENERAL
         with llvm.LOCK:
             made = self._made(prod(block))
         offsets, nbytes = argument_offsets(self.lowered.arguments)

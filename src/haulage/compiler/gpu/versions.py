@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from haulage.compiler import llvm
-from haulage.compiler.arrays import ArrayArgument
+from haulage.compiler.arguments import ArrayArgument
 from haulage.compiler.frontend import Lowered
 from haulage.compiler.gpu.accesses import Access, Accesses
 from haulage.compiler.gpu.neighbours import WIDEST, Neighbours, neighbours

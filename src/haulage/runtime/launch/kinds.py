@@ -38,7 +38,7 @@ import numpy as np
 from haulage._core.coherence import Moving
 from haulage._core.launches import Part
 from haulage._core.packing import integer_of, pack_array, unit_axis
-from haulage.compiler.unit_strides import FIRST, LAST, NO_AXIS
+from haulage.compiler.versions import END, FIRST, LAST, NONNEGATIVE, NOTHING
 from haulage.runtime.arrays import keys
 from haulage.runtime.arrays.array import DeviceNDArray, DeviceRecord
 from haulage.runtime.arrays.host_arrays import HostVisibleNDArray
@@ -64,10 +64,10 @@ class Kind:
         device: that it is on; None: on none, or wherever it is needed.
         hint: `In`, `Out` or `InOut`, if it was given inside of one.
         parts: the kinds of a tuple's entries.
-        unit_axis: which axis of an array has unit stride, as `compiler.unit_strides` has it.
+        trait: what of it code has versions for, as `compiler.versions` has it.
     """
 
-    __slots__ = ("device", "hint", "key", "parts", "role", "unit_axis")
+    __slots__ = ("device", "hint", "key", "parts", "role", "trait")
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class Kind:
         device: Device | None = None,
         hint: type[ArgHint] | None = None,
         parts: tuple["Kind", ...] = (),
-        unit_axis: str = NO_AXIS,
+        trait: str = NOTHING,
     ) -> None:
         self.role = role
         self.key = key
         self.device = device
         self.hint = hint
         self.parts = parts
-        self.unit_axis = unit_axis
+        self.trait = trait
 
     def leaves(self) -> tuple["Kind", ...]:
         """Itself; of a tuple the kinds of its entries, those in tuples too."""
@@ -103,10 +103,10 @@ def kind(
     device: Device | None = None,
     hint: type[ArgHint] | None = None,
     parts: tuple[Kind, ...] = (),
-    unit_axis: str = NO_AXIS,
+    trait: str = NOTHING,
 ) -> Kind:
     """The kind with these attributes."""
-    described = role, key, device, hint, parts, unit_axis
+    described = role, key, device, hint, parts, trait
     found = _kinds.get(described)
     if found is None:
         if len(_kinds) >= _MOST:
@@ -217,7 +217,7 @@ def _instead(value: Any) -> str:
 def part_of(array: DeviceNDArray) -> Part:
     """The part of an array in launches, made now and kept with it."""
     field = pack_array(array, array.device_pointer)
-    own = kind(ON_DEVICE, array._code_key, array.device, unit_axis=unit_axis(field))
+    own = kind(ON_DEVICE, array._code_key, array.device, trait=unit_axis(field))
     made = Part(own, array.shape, array.strides, field)
     array._launch_part = made
     return made
@@ -243,29 +243,39 @@ def _device_array(array: DeviceNDArray, fields: list[Any]) -> Any:
 # ---- numbers ----------------------------------------------------------------------------------
 
 
-def _scalar(dtype: Any) -> Kind:
-    return kind(VALUE, (SCALAR, np.dtype(dtype)))
+def _scalar(dtype: Any, trait: str = NOTHING) -> Kind:
+    return kind(VALUE, (SCALAR, np.dtype(dtype)), trait=trait)
 
 
-# By the exact type: numbers that are packed as they are.
-number_kinds: dict[type, Kind] = {
-    of: _scalar(of)
-    for of in (
-        *(bool, np.bool_, float, np.float16, np.float32, np.float64),
-        *(complex, np.complex64, np.complex128, np.longlong, np.ulonglong),
-        *(np.int8, np.int16, np.int32, np.int64),
-        *(np.uint8, np.uint16, np.uint32, np.uint64),
-    )
+# By the exact type, numbers that are packed as they are: the kind of any one, and the kind of an
+# integer that is not negative and below `END`.
+number_kinds: dict[type, tuple[Kind, Kind | None]] = {
+    **{
+        of: (_scalar(of), None)
+        for of in (
+            *(bool, np.bool_, float, np.float16, np.float32, np.float64),
+            *(complex, np.complex64, np.complex128),
+        )
+    },
+    **{
+        of: (_scalar(of), _scalar(of, NONNEGATIVE))
+        for of in (
+            *(np.int8, np.int16, np.int32, np.int64, np.longlong),
+            *(np.uint8, np.uint16, np.uint32, np.uint64, np.ulonglong),
+        )
+    },
 }
 
 
 @argument(number_kinds.__contains__)
 def _number(value: Any, fields: list[Any]) -> Kind:
     fields.append(value)
-    return number_kinds[type(value)]
+    of_any, nonnegative = number_kinds[type(value)]
+    return nonnegative if nonnegative is not None and 0 <= value < END else of_any
 
 
-int_kind, _UNSIGNED = _scalar(np.int64), _scalar(np.uint64)
+int_kinds = _scalar(np.int64), _scalar(np.int64, NONNEGATIVE)
+_UNSIGNED = _scalar(np.uint64)
 _LEAST_INT, _GREATEST_INT = -(2**63), 2**63 - 1
 
 
@@ -273,7 +283,7 @@ _LEAST_INT, _GREATEST_INT = -(2**63), 2**63 - 1
 def _int(value: int, fields: list[Any]) -> Kind:
     fields.append(value)
     if _LEAST_INT <= value <= _GREATEST_INT:
-        return int_kind
+        return int_kinds[0 <= value < END]
     if 0 <= value < 2**64:
         return _UNSIGNED
     raise TypeError(
@@ -345,7 +355,7 @@ def _host_visible(array: HostVisibleNDArray, fields: list[Any]) -> Kind:
     described = block.device, array.dtype, steps, flags, pointer & MOST_ALIGNED, axis
     found = _mapped.get(described)
     if found is None:
-        made = kind(MAPPED, array.device_view()._code_key, block.device, unit_axis=axis)
+        made = kind(MAPPED, array.device_view()._code_key, block.device, trait=axis)
         found = _kept(_mapped, described, made)
     return found
 
@@ -358,7 +368,7 @@ def _host_array(array: np.ndarray, fields: list[Any]) -> Kind:
     described = array.dtype, array.ndim, array.flags.num & _FLAGS, axis
     found = _host.get(described)
     if found is None:
-        made = kind(ON_HOST, keys.of_host_array(array), unit_axis=axis)
+        made = kind(ON_HOST, keys.of_host_array(array), trait=axis)
         found = _kept(_host, described, made)
     return found
 
@@ -380,7 +390,7 @@ def _unit_axis_of(array: Any) -> str:
     """Of an array that has the same strides on each device."""
     strides, nbytes = array.strides, array.dtype.itemsize
     if not strides or nbytes not in (strides[-1], strides[0]):
-        return NO_AXIS
+        return NOTHING
     return LAST if strides[-1] == nbytes else FIRST
 
 
@@ -389,8 +399,8 @@ def _moving(array: Any, fields: list[Any]) -> Kind:
     fields.append(None)
     found: Kind | None = getattr(array, "_launch_kind", None)
     if found is None:
-        axis = _unit_axis_of(array) if isinstance(array, Moving) else NO_AXIS
-        found = kind(MOVING, (ARRAY, *array.__haulage_describe__()), unit_axis=axis)
+        axis = _unit_axis_of(array) if isinstance(array, Moving) else NOTHING
+        found = kind(MOVING, (ARRAY, *array.__haulage_describe__()), trait=axis)
         array._launch_kind = found
     return found
 
@@ -406,7 +416,7 @@ def _foreign(array: Any, fields: list[Any]) -> Kind:
     layout, data, of_stream = described
     fields.append((data, of_stream))
     if layout.kind is None:
-        layout.kind = kind(ORDERED, layout.key, layout.device, unit_axis=layout.unit_axis)
+        layout.kind = kind(ORDERED, layout.key, layout.device, trait=layout.unit_axis)
     found: Kind = layout.kind
     return found
 
@@ -435,7 +445,7 @@ _tuples: dict[Any, Kind] = {}
 def _hinted(hint: ArgHint, fields: list[Any]) -> Kind:
     own = classify(hint.value, fields)
     # A copy of an array that moves itself may have other strides.
-    axis = NO_AXIS if own.role == MOVING else own.unit_axis
+    axis = NOTHING if own.role == MOVING else own.trait
     return kind(own.role, own.key, own.device, type(hint), own.parts, axis)
 
 
@@ -444,7 +454,7 @@ def _enum(member: enum.Enum, fields: list[Any]) -> Kind:
     of = type(member)
     found = _enums.get(of)
     if found is None:
-        own = {int_kind.key} if isinstance(member, int) else {key_of(each.value) for each in of}
+        own = {int_kinds[0].key} if isinstance(member, int) else {key_of(each.value) for each in of}
         if len(own) != 1:
             raise TypeError(
                 f"a kernel cannot take a member of {of.__name__}: the values of its members are of "

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from haulage import config
 from haulage._core import launches
 from haulage._core.launches import PlanBase, in_place, launch
+from haulage.compiler.versions import END
 from haulage.errors import CaptureError, LaunchError
 from haulage.runtime.arrays.array import DeviceNDArray
 from haulage.runtime.arrays.keys import Key
@@ -33,7 +34,7 @@ from haulage.runtime.launch.kinds import (
     Kind,
     classifiers,
     classify,
-    int_kind,
+    int_kinds,
     number_kinds,
 )
 from haulage.runtime.launch.loaded import Configuration, check_limits
@@ -125,7 +126,7 @@ class LaunchPlan(PlanBase):
             return
         keys = tuple([kind.key for kind in kinds if kind.key is not None])
         overload = kernel.overload_for(device.code_for, keys)
-        loaded = overload.load(device, configuration.block, [kind.unit_axis for kind in each])
+        loaded = overload.load(device, configuration.block, [kind.trait for kind in each])
         self._captured = loaded.captured
         header, self._start = loaded.prepare(configuration)
         self._block = Block(header, overload.keys, keys)
@@ -288,7 +289,8 @@ launches.know(
     classify,
     classifiers,
     number_kinds,
-    int_kind,
+    int_kinds,
+    END,
     wait_for,
     call_all,
     LaunchError,

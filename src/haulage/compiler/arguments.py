@@ -1,6 +1,8 @@
-"""What is known of the arrays that a kernel is given."""
+"""What is known of the arrays and integers that a kernel is given."""
 
 from dataclasses import dataclass
+
+from haulage.compiler.access.model import Path
 
 
 @dataclass(frozen=True)
@@ -11,6 +13,7 @@ class ArrayArgument:
     element; `contiguous` says that these lie side by side, by rows or by columns.
     """
 
+    path: Path
     data: int
     ndim: int
     nbytes: int
@@ -30,3 +33,12 @@ class ArrayArgument:
     def strides(self) -> range:
         """Those of its strides, in bytes."""
         return range(self.data + 1 + self.ndim, self.data + 1 + 2 * self.ndim)
+
+
+@dataclass(frozen=True)
+class IntegerArgument:
+    """A signed integer among the flattened arguments: its number there, and its bits."""
+
+    path: Path
+    number: int
+    bits: int

@@ -1,6 +1,7 @@
-"""Versions of code by unit strides: results are NumPy's whatever strides a launch finds, and
-launches take the version that suits them."""
+"""Versions of code by unit strides and signs of integers: results are NumPy's whatever a launch
+finds, and launches take the version that suits them."""
 
+import enum
 import itertools
 
 import numpy as np
@@ -158,7 +159,7 @@ def versions(kernel):
 
 @pytest.fixture
 def has_versions(device):
-    if not device.properties.code_per_strides:
+    if not device.properties.code_in_versions:
         pytest.skip("there is the general code alone")
 
 
@@ -233,7 +234,7 @@ def test_there_are_no_more_versions_than_some(device):
         wanted = x + 10 * y + 100 * z
         kernel[1, 32](x, y, z, out)
         np.testing.assert_array_equal(out, wanted)
-    found = versions(kernel) if device.properties.code_per_strides else []
+    found = versions(kernel) if device.properties.code_in_versions else []
     assert len(found) <= MOST_VERSIONS + 1
 
 
@@ -267,6 +268,159 @@ def test_arrays_in_tuples_are_named_by_their_places():
     kernel[1, 32]((there[:10], there[::2]), out)
     np.testing.assert_array_equal(out, x[:10] + x[::2])
     assert versions(kernel) == [{"pair[0]": "last", "out": "last"}]
+
+
+# ---- integers that are not negative -------------------------------------------------------------
+
+
+def at_places(x, j, k, out):
+    i = cuda.grid(1)
+    if i == 0:
+        out[0], out[1], out[2] = j, k, k - 1
+        out[3] = 1 if k >= 0 else 2
+        if -x.size <= j < x.size and -x.size <= k < x.size:
+            out[4] = x[j] + x[k]
+
+
+def wanted_at(x, j, k):
+    places = j in range(-x.size, x.size) and k in range(-x.size, x.size)
+    return [j, k, k - 1, 1 if k >= 0 else 2, x[j] + x[k] if places else 0]
+
+
+NUMBERS = st.sampled_from((-(2**31), -20, -1, 0, 1, 19, 20, 2**31 - 1))
+WIDE_NUMBERS = NUMBERS | st.sampled_from((2**31, 2**32, 2**32 - 1, 1 - 2**63, 2**63 - 1))
+MAKERS = st.sampled_from((int, np.int64, np.longlong))
+
+
+@pytest.fixture(scope="module")
+def of_integers():
+    return {
+        "i8": cuda.jit("void(int64[::1], int64, int64, int64[::1])")(at_places),
+        "i4": cuda.jit("void(int64[::1], int32, int32, int64[::1])")(at_places),
+        "lazy": cuda.jit(at_places),
+    }
+
+
+@pytest.mark.parametrize("declared", ["i8", "i4", "lazy"])
+@OFTEN
+@given(data=st.data())
+def test_integers_are_what_they_are_whatever_their_sign(of_integers, declared, data):
+    numbers = NUMBERS if declared == "i4" else WIDE_NUMBERS
+    j, k = data.draw(numbers), data.draw(numbers)
+    x, out = np.arange(20) * 7, np.zeros(5, np.int64)
+    make = data.draw(MAKERS)
+    of_integers[declared][1, 32](x, make(j), make(k), out)
+    assert list(out) == wanted_at(x, j, k)
+
+
+def nonnegative(kernel):
+    """The integers that the codes which were loaded take for not negative, in order."""
+    return [
+        tuple(loaded.code.metadata["nonnegative"])
+        for overload in kernel.overloads.values()
+        for loaded in overload.loaded.values()
+    ]
+
+
+@pytest.mark.usefixtures("has_versions")
+def test_launches_take_the_version_for_their_integers(way):
+    kernel = cuda.jit("void(int64[::1], int64, int64, int64[::1])")(at_places)
+    x = np.arange(20) * 7
+    for j, k in ((3, -1), (3, 2), (0, -20), (-1, -1), (2**31, 5), (3, 4)):
+        out = np.zeros(5, np.int64)
+        kernel[1, 32](x, j, k, out)
+        assert list(out) == wanted_at(x, j, k)
+    assert nonnegative(kernel) == [("j",), ("j", "k"), (), ("k",)]
+
+
+class Place(enum.IntEnum):
+    LAST = -1
+    SECOND = 1
+
+
+def of_entries(x, places, out):
+    if cuda.grid(1) == 0:
+        out[0] = x[places[0]] + 100 * x[places[1][0]]
+
+
+def of_one(x, place, out):
+    if cuda.grid(1) == 0:
+        out[0] = x[place]
+
+
+def test_integers_in_tuples():
+    kernel, x = cuda.jit(of_entries), np.arange(20)
+    for first, second in itertools.product((-2, 3), repeat=2):
+        out = np.zeros(1, np.int64)
+        kernel[1, 32](x, (first, (second, 1.5)), out)
+        assert out[0] == x[first] + 100 * x[second]
+
+
+@pytest.mark.parametrize("declared", ["int64", "int32", "int16", "int8", None])
+def test_any_integer_can_be_the_sign_of_another_one(declared):
+    signature = f"void(int64[::1], {declared}, int64[::1])" if declared else None
+    kernel, x = cuda.jit(signature)(of_one), np.arange(300)
+    given_as = [Place.SECOND, Place.LAST, Place.SECOND, np.int8(-1), np.uint8(7), -2, 5, -3, 4]
+    if declared is not None:
+        given_as.append(True)
+    if declared == "int8":
+        given_as.append(200)  # the same bits as -56
+    for place in given_as:
+        out = np.zeros(1, np.int64)
+        kernel[1, 32](x, place, out)
+        assert out[0] == x[int(np.array(place).astype(declared or "int64"))], place
+
+
+def test_graphs_keep_the_integers_that_were_captured():
+    kernel = cuda.jit("void(int64[::1], int64, int64[::1])")(of_one)
+    x, out = cuda.to_device(np.arange(20)), cuda.to_device(np.zeros(1, np.int64))
+    for place in (-1, 3):
+        with cuda.graph() as graph:
+            kernel[1, 32](x, place, out)
+        kernel[1, 32](x, -5 - place, out)
+        graph.launch()
+        assert out.copy_to_host()[0] == place % 20
+
+
+def behind(x, k, n, out):
+    i = k + 1 + cuda.grid(1)
+    if i < n:
+        out[i, k] = x[i]
+
+
+BEHIND = "void(float64[::1], int64, int32, float64[:, ::1])"
+
+
+def test_code_for_integers_that_are_not_negative_has_no_wraparound():
+    general = haulage.compile(behind, BEHIND)
+    assert general.metadata["nonnegative"] == ()
+    assert "select" in general.stages["clean"]
+    for asked, wanted in ((True, ("k", "n")), (["k"], ("k",))):
+        code = haulage.compile(behind, BEHIND, nonnegative=asked)
+        assert code.metadata["nonnegative"] == wanted
+        assert "select" not in code.stages["clean"]
+
+
+def test_sizes_of_arrays_are_known_not_to_be_negative():
+    def middle(x, out):
+        out[x.shape[0] // 2] = x[out.size // 2, x.shape[1] // 3]
+
+    code = haulage.compile(middle, "void(float64[:, ::1], float64[::1])")
+    assert "select" not in code.stages["clean"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"nonnegative": ["x"]}, "'x' is no signed integer .* these are: k, n"),
+        ({"unit_strides": {"x": "last"}}, "'x' is no array .* these are: none"),
+        ({"unit_strides": "middle"}, "'last' or 'first', got 'middle'"),
+        ({"nonnegative": True, "target": "sm_90"}, "only code for the CPU"),
+    ],
+)
+def test_versions_that_there_are_not(asked, message):
+    with pytest.raises(ValueError, match=message):
+        haulage.compile(behind, BEHIND, **asked)
 
 
 def over_the_grid(x, total):
