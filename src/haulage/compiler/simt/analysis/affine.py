@@ -90,7 +90,7 @@ class Form:
 
     @property
     def symbols(self) -> set[Symbol]:
-        return {symbol for monomial in self.monomials for symbol in monomial}
+        return set().union(*self.monomials)
 
     @property
     def constant(self) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import AXES, control_flow
-from haulage.compiler.simt.analysis.affine import THREAD, AffineForms, Monomial
+from haulage.compiler.simt.analysis.affine import THREAD, Monomial, index_forms
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.memory_dependence import ANYWHERE, UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import size_of_access
@@ -58,8 +58,8 @@ class Interleaving:
         self._varying = varying
         self._roots = analyses.get(UnderlyingObjects)
         self._items = analyses.items
-        self._forms = AffineForms(self._items)
-        self._loose_forms = AffineForms(self._items, wraparound=False)
+        self._forms = analyses.get(index_forms, wraparound=True)
+        self._loose_forms = analyses.get(index_forms, wraparound=False)
 
     def changes_order(self, labels: Sequence[str]) -> bool:
         """Whether LLVM may move an access over another one that may alias; `labels` are the blocks

@@ -29,8 +29,8 @@ READING = frozenset(("load", "atomicrmw", "cmpxchg"))
 _IDEMPOTENT_WITH_ZERO = frozenset(("add", "sub", "or", "xor", "fadd", "fsub"))
 _ZEROS = frozenset(("0", "0.000000e+00", "-0.000000e+00"))
 _MEMORY_INTRINSICS = ("llvm.memset", "llvm.memcpy", "llvm.memmove")
-# What may give another value each time.
-_NOT_NUMBERED = frozenset(("load", "atomicrmw", "cmpxchg", "call", "alloca"))
+# What may give another value each time, or whose operands don't tell which value it is.
+_NOT_NUMBERED = frozenset(("phi", "load", "atomicrmw", "cmpxchg", "call", "alloca"))
 # What makes an address from others.
 _DERIVING = frozenset(("getelementptr", "phi", "select", "freeze", "bitcast", "addrspacecast"))
 
@@ -118,16 +118,30 @@ def is_idempotent(item: Instruction, items: Mapping[str, Instruction]) -> bool:
 
 def are_congruent(analyses: Analyses, values: Iterable[Operand]) -> bool:
     """Whether values are worked out alike from the same ones (value numbering)."""
-    return len({_expression(analyses, each.text) for each in values}) <= 1
+    first, *others = {each.text: None for each in values} or ("",)
+    return all(_are_alike(analyses, first, each) for each in others)
 
 
-def _expression(analyses: Analyses, name: str, depth: int = 8) -> object:
-    """A value as what it is made by and from."""
-    item = analyses.items.get(name)
-    if item is None or depth == 0 or item.is_phi or item.opcode in _NOT_NUMBERED:
-        return name
-    made = (item.opcode, item.predicate, item.type, item.source_type, item.indices)
-    return made, tuple(_expression(analyses, each.text, depth - 1) for each in item.operands)
+def _are_alike(analyses: Analyses, one: str, other: str, depth: int = 8) -> bool:
+    if one == other:
+        return True
+    left, right = analyses.items.get(one), analyses.items.get(other)
+    return (
+        left is not None
+        and right is not None
+        and depth > 0
+        and _made_by(left) == _made_by(right)
+        and left.opcode not in _NOT_NUMBERED
+        and all(
+            _are_alike(analyses, some.text, others.text, depth - 1)
+            for some, others in zip(left.operands, right.operands, strict=True)
+        )
+    )
+
+
+def _made_by(item: Instruction) -> tuple[object, ...]:
+    operands = len(item.operands)
+    return item.opcode, item.predicate, item.type, item.source_type, item.indices, operands
 
 
 # ---- pointer capture -----------------------------------------------------------------------------

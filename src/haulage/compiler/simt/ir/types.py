@@ -35,7 +35,6 @@ _OPENING, _CLOSING = "([{<", ")]}>"
 _BRACKET = re.compile(r'[][(){}<>"]')
 _MARK = re.compile(r'"[^"]*"|[][(){}<>,]')
 _VECTOR = re.compile(r"<(?P<count>\d+ x )(?P<element>[^<>]+)>")
-_FIRST_TYPE = re.compile(r"ptr addrspace\(\d+\)|[^ ,]+")
 _RANGE = re.compile(r"\brange\(i\d+ (-?\d+), (-?\d+)\)")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8}
 
@@ -73,9 +72,9 @@ def first_type(text: str) -> str:
     """The type that `text` begins with."""
     if text[0] in _OPENING:
         return text[: matching(text, 0) + 1]
-    found = _FIRST_TYPE.match(text)
-    assert found is not None, text
-    return found[0]
+    if text.startswith("ptr addrspace("):
+        return text[: text.index(")") + 1]
+    return text.partition(" ")[0].rstrip(",")
 
 
 def like(kind: str, element: str) -> str:
