@@ -147,7 +147,7 @@ class _Facts:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.items = function.items()
-        self.loops = control_flow.natural_loops(function.successors(), function.entry)
+        self.loops = control_flow.Graph(function.successors(), function.entry).loops
         self.loop_of = {
             phi.result: loop for loop in self.loops for phi in function.blocks[loop.header].phis
         }
@@ -324,7 +324,7 @@ def _marked(text: str, name: str, function: Function, loops: list[control_flow.L
     successors = function.successors()
     wanted = {loop.header for loop in loops}
     latches: dict[str, bool] = {}
-    for loop in control_flow.natural_loops(successors, function.entry):
+    for loop in control_flow.Graph(successors, function.entry).loops:
         for label in loop.labels:
             if loop.header in successors[label]:
                 latches[label] = loop.header in wanted

@@ -214,7 +214,7 @@ class Accesses:
 
     @cached_property
     def loops(self) -> list[control_flow.Loop]:
-        return control_flow.natural_loops(self.successors, self.function.entry)
+        return control_flow.Graph(self.successors, self.function.entry).loops
 
     @cached_property
     def _reached(self) -> dict[str, frozenset[str]]:

@@ -93,8 +93,8 @@ class _Needs:
     def __init__(self, accesses: Accesses) -> None:
         self._accesses = accesses
         function = accesses.function
-        self._above = control_flow.immediate_dominators(accesses.successors, function.entry)
-        self._below = control_flow.immediate_postdominators(accesses.successors)
+        graph = control_flow.Graph(accesses.successors, function.entry)
+        self._above, self._below = graph.dominators, graph.postdominators
         self._labels = {
             name: label
             for name, (label, _) in function.definitions().items()

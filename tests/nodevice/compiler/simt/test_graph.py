@@ -25,7 +25,7 @@ def graphs(draw):
 
 @given(graphs())
 def test_dominators_are_on_every_way(successors):
-    closest = control_flow.immediate_dominators(successors, "b0")
+    closest = control_flow.Graph(successors, "b0").dominators
     for lower in closest:
         for upper in closest:
             on_every_way = upper == lower or not ways_around(successors, "b0", lower, upper)
@@ -34,7 +34,7 @@ def test_dominators_are_on_every_way(successors):
 
 @given(graphs())
 def test_postdominators_are_on_every_way_to_an_end(successors):
-    closest = control_flow.immediate_postdominators(successors)
+    closest = control_flow.Graph(successors, "b0").postdominators
     ends = [label for label, targets in successors.items() if not targets]
     for label in successors:
         reaches_end = any(
@@ -68,14 +68,14 @@ def test_loops_come_inner_first_with_their_bodies():
         "latch": ("outer",),
         "end": (),
     }
-    inner, outer = control_flow.natural_loops(successors, "start")
+    inner, outer = control_flow.Graph(successors, "start").loops
     assert (inner.header, inner.labels) == ("inner", {"inner", "body"})
     assert (outer.header, outer.labels) == ("outer", {"outer", "inner", "body", "latch"})
 
 
 def test_a_graph_without_cycles_has_no_loops():
     successors = {"a": ("b", "c"), "b": ("d",), "c": ("d",), "d": ()}
-    assert control_flow.natural_loops(successors, "a") == []
+    assert control_flow.Graph(successors, "a").loops == []
 
 
 @pytest.mark.parametrize("exit_first", [False, True])
@@ -90,13 +90,13 @@ def test_what_is_in_a_loop_comes_before_what_is_behind_it(exit_first):
     }
     if exit_first:
         successors = {label: targets[::-1] for label, targets in successors.items()}
-    order = control_flow.loops_before_exits(successors, "start")
+    order = control_flow.Graph(successors, "start").loops_before_exits()
     assert order == ["start", "outer", "inner", "body", "latch", "end"]
 
 
 @given(graphs())
 def test_loops_before_exits_lists_what_can_be_reached_once(successors):
-    order = control_flow.loops_before_exits(successors, "b0")
+    order = control_flow.Graph(successors, "b0").loops_before_exits()
     assert order[0] == "b0"
     assert sorted(order) == sorted(
         control_flow.reachable_until(successors, ["b0"], control_flow.EXIT)

@@ -32,7 +32,7 @@ end:
 
 def loop_of(start, last):
     function = model_of(LOOP.replace("START", start).replace("LAST", last))
-    (loop,) = control_flow.natural_loops(function.successors(), function.entry)
+    (loop,) = control_flow.Graph(function.successors(), function.entry).loops
     return function, loop
 
 

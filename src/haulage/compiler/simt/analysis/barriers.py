@@ -30,7 +30,7 @@ def in_order(function: Function) -> list[str]:
     """Labels of the blocks with barriers, in the order in which threads that diverged should go on
     so that they converge: what is in a loop comes before what is behind it."""
     waiting = {label for label, _, _ in barriers(function)}
-    order = control_flow.loops_before_exits(function.successors(), function.entry)
+    order = control_flow.Graph(function.successors(), function.entry).loops_before_exits()
     return [label for label in order if label in waiting]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from haulage.forks import cached_property
+
 Successors = Mapping[str, Sequence[str]]
 
 # The label of the one exit that post-dominance is counted from; no block can have it.
@@ -29,21 +31,6 @@ def reverse_postorder(successors: Successors, entry: str) -> list[str]:
     return order[::-1]
 
 
-def loops_before_exits(successors: Successors, entry: str) -> list[str]:
-    """As `reverse_postorder`, with what is in a loop before what is behind it."""
-    loops = natural_loops(successors, entry)
-
-    def together(label: str, target: str) -> int:
-        return sum(label in loop.labels and target in loop.labels for loop in loops)
-
-    # What is visited first comes last.
-    ordered = {
-        label: sorted(targets, key=lambda target: together(label, target))
-        for label, targets in successors.items()
-    }
-    return reverse_postorder(ordered, entry)
-
-
 def invert(successors: Successors) -> dict[str, list[str]]:
     """The same edges backwards, each once."""
     inverted: dict[str, list[str]] = {label: [] for label in successors}
@@ -53,48 +40,11 @@ def invert(successors: Successors) -> dict[str, list[str]]:
     return inverted
 
 
-def immediate_dominators(successors: Successors, entry: str) -> dict[str, str]:
-    """The closest strict dominator of each reachable label; the entry is its own."""
-    order = reverse_postorder(successors, entry)
-    number = {label: index for index, label in enumerate(order)}
-    before: list[list[int]] = [[] for _ in order]
-    for label in order:
-        for target in successors[label]:
-            before[number[target]].append(number[label])
-    closest = [0, *(-1 for _ in order[1:])]
-
-    def common(one: int, other: int) -> int:
-        while one != other:
-            if one > other:
-                one = closest[one]
-            else:
-                other = closest[other]
-        return one
-
-    changed = True
-    while changed:
-        changed = False
-        for index in range(1, len(order)):
-            found = reduce(common, (each for each in before[index] if closest[each] >= 0))
-            changed |= closest[index] != found
-            closest[index] = found
-    return {label: order[index] for label, index in zip(order, closest, strict=True)}
-
-
-def immediate_postdominators(successors: Successors) -> dict[str, str]:
-    """The closest label on every path from here to the end; `EXIT` is the end itself.
-
-    Labels from which no end can be reached are missing.
-    """
-    with_exit = {label: targets or (EXIT,) for label, targets in successors.items()}
-    return immediate_dominators(invert({**with_exit, EXIT: ()}), EXIT)
-
-
 def dominance_frontiers(
     predecessors: Successors, closest: Mapping[str, str]
 ) -> dict[str, list[str]]:
     """For each label those where paths from it first meet others (Cytron et al., 1991), by the
-    edges backwards and the result of `immediate_dominators`."""
+    edges backwards and immediate dominators."""
     frontiers: dict[str, dict[str, None]] = {label: {} for label in predecessors}
     for label, sources in predecessors.items():
         for source in sources:
@@ -105,7 +55,7 @@ def dominance_frontiers(
 
 
 def dominates(closest: Mapping[str, str], upper: str, lower: str) -> bool:
-    """Whether `upper` is on every path to `lower`, by the result of `immediate_dominators`."""
+    """Whether `upper` is on every path to `lower`, by immediate dominators."""
     while lower != upper and closest[lower] != lower:
         lower = closest[lower]
     return lower == upper
@@ -119,30 +69,6 @@ class Loop:
     labels: frozenset[str]
 
 
-def natural_loops(successors: Successors, entry: str) -> list[Loop]:
-    """The loops of the graph, those with one header made one; inner ones come first."""
-    order = reverse_postorder(successors, entry)
-    number = {label: index for index, label in enumerate(order)}
-    backwards = [
-        (label, target)
-        for label in order
-        for target in successors[label]
-        if number[target] <= number[label]
-    ]
-    if not backwards:
-        return []
-    closest, predecessors = immediate_dominators(successors, entry), invert(successors)
-    latches: dict[str, list[str]] = {}
-    for label, target in backwards:
-        if dominates(closest, target, label):
-            latches.setdefault(target, []).append(label)
-    loops = [
-        Loop(header, frozenset({header} | reachable_until(predecessors, labels, header)))
-        for header, labels in latches.items()
-    ]
-    return sorted(loops, key=lambda loop: len(loop.labels))
-
-
 def reachable_until(successors: Successors, starts: Iterable[str], stop: str = EXIT) -> set[str]:
     """Labels that can be reached from `starts` (them included) without going through `stop`."""
     seen = {stop}
@@ -153,3 +79,103 @@ def reachable_until(successors: Successors, starts: Iterable[str], stop: str = E
             seen.add(label)
             stack.extend(successors[label])
     return seen - {stop}
+
+
+class Graph:
+    """A control-flow graph. What is known of it is worked out when it is asked for."""
+
+    def __init__(self, successors: Successors, entry: str) -> None:
+        self.successors = successors
+        self._entry = entry
+
+    @cached_property
+    def predecessors(self) -> Mapping[str, list[str]]:
+        """For each label those that control can come from, each once."""
+        return invert(self.successors)
+
+    @cached_property
+    def order(self) -> list[str]:
+        """The labels in reverse postorder."""
+        return reverse_postorder(self.successors, self._entry)
+
+    @cached_property
+    def _place(self) -> Mapping[str, int]:
+        return {label: place for place, label in enumerate(self.order)}
+
+    @cached_property
+    def _retreating(self) -> list[tuple[str, str]]:
+        """The edges that go back in the order; without one there is no cycle."""
+        place = self._place
+        return [
+            (label, target)
+            for label in self.order
+            for target in self.successors[label]
+            if place[target] <= place[label]
+        ]
+
+    @cached_property
+    def dominators(self) -> Mapping[str, str]:
+        """The immediate dominator of each label that can be reached; the entry is its own."""
+        place, closest = self._place, {self._entry: self._entry}
+
+        def common(one: str, other: str) -> str:
+            while one != other:
+                if place[one] > place[other]:
+                    one = closest[one]
+                else:
+                    other = closest[other]
+            return one
+
+        changed = True
+        while changed:
+            changed = False
+            for label in self.order[1:]:
+                before = (each for each in self.predecessors[label] if each in closest)
+                found = reduce(common, before)
+                # Without a cycle what comes before a label is known when the label is.
+                changed |= bool(self._retreating) and closest.get(label) != found
+                closest[label] = found
+        return closest
+
+    @cached_property
+    def postdominators(self) -> Mapping[str, str]:
+        """The closest label on every path from each one to the end; `EXIT` is the end itself.
+
+        Labels from which no end can be reached are missing.
+        """
+        with_exit = {label: targets or (EXIT,) for label, targets in self.successors.items()}
+        return Graph(invert({**with_exit, EXIT: ()}), EXIT).dominators
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """The natural loops, those with one header made one; inner ones come first."""
+        latches: dict[str, list[str]] = {}
+        for label, target in self._retreating:
+            if self.dominates(target, label):
+                latches.setdefault(target, []).append(label)
+        loops = [
+            Loop(header, frozenset({header} | reachable_until(self.predecessors, labels, header)))
+            for header, labels in latches.items()
+        ]
+        return sorted(loops, key=lambda loop: len(loop.labels))
+
+    def dominates(self, upper: str, lower: str) -> bool:
+        """Whether the block `upper` is on every path to the block `lower`."""
+        return lower in self.dominators and dominates(self.dominators, upper, lower)
+
+    def innermost_loop(self, label: str) -> Loop | None:
+        """The smallest loop that a block is in."""
+        return next((loop for loop in self.loops if label in loop.labels), None)
+
+    def loops_before_exits(self) -> list[str]:
+        """The labels as in `order`, with what is in a loop before what is behind it."""
+
+        def together(label: str, target: str) -> int:
+            return sum(label in loop.labels and target in loop.labels for loop in self.loops)
+
+        # What is visited first comes last.
+        ordered = {
+            label: sorted(targets, key=lambda target: together(label, target))
+            for label, targets in self.successors.items()
+        }
+        return reverse_postorder(ordered, self._entry)

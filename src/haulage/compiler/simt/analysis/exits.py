@@ -175,19 +175,16 @@ def skipping_edges(analyses: Analyses) -> dict[str, set[Edge]]:
         return {}
     successors = _without_leaving(analyses)
     places = found.keys()
-    meeting = control_flow.immediate_postdominators(successors)
-    loops = control_flow.natural_loops(successors, analyses.function.entry)
-    before = control_flow.reachable_until(
-        control_flow.invert(successors), places & successors.keys()
-    )
+    graph = control_flow.Graph(successors, analyses.function.entry)
+    before = control_flow.reachable_until(graph.predecessors, places & successors.keys())
     for label in before:
         arms = set(successors[label])
         if len(arms) < 2:
             continue
-        around = next((loop.labels for loop in loops if label in loop.labels), frozenset())
+        around = graph.innermost_loop(label)
         # In a loop that neither arm leaves, what counts is this iteration.
-        once = {**successors, label: ()} if arms <= around else successors
-        stop = meeting.get(label, control_flow.EXIT)
+        once = {**successors, label: ()} if around and arms <= around.labels else successors
+        stop = graph.postdominators.get(label, control_flow.EXIT)
         come_to = {arm: control_flow.reachable_until(once, [arm], stop) & places for arm in arms}
         for arm, reached in come_to.items():
             for place in set().union(*come_to.values()) - reached:

@@ -93,7 +93,7 @@ class Interleaving:
             else self._function.blocks[label].successors
             for label in labels
         }
-        loops = control_flow.natural_loops(successors, labels[0])
+        loops = control_flow.Graph(successors, labels[0]).loops
         return {label for loop in loops for label in loop.labels}
 
     def _is_passed(self, accesses: list[_Access], members: list[int]) -> bool:

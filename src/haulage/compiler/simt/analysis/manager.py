@@ -15,8 +15,7 @@ is the `Analyses` of the function that it is about:
 from collections.abc import Callable, Hashable, Mapping
 from typing import Concatenate, ParamSpec, TypeVar
 
-from haulage.compiler.simt.analysis import control_flow
-from haulage.compiler.simt.analysis.control_flow import Loop
+from haulage.compiler.simt.analysis.control_flow import Graph
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.forks import cached_property
 
@@ -24,15 +23,16 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 # What holds as long as the control-flow graph is the same.
-_OF_THE_GRAPH = frozenset(("predecessors", "order", "dominators", "postdominators", "loops"))
+_OF_THE_GRAPH = vars(Graph).keys()
 
 
-class Analyses:
-    """What is known of one function. Results are shared: nobody may change them."""
+class Analyses(Graph):
+    """What is known of one function, of its graph among others. Results are shared: nobody may
+    change them."""
 
     def __init__(self, function: Function) -> None:
+        super().__init__(function.successors(), function.entry)
         self.function = function
-        self.successors = function.successors()
         self._results: dict[Hashable, object] = {}
         self._instructions = self._listed()
 
@@ -60,8 +60,6 @@ class Analyses:
     def _listed(self) -> dict[str, list[Instruction]]:
         return {label: block.instructions() for label, block in self.function.blocks.items()}
 
-    # ---- of the instructions ----------------------------------------------------------------
-
     @cached_property
     def items(self) -> Mapping[str, Instruction]:
         """For each result its instruction."""
@@ -76,40 +74,3 @@ class Analyses:
     def users(self) -> Mapping[str, list[Instruction]]:
         """For each local value the instructions that use it."""
         return self.function.users()
-
-    # ---- of the graph -----------------------------------------------------------------------
-
-    @cached_property
-    def predecessors(self) -> Mapping[str, list[str]]:
-        """For each label those that control can come from, each once."""
-        return control_flow.invert(self.successors)
-
-    @cached_property
-    def order(self) -> list[str]:
-        """The labels in reverse postorder."""
-        return control_flow.reverse_postorder(self.successors, self.function.entry)
-
-    @cached_property
-    def dominators(self) -> Mapping[str, str]:
-        """The immediate dominator of each label that can be reached; the entry is its own."""
-        return control_flow.immediate_dominators(self.successors, self.function.entry)
-
-    @cached_property
-    def postdominators(self) -> Mapping[str, str]:
-        """The immediate post-dominator of each label, `control_flow.EXIT` of the last ones; labels
-        from which no end can be reached are missing."""
-        return control_flow.immediate_postdominators(self.successors)
-
-    @cached_property
-    def loops(self) -> list[Loop]:
-        """The natural loops, inner ones first."""
-        return control_flow.natural_loops(self.successors, self.function.entry)
-
-    def dominates(self, upper: str, lower: str) -> bool:
-        """Whether the block `upper` is on every path to the block `lower`."""
-        known = self.dominators
-        return lower in known and control_flow.dominates(known, upper, lower)
-
-    def innermost_loop(self, label: str) -> Loop | None:
-        """The smallest loop that a block is in."""
-        return next((loop for loop in self.loops if label in loop.labels), None)

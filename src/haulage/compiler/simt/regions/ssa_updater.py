@@ -42,7 +42,7 @@ class SSAUpdater:
         labels = control_flow.reverse_postorder(successors, start)
         successors = {label: successors[label] for label in labels}
         self._predecessors = control_flow.invert(successors)
-        self._dominators = control_flow.immediate_dominators(successors, start)
+        self._dominators = control_flow.Graph(successors, start).dominators
         definitions = Function((), dict(blocks)).definitions()
         self._made_in = {name: definitions[name][0] for name in begun}
         self._joins = self._find_joins()

@@ -239,9 +239,8 @@ def _loops(function: Function, region: Region) -> list[Loop]:
         for label in region.labels
         if isinstance(function.blocks[label].terminator, Instruction)
     }
-    return control_flow.natural_loops(
-        {label: ends.get(label, ()) for label in region.labels}, region.entry
-    )
+    successors = {label: ends.get(label, ()) for label in region.labels}
+    return control_flow.Graph(successors, region.entry).loops
 
 
 def _looks_up_rows(analyses: Analyses, position: int) -> bool:

@@ -50,7 +50,7 @@ class LinearOrder:
             label: () if isinstance(block.terminator, RegionEnd) else block.successors
             for label, block in blocks.items()
         }
-        self.loops = control_flow.natural_loops(successors, entry)
+        self.loops = control_flow.Graph(successors, entry).loops
         self._headed = {loop.header: loop for loop in self.loops}
         # Inner ones first.
         self.loops_around: dict[str, list[Loop]] = {label: [] for label in blocks}
@@ -82,7 +82,7 @@ class LinearOrder:
             targets = {target for label in labels for target in self.edges[label]}
             left = (each for each in targets if self.next_of.get(each, each) not in labels)
             self.edges[node] = sorted(left)
-        self.postdominators = control_flow.immediate_postdominators(self.edges)
+        self.postdominators = control_flow.Graph(self.edges, self.labels[0]).postdominators
 
     def _flattened(self, inside: Loop | None) -> Iterator[str]:
         for label, loop in self._items[inside]:
@@ -113,7 +113,7 @@ class LinearOrder:
     def equivalent(self) -> Mapping[str, str]:
         """For each block that has one, one that is control equivalent: it dominates this one, which
         post-dominates it. In place of one in a loop that this one is not in stands the header."""
-        dominators = control_flow.immediate_dominators(self.edges, self.labels[0])
+        dominators = control_flow.Graph(self.edges, self.labels[0]).dominators
         found: dict[str, str] = {}
         for label in self.labels[1:]:
             start = dominators[label]

@@ -46,7 +46,7 @@ def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
         for label in region.labels
     }
     found: list[control_flow.Loop] = []
-    for loop in control_flow.natural_loops(successors, region.entry):
+    for loop in control_flow.Graph(successors, region.entry).loops:
         inner = any(each.labels < loop.labels for each in found)
         if not inner and induction.trip_count(function, loop) is None:
             found.append(loop)
