@@ -4,7 +4,6 @@ CRASH: int
 UNKNOWN: int
 COPY_BYTES: int
 MESSAGE_BYTES: int
-BEGIN: int
 RESUME: int
 DROP: int
 GO_ON: int

@@ -30,14 +30,13 @@ enum {
 /* The address of a crash that the processor does not tell. */
 #define HAULAGE_UNKNOWN UINT64_MAX
 
-/* A grid whose blocks wait for one another: what is done with each block. It is begun, resumed,
+/* A grid whose blocks wait for one another: what is done with each block. It is begun or resumed,
    what is left of it dropped, or it is resumed if it gave way to others. The mode is the low bits
    of a 32-bit word of the launch. */
 enum {
-    HAULAGE_BEGIN = 0,
-    HAULAGE_RESUME = 1,
-    HAULAGE_DROP = 2,
-    HAULAGE_GO_ON = 3,
+    HAULAGE_RESUME = 0,
+    HAULAGE_DROP = 1,
+    HAULAGE_GO_ON = 2,
     HAULAGE_MODES = 7,
     HAULAGE_MODE_AT = 28,
     /* An outcome of at least WAITS is a block that waits for the grid, one of at least GAVE_WAY a

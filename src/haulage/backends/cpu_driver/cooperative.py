@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from haulage._core.pool import BEGIN, DROP, GAVE_WAY, GO_ON, MODE_AT, RESUME, WAITS
+from haulage._core.pool import DROP, GAVE_WAY, GO_ON, MODE_AT, RESUME, WAITS
 from haulage.backends.base import KernelStopped
 from haulage.backends.cpu_driver import crashes
 from haulage.backends.cpu_driver.pool import Pool
@@ -53,7 +53,7 @@ def run(pool: Pool, function: int, launch: bytes) -> None:
         _MODE.pack_into(buffer, MODE_AT, offset | mode)
         return pool.run_phases(function, ctypes.addressof(buffer), outcomes.ctypes.data, blocks)
 
-    mode = BEGIN
+    mode = RESUME
     try:
         while True:
             fault = phases(mode)

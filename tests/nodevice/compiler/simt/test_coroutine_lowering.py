@@ -6,8 +6,7 @@ import pytest
 
 from haulage.compiler import llvm
 from haulage.compiler.simt.analysis.kernel import Body
-from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.coroutines import cooperative_grid, lowering, wavefronts
+from haulage.compiler.simt.coroutines import cooperative_grid, lowering
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS
 from haulage.compiler.simt.ir import reader
@@ -96,14 +95,3 @@ def test_a_block_that_waits_for_the_grid_returns_and_goes_on_in_its_next_round()
     assert waiting.terminator.opcode == "ret"
     # The frames of its threads stay; whoever frees the block's frees them.
     assert not _calls(block, "haulage_free")
-
-
-def test_the_scheduler_of_a_wavefront_resumes_complete_masks_or_the_first_place():
-    function = wavefronts.scheduler()
-    llvm.parse(definition(function))
-    (resume,) = _calls(function, "llvm.coro.resume")
-    (block,) = [each for each in function.blocks.values() if resume in each.body]
-    # From masks that are complete, or, where there are none, from threads that met.
-    predecessors = Analyses(function).predecessors
-    (before,) = [label for label in predecessors[block.label] if label != block.label]
-    assert len(predecessors[before]) == 2

@@ -44,9 +44,9 @@ from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand
 from haulage.targets.base import DYNAMIC_SHARED_ALIGN
 
-# What the modes of the entry do with each block: begin it, resume it, drop what is left of it, or
+# What the modes of the entry do with each block: begin or resume it, drop what is left of it, or
 # resume it if it gave way to others.
-BEGIN, RESUME, DROP, GO_ON = 0, 1, 2, 3
+RESUME, DROP, GO_ON = 0, 1, 2
 
 WAITS = 1 << 30
 # What a block comes to, plus `WAITS`, that gave way to others.
@@ -176,51 +176,40 @@ def write_entry(body: Body) -> Function:
         index = entry.block_indices(b, block)
         frame_at, outcome_at = b.at("ptr", frames, block), b.at("i32", outcomes, block)
         b.at("i8", shared, b.binary("mul", "i64", block, stride), "%dynamicShared")
-        modes = [(BEGIN, "%begin"), (RESUME, "%resume"), (GO_ON, "%go.on")]
-        b.switch("i32", mode, "%drop", modes)
+        b.switch("i32", mode, "%resume", [(DROP, "%drop"), (GO_ON, "%go.on")])
+        chosen = b.current
 
         b.block("%go.on")
         before = b.load("i32", outcome_at)
         b.branch(b.compare("uge", "i32", before, str(WAITS | YIELDS)), "%resume", "%next")
 
-        b.block("%begin")
-        begun = b.call("ptr", _MAKE_FRAME, [])
-        b.store("ptr", begun, frame_at)
-        b.jump("%ran")
         b.block("%resume")
-        waiter = b.load("ptr", frame_at)
-        b.jump("%ran")
-        b.block("%ran")
-        frame = b.phi("ptr", [(begun, "%begin"), (waiter, "%resume")], "frame")
+        is_new = b.compare("eq", "ptr", b.load("ptr", frame_at), "null")
+        with b.when(is_new, "begin"):
+            b.store("ptr", b.call("ptr", _MAKE_FRAME, []), frame_at)
+        frame = b.load("ptr", frame_at, name="frame")
         storage = b.at("i8", frame, b.call("i64", _BYTES_FUNCTION, []))
         arguments = entry.block_arguments(body, index)
         arguments += [("ptr", frame), ("ptr", storage)]
         outcome = b.call("i32", "haulage.block", arguments, "outcome")
         b.store("i32", outcome, outcome_at)
-        b.branch(b.compare("uge", "i32", outcome, str(WAITS)), "%next", "%ended")
-        b.block("%ended")
-        _free(b, frame, frame_at)
-        worse = b.extremum("umax", "i32", fault, outcome)
-        b.jump("%next")
+        resumed = b.current
+        b.branch(b.compare("uge", "i32", outcome, str(WAITS)), "%next", "%drop")
 
         b.block("%drop")
+        result = b.phi("i32", [("0", chosen), (outcome, resumed)])
         left = b.load("ptr", frame_at)
-        with b.when(b.compare("ne", "ptr", left, "null"), "dropped"):
-            _free(b, left, frame_at)
+        with b.when(b.compare("ne", "ptr", left, "null"), "free"):
+            b.store("ptr", "null", frame_at)
+            heap_free(b, b.load("ptr", b.at("i8", left, OWNED_AT)))
+            heap_free(b, left)
         dropped = b.current
         b.jump("%next")
 
         b.block("%next")
-        faults = [(fault, "%ran"), (worse, "%ended"), (fault, dropped), (fault, "%go.on")]
-        fault = loop.set(fault, b.phi("i32", faults))
+        results = [(result, dropped), ("0", resumed), ("0", "%go.on")]
+        fault = loop.set(fault, b.extremum("umax", "i32", fault, b.phi("i32", results)))
         after = loop.set(block, b.binary("add", "i64", block, "1", "nuw", "nsw"))
         loop.more = b.compare("ult", "i64", after, "%last")
     entry.close_entry(b, fault)
     return b.function
-
-
-def _free(b: Builder, frame: str, frame_at: str) -> None:
-    """Give back a block's frame, and what more it has."""
-    b.store("ptr", "null", frame_at)
-    heap_free(b, b.load("ptr", b.at("i8", frame, OWNED_AT)))
-    heap_free(b, frame)

@@ -43,6 +43,24 @@ class Participation:
     alone: Mapping[Edge, int]
     missing: tuple[int, ...]
 
+    @classmethod
+    def of(cls, function: Function) -> "Participation":
+        """What is needed of a kernel's function."""
+        analyses = Analyses(function)
+        skipping, missed = analyses.get(exits.skipping_edges), analyses.get(exits.missed_ends)
+        barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
+        skipped: dict[Edge, int] = {}
+        alone: dict[Edge, int] = {}
+        for label, bit in barriers.items():
+            into = alone if exits.is_alone(analyses, label) else skipped
+            for edge in skipping[label] if bit != _LAST else ():
+                into[edge] = into.get(edge, 0) | bit
+        missing = tuple(
+            sum({barriers[label] for label, those in missed.items() if those >> number & 1})
+            for number in range(LEFT + 1)
+        )
+        return cls(barriers, skipped, alone, missing)
+
     def table(self) -> str:
         """The definition of the constants that `leave` reads."""
         row = ", ".join(f"i64 {mask}" for mask in self.missing)
@@ -91,39 +109,13 @@ def open_block(b: Builder) -> None:
     b.store(_MASKS, "zeroinitializer", "%participation")
 
 
-def judge(b: Builder, waiting: str, failed: str) -> str:
-    """Whether the threads that wait may go on, all of which are then resumed; given the largest and
-    the smallest state of a block's threads."""
+def look(b: Builder) -> tuple[str, str]:
+    """(the barriers at which threads of a block wait, those of them that miss a thread); from then
+    on nobody waits at any."""
     waiting_at = b.at("i8", "%participation", _WAITING_AT)
-    missing, barriers = b.load("i64", "%participation"), b.load("i64", waiting_at)
+    missing, waiting = b.load("i64", "%participation"), b.load("i64", waiting_at)
     b.store("i64", "0", waiting_at)
-    missed = b.binary("and", "i64", missing, barriers)
-    none_missed = b.compare("eq", "i64", missed, "0")
-    none_failed = b.compare("sge", "i32", failed, "0")
-    some_wait = b.compare("ne", "i32", waiting, "0")
-    return b.binary("and", "i1", b.binary("and", "i1", none_missed, none_failed), some_wait)
-
-
-def of(function: Function, has_ends: bool) -> Participation | None:
-    """What is needed of a kernel's function, or None if no thread ends while others wait but by a
-    fault; `has_ends` is that of `body.Body`."""
-    analyses = Analyses(function)
-    skipping = analyses.get(exits.skipping_edges)
-    if not has_ends and not any(skipping.values()):
-        return None
-    missed = analyses.get(exits.missed_ends)
-    barriers = {label: 1 << min(number, MOST) for number, label in enumerate(missed)}
-    skipped: dict[Edge, int] = {}
-    alone: dict[Edge, int] = {}
-    for label, bit in barriers.items():
-        into = alone if exits.is_alone(analyses, label) else skipped
-        for edge in skipping[label] if bit != _LAST else ():
-            into[edge] = into.get(edge, 0) | bit
-    missing = tuple(
-        sum({barriers[label] for label, those in missed.items() if those >> number & 1})
-        for number in range(LEFT + 1)
-    )
-    return Participation(barriers, skipped, alone, missing)
+    return waiting, b.binary("and", "i64", missing, waiting)
 
 
 def _add(b: Builder, address: str, mask: str) -> None:
