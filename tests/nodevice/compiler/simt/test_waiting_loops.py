@@ -221,6 +221,14 @@ def an_atomic_count_of_looks_beside_the_flag(flag, out):
         flag[1] = 1
 
 
+def a_count_of_tries_in_memory(lock, out):
+    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+        out[1] += 1
+        if out[1] > 8:
+            cuda.nanosleep(100)
+    lock[0] = 0
+
+
 @pytest.mark.parametrize(
     ("kernel", "loops"),
     [
@@ -244,6 +252,7 @@ def an_atomic_count_of_looks_beside_the_flag(flag, out):
         (the_same_word_to_another_thread_in_each_iteration, 1),
         (a_count_of_looks_beside_the_flag, 1),
         (an_atomic_count_of_looks_beside_the_flag, 1),
+        (a_count_of_tries_in_memory, 1),
     ],
 )
 def test_a_thread_gives_way_where_only_another_one_can_end_its_loop(kernel, loops):
@@ -284,6 +293,15 @@ def numbers_from_a_counter(count, x):
         if i >= x.size:
             break
         x[i] *= 2
+
+
+def some_work_for_each_number_from_a_counter(count, x):
+    while True:
+        i = cuda.atomic.add(count, 0, 1)
+        if i >= x.size:
+            break
+        if x[i] > 5:
+            x[i] = 5
 
 
 def a_hash_table(keys, x):
@@ -528,6 +546,7 @@ def a_search_in_a_hash_table(keys, x):
         (swap_what_was_read, L),
         (atomics_of_floats, F),
         (numbers_from_a_counter, L),
+        (some_work_for_each_number_from_a_counter, L),
         (a_hash_table, L),
         (a_stack, L),
         (sets_that_are_joined, L),

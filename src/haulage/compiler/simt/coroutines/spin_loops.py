@@ -27,7 +27,6 @@ and Testing GPU Workgroup Progress Models", OOPSLA 2021).
 import itertools
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
-from typing import NamedTuple
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.affine import forms
@@ -127,24 +126,16 @@ def _written(analyses: Analyses) -> set[str]:
     return {each for item in changing for each in objects.written_by(item)} - own
 
 
-def _awaited(analyses: Analyses, item: Instruction) -> set[str]:
+def _awaited(analyses: Analyses, item: Instruction) -> frozenset[str]:
     """The objects that an instruction reads and threads may write meanwhile, if there are any. Who
     reads by an atomic operation expects that, whatever this kernel writes."""
     if item.opcode not in READING or not item.operands[0].is_local:
-        return set()
+        return frozenset()
     places = analyses.get(UnderlyingObjects).at(item.operands[0])
     made = (analyses.items.get(place) for place in places)
-    if all(each is not None and each.opcode == "alloca" for each in made):
-        return set()
-    is_written = may_alias(analyses.get(_written), places)
-    return places if item.stays or is_written else set()
-
-
-class _Changes(NamedTuple):
-    """The edges on which a value of the loop's header changes, and those on which by itself."""
-
-    edges: frozenset[Edge]
-    by_itself: frozenset[Edge]
+    is_own = all(each is not None and each.opcode == "alloca" for each in made)
+    is_written = item.stays or may_alias(analyses.get(_written), places)
+    return frozenset(places if is_written and not is_own else ())
 
 
 class _SpinLoop:
@@ -173,40 +164,38 @@ class _SpinLoop:
             if target in loop.labels
         }
         self._cases = self._cases_of_conditions()
-        self._known_paths: dict[tuple[frozenset[str], frozenset[Edge]], list[set[str]]] = {}
         self._counters = self._changes()
-        self._ends = {
-            name
-            for block in self._blocks.values()
-            if set(block.successors) - loop.labels and isinstance(block.terminator, Instruction)
-            for name in block.terminator.uses
-        }
+        leaving = (block for block in self._blocks.values() if {*block.successors} - loop.labels)
+        self._ends = _asked(leaving)
 
     def waiting(self, found: set[str]) -> list[Edge]:
         """The edges on which an iteration ends that waited. The names of the answers that it waited
         for are added to `found`; those that are there already are awaited in an inner loop."""
+        reads: dict[frozenset[str], dict[str, str]] = {}
+        for label, item in self._bodies:
+            places = _awaited(self._analyses, item)
+            if places and item.result and item.result not in found:
+                reads.setdefault(places, {})[item.result] = label
         barriers = {label for label, item in self._bodies if item.callee in BLOCK_WIDE}
-        reads = {
-            item: places
-            for _, item in self._bodies
-            for places in (_awaited(self._analyses, item),)
-            if places and item.result and item.result not in found
-        }
-        if not reads or not self._paths(barriers, set()):
-            return []
-        counted = self._counted(self._made_from(item.result for item in reads))
+        counted = self._counted(self._made_from(itertools.chain(*reads.values())))
         # Most loops count their iterations, and end here.
-        if not self._paths(barriers, counted):
+        if not reads or not self._paths(barriers, counted):
             return []
         edges: dict[Edge, None] = {}
-        for item, places in reads.items():
-            assert item.result is not None
-            gone = counted | self._moves(item)
-            for labels in self._paths(barriers | self._progress(item, places), gone):
-                if self._where[item.result] in labels and self._decides(item.result, labels, gone):
-                    found.add(item.result)
-                    ends = {(label, self._loop.header) for label in labels} & self._edges
-                    edges.update(dict.fromkeys(sorted(ends - gone)))
+        for places, answers in reads.items():
+            for labels in self._paths(barriers | self._progress(places), counted):
+                ends = [self._blocks[label] for label in labels]
+                asked = _asked(end for end in ends if len(set(end.successors)) > 1)
+                evolving = self._evolving(labels, counted)
+                waited = {
+                    name
+                    for name, label in answers.items()
+                    if label in labels and asked & (self._made_from([name]) - evolving)
+                }
+                if waited:
+                    found |= waited
+                    back = {(label, self._loop.header) for label in labels} & self._edges
+                    edges.update(dict.fromkeys(sorted(back - counted)))
         return list(edges)
 
     # ---- paths ------------------------------------------------------------------------------
@@ -229,11 +218,8 @@ class _SpinLoop:
 
     def _paths(self, blocks: Set[str], edges: Set[Edge]) -> list[set[str]]:
         """`_path` for each of the cases in which there is one."""
-        asked = frozenset(blocks), frozenset(edges)
-        if asked not in self._known_paths:
-            found = [self._path(blocks, edges | case) for case in self._cases]
-            self._known_paths[asked] = [labels for labels in found if labels]
-        return self._known_paths[asked]
+        found = (self._path(blocks, edges | case) for case in self._cases)
+        return [labels for labels in found if labels]
 
     def _path(self, blocks: Set[str], edges: Set[Edge]) -> set[str]:
         """Labels of the iterations that pass none of some blocks and edges; empty if there are
@@ -322,23 +308,21 @@ class _SpinLoop:
             for name, phi in phis.items()
         }
 
-    def _changes(self) -> dict[str, _Changes]:
-        """How the phis of the header change."""
-        inside = self._loop.labels
+    def _changes(self) -> dict[str, dict[Edge, bool]]:
+        """For each phi of the header the edges on which its value changes, and whether by
+        itself."""
         from_phis = self._handed_on(self._edges)
         to_phis = control_flow.invert(from_phis)
-        found: dict[str, _Changes] = {}
+        found: dict[str, dict[Edge, bool]] = {}
         for name in (phi.result or "" for phi in self._blocks[self._loop.header].phis):
             same = reachable_until(from_phis, [name]) & reachable_until(to_phis, [name])
             made = self._made_from([name])
-            edges = [
-                ((source, self._where[each]), value in made)
-                for each in same
-                for value, source in self._items[each].incoming
-                if source in inside and value not in same
-            ]
-            by_itself = frozenset(edge for edge, own in edges if own)
-            found[name] = _Changes(frozenset(edge for edge, _ in edges), by_itself)
+            changes = found.setdefault(name, {})
+            for each in same:
+                for value, source in self._items[each].incoming:
+                    if source in self._blocks and value not in same:
+                        edge = source, self._where[each]
+                        changes[edge] = value in made or changes.get(edge, False)
         return found
 
     # ---- progress ---------------------------------------------------------------------------
@@ -350,7 +334,7 @@ class _SpinLoop:
         for name, changes in self._counters.items():
             made = self._made_from([name])
             if made & self._ends - answers and self._works(made):
-                found |= changes.edges
+                found |= changes.keys()
         return found
 
     def _works(self, made: set[str]) -> bool:
@@ -361,28 +345,27 @@ class _SpinLoop:
             if not (item.callee or "").startswith("llvm.")
         )
 
-    def _moves(self, access: Instruction) -> set[Edge]:
-        """The edges on which an access moves to another place, or asks for something else."""
-        used = {
-            name: [] if name in self._counters else [use for use in item.uses if use in self._items]
-            for name, item in self._items.items()
-        }
-        asked = access.operands[: 2 if access.opcode == "cmpxchg" else 1]
-        behind = reachable_until(used, (each.text for each in asked if each.text in used))
-        return {
-            edge for name in behind & self._counters.keys() for edge in self._counters[name].edges
-        }
+    def _evolving(self, labels: Set[str], gone: Set[Edge]) -> set[str]:
+        """The values that a thread itself changes from one iteration to the next that passes
+        `labels` and no edge in `gone`, and the numbers that it takes from a counter."""
+        counters = (
+            name
+            for name, changes in self._counters.items()
+            if any(own and {*edge} <= labels for edge, own in changes.items() if edge not in gone)
+        )
+        taken = (
+            item.result for label, item in self._bodies if label in labels and self._adds(item)
+        )
+        return self._made_from([*counters, *taken])
 
-    def _progress(self, read: Instruction, places: Set[str]) -> set[str]:
-        """Labels of the blocks in which the thread makes progress, for one that reads `places`."""
-        undone = self._is_undone(read)
+    def _progress(self, places: Set[str]) -> set[str]:
+        """Labels of the blocks in which a thread makes progress that waits for `places`."""
         return {
             label
             for label, item in self._bodies
             if (item.opcode == "cmpxchg" and self._swaps_what_it_read(item))
             or (item.opcode == "store" and not item.stays and self._leads_on(item, places))
-            or (self._adds(item) and self._ends_by_adding(item))
-            or (self._adds(item) and not undone and self._leads_on(item, places))
+            or (self._adds(item) and self._leads_on(item, places))
         }
 
     @cached_property
@@ -394,8 +377,7 @@ class _SpinLoop:
     @cached_property
     def _deciding(self) -> list[Instruction]:
         """The reads that branches of the loop go by."""
-        ends = (block.terminator for block in self._blocks.values())
-        asked = {name for end in ends if isinstance(end, Instruction) for name in end.uses}
+        asked = _asked(self._blocks.values())
         reads = (item for _, item in self._bodies if item.opcode in READING)
         return [item for item in reads if asked & self._made_from([item.result])]
 
@@ -428,17 +410,10 @@ class _SpinLoop:
         return item.operands[1].text in self._made_from(read)
 
     def _adds(self, item: Instruction) -> bool:
-        is_addition = item.opcode == "atomicrmw" and item.predicate in _ADDITIONS
-        return is_addition and not is_idempotent(item, self._analyses.items)
-
-    def _ends_by_adding(self, item: Instruction) -> bool:
-        """Whether the loop ends by the answer of an addition, as with numbers that threads take
-        from a counter."""
-        return not self._is_undone(item) and bool(self._ends & self._made_from([item.result]))
-
-    def _is_undone(self, item: Instruction) -> bool:
-        """Whether an addition is followed by another write of the same place in the loop."""
-        return self._adds(item) and any(
+        """Whether an instruction is an addition, and nothing else in the loop writes that place."""
+        if item.opcode != "atomicrmw" or item.predicate not in _ADDITIONS:
+            return False
+        return not is_idempotent(item, self._analyses.items) and not any(
             other is not item
             and other.opcode in ("atomicrmw", "store")
             and other.address is not None
@@ -446,22 +421,11 @@ class _SpinLoop:
             for _, other in self._bodies
         )
 
-    def _decides(self, name: str, labels: Set[str], gone: Set[Edge]) -> bool:
-        """Whether the answer `name` alone decides where an iteration goes that passes `labels` and
-        no edge in `gone`, not a value that the thread itself changes from one to the next."""
-        evolving = [
-            counter
-            for counter, changes in self._counters.items()
-            if any({source, target} <= labels for source, target in changes.by_itself - gone)
-        ]
-        deciding = self._made_from([name]) - self._made_from(evolving)
-        ends = (self._blocks[label].terminator for label in labels)
-        return any(
-            isinstance(end, Instruction)
-            and len(set(end.targets)) > 1
-            and not deciding.isdisjoint(end.uses)
-            for end in ends
-        )
+
+def _asked(blocks: Iterable[Block]) -> set[str]:
+    """What the branches at the ends of blocks go by."""
+    ends = (block.terminator for block in blocks)
+    return {name for end in ends if isinstance(end, Instruction) for name in end.uses}
 
 
 def has_yields(function: Function) -> bool:
