@@ -63,6 +63,24 @@ def nearest(x, y, out):
         out[i, k] = kept[k]
 
 
+def bent(rays, out):
+    i = cuda.grid(1)
+    if i < rays.shape[0]:
+        p, q, r = rays[i, 0], rays[i, 1], rays[i, 2]
+        d, e, f = rays[i, 3], rays[i, 4], rays[i, 5]
+        for _ in range(10):
+            total = 0.1 * (p * d + q * e + r * f)
+            d -= total * p
+            e -= total * q
+            f -= total * r
+            p += 0.05 * d
+            q += 0.05 * e
+            r += 0.05 * f
+        out[i, 0] = p
+        out[i, 1] = q
+        out[i, 2] = r
+
+
 def code_of(kernel, signature):
     return haulage.compile(kernel, signature, block=128)
 
@@ -82,6 +100,11 @@ def test_threads_far_apart_neither_gather_nor_scatter(kernel, signature):
 def test_what_is_mostly_side_by_side_is_widened():
     code = code_of(gathered, "void(float32[::1], float32[::1], int32[::1])")
     assert re.search(r"fmul <\d+ x float>", code.stages["llvm"])
+
+
+def test_arithmetic_of_a_loop_counts_for_each_iteration():
+    code = code_of(bent, "void(float64[:,::1], float64[:,::1])")
+    assert re.search(r"fmul [^\n]*<\d+ x double>", code.stages["llvm"])
 
 
 def test_a_search_that_moves_on_byte_by_byte_is_for_lanes():

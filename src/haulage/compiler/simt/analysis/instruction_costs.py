@@ -17,6 +17,8 @@ from haulage.compiler.simt.analysis.strides import (
 from haulage.compiler.simt.ir.model import Instruction
 from haulage.compiler.simt.ir.types import size_of
 
+# Iterations of a loop whose trip count is not known.
+ITERATIONS = 8
 ARITHMETIC = 0.25
 MATHEMATICS = 16.0
 ACCESS = 0.5

@@ -44,9 +44,7 @@ from haulage.forks import cached_property
 DEFAULT_ORDER = "zyx"
 _NESTS = {"x": DEFAULT_ORDER, "y": "zxy", "z": "xyz"}
 
-# Iterations of a loop whose trip count is not known, and of one that threads leave one by one, such
-# as a search.
-_ITERATIONS = 8
+# Iterations of a loop that threads leave one by one, such as a search.
 _FEW = 3
 _DEEPEST = 4
 # Instructions up to which LLVM unrolls a loop wholly.
@@ -83,7 +81,7 @@ def axis_order(analyses: Analyses, sizes: tuple[int, int, int]) -> str:
     def cost(axis: str) -> float:
         position = AXES.index(axis)
         return sum(
-            _ITERATIONS ** min(sum(label in loop.labels for loop in analyses.loops), _DEEPEST)
+            costs.ITERATIONS ** min(sum(label in loop.labels for loop in analyses.loops), _DEEPEST)
             * sum(threads.on_vectors(item, position, sizes[position]) for item in block.body)
             for label, block in analyses.function.blocks.items()
         )
@@ -299,7 +297,7 @@ class LoopOrders:
 
     def _trips(self, loop: Loop) -> int:
         count = induction.trip_count(self._analyses.function, loop)
-        return _ITERATIONS if count is None else count + 1
+        return costs.ITERATIONS if count is None else count + 1
 
     def _carried(self, loop: Loop) -> int:
         """How many values of each thread a loop carries."""

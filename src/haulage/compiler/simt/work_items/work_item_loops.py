@@ -33,11 +33,10 @@ from haulage.compiler.simt.loops.block_coalescing import WIDTH
 from haulage.compiler.simt.loops.loop_order import JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
 from haulage.compiler.simt.vectorize.function import Outcome, declarations, run_strips
-from haulage.compiler.simt.vectorize.scalar_regions import scattered
+from haulage.compiler.simt.vectorize.plan import better_in_turn
 from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 from haulage.compiler.simt.work_items.warp_loops import WarpLoops
-from haulage.forks import cached_property
 
 
 def write(schedule: Schedule) -> str:
@@ -217,7 +216,7 @@ class WorkItemLoops(StateMachine):
         bounds = [bound for each in self.ranges.of_regions[region.number] for bound in each.bounds]
         bounds = [bound for bound in bounds if bound.axis == self.inner]
         column = jammed is None and any(bound.equation for bound in bounds)
-        widened = jammed is not None or not (column or region.number in self._scattered)
+        widened = jammed is not None or not (column or self._is_better_in_turn(region))
         # Vectors may not divide a number of threads that is known, as in `if t < 63`.
         masked = any(not (each.form.terms or each.form.products) for each in bounds)
         inner = metadata.thread_loop(self.sizes[self.inner], widened=widened, masked=masked)
@@ -284,12 +283,12 @@ class WorkItemLoops(StateMachine):
         nest.innermost.step = b.phi("i32", ((str(copies), several), ("1", single)), "step")
         return b.phi("i32", outcomes), None
 
-    @cached_property
-    def _scattered(self) -> frozenset[int]:
-        """The regions that are better run for one thread after the other."""
-        if "scalar-regions" in self.schedule.off:
-            return frozenset()
-        return scattered(self.body, self.regions, self.ranges, self.inner)
+    def _is_better_in_turn(self, region: Region) -> bool:
+        """Whether LLVM is not to vectorise the loop over a region's threads."""
+        if self.regions.masked or "scalar-regions" in self.schedule.off:
+            return False
+        guards = (*self.ranges.of_kernel, *self.ranges.of_regions[region.number])
+        return better_in_turn(self.body, self.regions, region, guards, self.inner)
 
 
 def _text(holds: bool) -> str:
