@@ -65,4 +65,5 @@ def test_a_complex_quotient_is_three_divisions_of_vectors_and_no_branch():
             y[i] = x[i] / y[i]
 
     code = haulage.compile(quotients, "void(complex128[::1], complex128[::1])", block=64)
-    assert len(re.findall(r"fdiv <\d+ x double>", code.stages["llvm"])) == 3
+    assert code.stages["clean"].count(" = fdiv double ") == 3
+    assert re.search(r"fdiv <\d+ x double>", code.stages["llvm"])
