@@ -14,8 +14,14 @@ from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.block_function import Metadata
-from haulage.compiler.simt.emit.loop_bounds import COUNT_DEFINITION, BoundsWriter, whole
-from haulage.compiler.simt.emit.loop_nest import LoopNest, looped_axes, split_index_set
+from haulage.compiler.simt.emit.loop_nest import (
+    COUNT_DEFINITION,
+    BoundsWriter,
+    LoopNest,
+    looped_axes,
+    split_index_set,
+    whole,
+)
 from haulage.compiler.simt.emit.region_function import RegionFunctions
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.writer import definition

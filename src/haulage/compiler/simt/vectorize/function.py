@@ -14,8 +14,7 @@ from haulage.compiler.mathematics.definitions import is_mathematics
 from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.analysis.exits import return_code
 from haulage.compiler.simt.emit.block_function import private_stride
-from haulage.compiler.simt.emit.loop_bounds import Ranges
-from haulage.compiler.simt.emit.loop_nest import Index
+from haulage.compiler.simt.emit.loop_nest import Index, Ranges
 from haulage.compiler.simt.emit.region_function import DONE, RESULT, RegionFunctions
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd, value_name

@@ -13,18 +13,16 @@ from math import prod
 
 from haulage.compiler.simt.analysis import AXES
 from haulage.compiler.simt.emit.block_function import clear
-from haulage.compiler.simt.emit.loop_bounds import (
+from haulage.compiler.simt.emit.loop_nest import (
     COUNT,
     COUNT_DEFINITION,
     BoundsWriter,
-    Ranges,
-    whole,
-)
-from haulage.compiler.simt.emit.loop_nest import (
     LoopNest,
+    Ranges,
     linear_index,
     looped_axes,
     split_index_set,
+    whole,
 )
 from haulage.compiler.simt.emit.region_function import DONE
 from haulage.compiler.simt.ir.builder import Typed
