@@ -4,8 +4,8 @@ A collective ends a region. In front of it each lane stores what it gives to sto
 behind it each loads its answer; the storage has an element for each lane, but one only for an
 answer that is uniform. In between the answers of all lanes are computed at once, as values of a
 warp are one LLVM vector: a shuffle by a power of two that is uniform is one permutation with
-constant places, by another number one for each bit that is set; a vote compares all values and
-turns the result into a mask. The next collective may use the storage again: it is not in the same
+constant places, any other one a loop over the lanes; a vote compares all values and turns the
+result into a mask. The next collective may use the storage again: it is not in the same
 loop over the lanes.
 """
 
@@ -192,15 +192,6 @@ def _element(kind: str, storage: str, address: str) -> Instruction:
 # ---- all answers --------------------------------------------------------------------------------
 
 
-def functions(collectives: Iterable[Collective]) -> list[Function]:
-    """The functions that are called by what `answer` writes."""
-    found: dict[str, Function] = {}
-    for collective in collectives:
-        if collective.kind in ("up", "down", "xor") and collective.asked_alike:
-            found[_permutation_name(collective)] = _permutation(collective)
-    return list(found.values())
-
-
 def answer(b: Builder, collective: Collective, leader: str, there: str) -> None:
     """Compute the answers.
 
@@ -220,7 +211,8 @@ def answer(b: Builder, collective: Collective, leader: str, there: str) -> None:
         _shuffle_all(b, collective, values, leader)
     else:
         with b.loop("shuffle", collective.lanes) as loop:
-            _shuffle_one(b, collective, loop.index)
+            place = _given_by(b, collective, "asked", loop.index)
+            _shuffle_one(b, collective, loop.index, place)
 
 
 def _vector(collective: Collective) -> str:
@@ -241,20 +233,40 @@ def _given_by(b: Builder, collective: Collective, part: str, lane: str) -> str:
 
 def _shuffle_all(b: Builder, collective: Collective, values: str, leader: str) -> None:
     """Shuffle by a number that is uniform."""
-    kind, vector = f"i{collective.bits}", _vector(collective)
+    kind, vector, lanes = f"i{collective.bits}", _vector(collective), collective.lanes
     number = _given_by(b, collective, "asked", leader)
+    answers = collective.storage("answer")
     if collective.alike:
-        result = kind, b.extract_element(vector, values, ("i32", number))
-    else:
-        arguments = [(vector, values), ("i32", number)]
-        result = vector, b.call(vector, _permutation_name(collective), arguments)
-    b.store(*result, collective.storage("answer"), _ALIGN)
+        b.store(kind, b.extract_element(vector, values, ("i32", number)), answers, _ALIGN)
+        return
+    steps = [1 << bit for bit in range(lanes.bit_length() - 1)]
+    labels = [b.name(f"shuffle.by.{step}") for step in steps]
+    other, behind = b.name("shuffle.by.any"), b.name("shuffle.behind")
+    b.switch("i32", number, other, list(zip(steps, labels, strict=True)))
+    for step, label in zip(steps, labels, strict=True):
+        b.block(label)
+        b.store(vector, _permuted(b, collective, values, step), answers, _ALIGN)
+        b.jump(behind)
+    b.block(other)
+    with b.loop("shuffle", lanes) as loop:
+        _shuffle_one(b, collective, loop.index, number)
+    b.jump(behind)
+    b.block(behind)
 
 
-def _shuffle_one(b: Builder, collective: Collective, lane: str) -> None:
-    """Find the answer of one lane, if each asks for another number."""
+def _permuted(b: Builder, collective: Collective, values: str, step: int) -> str:
+    """Each lane's value from a power of two away, or its own."""
+    lanes = range(collective.lanes)
+    if collective.kind == "xor":
+        return b.shuffle(_vector(collective), values, [lane ^ step for lane in lanes])
+    step = -step if collective.kind == "up" else step
+    places = [lane + step if lane + step in lanes else lane for lane in lanes]
+    return b.shuffle(_vector(collective), values, places)
+
+
+def _shuffle_one(b: Builder, collective: Collective, lane: str, place: str) -> None:
+    """Find the answer of one lane, which asks for the number `place`."""
     kind, lanes = f"i{collective.bits}", collective.lanes
-    place = _given_by(b, collective, "asked", lane)
     if collective.kind != "lane":
         own = b.cast("trunc", "i64", lane, "i32")
         operation = {"xor": "xor", "up": "sub", "down": "add"}[collective.kind]
@@ -266,54 +278,6 @@ def _shuffle_one(b: Builder, collective: Collective, lane: str) -> None:
     place = b.binary("and", "i32", place, str(lanes - 1))
     source = b.at(kind, collective.storage("value"), b.cast("zext", "i32", place, "i64"))
     b.store(kind, b.load(kind, source), b.at(kind, collective.storage("answer"), lane))
-
-
-def _permutation_name(collective: Collective) -> str:
-    return f"haulage.permute.{collective.kind}.{collective.bits}.{collective.lanes}"
-
-
-def _permutation(collective: Collective) -> Function:
-    """The function that gives each lane the value which is `%number` away, or its own."""
-    vector, lanes = _vector(collective), collective.lanes
-    b = Builder(_permutation_name(collective), [(vector, "%values"), ("i32", "%number")], vector)
-    bits = range(lanes.bit_length() - 1)
-    b.block("%start")
-    b.switch("i32", "%number", "%any", [(1 << bit, f"%by.{1 << bit}") for bit in bits])
-    for bit in bits:
-        b.block(f"%by.{1 << bit}")
-        b.ret(vector, _moved(b, collective, "%values", 1 << bit))
-    b.block("%any")
-    moved = "%values"
-    for bit in bits:
-        further = _moved(b, collective, moved, 1 << bit)
-        masked = b.binary("and", "i32", "%number", str(1 << bit))
-        moved = b.select(b.compare("ne", "i32", masked, "0"), vector, further, moved)
-    if collective.kind != "xor":
-        moved = _own_beyond(b, collective, moved)
-    b.ret(vector, moved)
-    return b.function
-
-
-def _moved(b: Builder, collective: Collective, values: str, step: int) -> str:
-    """Each lane's value from a power of two away, or its own."""
-    lanes = range(collective.lanes)
-    if collective.kind == "xor":
-        return b.shuffle(_vector(collective), values, [lane ^ step for lane in lanes])
-    step = -step if collective.kind == "up" else step
-    places = [lane + step if lane + step in lanes else lane for lane in lanes]
-    return b.shuffle(_vector(collective), values, places)
-
-
-def _own_beyond(b: Builder, collective: Collective, moved: str) -> str:
-    """Leave lanes with their own value for which there is none that far away."""
-    lanes, vector = collective.lanes, _vector(collective)
-    numbers = range(lanes) if collective.kind == "up" else range(lanes - 1, -1, -1)
-    order = ", ".join(f"i32 {number}" for number in numbers)
-    number = b.splat(lanes, "i32", "%number")
-    is_within = b.compare("uge", f"<{lanes} x i32>", f"<{order}>", number)
-    condition = Operand(f"<{lanes} x i1>", is_within)
-    operands = condition, Operand(vector, moved), Operand(vector, "%values")
-    return b.add(Instruction("select", vector, b.fresh(), operands))
 
 
 # ---- matches and votes --------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class WarpLoops(StateMachine):
         if self.warps.follow_x:
             for function in made:
                 _use_first_lane(function, self.warps)
-        return [*warp_collectives.functions(self.schedule.collectives.values()), *made]
+        return made
 
     def allocate_context(self) -> None:
         b, masked = self.b, self.regions.masked
