@@ -53,7 +53,7 @@ def test_only_what_is_certainly_in_a_room_becomes_plain():
     load, test, *_, store = block_atomics.expanded(b)
     assert load.text == "%b = load i32, ptr %own, align 4"
     assert test.text.endswith("icmp ugt i32 %b, %a")
-    assert store.opcode == "store"
+    assert (store.opcode, store.operands[1].text) == ("store", "%own")
     *_, pair = block_atomics.expanded(c)
     assert (pair.opcode, pair.type, pair.result) == ("insertvalue", "{ i32, i1 }", "%c")
     # For the analyses nothing changed.

@@ -200,7 +200,7 @@ def mark(analyses: Analyses, reductions: tuple[Reduction, ...]) -> str:
 def _adding(name: str, item: Instruction) -> Function:
     """The function that does an atomic operation on `%place` in the array at `%data`, or a plain
     one on the element of its `%copy` if there is one."""
-    kind, operation = item.operands[1].type, item.predicate
+    kind = item.operands[1].type
     pointers = [("ptr", "%copy"), ("ptr", "%data"), ("ptr", "%place")]
     b = Builder(name, [*pointers, (kind, "%value")], attributes="alwaysinline")
     b.block("%start")
@@ -209,21 +209,11 @@ def _adding(name: str, item: Instruction) -> Function:
     place = b.cast("ptrtoint", "ptr", "%place", "i64")
     data = b.cast("ptrtoint", "ptr", "%data", "i64")
     address = b.at("i8", "%copy", b.binary("sub", "i64", place, data))
-    old = b.load(kind, address, item.align)
-    steps, new = block_atomics.changed(operation, kind, old, "%value")
-    b.extend(steps)
-    b.store(kind, new, address, item.align)
+    added = item.changed(ordering="monotonic", metadata=(), flags=())
+    value = Operand(kind, "%value")
+    b.extend(block_atomics.plain(added.changed(operands=(Operand("ptr", address), value))))
     b.ret()
     b.block("%shared")
-    b.add(
-        replace(
-            item,
-            result=b.fresh(),
-            operands=(Operand("ptr", "%place"), Operand(kind, "%value")),
-            ordering="monotonic",
-            metadata=(),
-            flags=(),
-        )
-    )
+    b.add(added.changed(result="", operands=(Operand("ptr", "%place"), value)))
     b.ret()
     return b.function
