@@ -38,7 +38,6 @@ from haulage.compiler.simt.loops.loop_order import LoopOrders
 from haulage.compiler.simt.loops.privatization import Reduction
 from haulage.compiler.simt.regions import (
     fission,
-    guard_fission,
     iteration_ranges,
     parallel_regions,
 )
@@ -396,7 +395,7 @@ def _interchange_loops(state: Compilation) -> None:
 )
 def _split_at_guards(state: Compilation) -> None:
     if state.has_ranges and not state.keeps_states:
-        state.at_guards = guard_fission.places(state.analyses, state.flow, state.held)
+        state.at_guards = fission.guard_places(state.analyses, state.flow, state.held)
 
 
 @_pass(

@@ -10,7 +10,6 @@ from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.regions import (
     fission,
-    guard_fission,
     iteration_ranges,
     parallel_regions,
 )
@@ -189,8 +188,8 @@ last:
 def test_regions_begin_at_guards_behind_barriers_and_end_behind_what_they_guard():
     function = model_of(HALVING)
     flow = Analyses(function).get(uniformity.analyse, frozenset())
-    assert guard_fission.places(Analyses(function), flow, set()) == ["%behind", "%loop", "%last"]
-    assert guard_fission.places(Analyses(function), flow, {"%behind"}) == ["%loop"]
+    assert fission.guard_places(Analyses(function), flow, set()) == ["%behind", "%loop", "%last"]
+    assert fission.guard_places(Analyses(function), flow, {"%behind"}) == ["%loop"]
 
 
 # Behind the barrier threads take two ways, and meet in front of the loop's end.
@@ -229,7 +228,7 @@ last:
 def test_regions_begin_at_guards_behind_a_loop_in_which_threads_diverged():
     function = model_of(MERGING)
     flow = Analyses(function).get(uniformity.analyse, frozenset())
-    assert "%behind" in guard_fission.places(Analyses(function), flow, set())
+    assert "%behind" in fission.guard_places(Analyses(function), flow, set())
 
 
 def ranges_of(text, varying):

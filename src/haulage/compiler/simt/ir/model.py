@@ -5,7 +5,7 @@ replaced in their block by others. Names of local values and labels carry their 
 functions and globals their `@`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
@@ -290,6 +290,16 @@ class Function:
         for item in self.instructions():
             for name in dict.fromkeys(item.uses):
                 found.setdefault(name, []).append(item)
+        return found
+
+    def made_from(self, names: Iterable[str]) -> set[str]:
+        """The values that are made from some, these among them."""
+        users, found, waiting = self.users(), set[str](), list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += [item.result for item in users.get(name, ()) if item.result is not None]
         return found
 
     def successors(self) -> dict[str, tuple[str, ...]]:

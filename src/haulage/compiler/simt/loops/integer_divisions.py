@@ -75,7 +75,7 @@ def speculate(function: Function, divergent: Set[str], axes: Set[str]) -> list[s
     ]
     if not found:
         return []
-    along = [_depending(function, f"%threadIdx.{axis}") for axis in axes]
+    along = [function.made_from([f"%threadIdx.{axis}"]) for axis in axes]
     called: dict[str, str] = {}
     for body, place, item in found:
         assert item.result is not None
@@ -88,18 +88,6 @@ def speculate(function: Function, divergent: Set[str], axes: Set[str]) -> list[s
     return list(called.values())
 
 
-def _depending(function: Function, index: str) -> set[str]:
-    """The values that are made from an index."""
-    users = function.users()
-    found, waiting = {index}, [index]
-    while waiting:
-        for user in users.get(waiting.pop(), ()):
-            if user.result is not None and user.result not in found:
-                found.add(user.result)
-                waiting.append(user.result)
-    return found
-
-
 def _safe_division(name: str, opcode: str, kind: str) -> str:
     """The function that divides, and gives any number where a division would fail. It is not
     inlined, or LLVM would move the division back under its condition."""
@@ -107,15 +95,14 @@ def _safe_division(name: str, opcode: str, kind: str) -> str:
     a, b = "%dividend", "%divisor"
     builder = Builder(name, [(kind, a), (kind, b)], kind, attributes)
     builder.block("%entry")
-    fails = builder.compare("eq", kind, b, "0")
-    if opcode[0] == "u":
-        safe = builder.select(fails, kind, "1", b)
-        builder.ret(kind, builder.binary(opcode, kind, a, safe))
-        return definition(builder.function)
-    # The least number divided by -1 is beyond its type.
-    negates = builder.compare("eq", kind, b, "-1")
-    safe = builder.select(builder.binary("or", "i1", fails, negates), kind, "1", b)
-    made = builder.binary(opcode, kind, a, safe)
-    other = builder.binary("sub", kind, "0", a) if opcode == "sdiv" else "0"
-    builder.ret(kind, builder.select(negates, kind, other, made))
+    unsafe = builder.compare("eq", kind, b, "0")
+    # The least number divided by -1 is beyond its type. Divided by 1 all have the opposite quotient
+    # and the same remainder, 0.
+    negates = builder.compare("eq", kind, b, "-1") if opcode[0] == "s" else ""
+    if negates:
+        unsafe = builder.binary("or", "i1", unsafe, negates)
+    made = builder.binary(opcode, kind, a, builder.select(unsafe, kind, "1", b))
+    if negates:
+        made = builder.select(negates, kind, builder.binary("sub", kind, "0", made), made)
+    builder.ret(kind, made)
     return definition(builder.function)

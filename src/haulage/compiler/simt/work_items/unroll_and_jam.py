@@ -8,7 +8,6 @@ Kennedy, "Optimizing Compilers for Modern Architectures", 2001, chapter 8), whic
 of dependences here, as threads may run in any order between two barriers.
 """
 
-from collections.abc import Set
 from dataclasses import replace
 
 from haulage.compiler.simt.analysis import control_flow, induction
@@ -68,7 +67,9 @@ def jammed(function: Function, axis: str) -> Function | None:
     """The function of a region for one of `JAMMED` threads that are neighbours along an axis, as
     one that runs all of them; None if they need not take the same path."""
     own = {f"%threadIdx.{axis}": "i32", "%thread": "i64"}
-    varying = _varying(function, own.keys())
+    # What can differ between threads that take the same path: also the memory that is each one's.
+    allocated = [item.result for item in function.instructions() if item.opcode == "alloca"]
+    varying = function.made_from([*own, *filter(None, allocated)])
     if any(
         not varying.isdisjoint(block.terminator.uses)
         for block in function.blocks.values()
@@ -95,18 +96,3 @@ def jammed(function: Function, axis: str) -> Function | None:
         for name, kind in own.items()
     ]
     return replace(function, name=function.name + _SUFFIX, blocks=blocks)
-
-
-def _varying(function: Function, own: Set[str]) -> set[str]:
-    """The values that can differ between threads that take the same path: what depends on `own`,
-    and the memory that is each one's."""
-    start = {*own, *(item.result for item in function.instructions() if item.opcode == "alloca")}
-    users = function.users()
-    found: set[str] = set()
-    stack = [name for name in start if name is not None]
-    while stack:
-        name = stack.pop()
-        if name not in found:
-            found.add(name)
-            stack += [item.result for item in users.get(name, ()) if item.result is not None]
-    return found
