@@ -17,7 +17,7 @@ from haulage.compiler.simt.emit.block_function import Metadata
 from haulage.compiler.simt.emit.loop_nest import (
     COUNT_DEFINITION,
     BoundsWriter,
-    LoopNest,
+    loop_nest,
     looped_axes,
     split_index_set,
     whole,
@@ -156,22 +156,11 @@ def test_what_a_region_starts_with_and_makes_again_has_two_names():
 def test_a_nest_of_loops_visits_each_thread_once_by_its_linear_index(order):
     axes = looped_axes(SIZES, order)
     builder = accumulator(Builder("count", [], "i64", linkage=""), "i64")
-    nest = LoopNest(builder, SIZES, axes, whole(SIZES), [()] * 3)
-    # The sum of 2**index is that of different indices only.
-    add(builder, builder.binary("shl", "i64", "1", nest.linear), "i64")
-    assert nest.index[AXES.index(axes[-1])] == nest.innermost.index
-    assert nest.close() is None
+    with loop_nest(builder, SIZES, axes, whole(SIZES), [()] * 3) as nest:
+        # The sum of 2**index is that of different indices only.
+        add(builder, builder.binary("shl", "i64", "1", nest.linear), "i64")
+        assert nest.index[AXES.index(axes[-1])] == nest.innermost.index
     assert finish(builder, "i64") == 2**24 - 1
-
-
-def test_the_largest_fault_of_all_threads_goes_through_the_loops():
-    builder = Builder("fault", [], "i32", linkage="")
-    builder.block("%start")
-    nest = LoopNest(builder, SIZES, ("z", "y", "x"), whole(SIZES), [()] * 3, faults=True)
-    is_it = builder.compare("eq", "i32", nest.index[0], "2")
-    fault = nest.close(builder.select(is_it, "i32", "7", "3"))
-    builder.ret("i32", fault)
-    assert folded(builder) == 7
 
 
 def test_loops_that_one_axis_needs_are_one():
@@ -234,9 +223,8 @@ def test_a_split_index_set_is_a_box_and_slabs_around_it(condition):
 
     def run(ranges, passing):
         runs.append(passing)
-        nest = LoopNest(builder, sizes, axes, ranges, [(), ()])
-        add(builder, "1000" if passing else "1")
-        nest.close()
+        with loop_nest(builder, sizes, axes, ranges, [(), ()]):
+            add(builder, "1000" if passing else "1")
 
     split_index_set(builder, bounds, guards[0], whole(sizes), sizes, axes, run, ())
     inside = sum(GUARDS[condition](x, y) for x in range(8) for y in range(3))

@@ -9,8 +9,9 @@ With a guard as `affine form < 0` or `= 0` that depends on one index t, the rang
 128-bit numbers, in which no form of 64-bit values wraps, and clamped to the block's size.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from math import prod
 
 from haulage.compiler.simt.analysis import AXES
@@ -31,52 +32,37 @@ def whole(sizes: tuple[int, int, int]) -> Ranges:
     return {axis: ("0", str(size)) for axis, size in zip(AXES, sizes, strict=True)}
 
 
-class LoopNest:
-    """Loops along `axes`, outermost first, of a block of `sizes` threads, opened at the builder's
-    place and closed by `close`.
+@dataclass
+class Nest:
+    """Inside of a nest of loops over threads: `index` are threadIdx.x, .y and .z, `linear` the
+    thread's linear index (an i64), `innermost` is the innermost loop, `end` behind its last
+    index."""
 
-    `ranges` has for each axis the first index and the one behind the last; none may be empty.
-    `metadata` is attached to each loop. `index` are threadIdx.x, .y and .z inside, `linear` the
-    thread's linear index (an i64), `innermost` is the innermost loop, `end` behind its last index.
-    With `faults` the largest fault of all threads is carried along.
-    """
+    index: Index
+    linear: str
+    innermost: Loop
+    end: str
 
-    def __init__(
-        self,
-        builder: Builder,
-        sizes: tuple[int, int, int],
-        axes: tuple[str, ...],
-        ranges: Ranges,
-        metadata: Sequence[MetadataPairs],
-        *,
-        faults: bool = False,
-    ) -> None:
-        self._builder = builder
-        self._open = ExitStack()
-        # The largest fault so far, in each loop.
-        self._faults: list[tuple[Loop, str]] = []
-        largest = "0"
-        indices = dict.fromkeys(AXES, "0")
+
+@contextmanager
+def loop_nest(
+    builder: Builder,
+    sizes: tuple[int, int, int],
+    axes: tuple[str, ...],
+    ranges: Ranges,
+    metadata: Sequence[MetadataPairs],
+) -> Iterator[Nest]:
+    """Loops along `axes`, outermost first, of a block of `sizes` threads; none of the `ranges` may
+    be empty, and `metadata` is attached to each loop."""
+    indices = dict.fromkeys(AXES, "0")
+    with ExitStack() as loops:
         for axis, pairs in zip(axes, metadata, strict=True):
-            first, self.end = ranges[axis]
-            loop = builder.loop(f"loop.{axis}", self.end, kind="i32", first=first, metadata=pairs)
-            self.innermost = self._open.enter_context(loop)
-            indices[axis] = self.innermost.index
-            if faults:
-                largest = self.innermost.carry("i32", largest, f"fault.{axis}")
-                self._faults.append((self.innermost, largest))
-        self.index: Index = (indices["x"], indices["y"], indices["z"])
-        self.linear = linear_index(builder, sizes, axes, self.index)
-
-    def close(self, fault: str | None = None) -> str | None:
-        """End the loops; returns the largest fault, of a thread's `fault`."""
-        largest = None
-        if self._faults and fault is not None:
-            largest = self._builder.extremum("umax", "i32", self._faults[-1][1], fault, "fault.now")
-            for loop, name in self._faults:
-                loop.set(name, largest)
-        self._open.close()
-        return largest
+            first, end = ranges[axis]
+            loop = builder.loop(f"loop.{axis}", end, kind="i32", first=first, metadata=pairs)
+            innermost = loops.enter_context(loop)
+            indices[axis] = innermost.index
+        index = (indices["x"], indices["y"], indices["z"])
+        yield Nest(index, linear_index(builder, sizes, axes, index), innermost, end)
 
 
 def linear_index(

@@ -33,8 +33,6 @@ from haulage.compiler.simt.vectorize.widening import Values
 from haulage.forks import cached_property
 
 _INDICES = tuple(f"%threadIdx.{axis}" for axis in AXES)
-# What a region came to: the next region, and the fault; None where nobody asks.
-Outcome = tuple[str | None, str | None]
 
 # The label of what comes before the region's own blocks; no block can have it.
 _START = "%"
@@ -345,20 +343,15 @@ def run_strips(
     axes: tuple[str, ...],
     width: int,
     ranges: Ranges | None,
-    run: Callable[[Index, str, tuple[str, ...]], Outcome],
-    *,
-    faults: bool,
-) -> Outcome:
-    """Run a region for `width` threads after the other; returns what they came to.
+    run: Callable[[Index, str, tuple[str, ...]], None],
+) -> None:
+    """Run a region for `width` threads after the other.
 
     `run` writes it for a strip, by the index of its first thread, the linear index of that, and the
     lanes that are in `ranges`: the first one and the one behind the last. With `ranges`, the first
     index and the one behind the last for each axis, strips without any such lane are passed over.
     """
     with builder.loop("strip", prod(sizes), kind="i32", step=width) as loop:
-        header = builder.current
-        next_before = "" if ranges is None else loop.carry("i32", "0", "next.old")
-        fault_before = loop.carry("i32", "0", "fault.old") if faults else ""
         rest = loop.index
         indices = dict.fromkeys(AXES, "0")
         for axis in reversed(axes):
@@ -366,30 +359,13 @@ def run_strips(
             indices[axis] = builder.binary("urem", "i32", rest, size)
             rest = builder.binary("udiv", "i32", rest, size)
         linear = builder.cast("zext", "i32", loop.index, "i64", "thread")
-        lanes: tuple[str, ...] = ()
-        inside, latch = builder.name("strip.some"), builder.name("strip.latch")
-        if ranges is not None:
+        index = (indices["x"], indices["y"], indices["z"])
+        if ranges is None:
+            run(index, linear, ())
+        else:
             first, end, some = _lanes_within(builder, indices, axes, width, ranges)
-            lanes = first, end
-            builder.branch(some, inside, latch)
-            builder.block(inside)
-        following, fault = run((indices["x"], indices["y"], indices["z"]), linear, lanes)
-        if faults:
-            assert fault is not None
-            fault = builder.extremum("umax", "i32", fault_before, fault)
-        if ranges is not None:
-            assert following is not None
-            last = builder.current
-            builder.jump(latch)
-            builder.block(latch)
-            # A strip that was passed over leaves what the one before it came to.
-            following = builder.phi("i32", [(following, last), (next_before, header)])
-            loop.set(next_before, following)
-            if fault is not None:
-                fault = builder.phi("i32", [(fault, last), (fault_before, header)])
-        if fault is not None:
-            loop.set(fault_before, fault)
-    return following, fault
+            with builder.when(some, "strip.some"):
+                run(index, linear, (first, end))
 
 
 def _lanes_within(

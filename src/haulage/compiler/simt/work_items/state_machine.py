@@ -2,10 +2,11 @@
 
 Threads go on together in groups: all of a block, or those of a warp (`work_item_loops.py`,
 `warp_loops.py`, which say how a group runs a region). A region's function, which is always inlined,
-runs for every thread of the group. Where to go next is the same for all of them, so the last one's
-answer is taken. If some may have left for good, their state is -1; one of the others, the leader,
-says where they are and what they have in common, which is the same in its elements of the context
-arrays and in those of any other of them.
+runs for every thread of the group, and what it comes to is kept in words on the stack, which LLVM
+takes into registers: where to go next, which is the same for all of them, in `%next`, and the
+largest fault in `%worst`. If some may have left for good, their state is -1; one of the others, the
+leader, says where they are and what they have in common, which is the same in its elements of the
+context arrays and in those of any other of them.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +33,7 @@ from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
 from haulage.compiler.simt.loops.privatization import arrays_of
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
 from haulage.compiler.simt.regions.parallel_regions import Region, Regions
-from haulage.compiler.simt.vectorize.function import Outcome, VectorizedRegion
+from haulage.compiler.simt.vectorize.function import VectorizedRegion
 from haulage.compiler.simt.work_items.warp_collectives import Collective
 from haulage.forks import cached_property
 
@@ -108,7 +109,7 @@ class StateMachine(ABC):
         """What stands around the regions: each group begins where it is due, and ends."""
 
     @abstractmethod
-    def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> Outcome:
+    def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> None:
         """Run a region for the group's threads; `given` is what it gets of the context, `loaded`
         has the names of uniform values."""
 
@@ -122,7 +123,8 @@ class StateMachine(ABC):
     def _function(self) -> Function:
         b = self.b
         b.block("%block.start")
-        b.allocate("ptr", name="%ret")
+        for name, kind in (("%ret", "ptr"), ("%next", "i32"), ("%worst", "i32")):
+            b.allocate(kind, name=name)
         if self.frame is None:
             for name in self.words:
                 b.allocate("i32", name=name)
@@ -181,11 +183,11 @@ class StateMachine(ABC):
         """Run a region, and go on to the next, by what its threads came to."""
         b = self.b
         b.block(f"%region.{region.number}")
-        following, fault = self.run(region, *self._context(region))
         if self.body.may_fail:
-            assert fault is not None
-            old = b.load("i32", "%fault", name="fault.old")
-            b.store("i32", b.extremum("umax", "i32", old, fault, "fault.new"), "%fault")
+            b.store("i32", "0", "%worst")
+        self.run(region, *self._context(region))
+        if self.body.may_fail:
+            self._keep_largest(b.load("i32", "%worst"), "%fault")
         exits = [self.region_functions.numbers[label] for label in region.exits]
         labels = [f"%wait.{k}" if k in self.waits else f"%region.{k}" for k in exits]
         may_end = not exits or region.returns or self.regions.masked
@@ -195,7 +197,8 @@ class StateMachine(ABC):
             return
         if self.regions.masked:
             following = follow_leader(b, self.group_threads, self.ended)
-        assert following is not None
+        else:
+            following = b.load("i32", "%next")
         b.switch("i32", following, default, list(zip(exits, labels, strict=False)))
 
     def _context(self, region: Region) -> tuple[list[Typed], dict[str, str]]:
@@ -227,15 +230,22 @@ class StateMachine(ABC):
         callee: str | None = None,
         in_block: str | None = None,
         access: MetadataPairs = (),
-    ) -> Outcome:
+    ) -> None:
         """Call a region's function, or another one for it, for the thread with an index, and a
         `linear` one in its group, and `in_block`, if that is another; `given` comes last."""
         b, callee = self.b, callee or f"haulage.region.{region.number}"
         arguments = thread_arguments(b, self.body, self.schedule.block, index, in_block or linear)
         arguments = [(kind, self.extents.get(name, name)) for kind, name in arguments]
         both = b.call(RESULT, callee, [*arguments, ("i64", linear), *given], "outcome", access)
-        following = None if self.regions.masked else b.extract(RESULT, both, 0, "next")
-        return following, b.extract(RESULT, both, 1, "fault") if self.body.may_fail else None
+        if not self.regions.masked:
+            b.store("i32", b.extract(RESULT, both, 0, "next"), "%next")
+        if self.body.may_fail:
+            self._keep_largest(b.extract(RESULT, both, 1, "fault"), "%worst")
+
+    def _keep_largest(self, fault: str, word: str) -> None:
+        """Make a word the larger one of what it is and a fault."""
+        old = self.b.load("i32", word)
+        self.b.store("i32", self.b.extremum("umax", "i32", old, fault), word)
 
 
 def follow_leader(b: Builder, threads: str, nobody: str) -> str:

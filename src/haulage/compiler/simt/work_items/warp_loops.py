@@ -12,12 +12,11 @@ from contextlib import contextmanager
 
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.analysis.warps import LANE, LaneForms, Warps
-from haulage.compiler.simt.emit.loop_nest import Index, LoopNest, index_of
+from haulage.compiler.simt.emit.loop_nest import Index, index_of, loop_nest
 from haulage.compiler.simt.emit.region_function import DONE
 from haulage.compiler.simt.ir.builder import Builder, Typed
 from haulage.compiler.simt.ir.model import Function, Instruction, Operand, value_name
 from haulage.compiler.simt.regions.parallel_regions import Region
-from haulage.compiler.simt.vectorize.function import Outcome
 from haulage.compiler.simt.work_items import warp_collectives
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 
@@ -129,7 +128,7 @@ class WarpLoops(StateMachine):
 
     # ---- regions --------------------------------------------------------------------------------
 
-    def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> Outcome:
+    def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> None:
         b, size = self.b, self.warps.size
         collective = self.schedule.collectives.get(region.entry)
         if collective is not None:
@@ -140,18 +139,17 @@ class WarpLoops(StateMachine):
             warp_collectives.answer(b, collective, leader, there)
         ranges = {"x": ("0", self.group_threads)}
         note = [self.metadata.lane_loop(size)]
-        nest = LoopNest(b, (size, 1, 1), ("x",), ranges, note, faults=self.body.may_fail)
-        lane = nest.innermost.index
-        linear = b.binary("add", "i32", self.first, lane, "nuw", "nsw")
-        following, fault = self.call(
-            region,
-            self._index(linear, lane),
-            nest.linear,
-            given,
-            in_block=b.cast("zext", "i32", linear, "i64"),
-            access=self.metadata.access() if region.is_parallel else (),
-        )
-        return following, nest.close(fault)
+        with loop_nest(b, (size, 1, 1), ("x",), ranges, note) as nest:
+            lane = nest.innermost.index
+            linear = b.binary("add", "i32", self.first, lane, "nuw", "nsw")
+            self.call(
+                region,
+                self._index(linear, lane),
+                nest.linear,
+                given,
+                in_block=b.cast("zext", "i32", linear, "i64"),
+                access=self.metadata.access() if region.is_parallel else (),
+            )
 
     def _lanes_at(self, k: int) -> str:
         """The mask of the lanes that came to region `k`."""

@@ -17,9 +17,10 @@ from haulage.compiler.simt.emit.loop_nest import (
     COUNT,
     COUNT_DEFINITION,
     BoundsWriter,
-    LoopNest,
+    Nest,
     Ranges,
     linear_index,
+    loop_nest,
     looped_axes,
     split_index_set,
     whole,
@@ -30,7 +31,7 @@ from haulage.compiler.simt.ir.model import Function, value_name
 from haulage.compiler.simt.loops.block_coalescing import WIDTH
 from haulage.compiler.simt.loops.loop_order import JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
-from haulage.compiler.simt.vectorize.function import Outcome, declarations, run_strips
+from haulage.compiler.simt.vectorize.function import declarations, run_strips
 from haulage.compiler.simt.vectorize.plan import better_in_turn
 from haulage.compiler.simt.work_items import unroll_and_jam
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
@@ -160,11 +161,12 @@ class WorkItemLoops(StateMachine):
 
     # ---- regions --------------------------------------------------------------------------------
 
-    def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> Outcome:
+    def run(self, region: Region, given: list[Typed], loaded: Mapping[str, str]) -> None:
         b, k = self.b, region.number
         bounds = BoundsWriter(b, self.ranges.items, self.block_sizes, loaded)
+        split = self.ranges.splits.get(k)
         if k in self.vectorized:
-            return run_strips(
+            run_strips(
                 b,
                 self.schedule.block,
                 self.axes,
@@ -176,27 +178,25 @@ class WorkItemLoops(StateMachine):
                     linear,
                     [*self._told(region, given), *(("i32", lane) for lane in lanes)],
                 ),
-                faults=self.body.may_fail,
             )
-        split = self.ranges.splits.get(k)
-        if split is None:
-            return self._loop_if_any(region, bounds, given)
+        elif split is None:
+            self._loop_if_any(region, bounds, given)
+        else:
 
-        def run_side(ranges: Ranges, passing: bool) -> None:
-            told = {split.condition: _text(split.outcome == passing)}
-            self._loop(region, ranges, self._told(region, given, told))
+            def run_side(ranges: Ranges, passing: bool) -> None:
+                told = {split.condition: _text(split.outcome == passing)}
+                self._loop(region, ranges, self._told(region, given, told))
 
-        split_index_set(
-            b,
-            bounds,
-            split,
-            self.everyone,
-            self.sizes,
-            self.axes,
-            run_side,
-            self.metadata.kept_loop(),
-        )
-        return None, None
+            split_index_set(
+                b,
+                bounds,
+                split,
+                self.everyone,
+                self.sizes,
+                self.axes,
+                run_side,
+                self.metadata.kept_loop(),
+            )
 
     def _told(
         self, region: Region, given: list[Typed], failed: Mapping[str, str] | None = None
@@ -207,7 +207,7 @@ class WorkItemLoops(StateMachine):
         told = ((failed or {}).get(each.condition, _text(each.outcome)) for each in guards)
         return [*given, *(("i1", holds) for holds in told)]
 
-    def _loop(self, region: Region, ranges: Ranges, given: list[Typed]) -> Outcome:
+    def _loop(self, region: Region, ranges: Ranges, given: list[Typed]) -> None:
         """Run a region for the threads of some ranges; `given` with the outcomes of its guards."""
         metadata, jammed = self.metadata, self.jammed.get(region.number)
         # For one index along the innermost axis the next threads are those of another row.
@@ -219,28 +219,26 @@ class WorkItemLoops(StateMachine):
         masked = any(not (each.form.terms or each.form.products) for each in bounds)
         inner = metadata.thread_loop(self.sizes[self.inner], widened=widened, masked=masked)
         others = [metadata.loop_not_widened() if column else () for _ in self.axes[1:]]
-        faults = self.body.may_fail
-        nest = LoopNest(self.b, self.sizes, self.axes, ranges, [*others, inner], faults=faults)
-        if jammed is not None:
-            following, fault = self._call_several(region, nest, given, jammed)
-        else:
-            access = metadata.access() if region.is_parallel else ()
-            following, fault = self.call(region, nest.index, nest.linear, given, access=access)
-        return following, nest.close(fault)
+        with loop_nest(self.b, self.sizes, self.axes, ranges, [*others, inner]) as nest:
+            if jammed is not None:
+                self._call_several(region, nest, given, jammed)
+            else:
+                access = metadata.access() if region.is_parallel else ()
+                self.call(region, nest.index, nest.linear, given, access=access)
 
-    def _loop_if_any(self, region: Region, bounds: BoundsWriter, given: list[Typed]) -> Outcome:
+    def _loop_if_any(self, region: Region, bounds: BoundsWriter, given: list[Typed]) -> None:
         """Run a region for the threads that pass its own guards. If nobody does, what all have in
         common is still to be computed, by the first thread."""
         own = self.ranges.of_regions[region.number]
         if not own:
-            return self._loop(region, self.everyone, self._told(region, given))
+            self._loop(region, self.everyone, self._told(region, given))
+            return
         b = self.b
         ranges = bounds.ranges(own, self.everyone, self.sizes)
         some, nobody, after = map(b.name, ("some", "nobody", "after"))
         b.branch(bounds.not_empty(ranges, self.everyone), some, nobody)
         b.block(some)
-        outcome = self._loop(region, ranges, self._told(region, given))
-        last = b.current
+        self._loop(region, ranges, self._told(region, given))
         b.jump(after)
         b.block(nobody)
         x, y, z = (self.everyone[axis][0] for axis in AXES)
@@ -251,35 +249,25 @@ class WorkItemLoops(StateMachine):
             else bounds.value(guard.condition)
             for guard in own
         }
-        other = self.call(region, (x, y, z), linear, self._told(region, given, failed))
-        end = b.current
+        self.call(region, (x, y, z), linear, self._told(region, given, failed))
         b.jump(after)
         b.block(after)
-        following, fault = (
-            None if one is None or two is None else b.phi("i32", ((one, last), (two, end)))
-            for one, two in zip(outcome, other, strict=True)
-        )
-        return following, fault
 
     def _call_several(
-        self, region: Region, nest: LoopNest, given: list[Typed], jammed: Function
-    ) -> Outcome:
+        self, region: Region, nest: Nest, given: list[Typed], jammed: Function
+    ) -> None:
         """Call a region's function for a few threads, if so many are left in the innermost loop, or
         else for one."""
         b, copies = self.b, JAMMED
         last = b.binary("add", "i32", nest.innermost.index, str(copies - 1), "nuw", "nsw")
         several, single, met = map(b.name, ("several", "single", "met"))
         b.branch(b.compare("ult", "i32", last, nest.end), several, single)
-        outcomes: list[tuple[str, str]] = []
         for label, callee in ((several, jammed.name), (single, None)):
             b.block(label)
-            following, _ = self.call(region, nest.index, nest.linear, given, callee=callee)
-            assert following is not None
-            outcomes.append((following, label))
+            self.call(region, nest.index, nest.linear, given, callee=callee)
             b.jump(met)
         b.block(met)
         nest.innermost.step = b.phi("i32", ((str(copies), several), ("1", single)), "step")
-        return b.phi("i32", outcomes), None
 
     def _is_better_in_turn(self, region: Region) -> bool:
         """Whether LLVM is not to vectorise the loop over a region's threads."""
