@@ -2,8 +2,8 @@
 
 The kernel's guards stand at its start, and who does not pass them has ended: no region is run for
 those threads, and no state has to be kept for them. Who does not pass a region's own guards has
-nothing to do in that region. A region may also be split by a condition: index-set splitting, as in
-Allen and Kennedy, "Optimizing Compilers for Modern Architectures" (2001), chapter 5.
+nothing to do in that region. A region may also be split by a condition: index-set splitting
+(Griebl, Feautrier and Lengauer, 2000).
 """
 
 from collections.abc import Iterable, Mapping, Set
