@@ -37,9 +37,6 @@ from haulage.compiler.simt.vectorize.function import VectorizedRegion
 from haulage.compiler.simt.work_items.warp_collectives import Collective
 from haulage.forks import cached_property
 
-# No extent of an array is below it.
-_LEAST = str(1 - 2**63)
-
 
 @dataclass(frozen=True)
 class Schedule:
@@ -84,13 +81,16 @@ class StateMachine(ABC):
         self.threads = threads
         self.region_functions = RegionFunctions(self.body, self.regions, schedule.ranges)
         self.frame = Frame(self.body, threads) if schedule.cooperative else None
-        parameters = block_parameters(self.body) if self.frame is None else self.frame.parameters()
+        # Of a stride that is a parameter LLVM's vectoriser makes a loop for 1, and leaves others as
+        # they are. So the extents of arrays are given as expressions, which change nothing: none is
+        # negative, which nobody but them tells LLVM.
+        self.extents: dict[str, str] = {}
+        sizes = {name for array in arrays_of(self.body.function) for name in array.shape}
+        given = block_parameters(self.body) if self.frame is None else self.frame.parameters()
+        parameters = [("i64" if name in sizes else kind, name) for kind, name in given]
         if schedule.wide is not None:
             parameters.append((f"i32 range(i32 1, {schedule.wide.width + 1})", WIDTH))
         self.b = Builder("haulage.block", parameters, "i32", "noinline", stem="block")
-        # Of a stride that is a parameter LLVM's vectoriser makes a loop for 1, and leaves others as
-        # they are. So the extents of arrays are given as expressions, which change nothing.
-        self.extents: dict[str, str] = {}
         # How many threads the group has.
         self.group_threads = str(threads)
 
@@ -134,7 +134,7 @@ class StateMachine(ABC):
             self.frame.fixed(b, self.words)
         for array in arrays_of(self.body.function):
             for name in array.shape:
-                self.extents[name] = b.extremum("smax", "i64", name, _LEAST, "extent")
+                self.extents[name] = b.extremum("smax", "i64", name, "0", "extent")
         self.allocate_context()
         with self.groups():
             for region in self.regions.regions:
