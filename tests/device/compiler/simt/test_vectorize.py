@@ -1,6 +1,7 @@
 """Loops that threads leave at different times, on lanes of vectors wherever that can be done."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -111,6 +112,31 @@ def test_rows_of_unknown_length_are_not_taken_for_rows_of_one_element():
     text = haulage.compile(row_sums, "void(float64[:, ::1], float64[::1])", block=64).stages["llvm"]
     assert "icmp eq i64 %arg.a.5.1, 1" not in text
     assert "icmp ne i64 %arg.a.5.1, 1" not in text
+
+
+@pytest.mark.emitted
+@pytest.mark.parametrize("block", [(8, 8), (2, 8), (8, 32)])
+def test_bytes_are_read_by_rows_as_no_processor_gathers_them(block):
+    @cuda.jit
+    def heights(image, out):
+        i, j = cuda.grid(2)
+        k = i
+        while k < image.shape[0] and image[k, j] > 7:
+            k += 1
+        out[i, j] = k
+
+    types = "void(uint8[:, ::1], int32[:, ::1])"
+    blocks = haulage.compile(heights, types, block=block).stages["blocks"]
+    assert re.search(r"masked\.load\.v\d+i8", blocks)
+    assert not re.search(r"masked\.gather\.v\d+i8", blocks)
+    image = np.random.default_rng(1).integers(6, 12, (40, 32), dtype=np.uint8)
+    out = cuda.device_array((40, 32), np.int32)
+    heights[(40 // block[0], 32 // block[1]), block](image, out)
+    low = image <= 7
+    expected = [
+        [next((k for k in range(i, 40) if low[k, j]), 40) for j in range(32)] for i in range(40)
+    ]
+    assert out.copy_to_host().tolist() == expected
 
 
 def test_rows_are_read_by_their_length(way):

@@ -225,12 +225,14 @@ class Vectorizer:
         lanes = of_vector * (self._vectors(live) if live else _VECTORS)
         while lanes > max(prod(block), _FEWEST_LANES):
             lanes //= 2
-        if live and len(axes) > 1:
-            row = block[AXES.index(axes[-1])]
-            while row % lanes:
-                lanes //= 2
-            if lanes < _VECTORS * of_vector:
+        if len(axes) > 1 and (live or any(map(_is_narrow, items))):
+            # In a strip of one row neighbours are side by side in memory.
+            of_row = lanes
+            while block[AXES.index(axes[-1])] % of_row:
+                of_row //= 2
+            if live and of_row < _VECTORS * of_vector:
                 return None
+            lanes = of_row if live or of_row >= _FEWEST_LANES else lanes
         try:
             return VectorizedRegion(functions, region, block, axes, max(lanes, _FEWEST_LANES))
         except Irreducible:
@@ -243,6 +245,12 @@ class Vectorizer:
         while vectors > _VECTORS and vectors * live > registers:
             vectors //= 2
         return vectors
+
+
+def _is_narrow(item: Instruction) -> bool:
+    """Whether it accesses numbers of one or two bytes, which no processor gathers or scatters."""
+    kind = item.operands[0].type if item.opcode == "store" else item.type
+    return item.opcode in ("load", "store") and BYTES.get(kind, 4) < 4
 
 
 def _loops(function: Function, region: Region) -> list[Loop]:
