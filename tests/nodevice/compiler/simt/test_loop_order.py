@@ -1,6 +1,7 @@
 """In which order loops are nested: the axes of a block, and loops that all threads are in."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -153,6 +154,24 @@ def whole_sums(row, turn, last="%n"):
     return text.replace("store float", "store i64")
 
 
+# Two numbers change places in each iteration.
+SWAPPED = whole_sums("%n", "1", last="%t").replace(
+    "[ %sum.next, %loop ]",
+    "[ %other, %loop ]\n  %other = phi i64 [ 1, %entry ], [ %sum, %loop ]",
+)
+
+
+def with_mathematics_behind(text, calls=100):
+    results = ["%sum.next", *(f"%result.{number}" for number in range(calls))]
+    lines = [
+        f"  {result} = call i64 @haulage.math.exp.f32(i64 {given})"
+        for given, result in pairwise(results)
+    ]
+    text = text.replace("store i64 %sum.next", f"store i64 {results[-1]}")
+    text = text.replace("end:\n", "end:\n" + "\n".join([*lines, ""]))
+    return "declare i64 @haulage.math.exp.f32(i64)\n" + text
+
+
 def test_llvm_vectorises_sums_of_whole_numbers_along_a_row():
     assert orders(whole_sums("1", "1")) == KEPT
 
@@ -166,6 +185,8 @@ def test_llvm_vectorises_sums_of_whole_numbers_along_a_row():
         (sums("%n", "1", last="%t"), set()),
         (whole_sums("%n", "%n", last="%t"), set()),
         (whole_sums("%n", "1").replace("%k.next, %n", "%value, %n"), set()),
+        (SWAPPED, set()),
+        (with_mathematics_behind(whole_sums("%n", "1", last="%t")), set()),
     ],
 )
 def test_a_thread_goes_alone_through_what_llvm_vectorises(text, found):

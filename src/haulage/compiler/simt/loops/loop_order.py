@@ -171,14 +171,19 @@ class LoopOrders:
         return found
 
     def alone(self) -> set[str]:
-        """Headers of the divergent loops of which LLVM vectorises the iterations of one thread."""
+        """Headers of the divergent loops of which LLVM vectorises the iterations of one thread, if
+        what is done outside of loops, then by one thread after the other, costs less."""
         divergent = divergent_loops(self._analyses, self._flow)
-        return {
-            loop.header
-            for loop in self._analyses.loops
-            if loop.header in divergent
-            and self._has_wide_iterations(loop, list(self._repeated(loop)))
-        }
+        found: set[str] = set()
+        for loop in self._analyses.loops:
+            repeated = list(self._repeated(loop))
+            if (
+                loop.header in divergent
+                and self._has_wide_iterations(loop, repeated)
+                and self._outside <= self._trips(loop) * self._kept(loop, repeated)
+            ):
+                found.add(loop.header)
+        return found
 
     # ---- what an iteration costs a thread ---------------------------------------------------
 
@@ -199,9 +204,24 @@ class LoopOrders:
             len(self._inner(loop)) == 1
             and induction.is_counted(self._analyses, loop)
             and self._latency(loop) <= _OF_A_SUM
+            and self._carries_sums(loop)
             and not self._stays(repeated)
             and all(map(_is_consecutive, repeated))
         )
+
+    def _carries_sums(self, loop: Loop) -> bool:
+        """Whether what an iteration takes over from the one before is counters and what is made of
+        itself, such as sums, but nothing that was something else there."""
+        stepping = induction.recurrences(self._analyses.function, loop)
+        phis = self._blocks[loop.header].phis
+        for phi in phis:
+            following = induction.entering(phi, loop, first=False)
+            made = self._analyses.items.get(following.text) if following else None
+            if phi.result not in stepping and (
+                made is None or made in phis or phi.result not in made.uses
+            ):
+                return False
+        return True
 
     def _interchanged(self, loop: Loop, repeated: list[_Repeated]) -> float:
         known, position, threads = self._analyses.items, self._position, self._threads
