@@ -380,11 +380,8 @@ def copied(Header array not None, stream):
 
 
 def set_all(Header array not None, value, stream):
-    """Set every element to a number, as `DeviceNDArray.fill` does; whether that is done.
-
-    Raises:
-        TypeError, ValueError, OverflowError: as NumPy's assignment.
-    """
+    """Set every element to a number, as `DeviceNDArray.fill` does; whether that is done. It is not
+    for what cannot be converted."""
     cdef RuntimeBase runtime = current_runtime()
     cdef long long nbytes, done
     cdef object chosen
@@ -406,6 +403,8 @@ def set_all(Header array not None, value, stream):
         address = _address(array)
         done = cell.itemsize
         memcpy(address, cell.address, done)
+    except (TypeError, ValueError, OverflowError):
+        return False
     finally:
         cell.is_taken = False
     while done < nbytes:

@@ -40,9 +40,18 @@ def host_array(obj: Any) -> np.ndarray[Any, Any]:
 
 
 def converted(value: Any, dtype: np.dtype) -> np.ndarray[Any, Any]:
-    """`value` as a host array of `dtype`, converted as NumPy's assignment converts."""
+    """`value` as a host array of `dtype`, converted as NumPy's assignment converts.
+
+    Raises:
+        TypeError, ValueError, OverflowError: as NumPy, with the value and the dtype.
+    """
     if not isinstance(value, np.ndarray | np.generic):
-        return np.array(value, dtype)
+        try:
+            return np.array(value, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            kinds = (TypeError, OverflowError, ValueError)
+            kind = next(each for each in kinds if isinstance(error, each))
+            raise kind(f"{repr(value)[:80]} is no {dtype}: {error}") from error
     host = host_array(value)
     if host.dtype == dtype:
         return host

@@ -302,7 +302,7 @@ def test_fill_writes_the_elements_and_nothing_else(data, way):
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i8", "f2", "f4", "c8", "c16", "?", ">i4", ">f8"])
-@pytest.mark.parametrize("value", [0, 1, 100, True, np.float64(2), np.int8(3), "7"])
+@pytest.mark.parametrize("value", [0, 1, 100, True, np.float64(2), np.int8(3), "7", 1j])
 def test_fill_converts_as_numpy_does(dtype, value):
     expected = np.zeros((3, 4), dtype)
     there = cuda.to_device(expected)
@@ -314,6 +314,12 @@ def test_fill_converts_as_numpy_does(dtype, value):
     else:
         there[1:].fill(value)
     np.testing.assert_array_equal(there.copy_to_host(), expected)
+
+
+def test_fill_tells_which_value_is_not_of_the_dtype():
+    there = cuda.device_array(3, np.float64)
+    with pytest.raises(TypeError, match=r"^1j is no float64: float\(\) argument"):
+        there.fill(1j)
 
 
 # ---- assignment ---------------------------------------------------------------------------------
