@@ -373,8 +373,8 @@ def _vectorize_kernel(state: Compilation) -> None:
     if state.lanes is not None or state.remainders:
         return
     vectorizer = plan.Vectorizer(state.body, state.own_memory, state.geometry)
-    alone = state.loop_orders.alone()
-    state.vectors = vectorizer.plan_kernel(alone, state.flow, state.together)
+    unwanted = state.loop_orders.auto_vectorized()
+    state.vectors = vectorizer.plan_kernel(unwanted, state.flow, state.together)
     state.flow = state.together if state.vectors.stays_scalar else state.flow
 
 
@@ -436,7 +436,7 @@ def _vectorize_regions(state: Compilation) -> None:
         state.split_labels,
         state.strips,
         state.around_strips,
-        rare | state.loop_orders.alone(),
+        rare | state.loop_orders.auto_vectorized(),
         state.flow,
     )
 

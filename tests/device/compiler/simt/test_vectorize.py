@@ -116,7 +116,7 @@ def test_rows_of_unknown_length_are_not_taken_for_rows_of_one_element():
 
 @pytest.mark.emitted
 @pytest.mark.parametrize("block", [(8, 8), (2, 8), (8, 32)])
-def test_bytes_are_read_by_rows_as_no_processor_gathers_them(block):
+def test_bytes_are_read_by_rows_and_not_gathered(block):
     @cuda.jit
     def heights(image, out):
         i, j = cuda.grid(2)

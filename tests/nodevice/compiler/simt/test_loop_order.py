@@ -192,7 +192,7 @@ def test_llvm_vectorises_sums_of_whole_numbers_along_a_row():
 def test_a_thread_goes_alone_through_what_llvm_vectorises(text, found):
     analyses = Analyses(model_of(text))
     flow = uniformity.analyse(analyses, frozenset())
-    assert LoopOrders(analyses, flow, (), True, 0, 256).alone() == found
+    assert LoopOrders(analyses, flow, (), True, 0, 256).auto_vectorized() == found
 
 
 def test_letters_of_lines_are_not_gathered_letter_by_letter():

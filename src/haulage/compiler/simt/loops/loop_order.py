@@ -170,7 +170,7 @@ class LoopOrders:
                 found[loop.header] = phis + len(self._used(loop)) + short
         return found
 
-    def alone(self) -> set[str]:
+    def auto_vectorized(self) -> set[str]:
         """Headers of the divergent loops of which LLVM vectorises the iterations of one thread, if
         what is done outside of loops, then by one thread after the other, costs less."""
         divergent = divergent_loops(self._analyses, self._flow)

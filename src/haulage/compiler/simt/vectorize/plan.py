@@ -104,10 +104,10 @@ class Vectorizer:
         self._own_memory = own_memory
         self._geometry = geometry
 
-    def plan_kernel(self, alone: Set[str], present: Uniformity, together: Uniformity) -> Plan:
+    def plan_kernel(self, unwanted: Set[str], present: Uniformity, together: Uniformity) -> Plan:
         """The plan for a kernel without barriers: it is vectorised as a whole, if it has divergent
         loops and loops that are worth it, or none and reads rows that its threads look up.
-        `alone` are the headers of divergent loops that are not vectorised for themselves,
+        `unwanted` are the headers of divergent loops that are no reason to vectorise it,
         `together` is the uniformity of values with those of threads that have left."""
         function = self._body.function
         analyses, position = Analyses(function), AXES.index(self._geometry.axes[-1])
@@ -116,7 +116,7 @@ class Vectorizer:
             return Plan()
         if not wanted and _looks_up_rows(analyses, position):
             wanted.add(function.entry)
-        elif divergent_loops(analyses, present) <= alone:
+        elif divergent_loops(analyses, present) <= unwanted:
             return Plan()
         return self._plan(fission.split(function, []), wanted, {}, together)
 
@@ -126,17 +126,17 @@ class Vectorizer:
         loops: list[str],
         strips: Mapping[str, int],
         around_strips: Mapping[str, tuple[int, ...]],
-        alone: Set[str],
+        unwanted: Set[str],
         present: Uniformity,
     ) -> tuple[Function, Plan]:
         """A kernel's function, which is `split` at the collectives of lanes, split at the headers
         `loops` too; and the plan for it: divergent loops are vectorised.
 
         It is not split at those of the loops that are to be strip-mined, `strips`, if they can be
-        vectorised, but perhaps around them (`around_strips`). `alone` are the headers of divergent
-        loops that are not vectorised for themselves.
+        vectorised, but perhaps around them (`around_strips`). `unwanted` are the headers of
+        divergent loops that are no reason to vectorise their region.
         """
-        divergent = divergent_loops(Analyses(self._body.function), present) - alone
+        divergent = divergent_loops(Analyses(self._body.function), present) - unwanted
         nests = {loop.header: loop.labels for loop in Analyses(split).loops}
         while strips:
             mined = frozenset[str]().union(*(nests[header] for header in strips))
@@ -248,7 +248,7 @@ class Vectorizer:
 
 
 def _is_narrow(item: Instruction) -> bool:
-    """Whether it accesses numbers of one or two bytes, which no processor gathers or scatters."""
+    """Whether it accesses numbers of one or two bytes, which x86-64 cannot gather or scatter."""
     kind = item.operands[0].type if item.opcode == "store" else item.type
     return item.opcode in ("load", "store") and BYTES.get(kind, 4) < 4
 
