@@ -1,5 +1,6 @@
-; The kernel is split at its barrier.
+; The kernel is split at its barrier. Where regions may be vectorised, that is tried on it first.
 ; BLOCK: 64
+; OFF: region-vectorization
 
 define i32 @haulage.kernel(INDICES, ptr %x, ptr %y) {
 entry:
@@ -20,6 +21,7 @@ entry:
 
 declare void @haulage.barrier(i32)
 
+; BEFORE: call void @haulage.barrier(i32 1)
 ; AFTER: store float 1.0
 ; AFTER: ; a region ends (barrier)
 ; AFTER: load float
