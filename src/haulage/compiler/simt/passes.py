@@ -545,6 +545,7 @@ def _work_item_loops(state: Compilation) -> None:
             state.block,
             state.order,
             metadata,
+            _vector_bits(state.target),
             state.cooperative,
             state.vectors.vectorized,
             state.wide,

@@ -339,6 +339,29 @@ def test_masks_are_asked_for_where_the_number_of_threads_is_known():
     assert text.count("vectorize.predicate.enable") == 1
 
 
+def neighbouring_bytes(x, out, n):
+    room = cuda.shared.array(16, np.uint8)
+    t = cuda.threadIdx.x
+    room[t] = x[t]
+    cuda.syncthreads()
+    if t < n:
+        out[t] = room[t] ^ room[15 - t]
+
+
+@pytest.mark.parametrize("n", [-1, 0, 1, 15, 16, 17])
+def test_bytes_of_all_threads_of_a_short_block_or_of_some(way, n):
+    x, out = np.arange(16, dtype=np.uint8) ** 2, np.zeros(16, np.uint8)
+    cuda.jit(neighbouring_bytes)[1, 16](x, out, n)
+    np.testing.assert_array_equal(out, np.where(np.arange(16) < n, x ^ x[::-1], 0))
+
+
+@pytest.mark.emitted
+def test_vectors_have_no_more_lanes_than_a_short_block_has_threads():
+    signature = "void(uint8[::1], uint8[::1], int64)"
+    text = haulage.compile(neighbouring_bytes, signature, block=16).stages["llvm"]
+    assert set(re.findall(r"xor <(\d+) x i8>", text)) == {"16"}
+
+
 @cuda.jit(device=True)
 def sum_by_a_tree(own):
     """The sum of the numbers of a block's 128 threads."""

@@ -43,11 +43,11 @@ class Schedule:
     """A kernel in regions, and how they are to run.
 
     `ranges` are those of their loops over the threads of a `block` (x, y, z), which go along its
-    axes in an `order` (outermost first); `cooperative` kernels have a frame, as
-    `cooperative_grid.py` says. `vectorized` are the regions that run on vectors. If `wide`, the
-    function runs as many blocks as it is told. If there are `warps` each goes on by itself, and
-    `collectives` are what happens in front of regions, by the labels of these. `off` are passes
-    that do not run.
+    axes in an `order` (outermost first); `vector_bits` are those of the processor's vectors;
+    `cooperative` kernels have a frame, as `cooperative_grid.py` says. `vectorized` are the regions
+    that run on vectors. If `wide`, the function runs as many blocks as it is told. If there are
+    `warps` each goes on by itself, and `collectives` are what happens in front of regions, by the
+    labels of these. `off` are passes that do not run.
     """
 
     body: Body
@@ -56,6 +56,7 @@ class Schedule:
     block: tuple[int, int, int]
     order: str
     metadata: Metadata
+    vector_bits: int
     cooperative: bool = False
     vectorized: Mapping[int, VectorizedRegion] = field(default_factory=dict)
     wide: WideBlock | None = None

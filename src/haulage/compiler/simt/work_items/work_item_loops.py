@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from math import prod
 
 from haulage.compiler.simt.analysis import AXES
+from haulage.compiler.simt.analysis.guards import Bound
+from haulage.compiler.simt.analysis.instruction_costs import WORD, is_access
+from haulage.compiler.simt.analysis.strides import size_of_access
 from haulage.compiler.simt.emit.block_function import clear
 from haulage.compiler.simt.emit.loop_nest import (
     COUNT,
@@ -55,6 +58,8 @@ class WorkItemLoops(StateMachine):
         self.inner = AXES.index(self.axes[-1])
         # The functions of regions for a few threads, by the numbers of the regions.
         self.jammed: dict[int, Function | None] = dict.fromkeys(self._to_be_jammed(schedule))
+        # The bytes of the widest elements that regions access.
+        self.widest: dict[int, int] = {}
         self.ranges = schedule.ranges
         super().__init__(schedule, prod(self.sizes))
         self.vectorized = schedule.vectorized
@@ -95,6 +100,8 @@ class WorkItemLoops(StateMachine):
                 made.append(self.vectorized[k].function())
                 continue
             made.append(self.region_functions.function(region))
+            sizes = map(size_of_access, filter(is_access, made[-1].instructions()))
+            self.widest[k] = max(filter(None, sizes), default=WORD)
             if k in self.jammed:
                 self.jammed[k] = unroll_and_jam.jammed(made[-1], self.axes[-1])
         return made + [each for each in self.jammed.values() if each is not None]
@@ -209,10 +216,25 @@ class WorkItemLoops(StateMachine):
 
     def _loop(self, region: Region, ranges: Ranges, given: list[Typed]) -> None:
         """Run a region for the threads of some ranges; `given` with the outcomes of its guards."""
+        if not self._hides_trip_count(region, ranges):
+            self._nest(region, ranges, given)
+            return
+        b, axis, threads = self.b, self.axes[-1], str(self.sizes[self.inner])
+        all_threads, some, after = map(b.name, ("all", "some", "after"))
+        first, end = ranges[axis]
+        count = b.binary("sub", "i32", end, first)
+        b.branch(b.compare("eq", "i32", count, threads), all_threads, some)
+        for label, bounds in ((all_threads, ("0", threads)), (some, (first, end))):
+            b.block(label)
+            self._nest(region, {**ranges, axis: bounds}, given)
+            b.jump(after)
+        b.block(after)
+
+    def _nest(self, region: Region, ranges: Ranges, given: list[Typed]) -> None:
+        """The same, in one nest of loops."""
         metadata, jammed = self.metadata, self.jammed.get(region.number)
+        bounds = self._inner_bounds(region)
         # For one index along the innermost axis the next threads are those of another row.
-        bounds = [bound for each in self.ranges.of_regions[region.number] for bound in each.bounds]
-        bounds = [bound for bound in bounds if bound.axis == self.inner]
         column = jammed is None and any(bound.equation for bound in bounds)
         widened = jammed is not None or not (column or self._is_better_in_turn(region))
         # Vectors may not divide a number of threads that is known, as in `if t < 63`.
@@ -268,6 +290,23 @@ class WorkItemLoops(StateMachine):
             b.jump(met)
         b.block(met)
         nest.innermost.step = b.phi("i32", ((str(copies), several), ("1", single)), "step")
+
+    def _inner_bounds(self, region: Region) -> list[Bound]:
+        """The bounds of a region along the innermost axis."""
+        bounds = [bound for each in self.ranges.of_regions[region.number] for bound in each.bounds]
+        return [bound for bound in bounds if bound.axis == self.inner]
+
+    def _hides_trip_count(self, region: Region, ranges: Ranges) -> bool:
+        """Whether LLVM would make vectors of more lanes than there are threads along the innermost
+        axis, so that the loop over them never runs: 64 of bytes, say, for 16 threads. It makes them
+        no longer than a trip count that is a constant, but does not ask how large one can be."""
+        threads = self.sizes[self.inner]
+        if 8 * self.widest[region.number] * threads >= self.schedule.vector_bits:
+            return False
+        if ranges[self.axes[-1]] == ("0", str(threads)) or region.number in self.jammed:
+            return False
+        # Bytes of the threads' own arrays are far apart, and not worth vectors.
+        return not (self.body.private or any(each.equation for each in self._inner_bounds(region)))
 
     def _is_better_in_turn(self, region: Region) -> bool:
         """Whether LLVM is not to vectorise the loop over a region's threads."""
