@@ -8,7 +8,8 @@ from haulage.errors import warn
 
 # All settings of Haulage's own.
 SETTINGS = (
-    *("HAULAGE_ADVERSARY", "HAULAGE_AMD_LINKER", "HAULAGE_CACHE_DIR", "HAULAGE_CPU"),
+    *("HAULAGE_ADVERSARY", "HAULAGE_AMD_LINKER", "HAULAGE_BOUNDSCHECK", "HAULAGE_CACHE_DIR"),
+    "HAULAGE_CPU",
     *("HAULAGE_CPU_PASSES", "HAULAGE_CPU_THREADS", "HAULAGE_DEVICE", "HAULAGE_MEMORY"),
     *("HAULAGE_FULL_TRACEBACKS", "HAULAGE_NUM_THREADS", "HAULAGE_QUEUE_DEPTH"),
     # For children, of `haulage trace` and of `haulage advise`.
@@ -158,6 +159,21 @@ def adversary_seed() -> int | None:
     """
     what = "a whole number, the seed of the adversarial mode"
     return _whole("HAULAGE_ADVERSARY", -_MOST, _MOST, what, "the ordinary one")
+
+
+def bounds_checks() -> bool | None:
+    """`HAULAGE_BOUNDSCHECK`, or Numba's `NUMBA_BOUNDSCHECK`: whether kernels check their indices,
+    whatever `jit` was told: 1, all of them; 0, none; None, the default, for as `jit` says.
+
+    It is asked for when a function is decorated.
+
+    Raises:
+        ValueError: the variable is set to something else.
+    """
+    name = "HAULAGE_BOUNDSCHECK" if _text("HAULAGE_BOUNDSCHECK") else "NUMBA_BOUNDSCHECK"
+    what = "1 to check the indices of all kernels, or 0 of none"
+    told = _whole(name, 0, 1, what, "what jit says")
+    return None if told is None else bool(told)
 
 
 def cuda_is_disabled() -> bool:

@@ -25,6 +25,8 @@ WORDS = {
     "HAULAGE_CPU_THREADS": config.thread_way,
     "HAULAGE_MEMORY": config.pools_memory,
     "HAULAGE_AMD_LINKER": config.amd_linker,
+    "HAULAGE_BOUNDSCHECK": config.bounds_checks,
+    "NUMBA_BOUNDSCHECK": config.bounds_checks,
 }
 NO_NUMBERS = [
     "²",

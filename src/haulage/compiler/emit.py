@@ -1,6 +1,7 @@
 """The stages from a Python function to code for the CPU, by name.
 
-They are `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), what each pass of
+They are `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), where indices are
+checked `bounds` (the tests of launches, and the body for those that pass), what each pass of
 `simt/passes.py` left, `blocks` (the module with the block function for one block size) and `llvm`
 (vectorised); then assembly and object code.
 """
@@ -12,13 +13,14 @@ from typing import Any
 from haulage.compiler import llvm, versions
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
+from haulage.compiler.bounds.unchecked import CHECKED, PROVEN, unchecked
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis.kernel import KERNEL, NotInlined
-from haulage.compiler.simt.emit import entry
+from haulage.compiler.simt.emit.entry import ENTRY
 from haulage.compiler.simt.pipeline import SCALAR, CannotSplit, Transformed, transform
 from haulage.errors import CompileError
 from haulage.forks import cached_property
@@ -53,15 +55,26 @@ class CPUBody(Body):
         cooperative, target = self.lowered.cooperative, self.target
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
+
+        def made(text: str) -> Transformed:
+            return transform(text, target, block, way, cooperative, off)
+
         with llvm.LOCK:
             try:
-                cleaned = self.cleaned(version)
-                blocks = transform(cleaned, target, block, way, cooperative, off)
+                cleaned = checked = self.cleaned(version)
+                proven = unchecked(cleaned, target, block) if self._is_checked else None
+                cleaned = cleaned if proven is None else proven.text
+                blocks = made(cleaned)
+                module = _optimised(blocks, target, widen=way != SCALAR)
+                every = [blocks]
+                if proven is not None:
+                    every.append(made(checked))
+                    general = _optimised(every[-1], target, widen=way != SCALAR)
+                    module = _of_both(module, general, proven.entry)
             except CannotSplit as error:
                 raise CompileError(self._cannot_split(error)) from error
             except NotInlined as error:
                 raise CompileError(self._not_inlined()) from error
-            module = _optimised(blocks, target, widen=way != SCALAR)
             text = str(module)
             constant_bytes = llvm.constant_bytes(module, target)
             code = llvm.object_code(module, target)
@@ -74,7 +87,9 @@ class CPUBody(Body):
             after: dict[str, str] = {}
             with llvm.LOCK:
                 transform(cleaned, target, block, way, cooperative, off, after)
-            first = {"lowered": lowered, "clean": cleaned}
+            first = {"lowered": lowered, "clean": checked}
+            if proven is not None:
+                first["bounds"] = f"{proven.entry}\n{proven.text}"
             return target, {**first, **after, "blocks": blocks.llvm, "llvm": text}
 
         return Code(
@@ -84,27 +99,33 @@ class CPUBody(Body):
                 "name": self.name,
                 "target": self.target.architecture,
                 "signature": self.lowered.signature,
-                "entry": entry.ENTRY,
+                "entry": ENTRY,
                 "block": block,
                 "strategy": blocks.strategy,
                 "regions": blocks.regions,
                 "order": blocks.order,
                 "unit_strides": versions.unit_strides(self.lowered, version),
                 "nonnegative": versions.nonnegative(self.lowered, version),
-                "shared_bytes": blocks.shared_bytes,
-                "local_bytes": blocks.local_bytes,
-                "block_bytes": blocks.block_bytes,
+                "shared_bytes": max(each.shared_bytes for each in every),
+                "local_bytes": max(each.local_bytes for each in every),
+                "block_bytes": max(each.block_bytes for each in every),
                 "constant_bytes": constant_bytes,
                 "cooperative": self.lowered.cooperative,
-                "uses_dynamic_shared": self.lowered.dynamic_shared and blocks.uses_dynamic_shared,
+                "uses_dynamic_shared": self.lowered.dynamic_shared
+                and any(each.uses_dynamic_shared for each in every),
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
-                "names_threads": self._options.debug or self._options.boundscheck,
+                "names_threads": self._is_checked,
             },
             faults=self.lowered.faults,
             prints=self.lowered.prints,
             captured=self.lowered.captured,
         )
+
+    @property
+    def _is_checked(self) -> bool:
+        """Whether threads stop at indices out of bounds."""
+        return self._options.debug or self._options.boundscheck
 
     def _not_inlined(self) -> str:
         return (
@@ -124,6 +145,20 @@ class CPUBody(Body):
             f"kernel {self.name} cannot be cut at its barriers: perhaps not all threads of a block "
             f"reach those in line {lines}; leave the choice of the way to Haulage"
         )
+
+
+def _of_both(proven: Any, checked: Any, entry: str) -> Any:
+    """The module with an entry that goes on in one of two others, which are changed."""
+    for module, name in ((proven, PROVEN), (checked, CHECKED)):
+        module.get_function(ENTRY).name = name
+    for each in (*proven.functions, *proven.global_variables):
+        if not each.is_declaration and each.name != PROVEN and each.linkage.name == "external":
+            each.linkage = "internal"
+    checked.link_in(proven)
+    checked.link_in(llvm.parse(entry))
+    for name in (PROVEN, CHECKED):
+        checked.get_function(name).linkage = "internal"
+    return checked
 
 
 # The first lines of functions that were not inlined, as they call themselves: all but ours.

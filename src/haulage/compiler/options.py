@@ -13,7 +13,7 @@ class Options:
     `fastmath`: False, True (all of LLVM's fast-math flags) or a frozenset of flag names. As on
     CUDA, products and sums are contracted into fused operations unless told otherwise.
     `debug`: division by zero is an error, and a thread that fails tells where it stands.
-    `boundscheck`: so is an index out of bounds, as it is with `debug`.
+    `boundscheck`: so is an index out of bounds.
 
     The others make a difference on GPUs only. `optimised`: False for code as it was written.
     `lineinfo`: the code says of which source lines it is made. `launch_bounds`: most threads of a

@@ -30,13 +30,15 @@ def options_for(
     boundscheck: bool = False,
 ) -> Options:
     """Compiler options from what users write: True, False or fast-math flags; whether to debug; and
-    those of `jit`'s other options that make different code; whether to check indices."""
+    those of `jit`'s other options that make different code; whether to check indices, unless
+    `HAULAGE_BOUNDSCHECK` says it."""
+    told = config.bounds_checks()
     given = {name: value for name, value in (hints or {}).items() if value is not None}
     bounds = given.get("launch_bounds", ())
     return Options(
         fastmath=fastmath if isinstance(fastmath, bool) else _flags(fastmath),
         debug=debug,
-        boundscheck=boundscheck,
+        boundscheck=(debug or boundscheck) if told is None else told,
         optimised=flag(given.get("opt", True), "opt"),
         lineinfo=flag(given.get("lineinfo", False), "lineinfo"),
         launch_bounds=tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,),
@@ -205,7 +207,8 @@ def _with_given(made_with: Options, fastmath: Any, given: Mapping[str, Any]) -> 
     hints = {name: value for name, value in given.items() if name not in checks}
     debug, boundscheck = bool(given.get("debug")), bool(given.get("boundscheck"))
     wanted = options_for(fastmath, debug, hints, boundscheck)
-    changed = {_OPTIONS[name]: getattr(wanted, _OPTIONS[name]) for name in given}
+    names = {*given, "boundscheck"} if "debug" in given else given
+    changed = {_OPTIONS[name]: getattr(wanted, _OPTIONS[name]) for name in names}
     return replace(made_with, **changed)
 
 

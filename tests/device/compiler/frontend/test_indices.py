@@ -210,3 +210,35 @@ def test_boundscheck_waits_for_the_next_call_that_waits():
     a = cuda.to_device(np.zeros(10))
     kernel[1, 4](a, 10)
     fails(cuda.synchronize, 10, 0, "a", 10)
+
+
+@pytest.mark.parametrize(
+    ("settings", "checks"),
+    [
+        ({"HAULAGE_BOUNDSCHECK": "1"}, (True, True, True)),
+        ({"NUMBA_BOUNDSCHECK": "1"}, (True, True, True)),
+        ({"HAULAGE_BOUNDSCHECK": "0"}, (False, False, False)),
+        ({"NUMBA_BOUNDSCHECK": "0", "HAULAGE_BOUNDSCHECK": "1"}, (True, True, True)),
+        ({}, (False, True, True)),
+    ],
+)
+def test_the_environment_says_for_all_kernels_whether_indices_are_checked(
+    monkeypatch, settings, checks
+):
+    for name, text in settings.items():
+        monkeypatch.setenv(name, text)
+    a = cuda.to_device(np.zeros(10))
+    for options, is_checked in zip(
+        ({}, {"boundscheck": True}, {"debug": True}), checks, strict=True
+    ):
+        kernel = cuda.jit(**options)(element)
+
+        def launch(kernel=kernel):
+            # Within the memory, if it is not checked.
+            kernel[1, 4](a[:5], 7)
+            cuda.synchronize()
+
+        if is_checked:
+            fails(launch, 7, 0, "a", 5)
+        else:
+            launch()

@@ -133,7 +133,18 @@ def _paths_to_returns(analyses: Analyses) -> dict[_Returning, list[_Returning]]:
 
 def _told_apart(code: str) -> str:
     """One code of all those that are taken for the same: faults."""
-    return code if code.startswith("%") or number_of(int(code)) is not None else "1"
+    return "1" if _is_fault(code) else code
+
+
+def stopping(analyses: Analyses) -> frozenset[str]:
+    """Labels from which threads come to a fault only."""
+    states = analyses.get(_paths_to_returns)
+    staying = {state.label for state in states if not _is_fault(state.code)}
+    return frozenset({state.label for state in states} - staying)
+
+
+def _is_fault(code: str) -> bool:
+    return not code.startswith("%") and number_of(int(code)) is None
 
 
 # ---- barriers that threads skip ------------------------------------------------------------------

@@ -158,7 +158,7 @@ def range_loop(
     users = [item for name in counting for item in analyses.users[name]]
     if any(item.opcode != "br" and item.result not in counting for item in users):
         return None
-    quotient = None if trips is None else _rounded_up(analyses, trips.text)
+    quotient = None if trips is None else rounded_up(analyses, trips.text)
     for name, start in integers.items():
         following = stepping[name].following
         step = known.of(Operand("i64", following)).plus(symbol(name, "i64"), -1)
@@ -212,8 +212,9 @@ def _below_0(analyses: Analyses, test: Test) -> Form | None:
     return difference.plus(number(-1)) if is_known else None
 
 
-def _rounded_up(analyses: Analyses, trips: str) -> tuple[Form, Form] | None:
-    """(dividend, divisor) of a quotient of numbers above 0 that is rounded up."""
+def rounded_up(analyses: Analyses, trips: str) -> tuple[Form, Form] | None:
+    """(dividend, divisor) of a quotient of numbers above 0 that is rounded up, as Numba makes it;
+    None if a value is none."""
     known, items = analyses.get(forms), analyses.items
     item = items.get(trips)
     if item is None or len(item.operands) != 2:
