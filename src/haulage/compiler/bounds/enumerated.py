@@ -108,13 +108,18 @@ def evaluated(analyses: Analyses, operand: Operand, known: State, depth: int = 0
         return None
     if item.is_phi and len(set(item.operands)) == 1:
         return evaluated(analyses, item.operands[0], known, depth + 1)
-    if item.opcode not in (*_OPERATIONS, "icmp", *_CASTS):
+    if not is_evaluated(item):
         return None
     parts = [evaluated(analyses, each, known, depth + 1) for each in item.operands]
     if None in parts:
         return None
     numbers = [part for part in parts if part is not None]
     return _result(item, numbers, bits)
+
+
+def is_evaluated(item: Instruction) -> bool:
+    """Whether an instruction's result follows from numbers for its operands."""
+    return item.opcode in _OPERATIONS or item.opcode in _CASTS or item.opcode == "icmp"
 
 
 def _result(item: Instruction, numbers: list[int], bits: int) -> int | None:

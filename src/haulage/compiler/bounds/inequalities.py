@@ -9,6 +9,7 @@ times that number, so all those of a loop are counted by one symbol, its iterati
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from haulage.compiler.bounds.enumerated import is_evaluated
 from haulage.compiler.simt.analysis import AXES, induction
 from haulage.compiler.simt.analysis.affine import (
     AffineForms,
@@ -52,7 +53,8 @@ def is_iteration(each: Symbol) -> bool:
     return each.value.endswith('/iteration"')
 
 
-def _operand(each: Symbol) -> Operand:
+def operand_of(each: Symbol) -> Operand:
+    """The value that a symbol is."""
     return Operand(each.type, each.value)
 
 
@@ -136,7 +138,7 @@ class Inequalities:
         for monomial, factor in form.monomials.items():
             ends = [factor]
             for each in monomial:
-                ends = [end * other for end in ends for other in self._ranges.of(_operand(each))]
+                ends = [end * other for end in ends for other in self._ranges.of(operand_of(each))]
             least, most = least + min(ends), most + max(ends)
         return least, most
 
@@ -239,7 +241,7 @@ class Inequalities:
         item = self.analyses.items.get(each.value)
         if item is not None:
             yield from self._of_operation(item, itself)
-        low, high = self._ranges.of(_operand(each))
+        low, high = self._ranges.of(operand_of(each))
         least, greatest = whole(bits_of(each.type) or 0)
         if low > least:
             yield itself.plus(number(-low))
@@ -313,10 +315,17 @@ class Inequalities:
             wrapping.append(following_form.replaced({Symbol(name, phi.type): form}))
         return Counted(Value(form, tuple(wrapping)), loop, count)
 
-    def loop_with(self, each: Symbol) -> Loop | None:
-        """The loop that a symbol is a phi of the header of."""
-        label, item = self.analyses.definitions.get(each.value, ("", None))
-        return self._loops.get(label) if item is not None and item.is_phi else None
+    def loop_with(self, name: str, depth: int = 0) -> Loop | None:
+        """The loop whose phis a value is one of, or is made from."""
+        label, item = self.analyses.definitions.get(name, ("", None))
+        if item is None or depth > _MOST_DEPTH:
+            return None
+        if item.is_phi:
+            return self._loops.get(label)
+        if not is_evaluated(item):
+            return None
+        found = (self.loop_with(used, depth + 1) for used in item.uses)
+        return next((loop for loop in found if loop is not None), None)
 
     def loop_of(self, count: Symbol) -> Loop:
         """The loop whose iteration a symbol is."""

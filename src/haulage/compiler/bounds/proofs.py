@@ -12,7 +12,7 @@ from math import gcd
 from typing import NamedTuple
 
 from haulage.compiler.bounds.enumerated import evaluated, states
-from haulage.compiler.bounds.inequalities import Inequalities, Value, is_iteration
+from haulage.compiler.bounds.inequalities import Inequalities, Value, is_iteration, operand_of
 from haulage.compiler.simt.analysis.affine import Form, Monomial, Symbol, number
 from haulage.compiler.simt.analysis.exits import stopping
 from haulage.compiler.simt.analysis.induction import OPPOSITE, Test
@@ -176,9 +176,9 @@ class _Prover:
             self._claims[key] = UNPROVEN
             first = max(unknown, key=lambda each: (self._known.rank(each), each))
             self._depth += 1
-            ways = self._eliminated(claim, first, place)
-            if not ways:
-                ways = self._enumerated(claim, first, place)
+            ways = self._enumerated(claim, first, place)
+            if ways != PROVEN:
+                ways = _either(ways, self._eliminated(claim, first, place))
             self._depth -= 1
         if self._tries >= 0:
             self._claims[key] = ways
@@ -193,8 +193,7 @@ class _Prover:
         values = dict(place.values)
         forms: dict[Symbol, Form] = {}
         for each in form.symbols:
-            operand = Operand(each.type, each.value)
-            value = evaluated(self._known.analyses, operand, values)
+            value = evaluated(self._known.analyses, operand_of(each), values)
             if value is not None:
                 forms[each] = number(value)
         return Form(form.replaced(forms).monomials)
@@ -235,20 +234,21 @@ class _Prover:
             if decided:
                 found = self._all(_with_value(value, factor, rest), place)
                 ways = _either(ways, _both(decided, found))
-        both = None if ways else known.alternatives(each)
+        both = None if ways == PROVEN else known.alternatives(each)
         if both is not None:
             parts = [self._all(_with_value(each, factor, rest), place) for each in both]
-            ways = _both(*parts)
+            ways = _either(ways, _both(*parts))
         return ways
 
     def _enumerated(self, claim: Form, each: Symbol, place: Place) -> Ways:
         """The ways to prove a claim for each of the few numbers that a loop's counters are."""
-        loop = self._known.loop_with(each)
-        if loop is None or any(name == each.value for name, _ in place.values):
+        loop = self._known.loop_with(each.value)
+        done = dict(place.values)
+        if loop is None or evaluated(self._known.analyses, operand_of(each), done) is not None:
             return UNPROVEN
         ways = UNPROVEN
-        for state in states(self._known.analyses, loop, dict(place.values)):
-            if each.value not in state:
+        for state in states(self._known.analyses, loop, done):
+            if evaluated(self._known.analyses, operand_of(each), {**done, **state}) is None:
                 return UNPROVEN
             here = Place(place.label, (*place.values, *sorted(state.items())))
             if any(

@@ -1,5 +1,7 @@
 """Which bounds checks of a kernel are proven when it is launched, and by which tests."""
 
+import re
+
 import numpy as np
 import pytest
 from numba import float32, int32, int64, void
@@ -89,6 +91,28 @@ def shifted_in(x, y):
         step *= 2
 
 
+def sums_before(x, y):
+    room = cuda.shared.array(512, np.float32)
+    t, offset, pairs = cuda.threadIdx.x, 1, 256
+    room[2 * t], room[2 * t + 1] = x[2 * t], x[2 * t + 1]
+    while pairs > 0:
+        cuda.syncthreads()
+        if t < pairs:
+            room[offset * (2 * t + 2) - 1] += room[offset * (2 * t + 1) - 1]
+        offset *= 2
+        pairs //= 2
+    pairs = 1
+    while pairs < 512:
+        offset //= 2
+        cuda.syncthreads()
+        if t < pairs:
+            left, right = offset * (2 * t + 1) - 1, offset * (2 * t + 2) - 1
+            room[left], room[right] = room[right], room[left] + room[right]
+        pairs *= 2
+    cuda.syncthreads()
+    y[t] = room[2 * t] + room[2 * t + 1]
+
+
 def reversed_in(x, y):
     i = cuda.grid(1)
     if i < x.size:
@@ -128,7 +152,7 @@ def divided(a, b):
     [
         *((each, (ROW, ROW)) for each in (guarded, all_threads, interior, grid_stride)),
         *((each, (ROW, ROW)) for each in (grid_stride_while, tree, shifted_in, reversed_in)),
-        *((each, (ROW, ROW)) for each in (clamped, from_the_end)),
+        *((each, (ROW, ROW)) for each in (clamped, from_the_end, sums_before)),
         *((each, (ROW, ROW, int64)) for each in (counted, by_twos, downwards, remainders)),
         (counted, (ROW, ROW, int32)),
         (rows, (TABLE, TABLE)),
@@ -138,6 +162,44 @@ def divided(a, b):
 )
 def test_no_check_is_left(function, kinds):
     assert checks_left(function, *kinds) == 0
+
+
+def test_the_tests_are_passed_by_launches_that_are_right():
+    """Not only is nothing left in the code: it is this code that runs."""
+    code = haulage.compile(sums_before, void(ROW, ROW), block=256, boundscheck=True)
+    tests = code.stages["bounds"].partition("@haulage.kernel")[0]
+    sizes = {"%arg.x.5.0": 512, "%arg.y.5.0": 256}
+    told = _made(tests, sizes)
+    assert told == "proven"
+    assert _made(tests, {**sizes, "%arg.x.5.0": 511}) == "checked"
+
+
+def _made(text, sizes):
+    """Where the entry goes on for arrays of some sizes and a grid of one block."""
+    values = dict.fromkeys(re.findall(r"(%gridDim\.\w) = load", text), 1) | sizes
+    for line in text.splitlines():
+        found = re.match(r"  (%\S+) = (\w+) (?:sge )?\w+ (\S+?),? (?:to )?(\S+)$", line)
+        if not found or found[1] in values:
+            continue
+        name, opcode, *parts = found.groups()
+        one, other = (values.get(part, _number(part)) for part in parts)
+        if opcode in _EVALUATED and one is not None:
+            values[name] = _EVALUATED[opcode](one, other)
+    return "proven" if values[re.search(r"br i1 (%\S+),", text)[1]] else "checked"
+
+
+def _number(text):
+    return {"true": 1, "false": 0}.get(text, int(text) if re.fullmatch(r"-?\d+", text) else None)
+
+
+_EVALUATED = {
+    "sext": lambda one, _: one,
+    "add": lambda one, other: one + other,
+    "mul": lambda one, other: one * other,
+    "and": lambda one, other: one & other,
+    "or": lambda one, other: one | other,
+    "icmp": lambda one, other: int(one >= other),
+}
 
 
 def test_checks_of_indices_that_come_from_memory_are_left():
