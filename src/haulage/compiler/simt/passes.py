@@ -10,7 +10,7 @@ What a pass needs of analyses it asks `Compilation.analyses` for. What still hol
 derived, from what it changed (`analysis/manager.py`), when it is done.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from haulage.compiler.simt.analysis import AXES, guards, uniformity
@@ -101,7 +101,7 @@ class Compilation:
     remainders: tuple[str, ...] = ()
     interchanged: list[str] = field(default_factory=list)
     at_guards: list[str] = field(default_factory=list)
-    strips: Mapping[str, int] = field(default_factory=dict)
+    strips: Sequence[str] = ()
     around_strips: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     # The regions, and how they run.
@@ -372,7 +372,9 @@ def _split_collectives(state: Compilation) -> None:
 def _vectorize_kernel(state: Compilation) -> None:
     if state.lanes is not None or state.remainders:
         return
-    vectorizer = plan.Vectorizer(state.body, state.own_memory, state.geometry)
+    vectorizer = plan.Vectorizer(
+        state.body, state.own_memory, state.geometry, state.loop_orders.live()
+    )
     unwanted = state.loop_orders.auto_vectorized()
     state.vectors = vectorizer.plan_kernel(unwanted, state.flow, state.together)
     state.flow = state.together if state.vectors.stays_scalar else state.flow
@@ -409,7 +411,7 @@ def _strip_mine(state: Compilation) -> None:
     found = state.loop_orders.strips()
     # A grid-stride loop goes over memory once, and that is read in one piece by all threads.
     kept = {*state.held, *state.strided}
-    state.strips = {label: live for label, live in found.items() if label not in kept}
+    state.strips = [label for label in found if label not in kept]
     others = set(state.split_labels) - set(state.strips)
     around = loop_order.splits_around(state.analyses, state.flow, state.strips, others, state.inner)
     state.around_strips = {label: at for label, at in around.items() if label not in state.held}
@@ -428,6 +430,7 @@ def _vectorize_regions(state: Compilation) -> None:
         state.body,
         state.memory_of_regions,
         state.geometry,
+        state.loop_orders.live(),
         rematerializes=state.is_on("rematerialization"),
         may_split=state.may_split,
     )

@@ -1,6 +1,7 @@
 """Whole-function vectorisation: the order of blocks, shapes of values, which regions are taken, and
 what is written for them."""
 
+import dataclasses
 import math
 import re
 
@@ -9,6 +10,7 @@ import pytest
 import haulage
 from haulage import cuda
 from haulage.compiler import llvm
+from haulage.compiler.simt import pipeline
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -462,6 +464,16 @@ def test_mathematics_in_a_loop_takes_all_lanes_at_once():
     assert re.search(r"call <\d+ x double> @haulage\.math\.exp\.v\d+f64\(", blocks)
     assert not re.search(r"(?m)^declare .*@haulage\.math", loop)
     assert not re.search(r"call double @(exp|haulage\.)", loop)
+
+
+@pytest.mark.parametrize(("features", "size"), [("+avx2", 32), ("+avx512f", 64)])
+@pytest.mark.parametrize(("kernel", "x", "vectors"), [(newton, 64, 4), (decaying, 32, 2)])
+def test_lanes_are_as_many_as_registers_hold_values_for(features, size, kernel, x, vectors):
+    code = haulage.compile(kernel, f"void(float{x}[::1], float64[::1])", block=64)
+    target = dataclasses.replace(host(), features=features)
+    blocks = pipeline.transform(code.stages["clean"], target, (64, 1, 1), "auto").llvm
+    lanes = set(re.findall(r"<(\d+) x double>", blocks))
+    assert lanes == {f"{vectors * size // 8}"}
 
 
 def test_lanes_that_are_off_do_not_ask_the_c_library_about_their_arguments():

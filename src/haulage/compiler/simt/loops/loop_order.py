@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf, prod
 
-from haulage.compiler.mathematics.definitions import is_mathematics
+from haulage.compiler.mathematics.definitions import is_division, is_mathematics
 from haulage.compiler.simt.analysis import AXES, control_flow, induction
 from haulage.compiler.simt.analysis import instruction_costs as costs
 from haulage.compiler.simt.analysis.barriers import barriers
@@ -149,25 +149,36 @@ class LoopOrders:
             settled |= loop.labels
         return found
 
-    def strips(self) -> dict[str, int]:
-        """The loops to strip-mine: by their headers, how many values of each thread are live in an
-        iteration."""
-        found: dict[str, int] = {}
+    def strips(self) -> list[str]:
+        """The headers of the loops to strip-mine."""
+        found: list[str] = []
         settled = set(self._flow.exiting)
         for loop in reversed(self._together.values()):
             inner = self._inner(loop)
             if loop.labels & settled or loop.header in self._unrolled:
                 continue
-            phis = sum(map(self._carried, inner))
-            if not phis or any(each.header in self._flow.divergent for each in inner):
+            if any(each.header in self._flow.divergent for each in inner):
+                continue
+            if not any(map(self._carried, inner)):
                 continue
             repeated = list(self._repeated(loop))
             other = min(_WORTH * self._kept(loop, repeated), self._interchanged(loop, repeated))
             if self._in_strips(repeated) < other:
                 settled |= loop.labels
-                calls = any(is_mathematics(each.item.callee) for each in repeated)
-                short = _MATHEMATICS if calls else _SHORT_LIVED
-                found[loop.header] = phis + len(self._used(loop)) + short
+                found.append(loop.header)
+        return found
+
+    def live(self) -> dict[str, int]:
+        """By the header of each loop how many values of a thread are live in an iteration."""
+        found: dict[str, int] = {}
+        for loop in self._analyses.loops:
+            carried = sum(map(self._carried, self._inner(loop)))
+            items = [item for label in loop.labels for item in self._blocks[label].body]
+            calls = any(
+                is_mathematics(item.callee) and not is_division(item.callee) for item in items
+            )
+            short = _MATHEMATICS if calls else _SHORT_LIVED
+            found[loop.header] = carried + len(self._used(loop)) + short
         return found
 
     def auto_vectorized(self) -> set[str]:

@@ -1,6 +1,6 @@
 """Which regions of a kernel are vectorised, by how much, and where it is split for that."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -42,8 +42,10 @@ from haulage.compiler.simt.vectorize.shapes import Irreducible
 
 # Two vectors of each value keep the processor's pipelines busier than one (LLVM's interleaving).
 _VECTORS = 2
-# As many as multiply-adds are on their way at once, where nothing else is done.
+# As many as multiply-adds are on their way at once, where nothing else is done; fewer where lanes
+# leave loops at different times, as all wait for the last one.
 _MOST_VECTORS = 8
+_MOST_OF_DIVERGENT = 4
 _FEWEST_LANES = 8
 
 # The instructions of a function such as exp, roughly.
@@ -85,7 +87,8 @@ class Plan:
 
 
 class Vectorizer:
-    """Plans for a kernel; `own_memory` are the names of the memory that every region has. With
+    """Plans for a kernel; `own_memory` are the names of the memory that every region has, `live`
+    how many values of a thread are live in an iteration of each loop, by its header. With
     `rematerializes` regions compute cheap values again, with `may_split` they may run in several
     loops over threads."""
 
@@ -94,6 +97,7 @@ class Vectorizer:
         body: Body,
         own_memory: frozenset[str],
         geometry: Geometry,
+        live: Mapping[str, int],
         *,
         rematerializes: bool = True,
         may_split: bool = False,
@@ -103,6 +107,7 @@ class Vectorizer:
         self._body = body
         self._own_memory = own_memory
         self._geometry = geometry
+        self._live = live
 
     def plan_kernel(self, unwanted: Set[str], present: Uniformity, together: Uniformity) -> Plan:
         """The plan for a kernel without barriers: it is vectorised as a whole, if it has divergent
@@ -118,13 +123,13 @@ class Vectorizer:
             wanted.add(function.entry)
         elif divergent_loops(analyses, present) <= unwanted:
             return Plan()
-        return self._plan(fission.split(function, []), wanted, {}, together)
+        return self._plan(fission.split(function, []), wanted, (), together)
 
     def plan_regions(
         self,
         split: Function,
         loops: list[str],
-        strips: Mapping[str, int],
+        strips: Collection[str],
         around_strips: Mapping[str, tuple[int, ...]],
         unwanted: Set[str],
         present: Uniformity,
@@ -144,17 +149,17 @@ class Vectorizer:
             function = fission.split(split, kept, around_strips)
             plan = self._plan(function, {*divergent.difference(kept), *strips}, strips, present)
             found = plan.headers()
-            if strips.keys() <= found:
+            if found.issuperset(strips):
                 return function, plan
-            strips = {header: live for header, live in strips.items() if header in found}
+            strips = [header for header in strips if header in found]
         function = fission.split(split, loops)
-        return function, self._plan(function, divergent.difference(loops), {}, present)
+        return function, self._plan(function, divergent.difference(loops), (), present)
 
     def _plan(
-        self, function: Function, wanted: Set[str], strips: Mapping[str, int], present: Uniformity
+        self, function: Function, wanted: Set[str], strips: Collection[str], present: Uniformity
     ) -> Plan:
         """The plan for a function that is split; `wanted` are the headers of the loops to
-        vectorise. `strips` has for each loop to strip-mine how many values are live in it."""
+        vectorise, those to strip-mine, `strips`, among them."""
         if not wanted:
             return Plan()
         analyses = Analyses(function)
@@ -186,7 +191,7 @@ class Vectorizer:
         divided: Regions,
         ranges: IterationRanges,
         wanted: Set[str],
-        strips: Mapping[str, int],
+        strips: Collection[str],
     ) -> dict[int, VectorizedRegion]:
         """The regions that can be vectorised, of those with loops of which `wanted` has the
         header."""
@@ -195,53 +200,57 @@ class Vectorizer:
         for region in divided.regions:
             loops = _loops(divided.function, region)
             headers = {loop.header for loop in loops}
-            live = max((strips[each] for each in headers & strips.keys()), default=0)
-            looped = {label for loop in loops for label in loop.labels}
             if not wanted.isdisjoint((region.entry, *headers)):
-                labels = looped or region.labels
-                vectorized = self._vectorize_region(functions, region, labels, live)
+                in_strips = not headers.isdisjoint(strips)
+                vectorized = self._vectorize_region(functions, region, loops, in_strips)
                 if vectorized is not None:
                     found[region.number] = vectorized
         return found
 
     def _vectorize_region(
-        self, functions: RegionFunctions, region: Region, looped: Iterable[str], live: int
+        self, functions: RegionFunctions, region: Region, loops: list[Loop], in_strips: bool
     ) -> VectorizedRegion | None:
-        """A region on vectors, or None if it cannot be vectorised.
+        """A region, with its own `loops`, on vectors, or None if it cannot be vectorised.
 
-        `looped` are the blocks of its loops, if it has any; `live` is how many values of each
-        thread are live in one that all threads go round together, and that is to be strip-mined; 0
-        if there is none.
+        `in_strips` is whether all threads go round one of them together, and it is strip-mined.
         """
         if not can_vectorize(functions, region):
             return None
         blocks = functions.regions.function.blocks
+        looped = {label for loop in loops for label in loop.labels} or region.labels
         items = [item for label in looped for item in blocks[label].instructions()]
         if any(item.opcode == "fence" or item.stays or _is_foreign(item) for item in items):
             # Lanes cannot wait for one another while they are in the same loop.
             return None
         block, axes = self._geometry.block, self._geometry.axes
         of_vector = self._geometry.vector_bits // (8 * _common_bytes(items))
-        lanes = of_vector * (self._vectors(live) if live else _VECTORS)
+        least = _VECTORS * of_vector
+        lanes = of_vector * self._vectors(loops, in_strips)
         while lanes > max(prod(block), _FEWEST_LANES):
             lanes //= 2
-        if len(axes) > 1 and (live or any(map(_is_narrow, items))):
+        if len(axes) > 1:
             # In a strip of one row neighbours are side by side in memory.
             of_row = lanes
             while block[AXES.index(axes[-1])] % of_row:
                 of_row //= 2
-            if live and of_row < _VECTORS * of_vector:
+            is_narrow = not in_strips and any(map(_is_narrow, items))
+            if of_row >= (_FEWEST_LANES if is_narrow else least):
+                lanes = of_row
+            elif in_strips:
                 return None
-            lanes = of_row if live or of_row >= _FEWEST_LANES else lanes
+            else:
+                lanes = min(lanes, least)
         try:
             return VectorizedRegion(functions, region, block, axes, max(lanes, _FEWEST_LANES))
         except Irreducible:
             return None
 
-    def _vectors(self, live: int) -> int:
-        """How many vectors of each value fit into the processor's registers."""
-        registers = 16 if self._geometry.vector_bits == 256 else 32
-        vectors = _MOST_VECTORS
+    def _vectors(self, loops: list[Loop], in_strips: bool) -> int:
+        """How many vectors of each value the processor's registers hold in the loops."""
+        vectors = _MOST_VECTORS if in_strips else _MOST_OF_DIVERGENT
+        # A loop under masks waits for what it computes, and spilling costs it less than that.
+        registers = 16 if in_strips and self._geometry.vector_bits == 256 else 32
+        live = max((self._live.get(loop.header, 0) for loop in loops), default=registers)
         while vectors > _VECTORS and vectors * live > registers:
             vectors //= 2
         return vectors
