@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from haulage.compiler.simt.analysis import AXES, guards, uniformity
+from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.exits import EarlyExit, early_exits
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -398,6 +399,11 @@ def _interchange_loops(state: Compilation) -> None:
 def _split_at_guards(state: Compilation) -> None:
     if state.has_ranges and not state.keeps_states:
         state.at_guards = fission.guard_places(state.analyses, state.flow, state.held)
+        if barriers(state.function) and not state.held:
+            function, places = fission.with_guards_apart(state.analyses, state.flow)
+            state.at_guards += [label for label in places if label not in state.at_guards]
+            state.change(function)
+            state.split_at_collectives = function.copy()
 
 
 @_pass(

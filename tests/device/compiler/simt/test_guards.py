@@ -362,6 +362,36 @@ def test_vectors_have_no_more_lanes_than_a_short_block_has_threads():
     assert set(re.findall(r"xor <(\d+) x i8>", text)) == {"16"}
 
 
+def sums_with_halos(x, out):
+    room = cuda.shared.array(18, np.int64)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    own = x[i] * x[i]
+    room[t + 1] = own
+    if t == 0:
+        room[0] = x[i - 1] if i > 0 else 7
+    if t == cuda.blockDim.x - 1:
+        room[17] = x[i + 1] if i + 1 < x.size else own
+    cuda.syncthreads()
+    out[i] = room[t] + room[t + 2] - own
+
+
+def test_halos_that_single_threads_load_one_after_the_other(way):
+    x = np.arange(3, 51)
+    out = np.zeros_like(x)
+    cuda.jit(sums_with_halos)[3, 16](x, out)
+    left, right = np.roll(x, 1) ** 2, np.roll(x, -1) ** 2
+    left[::16], right[15::16] = np.roll(x, 1)[::16], np.roll(x, -1)[15::16]
+    left[0], right[-1] = 7, x[-1] ** 2
+    np.testing.assert_array_equal(out, left + right - x**2)
+
+
+@pytest.mark.emitted
+def test_each_guard_of_a_halo_is_a_region():
+    code = haulage.compile(sums_with_halos, "void(int64[::1], int64[::1])", block=16)
+    assert code.metadata["regions"] == 4
+
+
 @cuda.jit(device=True)
 def sum_by_a_tree(own):
     """The sum of the numbers of a block's 128 threads."""

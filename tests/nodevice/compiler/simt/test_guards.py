@@ -231,6 +231,70 @@ def test_regions_begin_at_guards_behind_a_loop_in_which_threads_diverged():
     assert "%behind" in fission.guard_places(Analyses(function), flow, set())
 
 
+# What all threads do, and two threads' work one after the other.
+HALO = (
+    BARRIER
+    + """
+define i32 @kernel(i32 %threadIdx.x, i32 %n, ptr %p) {
+entry:
+  %own = getelementptr i32, ptr %p, i32 %threadIdx.x
+  store i32 1, ptr %own
+  %first = icmp eq i32 %threadIdx.x, 0
+  br i1 %first, label %left, label %meet
+left:
+  store i32 2, ptr %p
+  br label %meet
+meet:
+  %last = icmp eq i32 %threadIdx.x, %n
+  br i1 %last, label %right, label %behind
+right:
+  store i32 3, ptr %p
+  br label %behind
+behind:
+  call void @haulage.barrier(i32 1)
+  ret i32 0
+}
+"""
+)
+_START = """start:
+  br label %entry
+entry:
+"""
+_STORE = """behind:
+  store i32 4, ptr %own
+"""
+_LOOP = """behind:
+  %more = icmp eq i32 %n, 7
+  br i1 %more, label %entry, label %end
+end:
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (HALO, ["%entry.guard", "%meet"]),
+        # All threads do something behind the last one, too.
+        (HALO.replace("behind:\n", _STORE), ["%entry.guard", "%meet", "%behind"]),
+        # Nothing is done in front of the first one.
+        (HALO.replace("  store i32 1, ptr %own\n", ""), []),
+        # Several threads pass.
+        (HALO.replace("icmp eq", "icmp ult"), []),
+        # A loop without a barrier.
+        (HALO.replace("entry:\n", _START).replace("behind:\n", _LOOP), []),
+    ],
+)
+def test_guards_of_single_threads_are_set_apart_from_what_all_threads_do(text, places):
+    function = model_of(text)
+    flow = Analyses(function).get(uniformity.analyse, frozenset())
+    apart, found = fission.with_guards_apart(Analyses(function), flow)
+    assert found == places
+    assert ("%entry.guard" in apart.blocks) == ("%entry.guard" in found)
+    if found:
+        assert not apart.blocks["%entry.guard"].body
+        assert apart.blocks["%entry"].successors == ("%entry.guard",)
+
+
 def ranges_of(text, varying):
     function = model_of(text)
     flow = Uniformity(frozenset(varying), frozenset())

@@ -320,10 +320,10 @@ class Function:
             for block in self.blocks.values():
                 block.change(lambda item: item.renamed(names))
 
-    def split(self, label: str, index: int, new_label: str, cut: RegionEnd) -> None:
+    def split(self, label: str, index: int, new_label: str, cut: Instruction | RegionEnd) -> None:
         """End the block `label` with `cut` before body instruction `index`.
 
-        The rest becomes a new block, whose label is `cut.target`.
+        The rest becomes a new block, to which `cut` leads.
         """
         head = self.blocks[label]
         tail = Block(new_label, [], head.body[index:], head.terminator)

@@ -20,8 +20,10 @@ from haulage.compiler.simt.analysis.barriers import (
 from haulage.compiler.simt.analysis.exits import early_exits, missed_ends
 from haulage.compiler.simt.analysis.guards import has_effect
 from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.single_thread import single_thread_blocks
 from haulage.compiler.simt.analysis.uniformity import Uniformity
 from haulage.compiler.simt.analysis.warps import Warps
+from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Block, Function, Instruction, RegionEnd
 from haulage.targets.cpu import BARRIER, GRID_BARRIER
 
@@ -114,6 +116,38 @@ def guard_places(analyses: Analyses, flow: Uniformity, held: Set[str]) -> list[s
     return [*starts, *ends]
 
 
+def with_guards_apart(analyses: Analyses, flow: Uniformity) -> tuple[Function, list[str]]:
+    """A function in which the guards of single threads (`if t == 0:`) that follow what all threads
+    do begin blocks of their own; and the labels of these, and of where threads meet behind them.
+
+    A halo is loaded by such guards, one after the other. They are masked for all threads, unless
+    each is a region. In a loop without a barrier they are left alone.
+    """
+    blocks, apart = analyses.function.blocks, analyses.function.copy()
+    rare, looped = single_thread_blocks(analyses), _looped_without_barrier(analyses)
+    found: dict[str, None] = {}
+    for label in control_flow.reverse_postorder(analyses.successors, analyses.function.entry):
+        meeting = _meeting(analyses, flow, label)
+        if meeting is None or label in rare | looped or rare.isdisjoint(blocks[label].successors):
+            continue
+        if any(map(has_effect, blocks[label].body)):
+            start = f"{label}.guard"
+            apart.split(label, len(blocks[label].body), start, Builder.jump(start))
+            found[start] = None
+        elif label not in found:
+            continue
+        if not waits_at_once(blocks[meeting]):
+            found[meeting] = None
+    return apart, [*found]
+
+
+def _looped_without_barrier(analyses: Analyses) -> set[str]:
+    """The blocks that are in a loop without a barrier."""
+    waiting = {label for label, _, _ in barriers(analyses.function)}
+    loops = [loop.labels for loop in analyses.loops if waiting.isdisjoint(loop.labels)]
+    return {label for labels in loops for label in labels}
+
+
 def _starts(function: Function, flow: Uniformity) -> dict[str, None]:
     """Blocks that end in a divergent branch, and are come to by uniform branches, with nothing done
     on the way, from a barrier or from where threads that diverged behind it meet."""
@@ -154,23 +188,34 @@ def _is_uniform(block: Block, flow: Uniformity) -> bool:
 def _ends(analyses: Analyses, flow: Uniformity, starts: Set[str]) -> dict[str, None]:
     """Blocks in which the arms of a comparison meet that follows a barrier, or a split in front of
     one of `starts`. One arm is empty, so the block has no phi of the two."""
-    function, postdominators = analyses.function, analyses.postdominators
     found: dict[str, None] = {}
-    for label, block in function.blocks.items():
-        meeting = postdominators.get(label, control_flow.EXIT)
+    for label, block in analyses.function.blocks.items():
+        meeting = _meeting(analyses, flow, label)
         if (
-            label not in flow.divergent
-            and len(block.successors) == 2
-            and meeting not in (control_flow.EXIT, label)
-            and meeting in block.successors
-            and meeting not in flow.divergent
-            and not function.blocks[meeting].phis
-            and not waits_at_once(function.blocks[meeting])
+            meeting is not None
+            and not waits_at_once(analyses.function.blocks[meeting])
             and (label in starts or begins_behind_barrier(block))
             and _is_comparison(block.condition, analyses.items, flow.varying)
         ):
             found[meeting] = None
     return found
+
+
+def _meeting(analyses: Analyses, flow: Uniformity, label: str) -> str | None:
+    """The block in which the two arms of a branch meet, of which one is empty, if all threads come
+    to the branch."""
+    blocks = analyses.function.blocks
+    meeting = analyses.postdominators.get(label, control_flow.EXIT)
+    if (
+        label not in flow.divergent
+        and len(blocks[label].successors) == 2
+        and meeting not in (control_flow.EXIT, label)
+        and meeting in blocks[label].successors
+        and meeting not in flow.divergent
+        and not blocks[meeting].phis
+    ):
+        return meeting
+    return None
 
 
 def _is_comparison(
