@@ -56,21 +56,23 @@ class CPUBody(Body):
         assert isinstance(target, CPUTarget)
         off = passes.switched_off(target.passes)
 
-        def made(text: str) -> Transformed:
+        def made(text: str, off: frozenset[str]) -> Transformed:
             return transform(text, target, block, way, cooperative, off)
 
         with llvm.LOCK:
             try:
                 cleaned = checked = self.cleaned(version)
                 proven = unchecked(cleaned, target, block) if self._is_checked else None
-                cleaned = cleaned if proven is None else proven.text
-                blocks = made(cleaned)
-                module = _optimised(blocks, target, widen=way != SCALAR)
-                every = [blocks]
-                if proven is not None:
-                    every.append(made(checked))
-                    general = _optimised(every[-1], target, widen=way != SCALAR)
-                    module = _of_both(module, general, proven.entry)
+                kernels = [checked] if proven is None else [proven.text, checked]
+                cleaned = kernels[0]
+                every = [made(text, off) for text in kernels]
+                if len({each.order for each in every}) > 1:
+                    # A block's number is to say the same of its place in both.
+                    off |= {"axis-order"}
+                    every = [made(text, off) for text in kernels]
+                blocks = every[0]
+                modules = [_optimised(each, target, widen=way != SCALAR) for each in every]
+                module = modules[0] if proven is None else _of_both(*modules, proven.entry)
             except CannotSplit as error:
                 raise CompileError(self._cannot_split(error)) from error
             except NotInlined as error:

@@ -9,7 +9,7 @@ times that number, so all those of a loop are counted by one symbol, its iterati
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from haulage.compiler.bounds.enumerated import is_evaluated
+from haulage.compiler.bounds.enumerated import State, evaluated, is_evaluated
 from haulage.compiler.simt.analysis import AXES, induction
 from haulage.compiler.simt.analysis.affine import (
     AffineForms,
@@ -223,8 +223,8 @@ class Inequalities:
 
     # ---- what holds of a value --------------------------------------------------------------
 
-    def of(self, each: Symbol) -> Iterator[Form]:
-        """What is known of a symbol wherever it is."""
+    def of(self, each: Symbol, values: State) -> Iterator[Form]:
+        """What is known of a symbol where some values are these numbers."""
         itself = Form({(each,): 1})
         if is_iteration(each):
             yield itself
@@ -240,7 +240,7 @@ class Inequalities:
             return
         item = self.analyses.items.get(each.value)
         if item is not None:
-            yield from self._of_operation(item, itself)
+            yield from self._of_operation(item, itself, values)
         low, high = self._ranges.of(operand_of(each))
         least, greatest = whole(bits_of(each.type) or 0)
         if low > least:
@@ -248,28 +248,37 @@ class Inequalities:
         if high < greatest:
             yield number(high).plus(itself, -1)
 
-    def _of_operation(self, item: Instruction, itself: Form) -> Iterator[Form]:
+    def _most(self, operand: Operand, values: State) -> int:
+        """The greatest number that an operand can be, or -1 if it can be below 0."""
+        value = evaluated(self.analyses, operand, values)
+        low, high = self._ranges.of(operand) if value is None else (value, value)
+        return high if low >= 0 else -1
+
+    def _of_operation(self, item: Instruction, itself: Form, values: State) -> Iterator[Form]:
         """What the operation says whose result a symbol is."""
         operands = item.operands
         callee = (item.callee or "").rpartition(".")[0]
         if callee in _CHOICES:
             sign = 1 if callee.endswith("min") else -1
-            values = [self.value(each) for each in operands[:2]]
+            chosen = [self.value(each) for each in operands[:2]]
             unsigned = callee.startswith("llvm.u")
             if unsigned and not all(
                 self._ranges.is_nonnegative(each.text) for each in operands[:2]
             ):
                 return
-            for each in values:
+            for each in chosen:
                 if not each.unless_wrapped:
                     yield each.form.plus(itself, -1) if sign > 0 else itself.plus(each.form, -1)
             return
-        if len(operands) != 2 or bits_of(item.type) is None:
+        if len(operands) != 2 or not all(bits_of(each.type) for each in operands):
             return
         left, right = (self.value(each) for each in operands)
         if left.unless_wrapped or right.unless_wrapped:
             return
-        amount = operands[1].number
+        amount = evaluated(self.analyses, operands[1], values)
+        most = [self._most(each, values) for each in operands]
+        if item.opcode in ("or", "xor") and min(most) >= 0:
+            yield number((1 << max(most).bit_length()) - 1).plus(itself, -1)
         from_0 = self._ranges.is_nonnegative(operands[0].text)
         if item.opcode in ("urem", "srem") and self._ranges.is_nonnegative(operands[1].text):
             yield right.form.plus(number(-1)).plus(itself, -1)
@@ -320,8 +329,10 @@ class Inequalities:
         label, item = self.analyses.definitions.get(name, ("", None))
         if item is None or depth > _MOST_DEPTH:
             return None
+        if item.is_phi and label in self._loops:
+            return self._loops[label]
         if item.is_phi:
-            return self._loops.get(label)
+            return self.loop_with(item.operands[0].text, depth + 1)
         if not is_evaluated(item):
             return None
         found = (self.loop_with(used, depth + 1) for used in item.uses)

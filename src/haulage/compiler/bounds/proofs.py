@@ -15,7 +15,7 @@ from haulage.compiler.bounds.enumerated import evaluated, states
 from haulage.compiler.bounds.inequalities import Inequalities, Value, is_iteration, operand_of
 from haulage.compiler.simt.analysis.affine import Form, Monomial, Symbol, number
 from haulage.compiler.simt.analysis.exits import stopping
-from haulage.compiler.simt.analysis.induction import OPPOSITE, Test
+from haulage.compiler.simt.analysis.induction import OPPOSITE, Test, entering
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.ir.model import Operand
 from haulage.compiler.simt.ir.types import bits_of
@@ -43,6 +43,8 @@ _MOST_TESTS = 6
 _MOST_DEPTH = 20
 _MOST_TRIES = 1000
 _MOST_MONOMIALS = 24
+# Loops around one another whose counters are gone through.
+_MOST_LOOPS = 3
 
 
 class Place(NamedTuple):
@@ -242,14 +244,9 @@ class _Prover:
 
     def _enumerated(self, claim: Form, each: Symbol, place: Place) -> Ways:
         """The ways to prove a claim for each of the few numbers that a loop's counters are."""
-        loop = self._known.loop_with(each.value)
         done = dict(place.values)
-        if loop is None or evaluated(self._known.analyses, operand_of(each), done) is not None:
-            return UNPROVEN
         ways = UNPROVEN
-        for state in states(self._known.analyses, loop, done):
-            if evaluated(self._known.analyses, operand_of(each), {**done, **state}) is None:
-                return UNPROVEN
+        for state in self._states(each, done):
             here = Place(place.label, (*place.values, *sorted(state.items())))
             if any(
                 form.monomials.keys() <= {()} and form.constant < 0
@@ -264,12 +261,31 @@ class _Prover:
                 return UNPROVEN
         return ways
 
+    def _states(self, each: Symbol, done: dict[str, int]) -> list[dict[str, int]]:
+        """What the counters are of a loop that a symbol is made from, or of the loop that this one
+        begins with the numbers of."""
+        analyses = self._known.analyses
+        loop = self._known.loop_with(each.value)
+        if evaluated(analyses, operand_of(each), done) is not None:
+            return []
+        for _ in range(_MOST_LOOPS):
+            if loop is None:
+                break
+            found = states(analyses, loop, done)
+            if found and not found[0].keys() <= done.keys():
+                return found
+            phis = analyses.function.blocks[loop.header].phis
+            starts = [entering(phi, loop, first=True) for phi in phis]
+            outer = [self._known.loop_with(start.text) for start in starts if start is not None]
+            loop = next((one for one in outer if one is not None and one is not loop), None)
+        return []
+
     def _inequalities(self, each: Symbol, place: Place) -> Iterator[Form]:
         for form in self._known.at(place.label):
             here = self._at_values(form, place)
             if each in here.symbols:
                 yield here
-        for form in self._known.of(each):
+        for form in self._known.of(each, dict(place.values)):
             here = self._at_values(form, place)
             if each in here.symbols:
                 yield here

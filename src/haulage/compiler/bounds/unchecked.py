@@ -2,7 +2,7 @@
 and the code with all checks."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from haulage.compiler import llvm
 from haulage.compiler.bounds.proofs import LaunchTest, Ways, proofs
@@ -52,7 +52,13 @@ def unchecked(text: str, target: Target, block: tuple[int, int, int]) -> Uncheck
 
 
 def _fix_sizes(function: Function, block: tuple[int, int, int]) -> None:
-    """Put the block's sizes in the place of the parameters that have them."""
+    """Put the block's sizes in the place of the parameters that have them, and let those that have
+    the thread's index be below them."""
+    ends = {f"%threadIdx.{axis}": size for axis, size in zip(AXES, block, strict=True)}
+    function.parameters = tuple(
+        replace(each, type=f"i32 range(i32 0, {ends[each.name]})") if each.name in ends else each
+        for each in function.parameters
+    )
     sizes = {f"%blockDim.{axis}": str(size) for axis, size in zip(AXES, block, strict=True)}
     for each in function.blocks.values():
         each.change(lambda item: item.with_uses(sizes))

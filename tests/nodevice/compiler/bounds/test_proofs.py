@@ -113,6 +113,21 @@ def sums_before(x, y):
     y[t] = room[2 * t] + room[2 * t + 1]
 
 
+def sorted_in(x, y):
+    room = cuda.shared.array(256, np.float32)
+    t, k = cuda.threadIdx.x, 2
+    room[t] = x[t]
+    while k <= 256:
+        j = k // 2
+        while j > 0:
+            cuda.syncthreads()
+            if t ^ j > t and room[t] > room[t ^ j]:
+                room[t], room[t ^ j] = room[t ^ j], room[t]
+            j //= 2
+        k *= 2
+    y[t] = room[t]
+
+
 def reversed_in(x, y):
     i = cuda.grid(1)
     if i < x.size:
@@ -152,7 +167,7 @@ def divided(a, b):
     [
         *((each, (ROW, ROW)) for each in (guarded, all_threads, interior, grid_stride)),
         *((each, (ROW, ROW)) for each in (grid_stride_while, tree, shifted_in, reversed_in)),
-        *((each, (ROW, ROW)) for each in (clamped, from_the_end, sums_before)),
+        *((each, (ROW, ROW)) for each in (clamped, from_the_end, sums_before, sorted_in)),
         *((each, (ROW, ROW, int64)) for each in (counted, by_twos, downwards, remainders)),
         (counted, (ROW, ROW, int32)),
         (rows, (TABLE, TABLE)),
