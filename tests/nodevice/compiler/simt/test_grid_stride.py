@@ -5,6 +5,7 @@ import pytest
 from haulage.compiler.simt.analysis import uniformity
 from haulage.compiler.simt.analysis.induction import trip_count
 from haulage.compiler.simt.analysis.manager import Analyses
+from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.loops import grid_stride
 from nodevice.compiler.simt.llvm_models import model_of
 
@@ -50,6 +51,12 @@ def test_the_iterations_of_all_threads_are_a_loop_that_they_are_in_together():
     assert "%turn" in flow.divergent
     assert analyses.items["%i"].is_phi
     assert analyses.successors["%turn"] == ("%end",)
+
+
+def test_the_index_of_the_loop_of_all_threads_is_known_not_to_be_negative():
+    ranges = Analyses(_split(LOOP).function).get(ValueRanges)
+    assert ranges.is_nonnegative('%"i/uniform"')
+    assert ranges.is_nonnegative("%i")
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,53 @@ def test_bits_are_kept_as_bytes_since_llvm_widens_no_accesses_of_bits():
         llvm.parse(definition(each))
 
 
+# Two ends of a region, behind one of which something that all threads have in common is needed.
+TWO_ENDS = f"""
+{BARRIER}
+define i32 @kernel(i32 %threadIdx.x, i1 %asked, float %x, ptr %data) {{
+entry:
+  %wide = zext i32 %threadIdx.x to i64
+  %address = getelementptr float, ptr %data, i64 %wide
+  br i1 %asked, label %one, label %other
+one:
+  %common = fdiv float 1.0, %x
+  call void @haulage.barrier(i32 7)
+  store float %common, ptr %address
+  ret i32 0
+other:
+  call void @haulage.barrier(i32 8)
+  ret i32 0
+}}
+"""
+
+
+def test_what_threads_have_in_common_is_stored_whichever_end_they_come_to():
+    first, *_ = functions_of_regions(TWO_ENDS)
+    (store,) = [item for item in first.blocks["%region.end"].body if item.opcode == "store"]
+    assert store.address.text == '%"common/live-out"'
+    stored = first.items()[store.operands[0].text]
+    assert {value for value, _ in stored.incoming} == {"%common", "poison"}
+    llvm.parse(definition(first))
+
+
+@pytest.mark.parametrize(
+    ("text", "uniform"),
+    [
+        (TWO_ENDS, [True, False, True]),
+        # What each thread makes, or does, is its own.
+        (TWO_ENDS.replace("float 1.0, %x", "float 1.0, %t"), [False, False, True]),
+        (TWO_ENDS.replace("other:", "other:\n  store i32 1, ptr %data"), [False, False, True]),
+        (TWO_ENDS.replace("other:", "other:\n  fence seq_cst"), [False, False, True]),
+    ],
+)
+def test_regions_of_which_only_values_come_that_all_threads_have_in_common(text, uniform):
+    text = text.replace("entry:", "entry:\n  %t = uitofp i32 %threadIdx.x to float")
+    function = model_of(text)
+    present = Analyses(function).get(uniformity.analyse, frozenset())
+    regions = parallel_regions.divide(Analyses(fission.split(function, [])), present, frozenset())
+    assert [each.is_uniform for each in regions.regions] == uniform
+
+
 def test_what_a_region_starts_with_and_makes_again_has_two_names():
     _, second = functions_of_regions(REGIONS)
     items = second.items()

@@ -115,6 +115,8 @@ class _Writer:
         self._names: dict[str, str] = {}
         # (label, next region, fault) of each block that goes to the end.
         self._results: list[tuple[str, str, str]] = []
+        # By such a label, what all threads have in common behind it, by the slots' values.
+        self._common: dict[str, dict[str, str]] = {}
 
     def function(self) -> Function:
         builder, region = self._builder, self._region
@@ -216,15 +218,34 @@ class _Writer:
             if slot.value not in self._regions.live[target]:
                 continue
             value, kind = self._names.get(slot.value, slot.value), slot.type
-            role = "context" if slot.varying else "live-out"
-            address = value_name(slot.value, role)
-            if slot.varying or self._regions.masked:
-                address = self._element(slot, role, self._builder.name("to"))
-                if kind == "i1":
-                    # A bit in a byte, as in memory anyway: LLVM widens no accesses of single bits.
-                    kind = "i8"
-                    value = self._builder.cast("zext", "i1", value, kind)
+            if not (slot.varying or self._regions.masked):
+                self._common.setdefault(self._builder.current, {})[slot.value] = value
+                continue
+            address = self._element(
+                slot, "context" if slot.varying else "live-out", self._builder.name("to")
+            )
+            if kind == "i1":
+                # A bit in a byte, as in memory anyway: LLVM widens no accesses of single bits.
+                kind = "i8"
+                value = self._builder.cast("zext", "i1", value, kind)
             self._builder.store(kind, value, address)
+
+    def _store_common(self) -> None:
+        """At the end, store what all threads have in common.
+
+        That is done whichever exit a thread takes, with anything where nobody needs it: a slot that
+        kept what it was on some paths would be carried from thread to thread, and LLVM vectorises
+        no such loop.
+        """
+        builder = self._builder
+        for slot in self._functions.stored(self._region):
+            ways = [
+                (self._common.get(label, {}).get(slot.value, "poison"), label)
+                for label, _, _ in self._results
+            ]
+            if any(value != "poison" for value, _ in ways):
+                last = builder.phi(slot.type, ways)
+                builder.store(slot.type, last, value_name(slot.value, "live-out"))
 
     def _end(self) -> None:
         builder = self._builder
@@ -237,6 +258,7 @@ class _Writer:
         faults = [(fault, label) for label, _, fault in self._results]
         next_region = builder.phi("i32", following, "%region.next")
         fault = builder.phi("i32", faults, "%region.fault")
+        self._store_common()
         if self._regions.masked:
             builder.store("i32", next_region, "%state.at")
         pair = builder.insert(RESULT, "poison", ("i32", next_region), 0, "%region.pair")

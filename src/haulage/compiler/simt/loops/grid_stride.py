@@ -240,15 +240,15 @@ class _Splitter:
         b, new, strided = self._builder, self._new, self._strided
         self._function.blocks[strided.guard].terminator = None
         b.current = strided.guard
-        first, end = self._value(strided.first), self._value(self._range.end)
+        self._first, end = self._value(strided.first), self._value(self._range.end)
         self._own, self._step = self._value(strided.own), self._value(self._range.step)
         # Starts are not negative, so there is nothing below 0.
         if end[0] == "%":
             end = b.select(b.compare("slt", "i64", end, "0"), "i64", "0", end)
         else:
             end = str(max(0, int(end)))
-        self._limit = self._difference(end, str(strided.spread), new("limit"))
-        self._left = self._difference(self._limit, first, new("left"))
+        limit = self._difference(end, str(strided.spread), new("limit"))
+        self._left = self._difference(limit, self._first, new("left"))
         some = b.compare("sgt", "i64", self._left, "0", new("any"))
         b.branch(some, new("before"), new("between"))
 
@@ -281,7 +281,7 @@ class _Splitter:
         for block in self._blocks:
             b.block(names[block.label])
             if block is self._header:
-                self._phis(names, new("now"), new("before"))
+                self._phis(names, new("now"), new("at"), new("before"))
             else:
                 b.extend(item.renamed(names) for item in block.phis)
             b.extend(item.renamed(names) for item in block.body)
@@ -289,14 +289,17 @@ class _Splitter:
             if block is not self._latch:
                 b.add(block.terminator.renamed(names))
         b.current = names[self._latch.label]
+        # Starts are not negative, and no index of a range overflows.
+        b.binary("add", "i64", new("at"), self._step, "nuw", "nsw", name=new("following"))
         left = b.binary("sub", "i64", new("now"), self._step, "nsw", name=new("next"))
         b.branch(b.compare("sgt", "i64", left, "0"), names[self._header.label], new("between"))
 
-    def _phis(self, names: Mapping[str, str], left: str, source: str) -> None:
-        """What is left for the last thread, and by `names` what the loop carries, where control
-        comes from `source` or from the uniform loop's latch."""
+    def _phis(self, names: Mapping[str, str], left: str, at: str, source: str) -> None:
+        """What is left for the last thread, where the first one is, and by `names` what the loop
+        carries, where control comes from `source` or from the uniform loop's latch."""
         b, latch, loop = self._builder, self._uniform[self._latch.label], self._strided.loop
         b.phi("i64", ((self._left, source), (self._new("next"), latch)), left)
+        b.phi("i64", ((self._first, source), (self._new("following"), latch)), at)
         for phi in self._header.phis:
             first, following = (entering(phi, loop, first=is_first) for is_first in (True, False))
             assert phi.result
@@ -305,8 +308,7 @@ class _Splitter:
             if phi.result != self._range.index:
                 after = self._uniform.get(following.text, following.text)
                 b.phi(phi.type, ((first.text, source), (after, latch)), names[phi.result])
-        at = b.binary("sub", "i64", self._limit, left)
-        b.binary("add", "i64", at, self._own, name=names[self._range.index])
+        b.binary("add", "i64", at, self._own, "nuw", "nsw", name=names[self._range.index])
 
     def _write_remainder(self) -> None:
         """Behind the uniform loop, the iteration that some threads have left."""
@@ -317,7 +319,7 @@ class _Splitter:
         behind = {
             phi.result or "": value_name(phi.result or "", "behind") for phi in self._header.phis
         }
-        self._phis(behind, new("over"), strided.guard)
+        self._phis(behind, new("over"), new("begin"), strided.guard)
         for place, phi in enumerate(after.phis):
             ((first, _), *_) = [each for each in phi.incoming if each[1] in path]
             last = next(value for value, label in phi.incoming if label == strided.latch)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from haulage.compiler.simt.analysis import control_flow
 from haulage.compiler.simt.analysis.exits import return_code
+from haulage.compiler.simt.analysis.guards import has_effect
 from haulage.compiler.simt.analysis.interleaving import Interleaving
 from haulage.compiler.simt.analysis.liveness import Liveness
 from haulage.compiler.simt.analysis.manager import Analyses
@@ -35,7 +36,8 @@ class Region:
     `loaded` come from slots; `recomputed` are computed again first, by the instructions `steps`;
     `exits` are the entries of the regions that follow; `returns` whether it can end the thread;
     `is_parallel` whether LLVM may be told that no thread's accesses depend on another's, after
-    which it asks no more what depends on what.
+    which it asks no more what depends on what; `is_uniform` whether all threads do the same, and
+    only values come of it, so that one of them is enough.
     """
 
     number: int
@@ -47,6 +49,7 @@ class Region:
     exits: tuple[str, ...]
     returns: bool
     is_parallel: bool
+    is_uniform: bool
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,10 @@ def divide(
         blocks = [function.blocks[label] for label in labels]
         stays = any(item.stays for block in blocks for item in block.instructions())
         computed = again.get(entry, set())
+        exits = tuple(dict.fromkeys(to for label in labels if (to := targets[label])))
+        codes = {code for block in blocks if (code := return_code(block)) is not None}
+        made = {item.result for block in blocks for item in block.instructions()}
+        kept = {name for label in exits for name in live[label]}
         regions.append(
             Region(
                 number,
@@ -120,13 +127,15 @@ def divide(
                 tuple(sorted(live.get(entry, ()))),
                 tuple(sorted(computed)),
                 tuple(rematerialization.steps(computed)),
-                tuple(dict.fromkeys(to for label in labels if (to := targets[label]))),
-                any(return_code(block) is not None for block in blocks),
+                exits,
+                bool(codes),
                 not stays and not interleaving.changes_order(labels),
+                varying.isdisjoint(codes | (made & kept))
+                and not any(has_effect(item) for block in blocks for item in block.body),
             )
         )
-    kept = {entry: frozenset(names) for entry, names in live.items()}
-    return Regions(analyses, tuple(regions), slots, kept, uniformity.masks and bool(entries))
+    live_in = {entry: frozenset(names) for entry, names in live.items()}
+    return Regions(analyses, tuple(regions), slots, live_in, uniformity.masks and bool(entries))
 
 
 def _target(block: Block) -> str | None:

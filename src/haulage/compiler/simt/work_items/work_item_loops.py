@@ -252,8 +252,13 @@ class WorkItemLoops(StateMachine):
         """Run a region for the threads that pass its own guards. If nobody does, what all have in
         common is still to be computed, by the first thread."""
         own = self.ranges.of_regions[region.number]
+        x, y, z = (self.everyone[axis][0] for axis in AXES)
         if not own:
-            self._loop(region, self.everyone, self._told(region, given))
+            if region.is_uniform and not self.regions.masked:
+                linear = linear_index(self.b, self.sizes, self.axes, (x, y, z))
+                self.call(region, (x, y, z), linear, self._told(region, given))
+            else:
+                self._loop(region, self.everyone, self._told(region, given))
             return
         b = self.b
         ranges = bounds.ranges(own, self.everyone, self.sizes)
@@ -263,7 +268,6 @@ class WorkItemLoops(StateMachine):
         self._loop(region, ranges, self._told(region, given))
         b.jump(after)
         b.block(nobody)
-        x, y, z = (self.everyone[axis][0] for axis in AXES)
         linear = linear_index(b, self.sizes, self.axes, (x, y, z))
         failed = {
             guard.condition: _text(not guard.outcome)
