@@ -72,7 +72,9 @@ class CPUBody(Body):
                     every = [made(text, off) for text in kernels]
                 blocks = every[0]
                 modules = [_optimised(each, target, widen=way != SCALAR) for each in every]
-                module = modules[0] if proven is None else _of_both(*modules, proven.entry)
+                module = (
+                    modules[0] if proven is None else _of_both(modules[0], modules[1], proven.entry)
+                )
             except CannotSplit as error:
                 raise CompileError(self._cannot_split(error)) from error
             except NotInlined as error:
