@@ -519,6 +519,12 @@ _pass(
 )(None)
 
 _pass(
+    "delinearization",
+    "Loops over threads go in runs in which a row, a quotient of the thread's index, is the same.",
+    "Grosser et al., Optimistic Delinearization of Parametrically Sized Arrays (ICS 2015)",
+)(None)
+
+_pass(
     "scalar-regions",
     "Regions whose threads are far apart in all that they access are not vectorised.",
     "the cost model of LLVM's loop vectoriser takes gathers for cheaper than they are",

@@ -94,6 +94,50 @@ def test_rows_and_columns_come_from_one_index(way):
 
 
 @cuda.jit
+def cells(seen, offset, deep, high, wide):
+    i = cuda.grid(1) + offset
+    z, rest = i // (high * wide), i % (high * wide)
+    y, x = i // wide % high, i % wide
+    if i < seen.size:
+        seen[i] = 1_000_000 * z + 10_000 * (rest // wide) + 100 * y + x
+
+
+@pytest.mark.parametrize("wide", [1, 31, 32, 33, 50, 128, 5000])
+@pytest.mark.parametrize("offset", [0, 7])
+def test_planes_rows_and_columns_come_from_one_index(way, wide, offset):
+    seen, high = cuda.to_device(np.zeros(3000, np.int64)), 3
+    cells[-(-3000 // 160), 160](seen, offset, 4, high, wide)
+    i = np.arange(3000)
+    expected = 1_000_000 * (i // (high * wide)) + 10_000 * (i % (high * wide) // wide)
+    expected += 100 * (i // wide % high) + i % wide
+    assert np.array_equal(seen.copy_to_host(), np.where(i < offset, 0, expected))
+
+
+@cuda.jit
+def behind_a_barrier(x, widths, seen):
+    t, y = cuda.threadIdx.x, cuda.threadIdx.y
+    wide = widths[0]
+    room = cuda.shared.array((2, 96), np.int64)
+    room[y, t] = x[y, t]
+    cuda.syncthreads()
+    i = cuda.blockIdx.x * cuda.blockDim.x + t + 5 * y
+    if i % wide > 0:
+        seen[cuda.blockIdx.x, y, t] = room[y, 95 - t] + 1000 * (i // wide) + i % wide
+
+
+@pytest.mark.parametrize("wide", [0, 3, 32, 47, 64, 1000])
+def test_rows_are_as_wide_as_an_array_says_behind_a_barrier(way, wide):
+    x = np.arange(2 * 96).reshape(2, 96)
+    seen = cuda.to_device(np.zeros((3, 2, 96), np.int64))
+    behind_a_barrier[3, (96, 2)](cuda.to_device(x), cuda.to_device(np.array([wide])), seen)
+    block, y, t = np.indices(seen.shape)
+    i = block * 96 + t + 5 * y
+    row, column = (i // wide, i % wide) if wide else (0 * i, 0 * i)
+    expected = np.where(column > 0, x[y, 95 - t] + 1000 * row + column, 0)
+    assert np.array_equal(seen.copy_to_host(), expected)
+
+
+@cuda.jit
 def divisor(a, b, o):
     i = cuda.grid(1)
     if i < a.size:

@@ -51,18 +51,34 @@ def loop_nest(
     axes: tuple[str, ...],
     ranges: Ranges,
     metadata: Sequence[MetadataPairs],
+    run_end: Callable[[Index, str], str] | None = None,
 ) -> Iterator[Nest]:
     """Loops along `axes`, outermost first, of a block of `sizes` threads; none of the `ranges` may
-    be empty, and `metadata` is attached to each loop."""
+    be empty, and `metadata` is attached to each loop.
+
+    With `run_end` the innermost loop goes over runs of threads, one after the other: it writes
+    where the run of a thread with an index ends, at the latest at an end.
+    """
     indices = dict.fromkeys(AXES, "0")
     with ExitStack() as loops:
         for axis, pairs in zip(axes, metadata, strict=True):
             first, end = ranges[axis]
+            if run_end is not None and axis == axes[-1]:
+                runs, last = loops.enter_context(builder.repeat("run")), end
+                first = indices[axis] = runs.carry("i32", first, "run.first")
+                end = run_end((indices["x"], indices["y"], indices["z"]), last)
+                runs.set(first, end)
+                loops.callback(_go_on, builder, runs, end, last)
             loop = builder.loop(f"loop.{axis}", end, kind="i32", first=first, metadata=pairs)
             innermost = loops.enter_context(loop)
             indices[axis] = innermost.index
         index = (indices["x"], indices["y"], indices["z"])
         yield Nest(index, linear_index(builder, sizes, axes, index), innermost, end)
+
+
+def _go_on(builder: Builder, runs: Loop, end: str, last: str) -> None:
+    """At the end of a run: whether another one follows."""
+    runs.more = builder.compare("ult", "i32", end, last)
 
 
 def linear_index(
@@ -281,6 +297,10 @@ class BoundsWriter:
         if str(size) in (one, other):
             return other if one == str(size) else one
         return self._builder.extremum("umin", "i32", one, other, "bound")
+
+    def set_value(self, value: str, made: str) -> None:
+        """Say what a value is here, so that it is not computed."""
+        self._names[value] = made
 
     def value(self, value: str) -> str:
         """A uniform value, computed here if it is not at hand."""

@@ -7,7 +7,7 @@ when the block waits, so that it is in registers while it does not.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -20,6 +20,7 @@ from haulage.compiler.simt.emit.loop_nest import (
     COUNT,
     COUNT_DEFINITION,
     BoundsWriter,
+    Index,
     Nest,
     Ranges,
     linear_index,
@@ -36,7 +37,7 @@ from haulage.compiler.simt.loops.loop_order import JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
 from haulage.compiler.simt.vectorize.function import declarations, run_strips
 from haulage.compiler.simt.vectorize.plan import better_in_turn
-from haulage.compiler.simt.work_items import unroll_and_jam
+from haulage.compiler.simt.work_items import quotient_runs, unroll_and_jam
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 from haulage.compiler.simt.work_items.warp_loops import WarpLoops
 
@@ -62,6 +63,7 @@ class WorkItemLoops(StateMachine):
         self.widest: dict[int, int] = {}
         self.ranges = schedule.ranges
         super().__init__(schedule, prod(self.sizes))
+        self.divided = {each.number: self._divisions(each) for each in self.regions.regions}
         self.vectorized = schedule.vectorized
         self.block_sizes = {
             f"%blockDim.{axis}": str(size) for axis, size in zip(AXES, block, strict=True)
@@ -85,6 +87,19 @@ class WorkItemLoops(StateMachine):
             and unroll_and_jam.is_worth_it(body, regions, region)
         ]
 
+    def _divisions(self, region: Region) -> tuple[quotient_runs.Division, ...]:
+        """The divisions of a region by which its loop over threads goes in runs."""
+        schedule, regions = self.schedule, self.regions
+        if (
+            "delinearization" in schedule.off
+            or regions.masked
+            or region.is_uniform
+            or region.number in (self.jammed.keys() | schedule.vectorized.keys())
+            or self.sizes[self.inner] < quotient_runs.SHORTEST
+        ):
+            return ()
+        return quotient_runs.divisions(regions, region, self.inner)
+
     def texts(self) -> list[str]:
         vectorized = [each.function() for each in self.vectorized.values()]
         texts = [*itertools.chain(*map(declarations, vectorized)), *super().texts()]
@@ -104,6 +119,8 @@ class WorkItemLoops(StateMachine):
             self.widest[k] = max(filter(None, sizes), default=WORD)
             if k in self.jammed:
                 self.jammed[k] = unroll_and_jam.jammed(made[-1], self.axes[-1])
+            if found := self.divided[k]:
+                made.append(quotient_runs.of_run(made[-1], found, self.axes[-1]))
         return made + [each for each in self.jammed.values() if each is not None]
 
     # ---- storage, start and barriers of the grid ------------------------------------------------
@@ -187,12 +204,12 @@ class WorkItemLoops(StateMachine):
                 ),
             )
         elif split is None:
-            self._loop_if_any(region, bounds, given)
+            self._loop_if_any(region, bounds, given, loaded)
         else:
 
             def run_side(ranges: Ranges, passing: bool) -> None:
                 told = {split.condition: _text(split.outcome == passing)}
-                self._loop(region, ranges, self._told(region, given, told))
+                self._loop(region, ranges, self._told(region, given, told), loaded)
 
             split_index_set(
                 b,
@@ -214,8 +231,55 @@ class WorkItemLoops(StateMachine):
         told = ((failed or {}).get(each.condition, _text(each.outcome)) for each in guards)
         return [*given, *(("i1", holds) for holds in told)]
 
-    def _loop(self, region: Region, ranges: Ranges, given: list[Typed]) -> None:
+    def _loop(
+        self, region: Region, ranges: Ranges, given: list[Typed], loaded: Mapping[str, str]
+    ) -> None:
         """Run a region for the threads of some ranges; `given` with the outcomes of its guards."""
+        found = self.divided[region.number]
+        if not found:
+            self._loop_over_all(region, ranges, given)
+            return
+        b = self.b
+        bounds = BoundsWriter(b, self.regions.analyses.items, self.block_sizes, loaded)
+        rows, single, after = map(b.name, ("rows", "single", "after"))
+        b.branch(quotient_runs.are_long(bounds, b, found), rows, single)
+        b.block(rows)
+        self._loop_over_runs(region, ranges, given, loaded, found)
+        b.jump(after)
+        b.block(single)
+        self._loop_over_all(region, ranges, given)
+        b.jump(after)
+        b.block(after)
+
+    def _loop_over_runs(
+        self,
+        region: Region,
+        ranges: Ranges,
+        given: list[Typed],
+        loaded: Mapping[str, str],
+        found: Sequence[quotient_runs.Division],
+    ) -> None:
+        """Run a region for the threads of some ranges in runs with the same quotients."""
+        b, run = self.b, list[Typed]()
+
+        def run_end(index: Index, end: str) -> str:
+            names = {f"%threadIdx.{axis}": at for axis, at in zip(AXES, index, strict=True)}
+            bounds = BoundsWriter(
+                b, self.regions.analyses.items, {**self.block_sizes, **names}, loaded
+            )
+            stop, values = quotient_runs.begin(bounds, b, found, index[self.inner], end)
+            run.extend(values)
+            return stop
+
+        notes = [() for _ in self.axes[1:]]
+        inner = self.metadata.thread_loop(self.sizes[self.inner])
+        with loop_nest(self.b, self.sizes, self.axes, ranges, [*notes, inner], run_end) as nest:
+            access = self.metadata.access() if region.is_parallel else ()
+            callee = f"haulage.region.{region.number}{quotient_runs.SUFFIX}"
+            self.call(region, nest.index, nest.linear, [*given, *run], callee=callee, access=access)
+
+    def _loop_over_all(self, region: Region, ranges: Ranges, given: list[Typed]) -> None:
+        """Run a region for the threads of some ranges, in one loop along the innermost axis."""
         if not self._hides_trip_count(region, ranges):
             self._nest(region, ranges, given)
             return
@@ -248,7 +312,13 @@ class WorkItemLoops(StateMachine):
                 access = metadata.access() if region.is_parallel else ()
                 self.call(region, nest.index, nest.linear, given, access=access)
 
-    def _loop_if_any(self, region: Region, bounds: BoundsWriter, given: list[Typed]) -> None:
+    def _loop_if_any(
+        self,
+        region: Region,
+        bounds: BoundsWriter,
+        given: list[Typed],
+        loaded: Mapping[str, str],
+    ) -> None:
         """Run a region for the threads that pass its own guards. If nobody does, what all have in
         common is still to be computed, by the first thread."""
         own = self.ranges.of_regions[region.number]
@@ -258,14 +328,14 @@ class WorkItemLoops(StateMachine):
                 linear = linear_index(self.b, self.sizes, self.axes, (x, y, z))
                 self.call(region, (x, y, z), linear, self._told(region, given))
             else:
-                self._loop(region, self.everyone, self._told(region, given))
+                self._loop(region, self.everyone, self._told(region, given), loaded)
             return
         b = self.b
         ranges = bounds.ranges(own, self.everyone, self.sizes)
         some, nobody, after = map(b.name, ("some", "nobody", "after"))
         b.branch(bounds.not_empty(ranges, self.everyone), some, nobody)
         b.block(some)
-        self._loop(region, ranges, self._told(region, given))
+        self._loop(region, ranges, self._told(region, given), loaded)
         b.jump(after)
         b.block(nobody)
         linear = linear_index(b, self.sizes, self.axes, (x, y, z))
