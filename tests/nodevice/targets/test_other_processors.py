@@ -95,7 +95,7 @@ def escapes(x, limit, turns):
 
 
 @pytest.mark.parametrize(
-    ("target", "lanes"), [("x86-64", 8), ("x86-64-v3", 16), ("x86-64-v4", 32), ("aarch64", 8)]
+    ("target", "lanes"), [("x86-64", 16), ("x86-64-v3", 32), ("x86-64-v4", 64), ("aarch64", 16)]
 )
 def test_loops_that_threads_leave_at_different_times_run_on_registers(target, lanes):
     chosen = arm() if target == "aarch64" else level(target)
