@@ -1,7 +1,8 @@
 """The stages from a Python function to code for the CPU, by name.
 
 They are `lowered` (Numba's LLVM IR), `clean` (one body function, optimised), where indices are
-checked `bounds` (the tests of launches, and the body for those that pass), what each pass of
+checked `bounds` (the tests of launches, and the body for those that pass), else `disjoint` (the
+body for launches whose arrays do not overlap, if it is another one), what each pass of
 `simt/passes.py` left, `blocks` (the module with the block function for one block size) and `llvm`
 (vectorised); then assembly and object code.
 """
@@ -13,14 +14,14 @@ from typing import Any
 from haulage.compiler import llvm, versions
 from haulage.compiler.argument_block import argument_offsets
 from haulage.compiler.body import Body
-from haulage.compiler.bounds.unchecked import CHECKED, PROVEN, unchecked
+from haulage.compiler.bounds.unchecked import unchecked
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
 from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import passes
 from haulage.compiler.simt.analysis.kernel import KERNEL, NotInlined
-from haulage.compiler.simt.emit.entry import ENTRY
+from haulage.compiler.simt.emit.entry import ENTRY, GENERAL, TESTED
 from haulage.compiler.simt.pipeline import SCALAR, CannotSplit, Transformed, transform
 from haulage.errors import CompileError
 from haulage.forks import cached_property
@@ -33,16 +34,20 @@ class CPUBody(Body):
     in its arguments."""
 
     @cached_property
-    def _cleaned(self) -> dict[str, str]:
+    def _cleaned(self) -> dict[tuple[str, tuple[str, ...]], str]:
         return {}
 
-    def cleaned(self, version: str = versions.GENERAL) -> str:
-        """The text of the stage `clean`, of a version."""
-        made = self._cleaned.get(version)
+    def cleaned(self, version: str = versions.GENERAL, disjoint: tuple[str, ...] = ()) -> str:
+        """The text of the stage `clean`, of a version; LLVM makes use of it there that the arrays
+        at the addresses `disjoint` overlap no others."""
+        made = self._cleaned.get((version, disjoint))
         if made is None:
-            text = versions.specialised(self.lowered, version)
+            text = versions.specialised(self.lowered, version, disjoint)
             made = clean(text, self.lowered.entry, self.target)
-            self._cleaned[version] = made
+            # Regions whose parameters have it make declarations in the loops over threads, which
+            # LLVM takes for accesses, and such loops for not parallel.
+            made = made.replace("ptr noalias ", "ptr ")
+            self._cleaned[version, disjoint] = made
         return made
 
     def _inlined(self) -> tuple[str, str]:
@@ -61,20 +66,25 @@ class CPUBody(Body):
 
         with llvm.LOCK:
             try:
-                cleaned = checked = self.cleaned(version)
-                proven = unchecked(cleaned, target, block) if self._is_checked else None
-                kernels = [checked] if proven is None else [proven.text, checked]
-                cleaned = kernels[0]
-                every = [made(text, off) for text in kernels]
+                general = self.cleaned(version)
+                bodies, stage, choosing = [general], "", ""
+                if self._is_checked:
+                    proven = unchecked(general, target, block)
+                    if proven is not None:
+                        bodies, stage, choosing = [proven.text, general], "bounds", proven.entry
+                every = [made(text, off) for text in bodies]
+                promotable = () if stage else every[0].promotable
+                promoted = self.cleaned(version, promotable)
+                if promoted != general and not stage:
+                    bodies, stage, choosing = [promoted, general], "disjoint", every[0].choosing
+                    every.insert(0, made(promoted, off))
                 if len({each.order for each in every}) > 1:
                     # A block's number is to say the same of its place in both.
                     off |= {"axis-order"}
-                    every = [made(text, off) for text in kernels]
+                    every = [made(text, off) for text in bodies]
                 blocks = every[0]
                 modules = [_optimised(each, target, widen=way != SCALAR) for each in every]
-                module = (
-                    modules[0] if proven is None else _of_both(modules[0], modules[1], proven.entry)
-                )
+                module = _of_both(modules[0], modules[1], choosing) if stage else modules[0]
             except CannotSplit as error:
                 raise CompileError(self._cannot_split(error)) from error
             except NotInlined as error:
@@ -90,10 +100,10 @@ class CPUBody(Body):
         def texts() -> tuple[Target, dict[str, str]]:
             after: dict[str, str] = {}
             with llvm.LOCK:
-                transform(cleaned, target, block, way, cooperative, off, after)
-            first = {"lowered": lowered, "clean": checked}
-            if proven is not None:
-                first["bounds"] = f"{proven.entry}\n{proven.text}"
+                transform(bodies[0], target, block, way, cooperative, off, after)
+            first = {"lowered": lowered, "clean": general}
+            if stage:
+                first[stage] = f"{choosing}\n{bodies[0]}"
             return target, {**first, **after, "blocks": blocks.llvm, "llvm": text}
 
         return Code(
@@ -110,6 +120,7 @@ class CPUBody(Body):
                 "order": blocks.order,
                 "unit_strides": versions.unit_strides(self.lowered, version),
                 "nonnegative": versions.nonnegative(self.lowered, version),
+                "disjoint": stage == "disjoint",
                 "shared_bytes": max(each.shared_bytes for each in every),
                 "local_bytes": max(each.local_bytes for each in every),
                 "block_bytes": max(each.block_bytes for each in every),
@@ -151,18 +162,18 @@ class CPUBody(Body):
         )
 
 
-def _of_both(proven: Any, checked: Any, entry: str) -> Any:
+def _of_both(tested: Any, general: Any, entry: str) -> Any:
     """The module with an entry that goes on in one of two others, which are changed."""
-    for module, name in ((proven, PROVEN), (checked, CHECKED)):
+    for module, name in ((tested, TESTED), (general, GENERAL)):
         module.get_function(ENTRY).name = name
-    for each in (*proven.functions, *proven.global_variables):
-        if not each.is_declaration and each.name != PROVEN and each.linkage.name == "external":
+    for each in (*tested.functions, *tested.global_variables):
+        if not each.is_declaration and each.name != TESTED and each.linkage.name == "external":
             each.linkage = "internal"
-    checked.link_in(proven)
-    checked.link_in(llvm.parse(entry))
-    for name in (PROVEN, CHECKED):
-        checked.get_function(name).linkage = "internal"
-    return checked
+    general.link_in(tested)
+    general.link_in(llvm.parse(entry))
+    for name in (TESTED, GENERAL):
+        general.get_function(name).linkage = "internal"
+    return general
 
 
 # The first lines of functions that were not inlined, as they call themselves: all but ours.

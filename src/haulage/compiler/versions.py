@@ -16,7 +16,7 @@ takes for granted of that one. The general code, for all launches, is `GENERAL`.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from haulage.compiler.access.model import named
@@ -101,9 +101,10 @@ def asked(
     return version([wanted.get(name, NOTHING) for name, _ in _open(lowered)])
 
 
-def specialised(lowered: "Lowered", made: str) -> str:
+def specialised(lowered: "Lowered", made: str, disjoint: Container[str] = ()) -> str:
     """The module's text, in which the kernel is told what holds in a version, and in all of them:
-    that sizes of arrays are not negative."""
+    that sizes of arrays are not negative; and that the arrays at the addresses `disjoint`, which
+    are parameters of the kernel, overlap no others that it accesses."""
     text = lowered.llvm
     start = definition_start(text, lowered.entry)
     body = text.index("{\n", start)
@@ -123,7 +124,10 @@ def specialised(lowered: "Lowered", made: str) -> str:
                 ranges[arguments[of.number]] = f"i{of.bits}", END
         elif letter != NOTHING:
             constants[arguments[of.strides[-1 if letter == LAST else 0]]] = str(of.nbytes)
-    head = _NAME.sub(lambda found: _limited(found[0], ranges), head)
+    head = _NAME.sub(
+        lambda found: f"noalias {found[0]}" if found[0] in disjoint else _limited(found[0], ranges),
+        head,
+    )
     used = _NAME.sub(lambda found: constants.get(found[0], found[0]), text[body:end])
     return text[:start] + head + used + text[end:]
 

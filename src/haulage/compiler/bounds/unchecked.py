@@ -10,15 +10,12 @@ from haulage.compiler.definitions import definition_start
 from haulage.compiler.simt.analysis import AXES, kernel
 from haulage.compiler.simt.analysis.kernel import KERNEL
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.emit.entry import ENTRY, load_arguments, open_entry
+from haulage.compiler.simt.emit.entry import choosing, load_arguments, open_entry
 from haulage.compiler.simt.ir import reader, writer
 from haulage.compiler.simt.ir.builder import Builder
 from haulage.compiler.simt.ir.model import Function, Instruction
 from haulage.compiler.simt.ir.types import PROMISES
 from haulage.targets.base import Target
-
-# The entries of the code without the checks that are proven, and of that with all of them.
-PROVEN, CHECKED = f"{ENTRY}.proven", f"{ENTRY}.checked"
 
 # In this many bits no sum of products of a few 64-bit numbers wraps.
 _WIDE = "i256"
@@ -80,14 +77,7 @@ def _entry(text: str, target: Target, function: Function, proven: Iterable[Ways]
     holds = "true"
     for ways in dict.fromkeys(proven):
         holds = b.binary("and", "i1", holds, tests.any(ways))
-    arguments = [("ptr", "%launch"), ("i64", "%first"), ("i64", "%last")]
-    b.branch(holds, "%proven", "%checked")
-    for label, callee in (("%proven", PROVEN), ("%checked", CHECKED)):
-        b.block(label)
-        b.ret("i64", b.call("i64", callee, arguments))
-    declared = "\n".join(f"declare i64 @{name}(ptr, i64, i64)" for name in (PROVEN, CHECKED))
-    layout = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.triple}"'
-    return f"{layout}\n\n{declared}\n\n{writer.definition(b.function)}\n"
+    return choosing(b, holds, target)
 
 
 class _Tests:

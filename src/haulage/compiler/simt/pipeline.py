@@ -1,6 +1,6 @@
 """Runs the passes of `passes.py` over one kernel, for one size of block."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from haulage.backends.cpu_driver.waiting import WAITS
@@ -10,7 +10,7 @@ from haulage.compiler.simt.coroutines import cooperative_grid, lowering, spin_lo
 from haulage.compiler.simt.emit import entry
 from haulage.compiler.simt.emit.block_function import HEAP_DECLARATIONS, heap_bytes
 from haulage.compiler.simt.ir import writer
-from haulage.compiler.simt.loops import loop_order
+from haulage.compiler.simt.loops import loop_order, scalar_promotion
 from haulage.compiler.simt.passes import AUTO, COROUTINES, REGIONS, SCALAR, Block, Compilation
 from haulage.compiler.simt.regions import fission
 from haulage.compiler.simt.work_items import unroll_and_jam
@@ -42,7 +42,9 @@ class Transformed:
     another last; `shared_bytes` and `local_bytes` are per block and per thread, `block_bytes` what
     a block may take that waits for its grid; `uses_dynamic_shared` whether the address of the
     launch's dynamic shared memory is needed; `jammed` whether a few threads run side by side
-    somewhere (`unroll_and_jam.py`).
+    somewhere (`unroll_and_jam.py`). `promotable` are the addresses of the arrays whose elements
+    registers could hold if these overlapped no others (`scalar_promotion.py`), and `choosing` is
+    the entry that looks whether they do.
     """
 
     llvm: str
@@ -54,6 +56,8 @@ class Transformed:
     block_bytes: int
     uses_dynamic_shared: bool
     jammed: bool
+    promotable: tuple[str, ...] = ()
+    choosing: str = ""
 
 
 def transform(
@@ -80,6 +84,11 @@ def transform(
         off = frozenset(passes.optional())
     body = kernel.read(text, target)
     state = Compilation(body, target, block, strategy, cooperative, off)
+    own = state.own_memory | {f"%{DYNAMIC_SHARED}"}
+    promotable = None if cooperative else scalar_promotion.find(state.analyses, own)
+    choosing = ""
+    if promotable is not None:
+        choosing = entry.choosing_by_arrays(body, promotable, target)
     _look_for_waits(state)
     _run(state, recorded)
     _choose(state)
@@ -88,7 +97,11 @@ def transform(
         if alone != text:
             return transform(alone, target, block, COROUTINES, cooperative, off, recorded)
     _run(state, recorded)
-    return _finished(state, any(word in text for word in _SEEING_OTHERS))
+    finished = _finished(state, any(word in text for word in _SEEING_OTHERS))
+    if promotable is None:
+        return finished
+    addresses = tuple(array.data for array in promotable.arrays)
+    return replace(finished, promotable=addresses, choosing=choosing)
 
 
 def _run(state: Compilation, recorded: dict[str, str] | None) -> None:

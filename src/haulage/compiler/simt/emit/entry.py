@@ -8,6 +8,9 @@ from byte 32 on to the kernel's arguments, packed as C would.
 Arrays that a kernel only adds to (`privatization.py`) are privatised here: a call copies an array
 if that is small enough to stay in the caches of a core and has no more elements than there are
 threads to add to it, and if no other array that the kernel uses overlaps it.
+
+A kernel whose loops keep values in arrays that registers could hold (`scalar_promotion.py`) has two
+such functions. Its entry compares where the arrays of the launch lie, and calls one of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,21 +29,31 @@ from haulage.compiler.simt.emit.block_function import (
 )
 from haulage.compiler.simt.ir.builder import Builder, Loop, Typed
 from haulage.compiler.simt.ir.model import Function
+from haulage.compiler.simt.ir.writer import definition
 from haulage.compiler.simt.loops.block_coalescing import WIDTH, WideBlock
 from haulage.compiler.simt.loops.privatization import SIZES, Array, Reduction
-from haulage.targets.base import DYNAMIC_SHARED_ALIGN
+from haulage.compiler.simt.loops.scalar_promotion import Promotable
+from haulage.targets.base import DYNAMIC_SHARED_ALIGN, Target
 
 ENTRY = "haulage_entry"
+# Those of a kernel's two bodies: one for launches that pass a test, and one for all.
+TESTED, GENERAL = f"{ENTRY}.tested", f"{ENTRY}.general"
 _ARGUMENTS_AT = 32
 
 # What a private copy may take, so that it stays in the caches of a core.
 _COPIED_BYTES = 64 * 1024
 
 
+_PARAMETERS: tuple[Typed, ...] = (
+    ("ptr noalias readonly", "%launch"),
+    ("i64", "%first"),
+    ("i64", "%last"),
+)
+
+
 def open_entry() -> Builder:
     """The entry's beginning, which reads the sizes of the grid and of dynamic shared memory."""
-    parameters = [("ptr noalias readonly", "%launch"), ("i64", "%first"), ("i64", "%last")]
-    b = Builder(ENTRY, parameters, "i64", linkage="")
+    b = Builder(ENTRY, _PARAMETERS, "i64", linkage="")
     b.block("%start")
     for number, axis in enumerate(AXES):
         size = b.load("i32", b.at("i8", "%launch", 4 * number), name=f"%gridDim.{axis}")
@@ -119,6 +132,32 @@ def write(
     return b.function
 
 
+def choosing(b: Builder, holds: str, target: Target) -> str:
+    """The text of a module with the entry that is begun in `b`, which goes on in the entry `TESTED`
+    of another one if a test of the launch holds, or else in `GENERAL`."""
+    arguments = [(kind.split(" ", 1)[0], name) for kind, name in _PARAMETERS]
+    b.branch(holds, "%tested", "%general")
+    for label, callee in (("%tested", TESTED), ("%general", GENERAL)):
+        b.block(label)
+        b.ret("i64", b.call("i64", callee, arguments))
+    declared = "\n".join(f"declare i64 @{name}(ptr, i64, i64)" for name in (TESTED, GENERAL))
+    layout = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.triple}"'
+    return f"{layout}\n\n{declared}\n\n{definition(b.function)}\n"
+
+
+def choosing_by_arrays(body: Body, promotable: Promotable, target: Target) -> str:
+    """The text of a module with the entry that goes on in `TESTED` if the promotable arrays of the
+    launch overlap no other ones."""
+    b = open_entry()
+    load_arguments(b, body)
+    extents = {array.data: _extent(b, array) for array in promotable.accessed}
+    holds = "true"
+    for one, other in promotable.pairs:
+        is_apart = _are_apart(b, extents[one.data], extents[other.data])
+        holds = b.binary("and", "i1", holds, is_apart)
+    return choosing(b, holds, target)
+
+
 # ---- the loops over blocks ----------------------------------------------------------------------
 
 
@@ -176,14 +215,14 @@ def _open_copy(b: Builder, reduction: Reduction, copy: str, threads: int) -> str
     `reduction.copy`; returns how many elements it has."""
     array, size = reduction.array, SIZES[reduction.type]
     nbytes = b.binary("mul", "i64", array.items, str(size))
-    end = b.element("i8", array.data, nbytes)
+    extent = array.data, b.element("i8", array.data, nbytes)
     blocks = b.binary("sub", "i64", "%last", "%first")
     adding = b.binary("mul", "i64", blocks, str(threads))
     copied = b.compare("ule", "i64", array.items, str(_COPIED_BYTES // size))
     for condition in (
         b.compare("eq", "i64", array.itemsize, str(size)),
         b.compare("ule", "i64", array.items, adding),
-        *(_is_apart(b, other, array.data, end) for other in reduction.others),
+        *(_are_apart(b, extent, _extent(b, other)) for other in reduction.others),
     ):
         copied = b.binary("and", "i1", copied, condition)
     b.select(copied, "ptr", copy, "null", reduction.copy)
@@ -193,15 +232,20 @@ def _open_copy(b: Builder, reduction: Reduction, copy: str, threads: int) -> str
     return count
 
 
-def _is_apart(b: Builder, other: Array, begin: str, end: str) -> str:
-    """Whether an array has no byte in common with the memory from `begin` to `end`."""
-    low, high = "0", other.itemsize
-    for size, stride in zip(other.shape, other.strides, strict=True):
+def _extent(b: Builder, array: Array) -> tuple[str, str]:
+    """Where an array begins, and where it ends."""
+    low, high = "0", array.itemsize
+    for size, stride in zip(array.shape, array.strides, strict=True):
         span = b.binary("mul", "i64", b.binary("sub", "i64", size, "1"), stride)
         low = b.binary("add", "i64", low, b.extremum("smin", "i64", span, "0"))
         high = b.binary("add", "i64", high, b.extremum("smax", "i64", span, "0"))
-    is_before = b.compare("ule", "ptr", b.element("i8", other.data, high), begin)
-    is_behind = b.compare("uge", "ptr", b.element("i8", other.data, low), end)
+    return b.element("i8", array.data, low), b.element("i8", array.data, high)
+
+
+def _are_apart(b: Builder, one: tuple[str, str], other: tuple[str, str]) -> str:
+    """Whether two extents have no byte in common."""
+    is_before = b.compare("ule", "ptr", one[1], other[0])
+    is_behind = b.compare("ule", "ptr", other[1], one[0])
     return b.binary("or", "i1", is_before, is_behind)
 
 

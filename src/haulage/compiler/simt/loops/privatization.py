@@ -79,7 +79,7 @@ def find(analyses: Analyses, storage: frozenset[str]) -> tuple[Reduction, ...]:
     added: dict[str, set[tuple[str, str]]] = {}
     touched: set[str] = set()
     for item in analyses.function.instructions():
-        places = _places(analyses, item)
+        places = places_of(analyses, item)
         if not places or places <= storage:
             continue
         if not places <= arrays.keys():
@@ -131,7 +131,7 @@ def arrays_of(function: Function) -> Iterator[Array]:
             yield Array(names[index - 2], names[index - 1], names[index], shape, strides)
 
 
-def _places(analyses: Analyses, item: Instruction) -> set[str]:
+def places_of(analyses: Analyses, item: Instruction) -> set[str]:
     """The objects that an instruction reads or writes."""
     if item.opcode == "fence":
         return set() if 'syncscope("singlethread")' in item.ordering else {ANYWHERE}
