@@ -58,6 +58,8 @@ end:
         ("call range(i32 -3, 33) i32 @llvm.ctpop.i32(i32 %n)", (-3, 32)),
         ("tail call noundef range(i32 0, 8) i32 @llvm.umin.i32(i32 %n, i32 9)", (0, 7)),
         ("call range(i32 0, 8) i32 @llvm.smin.i32(i32 %n, i32 5)", (0, 5)),
+        # The end is behind the greatest number, where the least one comes.
+        ("call range(i32 12, -2147483648) i32 @llvm.smax.i32(i32 %n, i32 9)", (12, 2**31 - 1)),
         ("call range(i32 8, 0) i32 @llvm.ctpop.i32(i32 %n)", (-(2**31), 2**31 - 1)),
         ("call i32 @llvm.ctpop.i32(i32 range(i32 0, 8) %n)", (-(2**31), 2**31 - 1)),
     ],

@@ -35,7 +35,7 @@ _OPENING, _CLOSING = "([{<", ")]}>"
 _BRACKET = re.compile(r'[][(){}<>"]')
 _MARK = re.compile(r'"[^"]*"|[][(){}<>,]')
 _VECTOR = re.compile(r"<(?P<count>\d+ x )(?P<element>[^<>]+)>")
-_RANGE = re.compile(r"\brange\(i\d+ (-?\d+), (-?\d+)\)")
+_RANGE = re.compile(r"\brange\(i(\d+) (-?\d+), (-?\d+)\)")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8}
 
 
@@ -122,9 +122,12 @@ def declared_range(attributes: str) -> tuple[int, int] | None:
     """The least and the greatest number that a parameter or a call's result is by its attributes;
     None if they don't say, or if it goes around from a great number to a small one."""
     found = _RANGE.search(attributes)
-    if found is None or int(found[1]) >= int(found[2]):
+    if found is None:
         return None
-    return int(found[1]), int(found[2]) - 1
+    bits, first, end = map(int, found.groups())
+    # Behind the greatest number comes the least one.
+    end = -end if end == -(1 << (bits - 1)) else end
+    return (first, end - 1) if first < end else None
 
 
 class Form(NamedTuple):
