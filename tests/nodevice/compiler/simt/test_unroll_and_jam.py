@@ -77,6 +77,16 @@ def _rows_until(a, out):
         out[i] = total
 
 
+def _normalised_rows(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = out[i]
+        for k in range(a.shape[1]):
+            total += a[i, k]
+        for k in range(a.shape[1]):
+            a[i, k] /= total
+
+
 def _columns(a, out):
     i = cuda.grid(1)
     if i < out.size:
@@ -90,6 +100,8 @@ def _columns(a, out):
     ("kernel", "block", "expected"),
     [
         (row_sums, 128, True),
+        # The sum takes longer than what is widened.
+        (_normalised_rows, 128, True),
         # LLVM widens these loops along the row.
         (_scaled_rows, 128, False),
         (_rows_until, 128, False),

@@ -22,8 +22,8 @@ _SUFFIX = ".jam"
 
 
 def is_worth_it(body: Body, regions: Regions, region: Region) -> bool:
-    """Whether each iteration of a region's inner loops has to wait for a sum of the one before, and
-    nothing in it is done one thread after the other."""
+    """Whether each iteration of one of a region's inner loops has to wait for a sum of the one
+    before, and nothing in the region is done one thread after the other."""
     if body.may_fail or body.private or regions.masked:
         return False
     blocks = [regions.function.blocks[label] for label in region.labels]
@@ -33,7 +33,7 @@ def is_worth_it(body: Body, regions: Regions, region: Region) -> bool:
     if any(item.opcode == "call" and elementwise(item.callee) is None for item in items):
         return False
     loops = _loops(regions.function, region)
-    return bool(loops) and all(_carries(regions.function, loop) for loop in loops)
+    return any(_carries(regions.function, loop) for loop in loops)
 
 
 def _loops(function: Function, region: Region) -> list[control_flow.Loop]:
