@@ -524,12 +524,6 @@ _pass(
     "Grosser et al., Optimistic Delinearization of Parametrically Sized Arrays (ICS 2015)",
 )(None)
 
-_pass(
-    "scalar-regions",
-    "Regions whose threads are far apart in all that they access are not vectorised.",
-    "the cost model of LLVM's loop vectoriser takes gathers for cheaper than they are",
-)(None)
-
 
 @_pass(
     "work-item-loops",

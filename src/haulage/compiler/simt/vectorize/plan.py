@@ -1,6 +1,6 @@
 """Which regions of a kernel are vectorised, by how much, and where it is split for that."""
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -9,24 +9,14 @@ from haulage.compiler.simt.analysis import AXES, control_flow
 from haulage.compiler.simt.analysis.affine import index_forms
 from haulage.compiler.simt.analysis.barriers import barriers
 from haulage.compiler.simt.analysis.control_flow import EXIT, Loop
-from haulage.compiler.simt.analysis.guards import Guard, Guards
-from haulage.compiler.simt.analysis.instruction_costs import (
-    ARITHMETIC,
-    ITERATIONS,
-    VECTOR,
-    ThreadCosts,
-    alone,
-    is_access,
-    latency,
-)
+from haulage.compiler.simt.analysis.guards import Guards
 from haulage.compiler.simt.analysis.kernel import Body
 from haulage.compiler.simt.analysis.manager import Analyses
-from haulage.compiler.simt.analysis.memory_dependence import UnderlyingObjects
 from haulage.compiler.simt.analysis.strides import COMMON, by_thread, size_of_access
 from haulage.compiler.simt.analysis.uniformity import Uniformity, divergent_loops
 from haulage.compiler.simt.analysis.value_ranges import ValueRanges
 from haulage.compiler.simt.emit.region_function import RegionFunctions
-from haulage.compiler.simt.ir.model import Block, Function, Instruction, Operand
+from haulage.compiler.simt.ir.model import Block, Function, Instruction
 from haulage.compiler.simt.ir.types import BINARY
 from haulage.compiler.simt.regions import fission, iteration_ranges, parallel_regions
 from haulage.compiler.simt.regions.iteration_ranges import IterationRanges
@@ -55,9 +45,6 @@ _MATHEMATICS = 20
 _ARITHMETIC_PER_ACCESS = 8
 # A scalarised instruction takes longer than in a loop of its own.
 _ARITHMETIC_PER_SCALARIZED = 16
-
-# What a gather and a scatter take longer than accesses one by one, in cycles of a thread.
-_LOSS = {"load": 0.5, "store": 2.5}
 
 
 @dataclass(frozen=True)
@@ -307,47 +294,6 @@ def _common_bytes(items: list[Instruction]) -> int:
     if not sizes:
         sizes = [BYTES[item.type] for item in items if item.opcode in BINARY and item.type in BYTES]
     return max(4, max(sizes, key=lambda size: (sizes.count(size), size), default=4))
-
-
-def better_in_turn(
-    body: Body, regions: Regions, region: Region, guards: Iterable[Guard], position: int
-) -> bool:
-    """Whether LLVM should not vectorise a region's loop over the threads, since these gather and
-    scatter and do little else, as `tile[2 * d * t] += tile[2 * d * t + d]` does. `guards` are the
-    bounds of that loop, which goes along the axis `position`.
-
-    Where threads diverge they would wait for branches that were predicted wrongly. What has
-    neighbours' elements too and gathers from arrays outside of the block gains by having many
-    accesses under way at once.
-    """
-    analyses = regions.analyses
-    strides, costs = analyses.get(by_thread, body.private), ThreadCosts(analyses, body.private)
-    roots, shared = analyses.get(UnderlyingObjects), {array.name for array in body.shared}
-    settled = {guard.condition for guard in guards}
-    loops = [loop for loop in analyses.loops if loop.labels.issubset(region.labels)]
-    # What other regions are given lies side by side.
-    slots = [regions.slots[name] for name in region.loaded]
-    slots += regions.stored(regions.made_in(region), region.exits)
-    has_near, is_outside = any(slot.varying for slot in slots), False
-    gain = loss = 0.0
-    for label in region.labels:
-        block = regions.function.blocks[label]
-        condition = block.condition or "true"
-        if condition not in settled and strides.of(Operand("i1", condition)) != COMMON:
-            return False
-        times = ITERATIONS ** sum(label in loop.labels for loop in loops)
-        for item in block.body:
-            if not is_access(item):
-                if latency(item) and strides.of_result(item) != COMMON:
-                    # Vectors divide whole numbers by way of doubles, which takes as long.
-                    gain += times * (ARITHMETIC if is_division(item.callee) else alone(item))
-                continue
-            more = costs.on_vectors(item, position, VECTOR) - costs.in_turn(item, position)
-            has_near = has_near or more < 0
-            if more > 0:
-                loss += times * _LOSS[item.opcode]
-                is_outside = is_outside or not roots.of(item.uses[-1]) <= shared
-    return gain < loss and not (has_near and is_outside)
 
 
 def is_profitable(region: VectorizedRegion) -> bool:

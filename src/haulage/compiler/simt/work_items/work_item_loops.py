@@ -36,7 +36,6 @@ from haulage.compiler.simt.loops.block_coalescing import WIDTH
 from haulage.compiler.simt.loops.loop_order import JAMMED
 from haulage.compiler.simt.regions.parallel_regions import Region, Slot
 from haulage.compiler.simt.vectorize.function import declarations, run_strips
-from haulage.compiler.simt.vectorize.plan import better_in_turn
 from haulage.compiler.simt.work_items import quotient_runs, unroll_and_jam
 from haulage.compiler.simt.work_items.state_machine import Schedule, StateMachine
 from haulage.compiler.simt.work_items.warp_loops import WarpLoops
@@ -300,7 +299,7 @@ class WorkItemLoops(StateMachine):
         bounds = self._inner_bounds(region)
         # For one index along the innermost axis the next threads are those of another row.
         column = jammed is None and any(bound.equation for bound in bounds)
-        widened = jammed is not None or not (column or self._is_better_in_turn(region))
+        widened = jammed is not None or not column
         # Vectors may not divide a number of threads that is known, as in `if t < 63`.
         masked = any(not (each.form.terms or each.form.products) for each in bounds)
         inner = metadata.thread_loop(self.sizes[self.inner], widened=widened, masked=masked)
@@ -381,13 +380,6 @@ class WorkItemLoops(StateMachine):
             return False
         # Bytes of the threads' own arrays are far apart, and not worth vectors.
         return not (self.body.private or any(each.equation for each in self._inner_bounds(region)))
-
-    def _is_better_in_turn(self, region: Region) -> bool:
-        """Whether LLVM is not to vectorise the loop over a region's threads."""
-        if self.regions.masked or "scalar-regions" in self.schedule.off:
-            return False
-        guards = (*self.ranges.of_kernel, *self.ranges.of_regions[region.number])
-        return better_in_turn(self.body, self.regions, region, guards, self.inner)
 
 
 def _text(holds: bool) -> str:

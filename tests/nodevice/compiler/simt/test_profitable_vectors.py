@@ -1,25 +1,12 @@
-"""Which kernels are run for one thread after the other, as their threads are far apart in memory,
-and which are not, in the code of their blocks."""
+"""Which kernels run on vectors, by what their threads access and work out, in the code of their
+blocks."""
 
 import re
 
 import numpy as np
-import pytest
 
 import haulage
-from doubles.kernels import butterflies
 from haulage import cuda
-
-
-def products(a, b, c):
-    i = cuda.grid(1)
-    if i < a.shape[0]:
-        for r in range(4):
-            for q in range(4):
-                s = np.float32(0)
-                for k in range(4):
-                    s += a[i, r, k] * b[i, k, q]
-                c[i, r, q] = s
 
 
 def gathered(x, y, places):
@@ -83,18 +70,6 @@ def bent(rays, out):
 
 def code_of(kernel, signature):
     return haulage.compile(kernel, signature, block=128)
-
-
-MATRICES = "void(float32[:,:,::1], float32[:,:,::1], float32[:,:,::1])"
-
-
-@pytest.mark.parametrize(
-    ("kernel", "signature"),
-    [(products, MATRICES), (butterflies(128), "void(float32[::1], float32[::1])")],
-)
-def test_threads_far_apart_neither_gather_nor_scatter(kernel, signature):
-    code = code_of(kernel, signature).stages["llvm"]
-    assert not re.search(r"call [^\n]*masked\.(gather|scatter)", code)
 
 
 def test_what_is_mostly_side_by_side_is_widened():
