@@ -551,3 +551,59 @@ def _(n, rng):
         lambda: [(out, 0.5 * x + 0.25 * y + 3.0 * z)],
         [(fill_3d_loop, args)],
     )
+
+
+@cuda.jit
+def scaled_by_position(x, rows, columns, out):
+    n = cuda.grid(1)
+    if n < x.size:
+        row, column = n // x.shape[1], n % x.shape[1]
+        out[row, column] = x[row, column] * rows[row] + columns[column]
+
+
+@parallel
+def scaled_by_position_loop(x, rows, columns, out):
+    for n in prange(x.size):
+        row, column = n // x.shape[1], n % x.shape[1]
+        out[row, column] = x[row, column] * rows[row] + columns[column]
+
+
+@program("scaled-by-position", 1000, 30)
+def _(n, rng):
+    x = rng.random((n, n + 300), np.float32)
+    rows, columns = rng.random(n, np.float32), rng.random(n + 300, np.float32)
+    out = np.zeros_like(x)
+    return Made(
+        [Launch(scaled_by_position, over(x.size, 256), 256, (x, rows, columns, out))],
+        lambda: [(out, x * rows[:, None] + columns)],
+        [(scaled_by_position_loop, (x, rows, columns, out))],
+    )
+
+
+@cuda.jit
+def add_a_channel(x, bias, out):
+    n = cuda.grid(1)
+    height, width = x.shape[1], x.shape[2]
+    if n < x.size:
+        c, i, j = n // (height * width), n // width % height, n % width
+        out[c, i, j] = max(x[c, i, j] + bias[c], np.float32(0))
+
+
+@parallel
+def add_a_channel_loop(x, bias, out):
+    height, width = x.shape[1], x.shape[2]
+    for n in prange(x.size):
+        c, i, j = n // (height * width), n // width % height, n % width
+        out[c, i, j] = max(x[c, i, j] + bias[c], np.float32(0))
+
+
+@program("add-a-channel", 224, 12)
+def _(n, rng):
+    x, bias = rng.random((16, n, n), np.float32) - 0.5, rng.random(16, np.float32) - 0.5
+    x, bias = x.astype(np.float32), bias.astype(np.float32)
+    out = np.zeros_like(x)
+    return Made(
+        [Launch(add_a_channel, over(x.size, 256), 256, (x, bias, out))],
+        lambda: [(out, np.maximum(x + bias[:, None, None], 0))],
+        [(add_a_channel_loop, (x, bias, out))],
+    )
