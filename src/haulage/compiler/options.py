@@ -13,7 +13,7 @@ class Options:
     `fastmath`: False, True (all of LLVM's fast-math flags) or a frozenset of flag names. As on
     CUDA, products and sums are contracted into fused operations unless told otherwise.
     `debug`: division by zero is an error, and a thread that fails tells where it stands.
-    `boundscheck`: so is an index out of bounds.
+    `boundscheck`: whether an index out of bounds is an error, too; None for as with `debug`.
 
     The others make a difference on GPUs only. `optimised`: False for code as it was written.
     `lineinfo`: the code says of which source lines it is made. `launch_bounds`: most threads of a
@@ -24,7 +24,7 @@ class Options:
 
     fastmath: bool | frozenset[str] = False
     debug: bool = False
-    boundscheck: bool = False
+    boundscheck: bool | None = None
     optimised: bool = True
     lineinfo: bool = False
     launch_bounds: tuple[int, ...] = ()
@@ -50,6 +50,16 @@ class Options:
             return self
         most, fewest, *others = (*self.launch_bounds, 0, 0)[: max(2, len(self.launch_bounds))]
         return replace(self, launch_bounds=(most or threads, fewest or 1, *others))
+
+    @property
+    def checks_indices(self) -> bool:
+        """Whether an index out of bounds is an error."""
+        return self.debug if self.boundscheck is None else self.boundscheck
+
+    @property
+    def names_threads(self) -> bool:
+        """Whether a thread that fails tells where it stands."""
+        return self.debug or self.checks_indices
 
     @property
     def is_fast(self) -> bool:

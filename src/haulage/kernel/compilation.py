@@ -38,7 +38,7 @@ def options_for(
     return Options(
         fastmath=fastmath if isinstance(fastmath, bool) else _flags(fastmath),
         debug=debug,
-        boundscheck=(debug or boundscheck) if told is None else told,
+        boundscheck=(boundscheck or None) if told is None else told,
         optimised=flag(given.get("opt", True), "opt"),
         lineinfo=flag(given.get("lineinfo", False), "lineinfo"),
         launch_bounds=tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,),
@@ -207,8 +207,7 @@ def _with_given(made_with: Options, fastmath: Any, given: Mapping[str, Any]) -> 
     hints = {name: value for name, value in given.items() if name not in checks}
     debug, boundscheck = bool(given.get("debug")), bool(given.get("boundscheck"))
     wanted = options_for(fastmath, debug, hints, boundscheck)
-    names = {*given, "boundscheck"} if "debug" in given else given
-    changed = {_OPTIONS[name]: getattr(wanted, _OPTIONS[name]) for name in names}
+    changed = {_OPTIONS[name]: getattr(wanted, _OPTIONS[name]) for name in given}
     return replace(made_with, **changed)
 
 

@@ -22,7 +22,7 @@ def numba_flags(options: Options, kind: str) -> Any:
         # ends the process. So it is told of lines only.
         flags.debuginfo = flags.dbg_directives_only = True
     flags.error_model = "python" if options.debug else "numpy"
-    flags.boundscheck = options.boundscheck
+    flags.boundscheck = options.checks_indices
     wanted: Any = options.fastmath
     if wanted is not True:
         wanted = {"contract", *(wanted or ())}

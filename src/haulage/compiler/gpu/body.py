@@ -78,7 +78,7 @@ class GPUBody(Body):
                 "cooperative": self.lowered.cooperative,
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
-                "names_threads": self._options.debug or self._options.boundscheck,
+                "names_threads": self._options.names_threads,
                 **made.metadata,
             },
             faults=self.lowered.faults,

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+import haulage
 from haulage import cuda, roc
 from haulage.errors import KernelError
 
@@ -203,6 +204,19 @@ def test_words_of_roc_and_functions_with_a_check_of_their_own():
         cuda.synchronize()
 
     assert "index -3 is out of bounds for axis 0 of array 'values' with size 2" in message(launch)
+
+
+def test_compile_changes_what_it_is_told_and_nothing_else():
+    def checks(kernel, **options):
+        code = haulage.compile(kernel, "void(float64[::1], int64)", **options)
+        return "haulage_message" in code.stages["clean"]
+
+    plain, bounds = cuda.jit(element), cuda.jit(boundscheck=True)(element)
+    debug = cuda.jit(**DEBUG)(element)
+    assert [checks(each) for each in (plain, bounds, debug)] == [False, True, True]
+    assert [checks(each, debug=False) for each in (plain, bounds, debug)] == [False, True, False]
+    assert checks(plain, boundscheck=True)
+    assert not checks(bounds, boundscheck=False)
 
 
 def test_boundscheck_waits_for_the_next_call_that_waits():
