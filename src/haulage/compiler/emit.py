@@ -17,6 +17,7 @@ from haulage.compiler.body import Body
 from haulage.compiler.bounds.unchecked import unchecked
 from haulage.compiler.clean import clean
 from haulage.compiler.code import Code
+from haulage.compiler.definitions import definition_start
 from haulage.compiler.mathematics import far
 from haulage.compiler.mathematics.definitions import with_definitions
 from haulage.compiler.simt import passes
@@ -44,9 +45,7 @@ class CPUBody(Body):
         if made is None:
             text = versions.specialised(self.lowered, version, disjoint)
             made = clean(text, self.lowered.entry, self.target)
-            # Regions whose parameters have it make declarations in the loops over threads, which
-            # LLVM takes for accesses, and such loops for not parallel.
-            made = made.replace("ptr noalias ", "ptr ")
+            made = _without_noalias(made) if disjoint else made
             self._cleaned[version, disjoint] = made
         return made
 
@@ -68,7 +67,7 @@ class CPUBody(Body):
             try:
                 general = self.cleaned(version)
                 bodies, stage, choosing = [general], "", ""
-                if self._is_checked:
+                if self._options.names_threads:
                     proven = unchecked(general, target, block)
                     if proven is not None:
                         bodies, stage, choosing = [proven.text, general], "bounds", proven.entry
@@ -130,17 +129,12 @@ class CPUBody(Body):
                 and any(each.uses_dynamic_shared for each in every),
                 "argument_offsets": tuple(offsets),
                 "argument_bytes": nbytes,
-                "names_threads": self._is_checked,
+                "names_threads": self._options.names_threads,
             },
             faults=self.lowered.faults,
             prints=self.lowered.prints,
             captured=self.lowered.captured,
         )
-
-    @property
-    def _is_checked(self) -> bool:
-        """Whether threads stop at indices out of bounds."""
-        return self._options.debug or self._options.boundscheck
 
     def _not_inlined(self) -> str:
         return (
@@ -160,6 +154,17 @@ class CPUBody(Body):
             f"kernel {self.name} cannot be cut at its barriers: perhaps not all threads of a block "
             f"reach those in line {lines}; leave the choice of the way to Haulage"
         )
+
+
+def _without_noalias(text: str) -> str:
+    """A cleaned-up module's text, whose kernel is not told any more that arrays do not overlap.
+
+    Regions whose parameters have it make declarations in the loops over threads, which LLVM takes
+    for accesses, and such loops for not parallel.
+    """
+    start = definition_start(text, KERNEL)
+    head = text.index("{\n", start)
+    return text[:start] + text[start:head].replace("ptr noalias ", "ptr ") + text[head:]
 
 
 def _of_both(tested: Any, general: Any, entry: str) -> Any:

@@ -194,7 +194,7 @@ class Inequalities:
     def said(self, test: Test) -> Iterator[Form]:
         """What a test says, if it is one of whole numbers."""
         item = self.analyses.items.get(test[0])
-        if item is None or item.opcode != "icmp" or bits_of(item.operands[0].type) is None:
+        if item is None or item.opcode != "icmp" or bits_of(item.operands[0].type) in (None, 1):
             return
         order = item.predicate[-2:] if test[1] else OPPOSITE[item.predicate[-2:]]
         unsigned = item.predicate[0] == "u" and "samesign" not in item.flags

@@ -104,7 +104,7 @@ class _Prover:
             return UNPROVEN
         if item.opcode == "xor" and item.operands[1].number == 1:
             return self._test((item.operands[0].text, not outcome), place)
-        if item.opcode == "icmp" and bits_of(item.operands[0].type):
+        if item.opcode == "icmp" and bits_of(item.operands[0].type) not in (None, 1):
             order = item.predicate[-2:] if outcome else OPPOSITE[item.predicate[-2:]]
             unsigned = item.predicate[0] == "u" and "samesign" not in item.flags
             left, right = item.operands
