@@ -1,13 +1,13 @@
 """Makes the code of launches whose bounds checks are proven, and the entry that chooses between it
 and the code with all checks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from haulage.compiler import llvm
-from haulage.compiler.bounds.proofs import LaunchTest, Ways, proofs
+from haulage.compiler.bounds.proofs import LaunchTest, Proof, Ways, proofs
 from haulage.compiler.definitions import definition_start
-from haulage.compiler.simt.analysis import AXES, kernel
+from haulage.compiler.simt.analysis import AXES, control_flow, kernel
 from haulage.compiler.simt.analysis.kernel import KERNEL
 from haulage.compiler.simt.analysis.manager import Analyses
 from haulage.compiler.simt.emit.entry import choosing, load_arguments, open_entry
@@ -39,13 +39,34 @@ def unchecked(text: str, target: Target, block: tuple[int, int, int]) -> Uncheck
     if not found:
         return None
     changed = reader.read(text, KERNEL)
-    for proof in found:
-        changed.blocks[proof.label].terminator = Builder.jump(proof.target)
+    _drop(changed, found)
     start = definition_start(text, KERNEL)
     body, end = text.index("{\n", start) + 2, text.index("\n}", start)
     without = text[:body] + writer.listing(changed) + text[end:]
     entry = _entry(text, target, function, [proof.ways for proof in found])
     return Unchecked(_optimised(without, target), entry)
+
+
+def _drop(function: Function, found: Iterable[Proof]) -> None:
+    """Let threads go on without asking at the branches of proofs, and drop what is left that no
+    thread comes to."""
+    for proof in found:
+        function.blocks[proof.label].terminator = Builder.jump(proof.target)
+    graph = control_flow.Graph(function.successors(), function.entry)
+    reached = set(graph.order)
+    function.blocks = {label: each for label, each in function.blocks.items() if label in reached}
+    for label, each in function.blocks.items():
+        before = reached.intersection(graph.predecessors[label])
+        each.phis = [_from(phi, before) for phi in each.phis]
+
+
+def _from(phi: Instruction, labels: Set[str]) -> Instruction:
+    """A phi with what it takes from some of its sources."""
+    kept = [place for place, source in enumerate(phi.sources) if source in labels]
+    return phi.changed(
+        operands=tuple(phi.operands[place] for place in kept),
+        sources=tuple(phi.sources[place] for place in kept),
+    )
 
 
 def _fix_sizes(function: Function, block: tuple[int, int, int]) -> None:

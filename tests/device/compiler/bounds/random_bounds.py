@@ -120,7 +120,8 @@ def _index(random, names):
     if kind < 0.9:
         return f"({random.choice(names)} + {random.choice(names)}) % {random.choice(['4', '7'])}"
     if kind < 0.95:
-        return f"{random.choice(names)} // {random.choice(['2', '3', '4'])}"
+        sign, divisor = random.choice(["//", "%"]), random.choice(["2", "3", "4", "max(n, 1)"])
+        return f"{random.choice(names)} {sign} {divisor}"
     word, bound = random.choice(["min", "max"]), random.choice(["0", "3", "n - 1", "x.size - 1"])
     return f"{word}({random.choice(names)}, {bound})"
 

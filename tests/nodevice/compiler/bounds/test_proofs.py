@@ -182,6 +182,27 @@ _EVALUATED = {
 }
 
 
+def test_checks_that_lead_to_one_place_are_dropped_one_by_one(device):
+    """Two ways to one check, of which one is proven."""
+
+    @cuda.jit(boundscheck=True)
+    def kernel(x, rows, columns, out):
+        n = cuda.grid(1)
+        if n < x.size:
+            row, column = n // x.shape[1], n % x.shape[1]
+            out[row, column] = x[row, column] * rows[row] + columns[column]
+
+    x = np.arange(120, dtype=np.float32).reshape(10, 12)
+    rows, columns = np.arange(10, dtype=np.float32), np.ones(12, np.float32)
+    given = [cuda.to_device(each) for each in (x, rows, columns)]
+    out = cuda.to_device(np.zeros_like(x))
+    kernel[1, 128](*given, out)
+    np.testing.assert_array_equal(out.copy_to_host(), x * rows[:, None] + columns)
+    kernel[1, 128](given[0], given[1][:9], given[2], out)
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 of array 'rows'"):
+        cuda.synchronize()
+
+
 def test_checks_of_indices_that_come_from_memory_are_left():
     def gather(x, places, y):
         i = cuda.grid(1)
