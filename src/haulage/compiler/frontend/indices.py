@@ -14,7 +14,7 @@ def check(lower: Any, statement: Any) -> None:
     lowering of the function, in front of the statement."""
     value = statement.value if isinstance(statement, ir.Assign) else None
     if isinstance(value, ir.Expr) and value.op in ("getitem", "static_getitem", "typed_getitem"):
-        index = value.index if value.op == "getitem" else value.index_var
+        index = value.index_var if value.op == "static_getitem" else value.index
         _check(lower, value.value, index, lower.fndesc.calltypes[value])
     elif isinstance(statement, ir.SetItem):
         _check(lower, statement.target, statement.index, lower.fndesc.calltypes[statement])
@@ -70,7 +70,8 @@ def _check(lower: Any, target: Any, index: Any, signature: Any) -> None:
 def _named(function_ir: Any, variable: Any) -> str:
     """How the source names what a variable of Numba's has, as far as one can say."""
     if not variable.name.startswith("$"):
-        return str(variable.unversioned_name)
+        # Where a loop is unrolled Numba tells its variables apart, behind a dot.
+        return str(variable.unversioned_name).partition(".")[0]
     made = guard(get_definition, function_ir, variable)
     if isinstance(made, (ir.Global, ir.FreeVar)):
         return str(made.name)

@@ -3,6 +3,7 @@ the thread, the block, the array, the axis, the index and the size."""
 
 import re
 
+import numba
 import numpy as np
 import pytest
 
@@ -204,6 +205,22 @@ def test_words_of_roc_and_functions_with_a_check_of_their_own():
         cuda.synchronize()
 
     assert "index -3 is out of bounds for axis 0 of array 'values' with size 2" in message(launch)
+
+
+def test_arrays_of_an_unrolled_tuple_are_checked():
+    @cuda.jit(boundscheck=True)
+    def kernel(arrays, n):
+        for array in numba.literal_unroll(arrays):
+            array[n] = 1
+
+    arrays = cuda.to_device(np.zeros(3)), cuda.to_device(np.zeros(2, np.int32))
+
+    def launch():
+        kernel[1, 1](arrays, 2)
+        cuda.synchronize()
+
+    fails(launch, 2, 0, "array", 2)
+    assert arrays[0][2] == 1
 
 
 def test_compile_changes_what_it_is_told_and_nothing_else():
