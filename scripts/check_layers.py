@@ -38,7 +38,7 @@ ORDER: list[set[str]] = [
     {"lib"},
     {"smart"},
     {"api"},
-    {"advising"},
+    {"advising", "checking"},
     {"memory", "tracing"},
     {"kernel"},
     {"platforms"},

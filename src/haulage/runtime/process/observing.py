@@ -90,6 +90,16 @@ class Watcher(Protocol):
         ...
 
 
+class Checker(Protocol):
+    """By whom kernels are launched with checks.
+
+    Attributes:
+        checks: which ones: of `haulage.checking.session.CHECKS`.
+    """
+
+    checks: frozenset[str]
+
+
 def compiling(kernel: str, work: Callable[..., Any], *args: Any) -> Any:
     """`work(*args)`, in which code is made or loaded for a kernel, told to who observes."""
     watching = runtime.current.observer
